@@ -95,7 +95,8 @@ def _judged(request: ScaleDownRequest) -> bytes:
 
 
 def _changing(pods: PodDrainColumns) -> PodDrainColumns:
-    """Return the columns of the pods whose drainability depends on their age or on the time since their deletion. O(P).
+    """Return the columns of the pods whose drainability depends on their age or on the time since their
+    deletion. O(P).
     """
     rows = np.flatnonzero(pods.system | (pods.deletion_s > 0))
     return PodDrainColumns._make(one[rows] if isinstance(one, np.ndarray) else one for one in pods)

@@ -1,1 +1,1 @@
-"""Scale-up: which node groups grow by how much, and for which pods."""
+"""Scale-up: which node groups grow, by how many nodes, and for which pods."""

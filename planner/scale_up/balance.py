@@ -1,7 +1,7 @@
-"""Split new nodes over similar node groups so that sizes become as equal as their maxima let them.
+"""Split new nodes over similar node groups to make their sizes as equal as their maxima allow.
 
-Decides only how many nodes each group takes; never which groups are similar (`planner.facts.similarity`), nor what
-limits leave (`planner.scale_up.limits`).
+Decides only how many nodes each group takes; never which groups are similar (`planner.facts.similarity`), nor what the
+limits allow (`planner.scale_up.limits`).
 """
 
 import numpy as np
@@ -14,8 +14,8 @@ from planner.snapshot.columns import Int64
 def split(size: Int64, most: Int64, count: int) -> Int64:
     """Return by how many nodes each group grows. int64[A].
 
-    size : int64[A] nodes now; most : int64[A] largest sizes; count : nodes to add, fewer where maxima do not let more.
-    Among groups of one size, those first in the order given, and those that were smaller before, come first.
+    size : int64[A] nodes now; most : int64[A] largest sizes; count : nodes to add, fewer if maxima do not allow more.
+    Among groups of equal size, those first in the given order, and those that were smaller before, come first.
     """
     grown = size.copy()
     grow_smallest(np.argsort(size, kind="stable"), grown, most, count)
@@ -23,10 +23,10 @@ def split(size: Int64, most: Int64, count: int) -> Int64:
 
 
 def split_within(limits: Limits, groups: Int64, size: Int64, count: int) -> Int64:
-    """Return by how many nodes each group grows where groups share limits. int64[A]; `limits` stays as it is.
+    """Return by how many nodes each group grows if groups share limits. int64[A]; `limits` is unchanged.
 
-    groups : int64[A] rows of groups, in the order that decides among equals; size, count : see `split`. Nodes are given
-    out one after the other; a group that a limit shuts out takes no more, the others go on.
+    groups : int64[A] rows of groups, in the order that breaks ties; size, count : see `split`. Nodes are assigned one
+    after the other; a group excluded by a limit takes no more, the others continue.
     """
     most = size + limits.rooms[groups]
     while True:

@@ -1,9 +1,9 @@
-"""CHEAPEST_PLAN among options that are taken as a whole: what the plan costs that begins with each of them.
+"""CHEAPEST_PLAN among options that are taken as a whole: the cost of the plan that starts with each of them.
 
-An autoscaler that carries out one option lets its group grow for all of the option's pods; the others wait for the next
-choice. So an option costs its nodes, and the cheapest plan for the pods that it leaves (`planner.scale_up.cheapest`).
-That plan is made for the most promising options, the rest are passed over: the least cost of the pods they leave, on
-full nodes, says which promise most. Where any price is unknown, every node costs the same. Bounded by work, not time.
+An autoscaler that carries out one option grows its group for all of the option's pods; the others wait for the next
+choice. So the cost of an option is that of its nodes plus the cheapest plan for the pods that it leaves
+(`planner.scale_up.cheapest`). That plan is made for the most promising options only: those with the least cost, on full
+nodes, of the pods they leave. If any price is unknown, every node costs the same. Bounded by work, not time.
 """
 
 from typing import Final
@@ -18,15 +18,15 @@ from planner.scale_up.cheapest.problem import Bounds, Float64, Problem, problem
 from planner.snapshot.columns import Int64
 
 MOST_PLANS: Final = 8
-"""Plans made for pods that options leave; options that leave the same pods share one."""
+"""Most plans made for pods that options leave; options that leave the same pods share one."""
 MISSING: Final = 100.0
-"""What a pod costs that finds no place, in nodes of the highest price."""
+"""Cost of a pod without a place, in nodes of the highest price."""
 
 
 def plan_prices(asked: pb.OptionChoice, price: Float64, left: Int64, effort: Effort) -> Float64:
-    """Return what a plan costs that begins with each of the options left, inf where none was made. float64[L].
+    """Return the cost of a plan that starts with each of the options left, inf if none was made. float64[L].
 
-    price : float64[O] of a node of each option, NaN = unknown; left : int64[L] options to look at.
+    price : float64[O] of a node of each option, NaN = unknown; left : int64[L] options to evaluate.
     """
     cost = np.ones(len(price)) if np.isnan(price[left]).any() else np.nan_to_num(price)
     nodes = np.array([asked.options[row].node_count for row in left.tolist()], np.float64)
@@ -34,7 +34,7 @@ def plan_prices(asked: pb.OptionChoice, price: Float64, left: Int64, effort: Eff
     if not asked.pods:
         return own
     whole = _problem(asked, cost, left)
-    # Of a class that no node takes by our numbers, nothing is known but that some option serves it.
+    # For a class that fits no node by these numbers, it is only known that some option serves it.
     value = least_value(share_cost(whole, whole.price, np.arange(len(left), dtype=np.int32)))
     bound = own + ((~whole.allowed).T * (whole.pods * value)).sum(axis=1)
     found = np.full(len(left), np.inf)
@@ -51,7 +51,9 @@ def plan_prices(asked: pb.OptionChoice, price: Float64, left: Int64, effort: Eff
 
 
 def _problem(asked: pb.OptionChoice, cost: Float64, left: Int64) -> Problem:
-    """Return all pods and the groups of the options left as a problem, with one column more for the number of pods."""
+    """Return all pods and the groups of the options left as a problem, with one additional column for the number of
+    pods.
+    """
     of_group = {one.node_group: one for one in asked.groups}
     names = sorted({name for pods in asked.pods for name in pods.requests} | {"pods"})
     demand = np.array([[1 if name == "pods" else pods.requests.get(name, 0) for name in names] for pods in asked.pods])

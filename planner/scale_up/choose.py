@@ -1,4 +1,4 @@
-"""One option among those that there are, and what is told of the others."""
+"""The choice of one option, and the reasons for the others."""
 
 from typing import NamedTuple
 
@@ -15,19 +15,19 @@ from planner.snapshot.columns import Int64
 
 
 class Choice(NamedTuple):
-    """options : what could be chosen; verdict : which was, and why not the others."""
+    """options : the candidates; verdict : which one was chosen, and why not the others."""
 
     options: list[Estimate]
     verdict: chain.Choice
 
     @property
     def chosen(self) -> Estimate | None:
-        """The option that was chosen; None where the expanders exclude all."""
+        """The option that was chosen; None if the expanders exclude all."""
         return self.options[self.verdict.chosen] if self.verdict.chosen != chain.NONE else None
 
 
 def choose(context: Context, number: int, added: Int64, options: list[Estimate]) -> Choice:
-    """Let the expanders choose. number : of the choice; added : int64[G] nodes that the plan has added so far."""
+    """Choose by the expanders. number : of the choice; added : int64[G] nodes that the plan has added so far."""
     return Choice(options, _verdict(context, number, added, as_options(options)))
 
 
@@ -42,13 +42,15 @@ def _verdict(context: Context, number: int, added: Int64, options: Options) -> c
 
 
 def _expanders(context: Context, groups: Int64) -> tuple[int, ...]:
-    """Return the expanders to ask; where CHEAPEST_PLAN stands alone, those nearest to it for what it leaves."""
+    """Return the expanders to use; if CHEAPEST_PLAN is the only one, those nearest to it for the pods
+    that it leaves.
+    """
     price = context.expanders.groups.price_per_hour[groups]
     return nearest_to_cheapest(context.request.settings.expanders, price)
 
 
 def nearest_to_cheapest(given: tuple[int, ...], price: Float64) -> tuple[int, ...]:
-    """Return the expanders that choose among options, those nearest to CHEAPEST_PLAN where it stands alone.
+    """Return the expanders that choose among options, those nearest to CHEAPEST_PLAN if it is the only one.
 
     price : float64[O] of a node of each option, NaN = unknown.
     """

@@ -1,4 +1,4 @@
-"""What one scale-up starts from: nodes being deleted, what new nodes are like, how expanders see the groups.
+"""The starting point of one scale-up: nodes being deleted, templates of new nodes, the expanders' view of the groups.
 
 Nothing is moved yet. Symbols: P pods of the snapshot, N nodes, G node groups.
 """
@@ -19,10 +19,9 @@ from planner.snapshot.columns import Bool, Int32, Int64
 
 
 class Context(NamedTuple):
-    """pods : by node, those evicted lately behind them; hint : int32[P'] where the last loop put them, -1 = not known;
-    notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the
-    groups; sizes : int64[G] nodes that each group was asked to have; expanders : what they
-    look at."""
+    """pods : by node, followed by recently evicted ones; hint : int32[P'] their nodes in the last loop, -1 = not known;
+    notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the groups; sizes :
+    int64[G] target size of each group; expanders : their input."""
 
     request: ScaleUpRequest
     pods: PodGroups
@@ -36,7 +35,7 @@ class Context(NamedTuple):
 
 
 def survey(request: ScaleUpRequest) -> Context:
-    """Look at everything once. O(P + N + G), vectorised."""
+    """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = being_deleted(snapshot, request.now_ns)
     templates = group_templates(snapshot, settings, leaving, request.now_ns, this.derive)

@@ -19,7 +19,7 @@ def decide(this: Round, settings: ScaleUpSettings, state: pb.ScaleUpState | None
 
 
 def summarize(result: pb.ScaleUpDecision) -> Summary:
-    """Return what logs and metrics say of a result."""
+    """Return the figures of a result for logs and metrics."""
     counts = {
         "new_nodes": sum(split.new_size - split.current_size for split in result.splits),
         "node_groups": len(result.splits),

@@ -1,4 +1,4 @@
-"""One plan: choose a group, let it grow, and again with the pods that are left; or new nodes are given.
+"""One plan: choose a group, grow it, and repeat with the pods that are left; or use given new nodes.
 
 Decides nothing about which of several plans is best (`planner.scale_up.loop`). Leaves the simulation with the new nodes
 open and all pods placed.
@@ -33,13 +33,13 @@ from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Bool, Int32
 
 FEW: Final = 16
-"""The plan for all pods at once holds nearly where no more than one pod of so many goes the ordinary way."""
+"""The plan for all pods at once nearly holds if at most one in this many pods is handled group by group."""
 MOST_ROUNDS: Final = 8
-"""How often a plan is completed that does not hold with all its new nodes there from the start."""
+"""How often a plan is completed if it is not valid with all its new nodes present from the start."""
 
 
 class Given(NamedTuple):
-    """New nodes of a plan, and where all goes. unserved, made : of the plan that had other nodes."""
+    """New nodes of a plan, and the destinations of all pods. unserved, made : of the plan with other nodes."""
 
     nodes: Repacked
     unserved: Unserved
@@ -47,7 +47,7 @@ class Given(NamedTuple):
 
 
 class Attempt:
-    """One attempt at the plan, with room for so many moves as the log has."""
+    """One attempt at the plan, with room for as many moves as the log has."""
 
     def __init__(self, context: Context, simulation: Simulation, variant: Variant, given: Given | None = None) -> None:
         request = context.request
@@ -61,12 +61,14 @@ class Attempt:
         self.before = current_mark(simulation.state)
 
     def kind(self) -> tuple[bytes, tuple[int, ...]]:
-        """Return what tells whether this plan will be another one: the classes of pods that are left, and expanders."""
+        """Return the key that shows whether this plan differs: the classes of pods that are left, and the expanders."""
         left = np.concatenate([self.unserved.left, self.unserved.placeholders])
         return np.sort(self.simulation.state.pod_class[left]).tobytes(), self.request.settings.expanders
 
     def run(self) -> Finding:
-        """Return the plan; with CHEAPEST_PLAN the better one of that made as a whole and that made group by group."""
+        """Return the plan; with CHEAPEST_PLAN, the better one of the plan made as a whole and the plan made group by
+        group.
+        """
         by_choice = self.given is not None or self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
         if by_choice or not len(self.unserved.left):
             return self._drafted(whole=False)
@@ -76,13 +78,13 @@ class Attempt:
         by_group = self._drafted(whole=False)
         if rating(by_group) < rating(found):
             return by_group
-        # What one has given up, the other has again, as far as counters let it.
+        # Amounts released by one plan are available to the other, as far as counters allow.
         revert(self.simulation.state, self.before)
         return self._drafted(whole=True) if len(found.growing.open_all_first(self.before)) else found
 
     def _suffices(self, found: Finding) -> bool:
-        """Return whether no plan group by group is tried besides: for want of time, or because groups are very many and
-        nearly all pods are where they were planned."""
+        """Return whether no additional plan group by group is tried: for lack of time, or because there are very many
+        groups and nearly all pods are on their planned nodes."""
         time_left = self.request.round.time_left
         if time_left is not None and not time_left():
             return True
@@ -97,9 +99,9 @@ class Attempt:
 
 
 class Draft:
-    """A plan that is being made, from the state in which what waited was placed wherever there was room.
+    """A plan in progress, starting from the state in which waiting pods were placed wherever there was room.
 
-    choices : in the order in which they were made; reasons : int32[G] why a group can have no option, 0 = it can.
+    choices : in order; reasons : int32[G] why a group can have no option, 0 = it can.
     """
 
     def __init__(self, attempt: Attempt, *, whole: bool) -> None:
@@ -121,10 +123,10 @@ class Draft:
             self.reasons = self.given.made.reasons.copy()
 
     def run(self) -> Finding:
-        """Make the plan, and complete it until it holds with all its nodes there from the start."""
+        """Make the plan, and complete it until it is valid with all its nodes present from the start."""
         growing = self.growing
         left = self._grow(self._open_given(self._plan_whole(self.unserved.left)))
-        # Placeholders take what pods leave of new nodes, and only then ask for more of them.
+        # Placeholders take the room that pods leave on new nodes, and only then request more nodes.
         left = np.concatenate([left, self._grow(growing.fill(self.unserved.placeholders))])
         refusals: Refusals
         for _ in range(MOST_ROUNDS):
@@ -144,7 +146,7 @@ class Draft:
         return Finding(self.context, self.unserved, growing, made, refusals)
 
     def _plan_whole(self, left: Int32) -> Int32:
-        """Plan for all pods at once, if that is asked for; return the pods that are left."""
+        """Plan for all pods at once, if required; return the pods that are left."""
         growing = self.growing
         if not self.whole:
             return left
@@ -154,7 +156,7 @@ class Draft:
         return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
 
     def _open_given(self, left: Int32) -> Int32:
-        """Open the nodes that are given, if any, and place the pods for them; return the pods that are left."""
+        """Open the given nodes, if any, and place the pods for them; return the pods that are left."""
         growing = self.growing
         if self.given is None:
             return left
@@ -194,14 +196,14 @@ class Draft:
         return left
 
     def _final_reasons(self) -> Int32:
-        """Return the reasons, those groups included that never were looked at because others promised more."""
+        """Return the reasons, including groups that were never evaluated because others were more promising."""
         looked_at = {option.group for choice in self.choices for option in choice.options}
         passed = np.array(sorted(self.passed_over - looked_at), np.int64)
         self.reasons[passed[self.reasons[passed] == 0]] = NodeGroupReason.NOT_EVALUATED
         return self.reasons
 
     def _groups(self) -> list[int]:
-        """Return the groups that may grow, no more than the settings let be evaluated."""
+        """Return the groups that may grow, no more than the settings allow to be evaluated."""
         may_grow = np.flatnonzero((self.growing.limits.reasons == 0) & (self.reasons != NodeGroupReason.NOT_EVALUATED))
         most = self.request.settings.max_evaluated_groups or len(may_grow)
         if not self.choices:
@@ -210,10 +212,10 @@ class Draft:
         return may_grow.tolist()
 
     def _unplaced(self, left: Int32, opened: Share, admits: Bool) -> Int32:
-        """Return the pods that are on no node, once those were tried that the new nodes may take now. int32.
+        """Return the pods that are on no node, after trying those that the new nodes may take now. int32.
 
-        opened : the new nodes; admits : see `share`. That is pods whose others have come, and pods that were not packed
-        because the chosen group takes none of them, where groups that share in its growth do.
+        opened : the new nodes; admits : see `share`. These are pods whose affinity is now satisfied, and pods that were
+        not packed because the chosen group does not take them although groups that share its growth do.
         """
         state = self.growing.state
         left = left[state.pod_node[left] == NOWHERE]

@@ -1,4 +1,4 @@
-"""How each node group would grow for the pods that are left: the best of a few packings a group.
+"""How each node group would grow for the pods that are left: the best of a few packings per group.
 
 Decides which pods are worth trying on a group; never which group grows. Groups whose new nodes are the same for these
 pods share a packing.
@@ -20,8 +20,8 @@ from planner.snapshot.dictionaries import CPU, MEMORY
 
 
 class Estimate(NamedTuple):
-    """How a group would grow. pods : int32[M] in the order of placing; packed : where each goes; node_count : new
-    nodes, those on which no pod comes included; cpu_milli, memory_bytes : what the pods that fit request."""
+    """How a group would grow. pods : int32[M] in the order of placement; packed : their destinations; node_count : new
+    nodes, including those without pods; cpu_milli, memory_bytes : requests of the pods that fit."""
 
     group: int
     pods: Int32
@@ -37,9 +37,8 @@ class Estimate(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """options : by group; not_evaluated : groups for which the time did not suffice; passed_over : groups of which so
-    much was promised by others that they were not looked at; admits : bool[S, G] classes that a new node of a group may
-    take, of the pods that are left."""
+    """options : by group; not_evaluated : groups skipped for lack of time; passed_over : groups skipped because others
+    are more promising; admits : bool[S, G] classes that a new node of a group may take, of the pods that are left."""
 
     options: list[Estimate]
     not_evaluated: list[int]
@@ -48,8 +47,8 @@ class Estimates(NamedTuple):
 
 
 class EstimateInput(NamedTuple):
-    """groups : that may grow; left : int32 pods without a place; shared_room : returns how many nodes a group and those
-    that share in its growth may get together, from its number and bool[S, G] as `admits`."""
+    """groups : those that may grow; left : int32 pods without a place; shared_room : returns how many nodes a group and
+    those that share its growth may get together, given its number and bool[S, G] as in `admits`."""
 
     groups: Sequence[int]
     left: Int32
@@ -57,7 +56,7 @@ class EstimateInput(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """How far estimates go. time_left : False once they should stop, None = no bound; rank : returns the rows of
+    """Bounds on estimates. time_left : False once they should stop, None = no bound; rank : returns the rows of
     options, best first."""
 
     time_left: Callable[[], bool] | None
@@ -65,12 +64,13 @@ class Bounds(NamedTuple):
 
 
 def estimates(growing: Growing, asked: EstimateInput, until: Bounds) -> Estimates:
-    """Return how each of the groups would grow for the pods that are left; those that help no pod are left out.
+    """Return how each of the groups would grow for the pods that are left; without those that help no pod.
 
-    A group that is at its maximum before its pods have places is taken to go on in the groups that share in its growth.
-    Source: Cluster Autoscaler, estimator.sngCapacityThreshold. Of very many groups that differ, those are packed that
-    promise most (`planner.scale_up.promising`), and others only where none of these helps; in one order first, and in
-    several those that are then the best.
+    A group that is at its maximum before its pods have places is assumed to continue in the groups that share its
+    growth.
+    Source: Cluster Autoscaler, estimator.sngCapacityThreshold. If there are very many different groups, the most
+    promising ones are packed (`planner.scale_up.promising`), and others only if none of these helps; first in one
+    order, then the best of them in several.
     """
     bounds = group_bounds(growing.within.simulation, growing.within.growth, asked.left)
     packing = _Packing(growing, bounds, asked)
@@ -111,7 +111,7 @@ class _Packing:
         self._known: dict[tuple[int, bool], Estimate | None] = {}
 
     def estimate(self, group: int, *, once: bool = False) -> Estimate | None:
-        """Return how a group would grow; None where no pod fits. once : packed in one order."""
+        """Return how a group would grow; None if no pod fits. once : packed in one order."""
         room, first = int(self.rooms[group]), (int(self._bounds.same_as[group]), once)
         whole = self._growing.groups[group].zero_or_max
         same = self._known.get(first)
@@ -130,11 +130,11 @@ class _Packing:
         return one._replace(node_count=room if whole else one.packed.nodes)
 
     def _packed(self, group: int, room: int, once: bool) -> Estimate | None:
-        """Return the best packing onto no more nodes than there is room for; None where no pod fits."""
+        """Return the best packing onto at most the allowed number of nodes; None if no pod fits."""
         growing, bounds = self._growing, self._bounds
         rows = np.flatnonzero(bounds.admitted[:, group])
         asked = PodsToPack(self._pods, rows, bounds.free[group], self._takers, int(bounds.least_nodes[group]), once)
-        # Sizes decide nothing where only one group grows.
+        # Sizes do not matter if only one group grows.
         packed = pack_best(growing.within, GrowingGroups([group], [0], [room]), asked, room, len(growing.group_of))
         if not packed.placed:
             return None
@@ -147,6 +147,6 @@ class _Packing:
 
 
 def as_options(found: Sequence[Estimate]) -> Options:
-    """Return estimates as expanders see them."""
+    """Return estimates as options for expanders."""
     rows = [(one.group, one.node_count, one.packed.placed, one.cpu_milli, one.memory_bytes) for one in found]
     return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))

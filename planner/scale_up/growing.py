@@ -1,6 +1,7 @@
-"""The plan while it is being made: new nodes opened in the simulation, pods placed on them.
+"""The plan in progress: new nodes opened in the simulation, and pods placed on them.
 
-Every step keeps three things equal: what is open in the simulation, what is listed here, what the limits have counted.
+Every step keeps three things consistent: the open nodes of the simulation, the list kept here, and the counts of the
+limits.
 """
 
 from collections import Counter
@@ -22,9 +23,9 @@ from planner.snapshot.columns import Int32, Int64
 
 @dataclass
 class Growing:
-    """within : simulation and virtual nodes; groups : of the snapshot; new_limits : returns what limits leave before
-    the plan; room : where pods may be placed besides; group_of : group of each new node, in the order of opening; pods,
-    nodes : int32 pods placed since groups grow, in the order of placing, and int32 the node of each.
+    """within : simulation and virtual nodes; groups : of the snapshot; new_limits : returns the limits before the plan;
+    room : the other nodes where pods may be placed; group_of : group of each new node, in the order of opening; pods,
+    nodes : int32 pods placed since groups started to grow, in order, and int32 the node of each.
     """
 
     within: Packer
@@ -55,7 +56,7 @@ class Growing:
 
     @property
     def spare(self) -> int:
-        """A blank node that is never opened for good."""
+        """A blank node that is never opened permanently."""
         return int(self.within.growth.blanks[-1])
 
     def open(self, group_of: Sequence[int], pods: Int32, node_of: Int32) -> Int32:
@@ -71,9 +72,10 @@ class Growing:
         return pods[placed < 0]
 
     def give_up_empty(self) -> bool:
-        """Take new nodes out of the plan on which no pod is, all of a group that grows whole; return whether any was.
+        """Remove new nodes without pods from the plan, and those of all-or-nothing groups only all together; return
+        whether any was removed.
 
-        `open_all_first` has to follow.
+        `open_all_first` has to be called afterwards.
         """
         used = np.isin(self.opened, self.nodes)
         group_of = np.array(self.group_of, np.int64)
@@ -98,10 +100,10 @@ class Growing:
         return self._place(pods, np.zeros(0, np.int32), order)
 
     def open_all_first(self, mark: int) -> Int32:
-        """Undo all that was done since a mark, and do it again with all new nodes open from the start.
+        """Undo everything since a mark, and redo it with all new nodes open from the start.
 
-        So it may be for the scheduler, to which they come in any order. Returns the pods that then fit no more where
-        they were. int32.
+        This is how the scheduler may see them, as nodes come in any order. Returns the pods that no longer fit their
+        nodes. int32.
         """
         pods, nodes = self.pods, self.nodes
         revert(self.state, mark)
@@ -115,7 +117,7 @@ class Growing:
         target[pods] = nodes
         left, before = self._place(pods, nodes, pods[:0]), -1
         while len(left) not in {0, before}:
-            # What was placed since may be what affinity asks for, or even out a spread.
+            # Pods placed since may satisfy an affinity or a spread constraint.
             before = len(left)
             left = self._place(left, target[left], pods[:0])
         return left
@@ -136,6 +138,6 @@ class Growing:
         return left
 
     def _note(self, pods: Int32) -> None:
-        """Remember pods that were placed."""
+        """Record placed pods."""
         self.pods = np.concatenate([self.pods, pods])
         self.nodes = self.state.pod_node[self.pods].astype(np.int32)

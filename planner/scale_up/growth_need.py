@@ -1,6 +1,6 @@
-"""What scale-up asks of the simulation of a round, so that node groups can grow in it.
+"""The requirements of scale-up on a round's simulation, in which node groups grow.
 
-Decides how many new nodes there may be at most; never which group grows. A function of snapshot, settings and moment.
+Decides the maximum number of new nodes; never which group grows. A function of snapshot, settings and time.
 """
 
 from functools import partial
@@ -16,13 +16,13 @@ from planner.simulation.growth import GrowthNeed
 from planner.snapshot.columns import Bool, Snapshot
 
 SPARE: Final = 1
-"""Blank nodes that no group gets: by them it is asked why a pod does not fit one node more."""
+"""Blank nodes that no group gets: used to determine why a pod does not fit one more node."""
 LEAST: Final = 64
-"""New nodes that there is always room for: pods that only the round knows may need some."""
+"""New nodes for which there is always room: pods known only in the round may need some."""
 
 
 def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> GrowthNeed | None:
-    """Return what is asked; None where scale-up is switched off or there is no node group."""
+    """Return the requirements; None if scale-up is switched off or there is no node group."""
     if not settings.enabled or not snapshot.groups:
         return None
     leaving = being_deleted(snapshot, now_ns)
@@ -36,9 +36,10 @@ def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> G
 
 
 def _blanks(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> int:
-    """Return how many new nodes may be open at a time: no more than pods wait, but for groups that grow whole.
+    """Return how many new nodes may be open at a time: no more than there are waiting pods, except for all-or-nothing
+    groups.
 
-    A power of two where limits allow it, so that the simulation of an unchanged cluster serves again.
+    A power of two if limits allow it, which makes the simulation of an unchanged cluster reusable.
     """
     pods, groups = snapshot.pods, snapshot.groups
     on_leaving = np.append(leaving, (False, False))[pods.node]

@@ -1,10 +1,10 @@
 """How many nodes each node group may still get in a plan, and why not more.
 
-Counts the group's maximum, the nodes that one plan may add, and limits on resources and on numbers of nodes: of the
-whole cluster or of the nodes that a selector names, in all or added by one plan. What counts against a limit is the
-capacity of nodes that are not being deleted and of those asked of the cloud that have not registered, taken to be
-like their group's template. A group that grows whole or not at all gets all, whether pods need all of it or not, or
-nothing. Groups that cannot grow, by their health for example, get none.
+Applies the group's maximum, the number of nodes that one plan may add, and limits on resources and on numbers of nodes:
+of the whole cluster or of the nodes of a selector, in total or added by one plan. The capacity of nodes that are not
+being deleted counts against a limit, and so does that of requested nodes that have not registered, which are assumed to
+match their group's template. An all-or-nothing group gets all its nodes, even if pods do not need all of them, or none.
+Groups that cannot grow, by their health for example, get none.
 Source: Cluster Autoscaler, resourcequotas, IsNodeGroupSafeToScaleUp, GetCappedNewNodeCount.
 """
 
@@ -25,7 +25,7 @@ UNLIMITED: Final = 2**62
 
 
 class Cluster(NamedTuple):
-    """What counts. leaving : bool[N] nodes that are being deleted; now_ns : Unix nanoseconds."""
+    """The inputs of limits. leaving : bool[N] nodes that are being deleted; now_ns : Unix nanoseconds."""
 
     snapshot: Snapshot
     templates: Sequence[GroupTemplate | None]
@@ -34,14 +34,14 @@ class Cluster(NamedTuple):
 
 
 class _Rooms(NamedTuple):
-    """Room by group. room : int64[G] nodes that may still be added; reason : int32[G] why none, 0 where some may."""
+    """Room by group. room : int64[G] nodes that may still be added; reason : int32[G] why none, 0 if some may."""
 
     room: Int64
     reason: Int32
 
 
 class Limits:
-    """What limits leave, while a plan takes of it."""
+    """The remaining room within the limits while a plan uses it up."""
 
     def __init__(self, cluster: Cluster, limits: Sequence[ResourceLimit], max_new_nodes: int) -> None:
         groups = cluster.snapshot.groups
@@ -57,7 +57,7 @@ class Limits:
         self._nodes_left = max_new_nodes
         self._rooms: _Rooms | None = None
         self.added = np.zeros(len(groups), np.int64)
-        """int64[G] nodes taken by the plan."""
+        """int64[G] nodes added by the plan."""
 
     @property
     def rooms(self) -> Int64:
@@ -66,7 +66,7 @@ class Limits:
 
     @property
     def reasons(self) -> Int32:
-        """Why each group may get none: `NodeGroupReason.Code`, UNSPECIFIED where it may get some. int32[G]."""
+        """Why each group may get none: `NodeGroupReason.Code`, UNSPECIFIED if it may get some. int32[G]."""
         return self._current().reason
 
     def room(self, group: int) -> int:
@@ -78,12 +78,12 @@ class Limits:
         return int(self.reasons[group])
 
     def binding(self, group: int) -> ResourceLimit | None:
-        """Return the first limit that keeps a group from growing; None where it is not a limit of these."""
+        """Return the first limit that keeps a group from growing; None if it is not one of these limits."""
         needed = self._needed()[group]
         return next((self._limits[q] for q in np.flatnonzero(self._by_limit()[:, group] < needed).tolist()), None)
 
     def take(self, group: int, count: int) -> None:
-        """Count nodes that a group gets. ValueError if it may not have them."""
+        """Count nodes added to a group. Raises ValueError if it may not have them."""
         room = self.room(group)
         if not 0 <= count <= room or (count and self._whole[group] and count != room):
             raise ValueError(f"{count} nodes of group {group} are taken, and {room} are left")
@@ -93,7 +93,7 @@ class Limits:
         self._rooms = None
 
     def admit(self, added: Int64) -> bool:
-        """Return whether groups may get so many nodes all together. added : int64[G], each within its room."""
+        """Return whether groups may get these nodes all together. added : int64[G], each within its room."""
         wanted = self._amount @ added
         return int(added.sum()) <= self._nodes_left and bool(((wanted <= self._left) | (wanted == 0)).all())
 
@@ -115,7 +115,7 @@ class Limits:
     def _compute(self) -> _Rooms:
         needed, of_group = self._needed(), self._most - self.added
         by_limit = self._by_limit().min(axis=0, initial=UNLIMITED)
-        # The first that holds is told.
+        # The first that applies is reported.
         causes = (
             (self._unable != NodeGroupReason.UNSPECIFIED, self._unable),
             (of_group < needed, np.full_like(self._unable, NodeGroupReason.MAX_SIZE_REACHED)),
@@ -129,7 +129,7 @@ class Limits:
 
 
 def _unable(group: NodeGroup, template: GroupTemplate | None, now_ns: int) -> int:
-    """Return why a group cannot grow whatever limits leave, UNSPECIFIED if it can."""
+    """Return why a group cannot grow regardless of limits, UNSPECIFIED if it can."""
     if group.target_size > group.max_size:
         return NodeGroupReason.NODE_GROUP_INVALID
     found = health_reason(group, now_ns)
@@ -137,14 +137,14 @@ def _unable(group: NodeGroup, template: GroupTemplate | None, now_ns: int) -> in
 
 
 def health_reason(group: NodeGroup, now_ns: int) -> int:
-    """Return why a group cannot grow by its health, UNSPECIFIED if it can."""
+    """Return why a group cannot grow because of its health, UNSPECIFIED if it can."""
     if group.health == NodeGroupHealth.BACKED_OFF and not 0 < group.backoff_until_ns <= now_ns:
         return NodeGroupReason.BACKED_OFF
     return NodeGroupReason.UNHEALTHY if group.health == NodeGroupHealth.UNHEALTHY else NodeGroupReason.UNSPECIFIED
 
 
 def _quotas(cluster: Cluster, limits: Sequence[ResourceLimit]) -> Iterator[tuple[ResourceLimit, Int64, int]]:
-    """Yield each maximum with what a node of each group counts for, int64[G], and with what is left of it."""
+    """Yield each maximum with the amount by which a node of each group counts, int64[G], and with the rest of it."""
     snapshot, templates = cluster.snapshot, cluster.templates
     limits = [limit for limit in limits if limit.maximum is not None or limit.maximum_added is not None]
     if not limits:
@@ -166,7 +166,7 @@ def _quotas(cluster: Cluster, limits: Sequence[ResourceLimit]) -> Iterator[tuple
 
 
 def _offered(snapshot: Snapshot, resource: str) -> Int64:
-    """Return what each node counts for. int64[N]."""
+    """Return the amount by which each node counts. int64[N]."""
     if resource == NODES:
         return np.ones(len(snapshot.nodes.name), np.int64)
     if resource not in snapshot.resources:
@@ -176,7 +176,7 @@ def _offered(snapshot: Snapshot, resource: str) -> Int64:
 
 
 def _not_registered(snapshot: Snapshot) -> Int64:
-    """Return how many nodes of each group were asked for and have not registered. int64[G]."""
+    """Return how many nodes of each group were requested and have not registered. int64[G]."""
     group = snapshot.nodes.group
     registered = np.bincount(group[group >= 0], minlength=len(snapshot.groups))
     target = np.array([one.target_size for one in snapshot.groups], np.int64)

@@ -1,6 +1,6 @@
-"""The scale-up decision: of several plans for the pods that wait, the best.
+"""The scale-up decision: the best of several plans for the waiting pods.
 
-Never acts, never looks at a clock. The round's simulation is left with the new nodes open and all pods placed.
+Never acts, never reads a clock. The round's simulation is left with the new nodes open and all pods placed.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,7 @@ from planner.simulation.log import MoveLogFullError, check_log, current_mark, wi
 def decide_scale_up(request: ScaleUpRequest) -> Decided:
     """Take the scale-up decision.
 
-    A log that proves too short is replaced by a larger one, and all is decided again.
+    If the log proves too short, it is replaced by a larger one, and everything is decided again.
     """
     if not request.settings.enabled:
         return not_tried(request)
@@ -39,9 +39,9 @@ def decide_scale_up(request: ScaleUpRequest) -> Decided:
 
 
 def _best(context: Context, simulation: Simulation, start: int) -> Finding:
-    """Return the best of the plans that are made, the simulation being as it leaves it.
+    """Return the best of the plans, with its moves in the simulation.
 
-    These are the usual plan, its variants, and others like the best of them with fewer nodes, as long as there are any.
+    These are the usual plan, its variants, and versions of the best one with fewer nodes, as long as there are any.
     start : mark before anything is placed. Raises MoveLogFullError.
     """
     plans = _Plans(context, simulation, start)
@@ -64,7 +64,7 @@ class _Plan(NamedTuple):
 
 
 class _Plans:
-    """The plans made for one request, of which the best is kept."""
+    """The plans made for one request; the best one is kept."""
 
     def __init__(self, context: Context, simulation: Simulation, start: int) -> None:
         self._context, self._simulation, self._start = context, simulation, start
@@ -73,14 +73,14 @@ class _Plans:
         self._is_there = False
 
     def make(self, variant: Variant) -> None:
-        """Make a plan, unless one of its kind was made."""
+        """Make a plan, unless an equal one was made before."""
         attempt = self._attempt(variant)
         if attempt.kind() not in self._kinds:
             self._kinds.add(attempt.kind())
             self._judge(attempt, variant)
 
     def make_with_fewer(self) -> bool:
-        """Make the best plan again with fewer new nodes; return whether that is better."""
+        """Repeat the best plan with fewer new nodes; return whether the result is better."""
         groups = may_shrink(self.best())
         best = self.known
         for nodes in repackings(best.finding, groups, self._start):
@@ -90,7 +90,7 @@ class _Plans:
         return False
 
     def best(self) -> Finding:
-        """Return the best plan, the simulation being as it leaves it."""
+        """Return the best plan, with its moves in the simulation."""
         if not self._is_there:
             best = self.known
             self._best = best._replace(finding=self._run(self._attempt(best.variant, best.given)))

@@ -1,10 +1,10 @@
-"""One choice among options that another autoscaler has worked out: an `OptionChoice` without its answer to the answer.
+"""One choice among options computed by another autoscaler: from an `OptionChoice` without answer to its answer.
 
-The configured expanders choose, as they do among our own options; CHEAPEST_PLAN by what the whole plan would cost with
-each option (`planner.scale_up.cheapest_option`). Groups that cannot grow are passed over as long as another one can. Of
-options given, one is always chosen but where an expander excludes all. A pure function: no clock, no memory.
+The configured expanders choose, as among the planner's own options; CHEAPEST_PLAN by the cost of the whole plan with
+each option (`planner.scale_up.cheapest_option`). Groups that cannot grow are skipped as long as another one can. One of
+the given options is always chosen unless an expander excludes all. A pure function: no clock, no memory.
 
-What is not sent is not seen: DaemonSet pods of new nodes are not taken off what groups are compared by.
+Only the data sent are considered: DaemonSet pods of new nodes are not subtracted when groups are compared.
 """
 
 from typing import Final, NamedTuple
@@ -35,7 +35,7 @@ class _Told(NamedTuple):
 
 
 def choose_option(asked: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.OptionAnswer:
-    """Return the answer. Raises SettingsError, and what `effort` raises. O(options · (expanders + groups)).
+    """Return the answer. Raises SettingsError, and the errors of `effort`. O(options · (expanders + groups)).
 
     With CHEAPEST_PLAN, in addition, a bounded number of plans for the pods that an option leaves.
     """
@@ -102,7 +102,7 @@ def _options(asked: pb.OptionChoice) -> Options:
 
 
 def _able(asked: pb.OptionChoice, told: dict[int, _Told]) -> Int64:
-    """Return the options whose groups can grow, all where none can. int64, ascending."""
+    """Return the options whose groups can grow, or all if none can. int64, ascending."""
     unable = {one.node_group: one.unable for one in asked.groups if one.unable}
     out = {row: _Told(unable[one.node_group]) for row, one in enumerate(asked.options) if one.node_group in unable}
     if len(out) == len(asked.options):
@@ -114,7 +114,7 @@ def _able(asked: pb.OptionChoice, told: dict[int, _Told]) -> Int64:
 def _cheapest(
     asked: pb.OptionChoice, options: Options, price: Float64, left: Int64, effort: Effort, told: dict[int, _Told]
 ) -> Int64:
-    """Return the options, of those left, with which the whole plan costs least."""
+    """Return those of the options left with which the whole plan costs least."""
     prices = plan_prices(asked, price[options.group], left, effort)
     best = prices == prices.min()
     for row in left[~best].tolist():

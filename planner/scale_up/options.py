@@ -1,7 +1,7 @@
-"""Options of scale-up: node groups, each with how it would grow for some pods, and what is known to choose among them.
+"""Options of scale-up: node groups, each with its growth for some pods, and the data for the choice among them.
 
 Decides nothing. Rows of node groups are those of `Snapshot.groups`, which are sorted by id. Amounts of a new node are
-its capacity, as upstream has them.
+its capacity, as in upstream.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class Option(NamedTuple):
     """How one node group would grow.
 
     group : its row; node_count : new nodes, > 0; pods : int32[M] pods that fit on them, ascending; cpu_milli,
-    memory_bytes : what they request together.
+    memory_bytes : their total requests.
     """
 
     group: int
@@ -53,7 +53,7 @@ def as_columns(options: Sequence[Option]) -> Options:
 
 
 class Groups(NamedTuple):
-    """What is known of a new node of each group.
+    """Data about a new node of each group.
 
     ids : ids; cpu_milli, memory_bytes : int64[G] capacity, 0 for a group without template; price_per_hour : float64[G],
     NaN = unknown; is_gpu : bool[G], it has GPUs or their label; labels : of the template; similarity : of the
@@ -72,7 +72,7 @@ class Groups(NamedTuple):
 def describe(
     snapshot: Snapshot, templates: Sequence[GroupTemplate | None], gpu_label: str, similarity: Similarity
 ) -> Groups:
-    """Return what expanders look at of each group. gpu_label : "" = none."""
+    """Return the expanders' input for each group. gpu_label : "" = none."""
     capacity = [dict(one.capacity) if one else {} for one in templates]
     labels = tuple(dict(one.template.labels) if one else {} for one in templates)
     return Groups(
@@ -98,7 +98,7 @@ def _offers_gpu(template: GroupTemplate) -> bool:
 
 @dataclass(frozen=True)
 class ExpanderContext:
-    """What expanders may look at besides the options, the same for all choices of a decision.
+    """The expanders' input besides the options, the same for all choices of a decision.
 
     node_count : nodes of the cluster; seed : `PlanRequest.seed`.
     """
@@ -110,7 +110,7 @@ class ExpanderContext:
     _by_group: dict[str, Float64] = field(default_factory=dict, repr=False, compare=False)
 
     def by_group(self, name: str, build: Callable[[], Float64]) -> Float64:
-        """Return the result of `build`, float64[G], built when first asked for under this name."""
+        """Return the result of `build`, float64[G], built on first use of this name."""
         known = self._by_group.get(name)
         if known is None:
             known = self._by_group[name] = build()
@@ -118,9 +118,9 @@ class ExpanderContext:
 
 
 class ChoiceState(NamedTuple):
-    """What changes from one choice to the next.
+    """The input that changes from one choice to the next.
 
-    choice : its number, from 0; size : int64[G] nodes of each group, those included that the plan has added.
+    choice : its number, from 0; size : int64[G] nodes of each group, including those added by the plan.
     """
 
     choice: int

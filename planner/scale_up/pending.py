@@ -1,11 +1,11 @@
-"""Which pending pods need a place, and which of them nodes may be added for.
+"""Which pending pods need a place, and for which of them nodes may be added.
 
-A pending pod is on no node, has not ended and is not terminating. Whether the scheduler has tried it already does not
-matter: one that fits somewhere is placed there, and no node is added for it. A pod that is too young and a DaemonSet
-pod take room where there is some, but no node is added for them: the first may ask next time, the second belongs to a
+A pending pod is on no node, has not ended and is not terminating. It does not matter whether the scheduler has tried it
+already: a pod that fits somewhere is placed there, and no node is added for it. A pod that is too young and a DaemonSet
+pod take room if there is any, but no node is added for them: the first may be served next time, the second belongs to a
 node. All other pods that are not served take no room. Cost: O(P + specs), vectorised.
 Source: Cluster Autoscaler, filterOutYoungPods, core/podlistprocessor (filter_out_expendable, filter_out_daemon_sets).
-Upstream serves pods of every scheduler, and those only that one has marked unschedulable.
+Upstream serves pods of every scheduler, but only those marked unschedulable.
 """
 
 from typing import Final, NamedTuple
@@ -20,7 +20,7 @@ from planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, NO_NODE, Bool, Int
 Reason = reason_pb2.SkippedPodReason
 _DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
 _LONGEST_S: Final = 2**33
-"""A delay beyond every moment of a request, whose nanoseconds still fit an integer."""
+"""A delay beyond the time of any request, whose nanoseconds still fit an integer."""
 
 
 class Pending(NamedTuple):
@@ -28,7 +28,7 @@ class Pending(NamedTuple):
 
     pods : int32[W] those that need a place; may_add : bool[W] whether nodes may be added for them; skipped : int32[K]
     those that are not served, skipped_reason : uint8[K] `SkippedPodReason.Code`. A pod that is too young is in both
-    lists: it counts as skipped only where it finds no place.
+    lists: it counts as skipped only if it finds no place.
     """
 
     pods: Int32
@@ -57,7 +57,7 @@ def pending_pods(snapshot: Snapshot, settings: ScaleUpSettings, general: Planner
 def _reasons(
     snapshot: Snapshot, settings: ScaleUpSettings, general: PlannerSettings, rows: Int64, now_ns: int
 ) -> UInt8:
-    """Return by pod why it is not served, 0 = it is. uint8[rows]. What time alone changes comes last."""
+    """Return by pod why it is not served, 0 = it is. uint8[rows]. Reasons that depend on time come last."""
     pods = snapshot.pods
     spec = pods.spec[rows]
     by_spec, delay_s = np.zeros(len(snapshot.specs), np.uint8), np.zeros(len(snapshot.specs), np.int64)
@@ -68,7 +68,7 @@ def _reasons(
         delay_s[at] = max(snapshot.specs[at].scale_up_delay_s, 0)
     reason = by_spec[spec]
     wait_ns = np.maximum(np.minimum(delay_s[spec], _LONGEST_S) * SECOND_NS, settings.new_pod_delay_ns)
-    # A pod of unknown age is old.
+    # A pod of unknown age counts as old.
     is_young = (now_ns - pods.created_s[rows] * SECOND_NS < wait_ns) & (pods.created_s[rows] > 0)
     reason[is_young & (reason == 0)] = Reason.TOO_YOUNG
     reason[(pods.flags[rows] & FLAG_GATED) != 0] = Reason.SCHEDULING_GATED

@@ -1,9 +1,9 @@
 """Which of two plans for the same pods is better (`planner.scale_up.variants`).
 
-A plan that leaves more pods, or more important ones, is worse. But where the price is to decide, groups that the
-configured expanders would not have chosen serve more pods only at no higher price. Of others that is better which needs
-fewer nodes of some groups and no more of any; and, where expanders do not go by the group, fewer nodes at no higher
-price, or as many at a lower one. Decides nothing else.
+A plan that leaves more pods, or more important ones, is worse. But if the price decides, groups that the configured
+expanders would not have chosen may serve more pods only at no higher price. Otherwise, the better plan is the one that
+needs fewer nodes of some groups and no more of any; and, if expanders do not depend on the group, fewer nodes at no
+higher price, or as many at a lower one. Decides nothing else.
 """
 
 from typing import Final, NamedTuple
@@ -21,9 +21,9 @@ BY_GROUP: Final = (Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANC
 
 
 class Worth(NamedTuple):
-    """What a plan is judged by. left : priorities of pods without a place, highest first; growth : int64[G] new
-    nodes; nodes : all of them; price_per_hour : of those whose price is known, unknown : how many others there are;
-    expanders : those that have chosen."""
+    """The criteria by which plans are compared. left : priorities of pods without a place, highest first; growth :
+    int64[G] new nodes; nodes : all of them; price_per_hour : of those whose price is known, unknown : how many others
+    there are; expanders : those that made the choices."""
 
     left: tuple[int, ...]
     growth: Int64
@@ -34,7 +34,7 @@ class Worth(NamedTuple):
 
 
 def worth(finding: Finding) -> Worth:
-    """Return what a plan is judged by. To be asked while the simulation is as the plan leaves it."""
+    """Return the criteria of a plan. To be called while the simulation contains the plan's moves."""
     growing, unserved = finding.growing, finding.unserved
     pods = np.concatenate([unserved.pods, unserved.placeholders])
     left = pods[growing.state.pod_node[pods] == NOWHERE]

@@ -1,8 +1,8 @@
-"""Which groups are packed first where there are very many.
+"""Which groups are packed first if there are very many.
 
-Packing shows how good a group really is, and takes long for each of hundreds of instance sizes. Bounds show at once how
-good it can be at best, so those come first that the expanders would prefer then; and of all others a ladder of sizes,
-because what counters decide on (spread, anti-affinity) the bounds do not know. Decides nothing where groups are few.
+Packing shows how good a group really is, but is slow for hundreds of instance sizes. Bounds quickly show how good it
+can be at best. So the groups that the expanders would prefer by their bounds come first, followed by a sample of sizes
+of all others, because bounds do not include counters (spread, anti-affinity). Decides nothing if groups are few.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,13 +16,13 @@ from planner.snapshot.columns import Int64
 from planner.snapshot.dictionaries import CPU, MEMORY
 
 MANY: Final = 128
-"""Groups up to which all are packed, those counted once whose new nodes are the same for the pods."""
+"""Number of groups up to which all are packed; groups whose new nodes are the same for the pods count once."""
 BEST: Final = 32
-"""Of more groups, how many are packed for what they promise."""
+"""If there are more, the number of groups packed because they are promising."""
 LADDER: Final = 32
-"""Of the others, how many are packed for their sizes."""
+"""The number of other groups packed because of their sizes."""
 FINALISTS: Final = 4
-"""Of those, how many are packed in more than one order, for what came of the first."""
+"""The number of those that are packed in more than one order, because of their results in the first."""
 
 
 def promising(
@@ -51,7 +51,7 @@ def promising(
 
 
 def _at_best(bounds: GroupBounds, rooms: Int64, groups: Int64) -> Options:
-    """Return options as good as they can be by the bounds."""
+    """Return the best possible options by the bounds."""
     return Options(
         group=groups,
         node_count=np.clip(bounds.least_nodes[groups], 1, rooms[groups]),

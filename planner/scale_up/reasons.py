@@ -1,6 +1,6 @@
-"""Why no node group helps a pod, asked of one new node more of each group with the plan carried out.
+"""Why no node group helps a pod, checked on one more new node of each group with the plan carried out.
 
-What a predicate refuses comes first: more nodes would not help. Then come back-off, health and limits of the group.
+Failed predicates come first: more nodes would not help. Then come back-off, health and limits of the group.
 """
 
 from typing import Final, NamedTuple
@@ -13,11 +13,11 @@ from planner.scale_up.kernels.refusals import refusals
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 _FIRST: Final = (NodeGroupReason.NO_TEMPLATE, NodeGroupReason.NODE_GROUP_INVALID)
-"""Reasons by which nothing is known of a new node, or nothing that can be relied on."""
+"""Reasons for which nothing, or nothing reliable, is known about a new node."""
 
 
 class Refusals(NamedTuple):
-    """Why pods are left, by kind of pod: pods of one kind get one answer.
+    """Why pods are left, by kind of pod: pods of one kind get the same answer.
 
     pods : int32[M]; kind : int64[M]; reason : uint8[kinds, G] `NodeGroupReason.Code`; predicate : uint8[kinds, G]
     `PredicateReason.Code` with PREDICATE_FAILED; helped : bool[M] a group that may grow admits the pod.

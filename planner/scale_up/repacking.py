@@ -1,12 +1,12 @@
-"""Places for all that a plan serves, with one new node fewer.
+"""Places for all pods that a plan serves, with one new node fewer.
 
-A plan places what waits where there is room, and then lets groups grow for the rest. Which pods take that room decides
-how well the rest fills new nodes. Here the new nodes are given, one fewer than a plan has, and all that it serves is
-placed afresh, on nodes that exist and new ones together, in one order after the other. Contract: what comes of it is
-only a proposal, to be carried out in the usual order (`planner.scale_up.loop`) and judged as any plan
-(`planner.scale_up.preference`). Pods that come first keep to it: those of nodes being deleted, those evicted lately,
-the more important; what was placed where the last loop had it stays there. No new node is taken where amounts alone
-show that the others do not suffice. Bounded by work and by time; pure.
+A plan places waiting pods where there is room, and then grows groups for the rest. How well the rest fills new nodes
+depends on which pods take that room. Here the new nodes are given, one fewer than in a plan, and all pods that it
+serves are placed again, on existing and new nodes together, trying several orders. Contract: the result is only a
+proposal, to be carried out in the usual order (`planner.scale_up.loop`) and compared like any plan
+(`planner.scale_up.preference`). Pods with precedence keep it: those of nodes being deleted, recently evicted ones, more
+important ones; pods placed on their nodes of the last loop stay there. No new node is removed if amounts alone show
+that the others do not suffice. Bounded by work and by time; pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,30 +37,30 @@ from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int32, Int64
 
 MOST_TRIES: Final = 64
-"""Orders that are tried for one node."""
+"""Number of orders tried for one node."""
 MOST_LOOKS: Final = 1 << 20
-"""Pods times nodes that are looked at in all tries for one node, at the most."""
+"""Most checks (pods times nodes) in all tries for one node."""
 ALL_LOOKS: Final = 4 * MOST_LOOKS
-"""The same in all tries for nodes of one group after the other."""
+"""The same for all tries for successive nodes of one group."""
 _MIXED: Final = 16
-"""Orders in which pods of all classes come mixed."""
+"""Number of orders in which pods of all classes are mixed."""
 _ODD: Final = 0x9E3779B97F4A7C15
 
 
 class Repacked(NamedTuple):
-    """group_of : group of each new node; node : int32[P'] where each pod goes, new nodes in that order being the first
-    blank ones; -1 = nowhere."""
+    """group_of : group of each new node; node : int32[P'] destination of each pod, new nodes in that order being the
+    first blank ones; -1 = nowhere."""
 
     group_of: list[int]
     node: Int32
 
 
 def may_shrink(finding: Finding) -> list[int]:
-    """Return the groups of which a plan may need a node fewer, the dearest first. To be asked while the simulation is
-    as the plan leaves it.
+    """Return the groups of which a plan may need one node fewer, the most expensive first. To be called while the
+    simulation contains the plan's moves.
 
-    Not those that grow whole; of groups that are kept even the largest only; and none of which amounts tell that all
-    other nodes have too little room for what the new ones hold.
+    All-or-nothing groups are excluded; among balanced groups only the largest is included; and a group is excluded if
+    amounts show that all other nodes have too little room for the pods of the new ones.
     """
     growing, context = finding.growing, finding.context
     if not growing.group_of or _work(finding) > MOST_LOOKS:
@@ -79,7 +79,7 @@ def may_shrink(finding: Finding) -> list[int]:
 
 
 def _spare(finding: Finding) -> Int64:
-    """Return what all nodes have left together. int64[R]."""
+    """Return the total free amounts of all nodes. int64[R]."""
     growing, amounts = finding.growing, finding.growing.state.resources
     nodes = np.concatenate([finding.unserved.where.order, growing.opened])
     spare: Int64 = np.maximum(amounts.free[nodes], 0).sum(axis=0)
@@ -94,8 +94,8 @@ def _work(finding: Finding) -> int:
 def repackings(finding: Finding, groups: Sequence[int], start: int) -> Iterator[Repacked]:
     """Yield proposals with one new node of a group fewer, at most one for each of the groups.
 
-    Of groups whose new nodes are the same for these pods, only the first is tried. start : mark before anything was
-    placed. To be asked while the simulation is as the plan leaves it, which stays so. Raises MoveLogFullError.
+    Among groups whose new nodes are the same for these pods, only the first is tried. start : mark before anything was
+    placed. To be called while the simulation contains the plan's moves; it is not changed. Raises MoveLogFullError.
     """
     task = _Task(finding, start) if groups else None
     tried: set[int] = set()
@@ -113,8 +113,8 @@ def repackings(finding: Finding, groups: Sequence[int], start: int) -> Iterator[
 
 
 class _Order(NamedTuple):
-    """pods : int32 in the order in which they look for a place, each on the first node that admits it; nodes : int32 in
-    the order in which they are tried; in_turn : each pod tries one node that exists before, the next pod the next."""
+    """pods : int32 in the order in which they are placed, each on the first node that admits it; nodes : int32 in the
+    order in which they are tried; in_turn : each pod first tries one existing node, the next pod the next one."""
 
     pods: Int32
     nodes: Int32
@@ -122,11 +122,11 @@ class _Order(NamedTuple):
 
 
 class _Task:
-    """What is placed, and in which orders; on a copy of the simulation, where nodes being deleted are closed and what
-    the last loop had placed is there.
+    """The pods to place, and the orders; on a copy of the simulation in which nodes being deleted are closed and pods
+    placed by the last loop are on their nodes.
 
-    left : int32[J] all else that has a place in the plan; turn : int64[P'], pods of the smallest come first; young :
-    int32 pods for which no node may be added; growing : int64[Q] groups that grow, bounds : of them.
+    left : int32[J] all other pods with a place in the plan; turn : int64[P'], pods with the smallest come first; young
+    : int32 pods for which no node may be added; growing : int64[Q] groups that grow; bounds : of these.
     """
 
     def __init__(self, finding: Finding, start: int) -> None:
@@ -159,18 +159,19 @@ class _Task:
         place_where(self.simulation, self.where, pods, hint)
 
     def kind(self, group: int) -> int:
-        """Return a number that groups have in common whose new nodes are the same for what is left."""
+        """Return a number that is equal for groups whose new nodes are the same for the pods left."""
         return int(self.bounds.same_as[np.searchsorted(self.growing, group)])
 
     def suffice(self, group_of: list[int]) -> bool:
-        """Return whether amounts do not tell that what is left needs more than such new nodes."""
+        """Return whether, by amounts, the pods left may fit these new nodes."""
         new = self.bounds.free[np.searchsorted(self.growing, group_of)].sum(axis=0)
         anywhere, only_new, free = self._asked
         return bool((anywhere <= new + free).all() and (only_new <= new).all())
 
     @cached_property
     def _asked(self) -> tuple[Int64, Int64, Int64]:
-        """Return what is left asks for, what of that no node that exists takes, and what those nodes have left.
+        """Return the requests of the pods left, the part of them that no existing node admits, and the free amounts of
+        those nodes.
 
         int64[R] each. O(classes · nodes).
         """
@@ -183,7 +184,9 @@ class _Task:
         return asked.sum(axis=0), asked[~fits.any(axis=1)].sum(axis=0), free.sum(axis=0)
 
     def place(self, group_of: list[int]) -> Int32 | None:
-        """Return where all pods go with these new nodes, int32[P']; None where no order that is tried has them all."""
+        """Return the destinations of all pods with these new nodes, int32[P']; None if no tried order
+        places them all.
+        """
         left, state = self.left, self.state
         revert(state, self.begun)
         place_on_new_nodes(self.within, group_of, left[:0], left[:0])
@@ -212,7 +215,7 @@ class _Task:
         )
         before = -1
         while len(pods) not in {0, before}:
-            # What was placed since may be what affinity asks for, or even out a spread.
+            # Pods placed since may satisfy an affinity or a spread constraint.
             before = len(pods)
             place_all(state, search, hint, hint.copy(), np.zeros(2, np.int64), pods, alone)
             pods = pods[state.pod_node[pods] == NOWHERE]
@@ -221,9 +224,9 @@ class _Task:
         return not len(pods)
 
     def _orders(self, new: Int32) -> Iterator[_Order]:
-        """Yield orders: pods by size and name, then mixed ever more otherwise, each with several orders of the nodes.
+        """Yield orders: pods by size and name, then increasingly mixed, each with several orders of the nodes.
 
-        New nodes come first only where no pod is more important than another: else it would be passed over.
+        New nodes come first only if no pod is more important than another, which would otherwise lose precedence.
         """
         nodes = [
             (np.concatenate([self.fullest, new]), False),

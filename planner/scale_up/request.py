@@ -1,4 +1,4 @@
-"""What the scale-up decision is a function of."""
+"""The input of the scale-up decision."""
 
 from typing import NamedTuple
 
@@ -23,5 +23,5 @@ class ScaleUpRequest(NamedTuple):
 
     @property
     def now_ns(self) -> int:
-        """The moment of the round, Unix nanoseconds."""
+        """The time of the round, Unix nanoseconds."""
         return self.round.now_ns

@@ -1,10 +1,10 @@
-"""How the growth that was chosen is shared between the chosen group and similar ones.
+"""How the chosen growth is shared between the chosen group and similar ones.
 
-With balancing on, the smallest of the similar groups grows first, node by node, so that sizes become as equal as their
-maxima let them; pods that only some of the groups take, such as those bound to a zone, come first, and the others level
-out what these upset. With balancing off the chosen group grows alone, but for pods that it takes as such and that
-counters keep from its new nodes, such as those that have to spread over zones: for them similar groups grow too.
-Source: Cluster Autoscaler, balanceScaleUps, for what is shared evenly; upstream does not share where a pod is bound.
+With balancing on, the smallest of the similar groups grows first, node by node, which makes sizes as equal as their
+maxima allow; pods that only some of the groups take, such as those bound to a zone, come first, and the others restore
+the balance. With balancing off the chosen group grows alone, except for pods that it admits in principle but that
+counters keep from its new nodes, such as those that have to spread over zones: similar groups grow for these, too.
+Source: Cluster Autoscaler, balanceScaleUps, for even sharing; upstream does not share if a pod is bound.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from planner.scale_up.growing import Growing
 from planner.snapshot.columns import Bool, Int32, Int64
 
 _LAST_RESORT = 1 << 30
-"""Size of a group that grows only where another one cannot."""
+"""Size of a group that grows only if another one cannot."""
 
 
 class Share(NamedTuple):
@@ -31,14 +31,14 @@ class Share(NamedTuple):
 
 
 class Sharing(NamedTuple):
-    """similarity : of the groups; balance : whether similar groups are kept even; sizes : int64[G] before the plan."""
+    """similarity : of the groups; balance : whether similar groups are balanced; sizes : int64[G] before the plan."""
 
     similarity: Similarity
     balance: bool
     sizes: Int64
 
     def room(self, growing: Growing, left: Int32, group: int, admits: Bool) -> int:
-        """Return how many nodes a group and those that it is balanced with may get together.
+        """Return how many nodes a group and those with which it is balanced may get together.
 
         left : int32 pods without a place; admits : see `share`. Groups count that take all pods that this one takes.
         Source: Cluster Autoscaler, ComputeSimilarNodeGroups.
@@ -58,7 +58,9 @@ class Sharing(NamedTuple):
 
 
 def share(growing: Growing, sharing: Sharing, option: Estimate, left: Int32, admits: Bool) -> Share:
-    """Return how an option is carried out. left : int32 pods; admits : bool[S, G] as in `GroupBounds`, by class."""
+    """Return the result of carrying out an option. left : int32 pods; admits : bool[S, G] as in `GroupBounds`, by
+    class.
+    """
     others = sharing.similarity.to(option.group)
     groups = np.concatenate([np.array([option.group], np.int64), others[growing.limits.reasons[others] == 0]])
     found: Share | None = None
@@ -71,7 +73,7 @@ def share(growing: Growing, sharing: Sharing, option: Estimate, left: Int32, adm
 
 
 def _alone(growing: Growing, option: Estimate) -> Share:
-    """Let the chosen group grow alone, as far as it may."""
+    """Grow the chosen group alone, as far as allowed."""
     room = growing.limits.room(option.group)
     if option.node_count <= room:
         return Share([option.group] * option.node_count, option.pods, option.packed.node_of)
@@ -83,10 +85,10 @@ def _alone(growing: Growing, option: Estimate) -> Share:
 def _balanced(
     growing: Growing, sharing: Sharing, groups: Int64, option: Estimate, asking: tuple[Int32, Bool]
 ) -> Share | None:
-    """Let the groups grow evenly for all pods that any of them takes, or else for those that all of them take."""
+    """Grow the groups evenly for all pods that any of them takes, or else for those that all of them take."""
     left, admits = asking
     sizes = sharing.sizes[groups] + growing.limits.added[groups]
-    # Of groups of one size, that which was smaller before comes first.
+    # Among groups of equal size, the one that was smaller before comes first.
     groups = groups[np.argsort(sizes, kind="stable")]
     pod_class = growing.state.pod_class
     takers = admits[pod_class[left]][:, groups].sum(axis=1)
@@ -119,12 +121,12 @@ def _evenly(growing: Growing, sharing: Sharing, members: Int64, pods: Int32) -> 
 
 
 def _like(order: Int32, pods: Int32) -> Int32:
-    """Return pods with those of an order first, as they are there."""
+    """Return pods, with those in an order first, in that order."""
     return np.concatenate([order, pods[~np.isin(pods, order)]])
 
 
 def _helped_out(growing: Growing, groups: Int64, option: Estimate) -> Share | None:
-    """Let the other groups grow for what counters keep from the chosen one; None where they help no more pods."""
+    """Grow the other groups for pods that counters keep from the chosen one; None if they help no more pods."""
     state = growing.state
     kept_out = option.pods[option.packed.node_of < 0]
     if state.local_class[state.pod_class[kept_out]].all():
@@ -142,8 +144,8 @@ def _helped_out(growing: Growing, groups: Int64, option: Estimate) -> Share | No
 
 
 def _bound_first(growing: Growing, pods: Int32) -> list[Int32]:
-    """Return pods with those first that others bind (`planner.placement.orders.boundness`), where that changes their
-    order: pods that may go anywhere then fill what these leave free, in every zone."""
+    """Return pods with those first that others bind (`planner.placement.orders.boundness`), if that changes their
+    order: unrestricted pods then fill the remaining room in every zone."""
     order = np.argsort(-growing.within.bound[growing.state.pod_class[pods]], kind="stable")
     return [pods[order]] if (np.diff(order) < 0).any() else []
 
@@ -154,7 +156,7 @@ def _packed(growing: Growing, groups: Int64, sizes: Int64, most: Int64, pods: In
 
 
 def _is_admitted(growing: Growing, groups: Int64, found: Packed) -> bool:
-    """Return whether limits that groups have in common admit what was found."""
+    """Return whether limits that groups have in common allow the result."""
     added = np.zeros(len(growing.limits.added), np.int64)
     np.add.at(added, groups[found.group_of], 1)
     return growing.limits.admit(added)

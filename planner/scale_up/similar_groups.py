@@ -1,7 +1,8 @@
-"""Which node groups are similar for scale-up: by what a new node of each would be like.
+"""Which node groups are similar for scale-up, judged by a new node of each.
 
-A new node's DaemonSet pods and static pods are taken off what it has free. Taints do not count: only a group on which
-every pod of a choice fits shares in its nodes. Groups without template, and all-or-nothing groups, are similar to none.
+A new node's DaemonSet pods and static pods are subtracted from its free amounts. Taints do not count: only a group on
+which every pod of a choice fits shares its nodes. Groups without template, and all-or-nothing groups, are similar to
+none.
 Source: Cluster Autoscaler, FindSimilarNodeGroups, ComputeSimilarNodeGroups.
 """
 
@@ -22,7 +23,7 @@ Amounts = Iterable[tuple[str, int]]
 def similar_groups(
     snapshot: Snapshot, templates: Sequence[GroupTemplate | None], settings: SimilaritySettings
 ) -> Similarity:
-    """Return which groups are similar. O(groups · labels) once somebody asks."""
+    """Return which groups are similar. O(groups · labels) on first use."""
 
     def shapes() -> Iterator[NodeShape | None]:
         for group, template in zip(snapshot.groups, templates, strict=True):
@@ -41,7 +42,9 @@ def _shape(snapshot: Snapshot, template: GroupTemplate) -> NodeShape:
 
 
 def _allocatable(snapshot: Snapshot, template: GroupTemplate) -> Iterator[tuple[str, int]]:
-    """Yield what a node offers, static pods included: those of a real node are not in its template's amounts."""
+    """Yield the allocatable amounts of a node, static pods included: those of a real node are not in its template's
+    amounts.
+    """
     if template.node == NO_NODE:
         yield from template.template.allocatable
         return
@@ -51,9 +54,10 @@ def _allocatable(snapshot: Snapshot, template: GroupTemplate) -> Iterator[tuple[
 
 
 def _free(template: GroupTemplate) -> Iterator[tuple[str, int]]:
-    """Yield what the pods of a new node leave, of the first resources and of those that they request.
+    """Yield the amounts that the pods of a new node leave, for the first resources and those that they request.
 
-    Not how many more pods it takes: static pods count where the template is a node's, and upstream counts none.
+    The number of further pods is not included: static pods count if the template is taken from a node, and upstream
+    counts none.
     """
     offered = dict(template.template.allocatable)
     requested = dict.fromkeys(FIRST_RESOURCES, 0)

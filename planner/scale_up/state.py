@@ -1,7 +1,7 @@
-"""What scale-up remembers from one loop to the next, and its form on the wire: where pods that waited were put.
+"""The state of scale-up between loops, and its encoding: the places of pods that waited.
 
-A pod goes back to its place as long as that is there, so that the pods of nodes that were asked for do not spread over
-other ones meanwhile. Decides nothing; a state that cannot be read counts as absent and leaves a note.
+A pod keeps its place as long as it exists; otherwise the pods of requested nodes would spread over other ones
+meanwhile. Decides nothing; an unreadable state counts as absent and gives a note.
 """
 
 from functools import partial
@@ -22,10 +22,10 @@ LAYOUT_VERSION: Final = 1
 def recall(
     state: pb.ScaleUpState | None, snapshot: Snapshot, growth: Growth, pods: PodGroups
 ) -> tuple[Int32, tuple[str, ...]]:
-    """Return where each pod was put, as nodes of the simulation, -1 = not known, and notes. int32[P'].
+    """Return the place of each pod, as nodes of the simulation, -1 = not known, and notes. int32[P'].
 
-    Of the nodes to come of a group, the n-th stands for the n-th of the last loop; those that have registered meanwhile
-    are forgotten.
+    The n-th upcoming node of a group corresponds to the n-th of the last loop; those that have registered meanwhile are
+    forgotten.
     """
     nothing = np.full(len(pods.digests), -1, np.int32)
     if state is None or state.layout_version == 0:
@@ -59,16 +59,16 @@ def _destinations(state: pb.ScaleUpState, snapshot: Snapshot, growth: Growth, no
 
 
 def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: Int32, added: Int32) -> pb.ScaleUpState:
-    """Return the state on the wire. O(pods · log pods + N).
+    """Return the encoded state. O(pods · log pods + N).
 
-    pods : int32 pods that waited, wherever they are now; added : int32 group of each new node, in the order in which
-    the blank nodes were opened. Pods that a hint cannot name, such as placeholders, are left out.
+    pods : int32 pods that waited, regardless of where they are now; added : int32 group of each new node, in the order
+    in which the blank nodes were opened. Pods that a hint cannot name, such as placeholders, are left out.
     """
     snapshot, at = simulation.snapshot, simulation.state.pod_node
     nodes, ids = snapshot.nodes.name, [group.id for group in snapshot.groups]
     known = np.sort(pods[pods < len(groups.digests)])
     known = known[at[known] >= 0]
-    # Sources and destinations have one numbering: nodes, then groups, then none.
+    # Sources and destinations share one numbering: nodes, then groups, then none.
     none = len(nodes) + len(ids)
     source = np.full(len(known), none, np.int64)
     real = known < simulation.pod_count
@@ -91,9 +91,9 @@ def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: In
 
 
 def _coming(simulation: Simulation, growth: Growth, added: Int32) -> tuple[Int64, Int32]:
-    """Return of each node of the simulation that is to come its group, -1 = none, and its number in it, 0 = none.
+    """Return the group of each upcoming node of the simulation, -1 = none, and its number in the group, 0 = none.
 
-    int64[N'], int32[N']. Nodes on their way come before new ones.
+    int64[N'], int32[N']. Nodes already requested come before new ones.
     """
     count = len(simulation.state.node_state)
     group, number = np.full(count, -1, np.int64), np.zeros(count, np.int32)

@@ -1,8 +1,8 @@
-"""Which plans are worth making besides the usual one: other pods take the room, or groups are chosen otherwise.
+"""Which plans are worth making besides the usual one: other pods take the room, or groups are chosen differently.
 
-Which pods take the room that there is decides what is left for new nodes; no order is best for every cluster, and the
-scheduler has one of its own. And the option that an expander likes best may serve few pods, so that others are left
-once a limit is reached, or need more nodes; the cheapest one may make the whole plan dearer. A few plans are made where
+The pods that take the existing room determine which ones are left for new nodes; no order is best for every cluster,
+and the scheduler has its own. Also, the option that an expander rates highest may serve few pods, leaving others once a
+limit is reached, or need more nodes; the cheapest one may make the whole plan more expensive. A few plans are made if
 that costs little. Decides nothing about which of them is best (`planner.scale_up.preference`).
 """
 
@@ -24,27 +24,27 @@ WAYS: Final = (
     PlacementOrder(PodOrder.LISTED_BACKWARDS, NodeOrder.EMPTIEST_FIRST),
 )
 MOST_WORK: Final = 1 << 16
-"""Pods that wait, times nodes and groups that could take them, up to which other plans are made."""
+"""Number of waiting pods, times nodes and groups that could take them, up to which other plans are made."""
 
 
 class Variant(NamedTuple):
-    """How a plan is made. way : in which what waits is placed where there is room; expanders : in their order."""
+    """Options of a plan. way : in which waiting pods are placed where there is room; expanders : in order."""
 
     way: PlacementOrder
     expanders: tuple[int, ...]
 
 
 def usual(context: Context) -> Variant:
-    """Return how the usual plan is made."""
+    """Return the options of the usual plan."""
     return Variant(USUAL, context.request.settings.expanders)
 
 
 def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
-    """Yield the ways to plan besides the usual one, given what that came to; none where that is too much work.
+    """Yield options of plans besides the usual one, given its result; none if they are too much work.
 
-    The room is given to other pods where only some went to nodes that exist, and pods are left or fewer nodes might do
-    (too_many_nodes) or the price decides. Groups are chosen otherwise where there was more than one choice, or pods are
-    left; where the price decides, also as a whole. No further one once the time is over.
+    The room is given to other pods if only some went to existing nodes, and pods are left or fewer nodes might suffice
+    (too_many_nodes) or the price decides. Groups are chosen differently if there was more than one choice, or pods are
+    left; if the price decides, also as a whole. Ends once the time is over.
     """
     unserved, growing = usual.unserved, usual.growing
     left = len(unserved.left) + len(unserved.placeholders)
@@ -68,9 +68,9 @@ def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
 
 
 def serving_most(expanders: tuple[int, ...], *, prices_known: bool) -> list[tuple[int, ...]]:
-    """Return expanders with MOST_PODS as early as it may come, none where that would change what groups may grow.
+    """Return expanders with MOST_PODS as early as allowed, none if that would change which groups may grow.
 
-    Expanders that go by the group come before it, and those that exclude groups must not come behind it.
+    Expanders that depend on the group come before it, and those that exclude groups must not come after it.
     """
     first = 1 if expanders[0] in BY_GROUP else 0
     excluding = {*BY_GROUP, Expander.CHEAPEST_PLAN} | (set() if prices_known else {Expander.PRICE})

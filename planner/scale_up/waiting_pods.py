@@ -1,6 +1,6 @@
-"""Which pods wait for a place, and which of them have none on nodes that exist or are on their way.
+"""Which pods wait for a place, and which of them have none on existing or upcoming nodes.
 
-Nodes being deleted are no room; the pods that they still hold, and those evicted lately, need a place too.
+Nodes being deleted offer no room; the pods still on them, and recently evicted ones, need a place, too.
 """
 
 from typing import NamedTuple
@@ -25,10 +25,10 @@ from planner.snapshot.columns import Int32
 
 
 class Unserved(NamedTuple):
-    """pending : pods that wait; where : where pods may be placed; pods : int32 all that were looked at, virtual ones
-    and those of nodes being deleted included; left : int32 those of them that found no place and for which nodes may be
-    added, most important first; placeholders : int32 those without a place, for which nodes are added last; moving :
-    int32 those of nodes being deleted."""
+    """pending : pods that wait; where : where pods may be placed; pods : int32 all considered ones, including virtual
+    ones and those of nodes being deleted; left : int32 those without a place for which nodes may be added, most
+    important first; placeholders : int32 those without a place, for which nodes are added last; moving : int32 those of
+    nodes being deleted."""
 
     pending: Pending
     where: Places
@@ -39,7 +39,7 @@ class Unserved(NamedTuple):
 
 
 def serve_from_room(context: Context, simulation: Simulation, way: PlacementOrder = USUAL) -> Unserved:
-    """Place what waits wherever there is room, in one way of many. The moves stay in the simulation."""
+    """Place waiting pods wherever there is room, in one of several ways. The moves stay in the simulation."""
     request, leaving = context.request, context.leaving
     snapshot, settings, general = request.snapshot, request.settings, request.round.settings
     pending = pending_pods(snapshot, settings, general, request.now_ns)
@@ -57,9 +57,9 @@ def serve_from_room(context: Context, simulation: Simulation, way: PlacementOrde
 
 
 def serve_as(context: Context, simulation: Simulation, served: Unserved, node: Int32) -> Unserved:
-    """Place what waits wherever there is room, but only where it is told to go. node : int32[P'], -1 = nowhere.
+    """Place waiting pods at given destinations, if there is room. node : int32[P'], -1 = nowhere.
 
-    served : what came of placing it in another way. The moves stay in the simulation.
+    served : result of placing them in another way. The moves stay in the simulation.
     """
     close_leaving(simulation, context.leaving, served.moving)
     pods = np.concatenate([served.pods, placeholders(context, simulation)])
@@ -70,6 +70,6 @@ def serve_as(context: Context, simulation: Simulation, served: Unserved, node: I
 
 
 def placeholders(context: Context, simulation: Simulation) -> Int32:
-    """Return the placeholders that keep room, whether they have a place or not. int32."""
+    """Return the placeholders that keep room, with or without a place. int32."""
     last = len(simulation.state.pod_node)
     return np.arange(last - len(context.request.round.placeholders), last, dtype=np.int32)

@@ -1,8 +1,8 @@
 """The expander CHEAPEST_PLAN: all groups at once, for all pods that need new nodes.
 
-Turns what the simulation knows into the problem in numbers, and the plan back into new nodes with pods. What affinity
-and spread ask of a class is found by packing its pods alone: how many one node takes, and how many each zone. What the
-numbers cannot say shows when the pods are placed; a pod that then finds no place goes the ordinary way.
+Converts the simulation into the problem in numbers, and the plan back into new nodes with pods. The effect of affinity
+and spread on a class is determined by packing its pods alone: how many one node takes, and how many each zone. Other
+constraints take effect when the pods are placed; a pod that then finds no place is handled group by group.
 """
 
 from typing import Final, NamedTuple
@@ -36,7 +36,7 @@ class Planned(NamedTuple):
 
 
 def plan_whole(context: Context, growing: Growing, left: Int32) -> Planned:
-    """Return the plan for pods left : int32, none of which has a place. Once the time is over, the first plan found."""
+    """Return the plan for pods left : int32, which have no place. Once the time is over, the first plan found."""
     request = context.request
     until = Bounds(request.round.effort, request.round.time_left, request.settings.max_improvements)
     simulation = growing.within.simulation
@@ -48,7 +48,7 @@ def plan_whole(context: Context, growing: Growing, left: Int32) -> Planned:
 def _problem(context: Context, growing: Growing, bounds: GroupBounds, left: Int32) -> Problem:
     state = growing.state
     rooms = growing.limits.rooms
-    # A group that grows by one node or by none is like any other.
+    # A group that grows by one node or by none is treated like any other.
     whole = np.array([group.zero_or_max for group in growing.groups], bool) & (rooms > 1)
     zone, zone_count = _zones(context)
     asked = Problem(
@@ -109,7 +109,7 @@ def _zones(context: Context) -> tuple[Int32, int]:
 
 
 def _bound(growing: Growing, asked: Problem, row: int, pods: Int32) -> None:
-    """Write how many pods of a class one node takes, and each zone, where counters keep others out. In place."""
+    """Write how many pods of a class one node takes, and each zone, if counters keep others out. In place."""
     members = _largest_by_zone(asked, row)
     if not len(members):
         return
@@ -133,7 +133,7 @@ def _bound(growing: Growing, asked: Problem, row: int, pods: Int32) -> None:
 
 
 def _largest_by_zone(asked: Problem, row: int) -> Int64:
-    """Return of each zone the group whose new node has room for most pods of a class, the roomiest first. int64."""
+    """Return for each zone the group whose new node has room for most pods of a class, the largest first. int64."""
     need = np.maximum(asked.demand[row], 1)
     room = (asked.capacity // need)[:, asked.demand[row] > 0].min(axis=1)
     may = np.flatnonzero(asked.allowed[row] & (asked.most > 0))
@@ -150,13 +150,13 @@ def _packed(growing: Growing, groups: Int64, pods: Int32) -> Packed:
 
 
 def _assigned(plan: Plan, pods: PodsByClass) -> Planned:
-    """Give each new node its pods, those of a class in the order in which they are given. O(nodes · entries + pods)."""
+    """Assign pods to each new node, those of a class in the given order. O(nodes · entries + pods)."""
     batch = np.repeat(np.arange(len(plan.nodes)), plan.nodes)
     lengths = np.diff(plan.offsets)[batch]
     within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     entry, node = np.repeat(plan.offsets[:-1][batch], lengths) + within, np.repeat(np.arange(len(batch)), lengths)
     classes, counts = plan.classes[entry], plan.pods[entry]
-    # What an entry takes begins where the entries of its class before it end.
+    # The pods of an entry begin where the previous entries of its class end.
     order = np.argsort(classes, kind="stable")
     taken, planned = np.cumsum(counts[order]), np.bincount(classes, counts, len(pods.classes)).astype(np.int64)
     first = np.empty(len(order), np.int64)
@@ -168,7 +168,7 @@ def _assigned(plan: Plan, pods: PodsByClass) -> Planned:
 
 
 def _within_limits(growing: Growing, planned: Planned) -> Planned:
-    """Leave out the last nodes of a plan that limits shared by several groups do not admit."""
+    """Drop the last nodes of a plan that limits shared by several groups do not allow."""
     added = np.zeros(len(growing.groups), np.int64)
     np.add.at(added, np.array(planned.group_of, np.int64), 1)
     count = min(len(planned.group_of), growing.blanks_left)

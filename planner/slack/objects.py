@@ -23,7 +23,8 @@ _BUFFER: Final = "CapacityBuffer/"
 
 
 class AskingObject(NamedTuple):
-    """A workload or CapacityBuffer; number : of pods for which it requests room; problem : why no room is kept, or "".
+    """A workload or CapacityBuffer; number : of pods for which it requests room; problem : why no room
+    is kept, or "".
     """
 
     name: str

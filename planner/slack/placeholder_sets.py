@@ -49,7 +49,8 @@ class SizeColumns(NamedTuple):
         return SizeColumns(self.resources, self.amounts[rows])
 
     def together(self, number: Sequence[int]) -> dict[str, int]:
-        """Return the total request of the given number of placeholders of each set, by resource; it may exceed 64 bits.
+        """Return the total request of the given number of placeholders of each set, by resource; it may
+        exceed 64 bits.
         """
         columns = zip(self.resources, self.amounts.T.tolist(), strict=True)
         totals = {name: sum(map(int.__mul__, column, number)) for name, column in columns}

@@ -44,7 +44,8 @@ class Rooms:
         self._counted: Bool | None = None
 
     def capacity(self, part: Part, having: str = "") -> tuple[dict[str, int], int]:
-        """Return the total capacity of the nodes of a part, and their number; `having` : only nodes with this resource.
+        """Return the total capacity of the nodes of a part, and their number; `having` : only nodes with
+        this resource.
         """
         return self._sum(self._snapshot.nodes.allocatable, part.nodes, having)
 

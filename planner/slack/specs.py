@@ -58,7 +58,8 @@ class SpecWriter:
         return snapshot_pb2.PodDictionary.FromString(self.encoded())
 
     def encoded(self, before: bytes = b"", of: "SpecWriter | None" = None) -> bytes:
-        """Return the encoded dictionary; to be called last. before : that of the writer `of` that this one continues.
+        """Return the encoded dictionary; to be called last. before : that of the writer `of` that this
+        one continues.
         """
         if of is None or len(self._label_sets) > len(of._label_sets):
             self._write_label_sets()

@@ -181,7 +181,8 @@ def _jobs_stay(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
 
 
 def is_terminal(columns: PodDrainColumns) -> Bool:
-    """Return for each pod whether it has ended and will not restart. Source: Cluster Autoscaler, drain.IsPodTerminal.
+    """Return for each pod whether it has ended and will not restart. Source: Cluster Autoscaler,
+    drain.IsPodTerminal.
     """
     never = columns.restart_policy == pb.RestartPolicy.NEVER
     on_failure = columns.restart_policy == pb.RestartPolicy.ON_FAILURE

@@ -172,7 +172,8 @@ def to_stay_even(task: Task, accepted: Int32) -> Int32:
 
 
 def _parts(task: Task, attempt: Attempt) -> Int32:
-    """Return the accepted nodes of all-or-nothing groups in which other nodes stay; none if a bound stopped the loop.
+    """Return the accepted nodes of all-or-nothing groups in which other nodes stay; none if a bound
+    stopped the loop.
     """
     accepted = attempt.accepted
     if attempt.stopped_at >= 0 or not task.whole[accepted].any():

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 
 class Bucket(NamedTuple):
-    """Nodes that could go now, most preferred first: those of an `atomic` group, all of its `size` or none, or others.
+    """Nodes that could go now, most preferred first: those of an `atomic` group, all of its `size` or
+    none, or others.
     """
 
     group: str

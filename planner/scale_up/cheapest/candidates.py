@@ -1,7 +1,7 @@
-"""Which groups are looked at closely where there are very many, and what pods cost at least.
+"""Which groups are evaluated in detail if there are very many, and lower bounds on the cost of pods.
 
-Of hundreds of instance sizes most differ little from the next. Looked at closely are those that are cheapest for pods
-of some class, full or on their own, and of all others a ladder of prices.
+Most of hundreds of instance sizes differ little from the next one. Evaluated in detail are the cheapest ones for pods
+of some class, full or alone on a node, and a sample of all others by price.
 """
 
 from typing import Final
@@ -12,11 +12,11 @@ from planner.scale_up.cheapest.problem import Float64, Problem
 from planner.snapshot.columns import Int32, Int64
 
 MANY: Final = 96
-"""Groups up to which all are looked at closely."""
+"""Number of groups up to which all are evaluated in detail."""
 
 
 def share_cost(problem: Problem, cost: Float64, groups: Int32) -> Float64:
-    """Return what a pod costs on full nodes, by class and group. float64[C, H], inf = it does not fit."""
+    """Return the cost of a pod on full nodes, by class and group. float64[C, H], inf = it does not fit."""
     share = 1.0 / np.maximum(problem.per_node, 1).astype(np.float64)[:, None].repeat(len(groups), axis=1)
     fits = problem.allowed[:, groups] & (problem.per_node > 0)[:, None]
     for resource in range(problem.demand.shape[1]):
@@ -33,7 +33,7 @@ def least_value(costs: Float64) -> Float64:
 
 
 def candidates(problem: Problem, cost: Float64, groups: Int32) -> Int32:
-    """Return the groups to look at closely, ascending."""
+    """Return the groups to evaluate in detail, ascending."""
     if len(groups) <= MANY:
         return groups
     costs = share_cost(problem, cost, groups)
@@ -43,12 +43,14 @@ def candidates(problem: Problem, cost: Float64, groups: Int32) -> Int32:
 
 
 def _ladder(problem: Problem, cost: Float64, groups: Int32) -> Int64:
-    """Return about as many groups as MANY, of each kind of those that take the same classes evenly over the prices."""
+    """Return about MANY groups: of each kind, that is groups that take the same classes, some evenly
+    spaced by price.
+    """
     of_class = np.arange(1, len(problem.pods) + 1, dtype=np.int64) ** 3
     takes = (problem.allowed[:, groups] * of_class[:, None]).sum(axis=0) * 1009 + problem.zone[groups]
     kind = np.unique(takes, return_inverse=True)[1]
     order = np.lexsort((groups, cost[groups], kind))
-    # Steps of equal ratio from the lowest price to the highest: a step of one size is much for small nodes only.
+    # Steps of equal ratio from the lowest price to the highest: a constant step would be large for small nodes only.
     height = np.log(cost[groups])
     step = max((height.max() - height.min()) * (kind.max() + 1) / MANY, 1e-9)
     rung = kind * (2 * MANY) + np.minimum((height - height.min()) // step, 2 * MANY - 1)

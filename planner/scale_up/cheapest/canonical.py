@@ -1,7 +1,8 @@
-"""Bring a problem into an order that does not depend on how its classes and groups were numbered.
+"""Bring a problem into an order that does not depend on the numbering of its classes and groups.
 
-Classes and groups are sorted by what they are, then by what they are allowed with, in a few rounds, as colours of a
-graph are refined. Those that stay equal are interchangeable, or so nearly that the price does not tell them apart.
+Classes and groups are sorted by their own numbers, then by those of the groups or classes they are allowed with, in a
+few rounds, like colour refinement of a graph. Those that stay equal are interchangeable, or differ too little to affect
+the price.
 """
 
 from typing import Any, Final
@@ -13,7 +14,7 @@ from planner.scale_up.cheapest.problem import Problem
 from planner.snapshot.columns import Int64
 
 ROUNDS: Final = 2
-"""Rounds of refinement; one tells apart what differs in its own numbers or in those of its partners."""
+"""Rounds of refinement; one distinguishes entries that differ in their own numbers or in those of their partners."""
 _MULTIPLIER: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIXER: Final = np.uint64(0xBF58476D1CE4E5B9)
 
@@ -43,19 +44,21 @@ def _ranks(*columns: NDArray[Any]) -> Int64:
 
 
 def _mixed(ranks: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return a number for each rank such that sums of them hardly ever meet by chance."""
+    """Return a number for each rank, such that sums of these numbers almost never collide."""
     spread = (ranks.astype(np.uint64) + np.uint64(1)) * _MULTIPLIER
     spread = (spread ^ (spread >> np.uint64(30))) * _MIXER
     return spread ^ (spread >> np.uint64(27))
 
 
 def _sums(related: NDArray[np.bool_], numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return for each row the sum of the numbers of what it is related with, overflow included."""
+    """Return for each row the sum of the numbers of its related entries, with overflow."""
     total: NDArray[np.uint64] = np.where(related, numbers, np.uint64(0)).sum(axis=1, dtype=np.uint64)
     return total
 
 
 def _in_zones(problem: Problem, classes: Int64) -> NDArray[np.uint64]:
-    """Return for each group a number by what may be planned in its zone of which classes. uint64[G]."""
+    """Return for each group a number that depends on how many pods of which classes may be planned in its zone.
+    uint64[G].
+    """
     zones = _mixed(problem.zone_most.T.astype(np.uint64) * _mixed(classes)).sum(axis=1, dtype=np.uint64)
     return np.append(zones, np.uint64(0))[problem.zone]

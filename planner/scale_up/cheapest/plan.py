@@ -1,6 +1,6 @@
-"""Make the cheapest plan: first of groups with a price, then of those without for pods that are left.
+"""Make the cheapest plan: first with groups that have a price, then with the others for the pods that are left.
 
-Bounded by work; the same problem has the same plan unless the caller's time ends before.
+Bounded by work; the same problem gives the same plan unless the caller's time ends first.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ NODE_COST: Final = 1e-6
 def cheapest_plan(problem: Problem, bounds: Bounds = NO_BOUNDS) -> Plan:
     """Return a plan for as many pods as groups and limits allow, at a low total price.
 
-    Raises only what `bounds.effort` raises. Once the time is over, the first plan that is whole is returned.
+    Raises only the errors of `bounds.effort`. Once the time is over, the first complete plan is returned.
     """
     ordered, classes, groups = prepared(problem)
     priced = ~np.isnan(ordered.price)
@@ -38,7 +38,9 @@ def cheapest_plan(problem: Problem, bounds: Bounds = NO_BOUNDS) -> Plan:
 
 
 def prepared(problem: Problem) -> tuple[Problem, Int64, Int64]:
-    """Return the problem as it is solved, and which class and group each of its classes and groups was."""
+    """Return the problem in the form in which it is solved, and the original class and group of each of its classes and
+    groups.
+    """
     zone = np.where(problem.zone < problem.zone_most.shape[1], problem.zone, NO_ZONE)
     problem = _without_own_resources(problem._replace(zone=zone.astype(np.int32)))
     classes, groups = canonical_order(problem)
@@ -47,9 +49,11 @@ def prepared(problem: Problem) -> tuple[Problem, Int64, Int64]:
 
 
 def _without_own_resources(problem: Problem) -> Problem:
-    """Return the problem without resources that no class takes, or one alone of which all its groups have as much.
+    """Return the problem without resources that no class takes, or that only one class takes and of which all its
+    groups have the same amount.
 
-    Those are limits of its pods on a node: as resources they would be weighed against those that pods compete for.
+    The latter become limits on the pods of that class per node: as resources they would be weighted like those that
+    pods compete for.
     """
     users, per_node = problem.demand > 0, problem.per_node.copy()
     kept = []
@@ -66,7 +70,7 @@ def _without_own_resources(problem: Problem) -> Problem:
 
 
 def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
-    """Return the problem with classes and groups rearranged, every array of its own and contiguous."""
+    """Return the problem with classes and groups rearranged, every array a contiguous copy."""
     return Problem(
         problem.demand[classes].astype(np.int64),
         problem.pods[classes].astype(np.int64),
@@ -81,7 +85,9 @@ def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
 
 
 def _plan_stage(problem: Problem, stage: tuple[Bool, Float64], rest: Rest, made: Batches, bounds: Bounds) -> None:
-    """Plan nodes of some groups: append them to made, lower rest. stage : bool[G] which, float64[G] their prices."""
+    """Plan nodes of some groups: append them to made, lower rest. stage : bool[G] which groups, float64[G] their
+    prices.
+    """
     members, price = stage
     groups = np.flatnonzero(members & (problem.most > 0)).astype(np.int32)
     top = float(price[members].max()) or 1.0
@@ -93,7 +99,7 @@ def _plan_stage(problem: Problem, stage: tuple[Bool, Float64], rest: Rest, made:
 
 
 def _restored(problem: Problem, made: Batches, classes: Int64, groups: Int64) -> Plan:
-    """Return what was made in the problem's own numbers."""
+    """Return the result in the problem's own numbering."""
     count, entries = (int(one) for one in made.counts)
     group = groups[made.group[:count]]
     lengths = np.diff(made.offsets[: count + 1])

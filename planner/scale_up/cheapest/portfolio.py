@@ -1,8 +1,8 @@
-"""Make several plans of some groups and keep the cheapest, then improve it.
+"""Make several plans with some groups and keep the cheapest, then improve it.
 
-First a plan by what pods cost at least on full nodes. Its fills begin a linear programme, whose duals say better what
-pods are worth; plans made by those bring more fills into it. Last, its fractions are made whole nodes. All work is
-bounded by the numbers of classes and groups; between plans the caller's bounds are asked.
+The first plan uses the minimum cost of pods on full nodes. Its fills start a linear programme, whose duals are better
+estimates of the worth of pods; plans made with these add more fills. Finally, its fractions are rounded to whole nodes.
+All work is bounded by the numbers of classes and groups; the caller's bounds are checked between plans.
 """
 
 from typing import Final, NamedTuple
@@ -21,36 +21,36 @@ from planner.scale_up.cheapest.work import append_batches, batches_for, bench_fo
 from planner.snapshot.columns import Int32, Int64
 
 FIRST_WAYS: Final = 3
-"""Ways in which nodes are filled for the first plan."""
+"""Number of ways in which nodes are filled for the first plan."""
 TURNS: Final = 6
-"""Plans by duals, at most; each takes about as long as the linear programme between two."""
+"""Most plans by duals; each takes about as long as the linear programme between two of them."""
 GENERATED: Final = 200_000
 """Nodes filled for the linear programme, times classes."""
 TURN_WORK: Final = 120_000
 """Plans by duals, times the square of the programme's rows."""
 DIVE_WORK: Final = 80_000
-"""Solutions of the programme while it is made whole, times the square of its rows."""
+"""Solutions of the programme while it is rounded, times the square of its rows."""
 NEARLY: Final = (0.5, 0.9)
-"""Levels of the linear programme from which on nodes are planned at once."""
+"""Levels of the linear programme from which nodes are planned immediately."""
 LIMIT_ROUNDS: Final = 4
-"""How often the programme is begun anew because it has more nodes of a group than may be."""
+"""How often the programme is restarted because it has more nodes of a group than allowed."""
 IMPROVED: Final = 20_000
-"""Nodes filled to improve a plan, fewer where there are more classes than FEW_CLASSES."""
+"""Nodes filled to improve a plan, fewer if there are more classes than FEW_CLASSES."""
 FINALISTS: Final = 3
-"""Plans that are improved, where classes are few."""
+"""Number of plans that are improved if classes are few."""
 FEW_CLASSES: Final = 100
 MOST_CLASSES: Final = 300
-"""Classes up to which there is a linear programme: its work grows with their square or worse."""
+"""Number of classes up to which a linear programme is used: its work grows with their square or worse."""
 TRIES: Final = 1 << 40
-"""More tries to improve a plan than are ever made."""
+"""A number of tries to improve a plan that is never reached."""
 CHUNKS: Final = 4
 """Parts of that work, between which batches without nodes are dropped."""
 FEW_GROUPS: Final = 96
-"""Groups up to which all count while a plan is improved; else those it has."""
+"""Number of groups up to which all are used while a plan is improved; otherwise only those in the plan."""
 
 
 class Tools(NamedTuple):
-    """A problem, what a node of each group costs, float64[G] > 0, and the groups looked at closely, int32[H]."""
+    """A problem, the cost of a node of each group, float64[G] > 0, and the groups evaluated in detail, int32[H]."""
 
     problem: Problem
     cost: Float64
@@ -60,32 +60,32 @@ class Tools(NamedTuple):
 
 
 class Attempt(NamedTuple):
-    """Nodes planned, what is left then, and what a pod of each class was taken to be worth, float64[C]."""
+    """Planned nodes, what is left afterwards, and the assumed worth of a pod of each class, float64[C]."""
 
     rest: Rest
     made: Batches
     value: Float64
 
     def rank(self, cost: Float64) -> tuple[int, float]:
-        """Return what is compared of attempts: pods left, then cost."""
+        """Return the key by which attempts are compared: pods left, then cost."""
         count = int(self.made.counts[0])
         return int(self.rest.pods.sum()), float((cost[self.made.group[:count]] * self.made.nodes[:count]).sum())
 
 
 def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest, bounds: Bounds) -> Attempt:
-    """Return the cheapest plan found with nodes of `groups`, of those that leave the fewest pods."""
+    """Return the cheapest of the plans found with nodes of `groups` that leave the fewest pods."""
     tools = tools_for(problem, cost, groups)
     found = sorted(attempts(tools, rest, bounds), key=lambda one: one.rank(cost))
     best = _best_improved(tools, found, bounds)
     if best.rest.pods.any():
-        # By groups not looked at closely, and by nodes that the improvement has freed.
+        # With groups not evaluated in detail, and with nodes that the improvement has freed.
         tools = tools._replace(groups=groups)
         _build_more(tools, best, 1)
     return best
 
 
 def attempts(tools: Tools, rest: Rest, bounds: Bounds) -> list[Attempt]:
-    """Return several plans, the first by what pods cost at least."""
+    """Return several plans, the first by the minimum cost of pods."""
     value = least_value(share_cost(tools.problem, tools.cost, tools.groups))
     first = _built(tools, rest, value, FIRST_WAYS)
     if not first.made.counts[0] or len(value) > MOST_CLASSES or not bounds.may_go_on():
@@ -94,7 +94,7 @@ def attempts(tools: Tools, rest: Rest, bounds: Bounds) -> list[Attempt]:
 
 
 def _best_improved(tools: Tools, found: list[Attempt], bounds: Bounds) -> Attempt:
-    """Return the best of the best plans, once they are improved. found : best first."""
+    """Improve the best plans and return the best result. found : best first."""
     best: Attempt | None = None
     few = len(tools.problem.pods) <= FEW_CLASSES
     finalists = found[: FINALISTS if few else 1] if found[0].made.counts[0] else []
@@ -111,7 +111,7 @@ def _best_improved(tools: Tools, found: list[Attempt], bounds: Bounds) -> Attemp
 
 
 def tools_for(problem: Problem, cost: Float64, groups: Int32) -> Tools:
-    """Return what attempts need."""
+    """Return the data for attempts."""
     return Tools(problem, cost, shapes_of(problem, cost), bench_for(problem), candidates(problem, cost, groups))
 
 
@@ -131,7 +131,7 @@ def _build_more(tools: Tools, attempt: Attempt, ways: int) -> None:
 
 
 def _relaxed(tools: Tools, rest: Rest, first: Attempt, bounds: Bounds) -> list[Attempt]:
-    """Return plans by the linear programme for the pods that the first plan has places for."""
+    """Return plans by the linear programme for the pods placed by the first plan."""
     left = first.rest.pods
     to_plan = rest._replace(pods=rest.pods - left)
     found, limited = [first], np.zeros(0, np.int64)
@@ -150,7 +150,7 @@ def _relaxed(tools: Tools, rest: Rest, first: Attempt, bounds: Bounds) -> list[A
 
 
 def _dived(tools: Tools, to_plan: Rest, master: Master, watch: Watch) -> list[Attempt]:
-    """Return plans by making the programme's fractions whole, hastily and with care."""
+    """Return plans by rounding the programme's fractions, once quickly and once carefully."""
     solutions = max(1, DIVE_WORK // len(master.bound) ** 2)
     value, bound = watch.value.copy(), master.bound.copy()
     found: list[Attempt] = []
@@ -168,7 +168,7 @@ def _dived(tools: Tools, to_plan: Rest, master: Master, watch: Watch) -> list[At
 def _programme(
     tools: Tools, to_plan: Rest, limited: Int64, found: list[Attempt], bounds: Bounds
 ) -> tuple[Master, Watch]:
-    """Return the linear programme with the fills of all plans found, at its least; append more plans by its duals."""
+    """Return the linear programme with the fills of all plans found, at its minimum; append more plans by its duals."""
     problem = tools.problem._replace(pods=to_plan.pods, most=to_plan.nodes)
     master, watch = master_for(problem, tools.cost, limited), watch_for(problem, tools.groups, limited)
     for one in found:
@@ -198,7 +198,7 @@ def _seed(tools: Tools, to_plan: Rest, watch: Watch, master: Master, made: Batch
 
 
 def _over_limit(rest: Rest, master: Master) -> Int64:
-    """Return the groups of which the programme has more nodes than may be."""
+    """Return the groups of which the programme has more nodes than allowed."""
     fill = master.basis - len(master.bound) - int(master.classes[0])
     nodes = np.zeros(len(rest.nodes))
     np.add.at(nodes, master.group[fill[fill >= 0]], master.level[fill >= 0])
@@ -206,7 +206,9 @@ def _over_limit(rest: Rest, master: Master) -> Int64:
 
 
 def _improved(tools: Tools, best: Attempt, tries: int) -> Attempt:
-    """Return a plan for the same pods that is not dearer, after at most so many tries. The one given is used up."""
+    """Return a plan for the same pods that is not more expensive, after at most the given number of tries. The given
+    one is overwritten.
+    """
     left = best.rest.pods.copy()
     best.rest.pods[:] = 0
     watch = watch_for(tools.problem, tools.groups, np.zeros(0, np.int64))

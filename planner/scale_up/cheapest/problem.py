@@ -1,4 +1,4 @@
-"""What the cheapest plan is asked, and what it answers, in numbers.
+"""Input and output of the cheapest plan, in numbers.
 
 Symbols: C pod classes, G node groups, R resources, Z zones, B batches of equal nodes, E entries of batches.
 """
@@ -47,8 +47,9 @@ class Problem(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """How far plans are tried, besides bounds of work. effort : raises what ends the request; time_left : False once no
-    other plan should be tried, None = no such bound; improvements : most tries to improve a plan, None = no such bound.
+    """Bounds on trying plans, besides those of work. effort : raises the errors that end the request; time_left : False
+    once no other plan should be tried, None = no such bound; improvements : most tries to improve a plan, None = no
+    such bound.
     """
 
     effort: Effort = NO_LIMITS
@@ -95,7 +96,7 @@ def problem(demand: Int64, pods: Int64, allowed: Bool, capacity: Int64, price: F
 def with_node_limit(asked: Problem, classes: Bool, limit: int) -> Problem:
     """Return the problem with a limit of pods of several classes, taken together, on one node.
 
-    For pods that repel each other, or spread over host names. classes : bool[C]. It is one resource more.
+    For pods with anti-affinity to each other, or spread over host names. classes : bool[C]. It adds one resource.
     """
     demand = np.concatenate([asked.demand, classes.astype(np.int64)[:, None]], axis=1)
     capacity = np.concatenate([asked.capacity, np.full((len(asked.capacity), 1), limit, np.int64)], axis=1)

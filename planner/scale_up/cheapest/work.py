@@ -1,4 +1,4 @@
-"""Arrays that the loops of the cheapest plan work on."""
+"""Arrays for the loops of the cheapest plan."""
 
 from typing import Final
 
@@ -12,13 +12,13 @@ from planner.scale_up.cheapest.problem import Float64, Problem
 from planner.snapshot.columns import Int32, Int64
 
 SPARE: Final = 4096
-"""Batches beyond what a plan needs, for its improvement."""
+"""Additional batches for the improvement of a plan."""
 MISSING: Final = 100.0
-"""What a pod without a place costs in the linear programme, in nodes of the highest price."""
+"""Cost of a pod without a place in the linear programme, in nodes of the highest price."""
 
 
 def shapes_of(problem: Problem, cost: Float64) -> Shapes:
-    """Return what does not change while nodes are planned. cost : float64[G]."""
+    """Return the data that do not change while nodes are planned. cost : float64[G]."""
     allowed = np.ascontiguousarray(problem.allowed.T)
     return Shapes(problem.demand, problem.capacity, allowed, problem.per_node, problem.zone, cost)
 
@@ -33,7 +33,7 @@ def bench_for(problem: Problem) -> Bench:
 
 
 def batches_for(problem: Problem) -> Batches:
-    """Return room for as many batches and entries as can be."""
+    """Return space for the largest possible number of batches and entries."""
     pods = 2 * int(problem.pods.sum()) + SPARE
     return Batches(
         np.zeros(pods, np.int32), np.zeros(pods, np.int64), np.zeros(pods + 1, np.int64),
@@ -42,7 +42,7 @@ def batches_for(problem: Problem) -> Batches:
 
 
 def master_for(problem: Problem, cost: Float64, limited: Int64) -> Master:
-    """Return a linear programme without fills. limited : groups whose limit of nodes is a row of it."""
+    """Return a linear programme without fills. limited : groups whose node limit is a row of it."""
     classes = len(problem.pods)
     rows = classes + len(limited)
     fills = 4 * rows + 256
@@ -60,7 +60,7 @@ def master_for(problem: Problem, cost: Float64, limited: Int64) -> Master:
 
 
 def watch_for(problem: Problem, groups: Int32, limited: Int64) -> Watch:
-    """Return the groups in question with nothing known of them."""
+    """Return the considered groups with empty data."""
     limit_row = np.full(len(problem.most), -1, np.int32)
     limit_row[limited] = len(problem.pods) + np.arange(len(limited))
     return Watch(groups, np.zeros(len(groups)), limit_row, np.zeros(len(problem.pods)), np.zeros(3, np.int64))

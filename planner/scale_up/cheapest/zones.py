@@ -1,7 +1,7 @@
-"""Turn limits of pods in zones into classes that each may be in one zone only, where that leaves no choice.
+"""Replace limits on pods by zone with classes for one zone each, if the limits leave no choice.
 
-Where the limits of a class add up to no more than its pods, as with an even spread, every zone gets as many as it may
-have. Then no loop has to count pods by zone, and the linear programme knows of zones as well.
+If the limits of a class do not add up to more than its pods, as with an even spread, every zone gets as many as it may
+have. Then no loop has to count pods by zone, and the linear programme includes zones.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from planner.snapshot.columns import Bool, Int64
 
 
 def split_by_zone(problem: Problem) -> tuple[Problem, Int64]:
-    """Return the problem with classes split, and which class each of its classes was. int64[C']."""
+    """Return the problem with classes split, and the original class of each of its classes. int64[C']."""
     zones, classes = problem.zone_most.shape[1], np.arange(len(problem.pods))
     if not zones:
         return problem._replace(zone=np.full_like(problem.zone, NO_ZONE)), classes
@@ -43,7 +43,7 @@ def _has_groups(problem: Problem, zones: int) -> Bool:
 
 
 def _without_zones(problem: Problem) -> Problem:
-    """Return the problem without zones where they limit nothing any more."""
+    """Return the problem without zones if they limit nothing any more."""
     if (problem.zone_most < problem.pods[:, None]).any():
         return problem
     nothing = np.zeros((len(problem.pods), 0), np.int64)

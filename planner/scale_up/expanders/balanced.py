@@ -1,6 +1,6 @@
 """BALANCED: by how many nodes the group is larger than the smallest of the options similar to it, negative.
 
-So the smallest of each kind of groups are equal, and the next expander decides which kind grows.
+So the smallest groups of each kind of similar groups rate equal, and the next expander decides which kind grows.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
-"""The chain of expanders: each decides among the options that the one before it rates equal.
+"""The chain of expanders: each decides among the options that the previous one rates equal.
 
-The first is always asked, so that what it excludes is excluded even where it is alone; the others only while more than
-one option is left. Where one excludes all that the others left, the choice is made again without those; upstream then
-adds no node. Of options that all rate equal, the first by group is chosen. CHEAPEST_PLAN is none of the chain: it
+The first is always applied, to exclude options even if there is only one; the others only while more than one option is
+left. If one excludes all options that the others left, the choice is repeated without these; upstream then adds no
+node. Among options that all rate equal, the first by group is chosen. CHEAPEST_PLAN is not part of the chain: it
 chooses among plans, not among options.
 """
 
@@ -50,11 +50,11 @@ NONE: Final = -1
 
 
 class Choice(NamedTuple):
-    """What came of a choice.
+    """The result of a choice.
 
-    chosen : the option, NONE where all are excluded or there is none; asked : `Expander.Code`s in their order; scores :
-    float64[len(asked), O], NaN where an option was excluded or out already; decided_by : int32[O] the expander that
-    preferred another option, UNSPECIFIED for the chosen and the excluded ones; reason : int32[O]
+    chosen : the option, NONE if all are excluded or there is none; asked : `Expander.Code`s in order; scores :
+    float64[len(asked), O], NaN if an option was excluded or no longer considered; decided_by : int32[O] the expander
+    that preferred another option, UNSPECIFIED for the chosen and the excluded ones; reason : int32[O]
     `NodeGroupReason.Code`, UNSPECIFIED for the chosen one; order : int64[O] the options, best first.
     """
 
@@ -67,9 +67,9 @@ class Choice(NamedTuple):
 
 
 def choose(context: ExpanderContext, state: ChoiceState, options: Options, expanders: Iterable[int]) -> Choice:
-    """Choose one option. expanders : `Expander.Code`s; those that are not in `EXPANDERS` are passed over.
+    """Choose one option. expanders : `Expander.Code`s; those not in `EXPANDERS` are skipped.
 
-    O(options · expanders); where all of them exclude options, that many times.
+    O(options · expanders); repeated for each exclusion of all options.
     """
     chain = [code for code in expanders if code in EXPANDERS]
     found = _choose(context, state, options, chain)
@@ -95,7 +95,7 @@ def _rows(options: Options, rows: Int64) -> Options:
 
 
 def _among(rows: Int64, whole: Choice, part: Choice) -> Choice:
-    """Return the choice of a part of the options, `rows`, as one of all: the others were excluded."""
+    """Return a choice among some of the options, `rows`, as one among all: the others were excluded."""
     scores = np.full((len(part.asked), len(whole.reason)), np.nan)
     scores[:, rows] = part.scores
     decided_by, reason = whole.decided_by.copy(), whole.reason.copy()
@@ -112,7 +112,7 @@ def _among(rows: Int64, whole: Choice, part: Choice) -> Choice:
 
 
 class _Ranking:
-    """Options in the order in which they fall out."""
+    """Options in the order in which they are eliminated."""
 
     def __init__(self, count: int) -> None:
         self.asked: list[int] = []
@@ -122,7 +122,7 @@ class _Ranking:
         self._worse: list[Int64] = []
 
     def note(self, code: int, left: Int64, scores: Float64) -> Int64:
-        """Note what an expander says; return the options that it rates highest."""
+        """Record an expander's scores; return the options that it rates highest."""
         self.asked.append(code)
         row = np.full(len(self._reason), np.nan)
         row[left] = scores
@@ -133,13 +133,13 @@ class _Ranking:
         beaten = ~best & ~excluded
         self._reason[left[beaten]] = NodeGroupReason.NOT_CHOSEN
         self._decided_by[left[beaten]] = code
-        # A stable sort: those that rate equal stay in the order of their groups.
+        # A stable sort: options that rate equal stay in the order of their groups.
         falls = np.lexsort((np.negative(scores[~best]), excluded[~best]))
         self._worse.insert(0, left[~best][falls])
         return left[best]
 
     def choice(self, left: Int64) -> Choice:
-        """Return the choice among what is left: the first by group."""
+        """Return the choice among the options left: the first by group."""
         last = self.asked[-1] if self.asked else pb.Expander.UNSPECIFIED
         self._reason[left[1:]] = NodeGroupReason.NOT_CHOSEN
         self._decided_by[left[1:]] = last

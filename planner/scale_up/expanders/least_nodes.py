@@ -1,4 +1,4 @@
-"""LEAST_NODES: how many nodes are new, negative. Source: Cluster Autoscaler, expander/leastnodes."""
+"""LEAST_NODES: the number of new nodes, negated. Source: Cluster Autoscaler, expander/leastnodes."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
-"""LEAST_WASTE: the share of cpu that stays idle on the new nodes plus that of memory, negative.
+"""LEAST_WASTE: the share of cpu that stays idle on the new nodes plus that of memory, negated.
 
-Capacity counts, so what a node keeps for itself and its DaemonSets is waste. Of a resource that the nodes lack, none
-is wasted. Source: Cluster Autoscaler, expander/waste.
+Capacity counts, so amounts reserved for the node itself and for DaemonSets are waste. A resource that the nodes lack is
+not wasted. Source: Cluster Autoscaler, expander/waste.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Flo
     """Return the score of each option, at most 0. float64[O]."""
     del state
     groups = context.groups
-    # As floats: what very many of the largest nodes have is beyond int64. Up to 2**53 they are exact.
+    # As floats: the total of very many of the largest nodes exceeds int64. Floats are exact up to 2**53.
     node_count = options.node_count.astype(np.float64)
     cpu = _idle(groups.cpu_milli[options.group] * node_count, options.cpu_milli)
     memory = _idle(groups.memory_bytes[options.group] * node_count, options.memory_bytes)

@@ -1,11 +1,11 @@
-"""PRICE: what the new nodes cost for what their pods are worth, times how far a node is from the preferred one.
+"""PRICE: the cost of the new nodes per worth of their pods, times how far a node is from the preferred one.
 
-The preferred node has 1, 2, 4, 8, 16 or 32 cores in clusters of up to 2, 6, 20, 60, 200 and more nodes. How far another
-is from it, the ratio of their cores, counts less the more nodes are added. GPU nodes are far from it whatever they are.
-What a pod is worth: in upstream the cloud provider says, by prices of a core and of memory. Here the price of a core
+The preferred node has 1, 2, 4, 8, 16 or 32 cores in clusters of up to 2, 6, 20, 60, 200 and more nodes. The distance of
+another node, the ratio of their cores, counts less the more nodes are added. GPU nodes always count as far from it. The
+worth of a pod is defined by the cloud provider in upstream, by prices of a core and of memory. Here the price of a core
 is the lowest at which any node group sells one, with memory at the usual ratio; half a core and 500 MiB are added on
-both sides, as upstream does, so that pods without requests do not make the ratio infinite. An option of unknown price
-is excluded. Source: Cluster Autoscaler, expander/price.
+both sides, as upstream does, to keep the ratio finite for pods without requests. An option of unknown price is
+excluded. Source: Cluster Autoscaler, expander/price.
 """
 
 from itertools import accumulate, repeat
@@ -19,16 +19,16 @@ from planner.snapshot.columns import Int64
 
 GIB: Final = float(1 << 30)
 GIB_PER_CORE_PRICE: Final = 0.134
-"""Price of 1 GiB by that of a core: the ratio of Google's list prices, which upstream's own model of prices uses."""
+"""Price of 1 GiB relative to that of a core: the ratio of Google's list prices, which upstream's price model uses."""
 STABILIZING_CORES: Final = 0.5
 STABILIZING_GIB: Final = 500 / 1024
 GPU_UNFITNESS: Final = 1000.0
 _PREFERRED: Final = ((2, 1000.0), (6, 2000.0), (20, 4000.0), (60, 8000.0), (200, 16000.0))
-"""Nodes of a cluster, at most, and cpu of its preferred node in milli-cores."""
+"""Largest number of nodes of a cluster, and cpu of its preferred node in milli-cores."""
 _PREFERRED_IN_LARGER: Final = 32000.0
 _E_TO_2_15THS: Final = 1.1426308117957227
-# 1 - tanh((n - 1) / 15) is 2 / (e^(2 (n - 1) / 15) + 1). By products, because functions of libraries differ in the last
-# bit from one machine to the next. Behind the last entry, nothing of the unfitness is left.
+# 1 - tanh((n - 1) / 15) is 2 / (e^(2 (n - 1) / 15) + 1). Computed by products, because library functions differ in the
+# last bit between machines. After the last entry, nothing of the unfitness is left.
 _COUNTING: Final = np.array([2.0 / (one + 1.0) for one in accumulate(repeat(_E_TO_2_15THS, 300), mul, initial=1.0)])
 
 
@@ -40,7 +40,7 @@ def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Flo
     stabilizing = core * (STABILIZING_CORES + STABILIZING_GIB * GIB_PER_CORE_PRICE)
     nodes = groups.price_per_hour[options.group] * options.node_count
     pods = core * _cores(options.cpu_milli, options.memory_bytes)
-    # Where nothing has a price, nothing is dearer than anything else.
+    # Without any price, no option is more expensive than another.
     ratio = (nodes + stabilizing) / (pods + stabilizing) if core > 0 else np.where(np.isnan(nodes), np.nan, 1.0)
     unfitness = context.by_group("unfitness", lambda: _unfitness(groups, context.node_count))[options.group]
     counts = _COUNTING[np.minimum(options.node_count - 1, len(_COUNTING) - 1)]
@@ -50,7 +50,7 @@ def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Flo
 
 
 def preferred_cpu_milli(node_count: int) -> float:
-    """Return the cpu of the node that suits a cluster of so many nodes."""
+    """Return the cpu of the preferred node for a cluster of the given number of nodes."""
     return next((cpu_milli for most, cpu_milli in _PREFERRED if node_count <= most), _PREFERRED_IN_LARGER)
 
 
@@ -64,13 +64,13 @@ def _unfitness(groups: Groups, node_count: int) -> Float64:
 
 
 def _cores(cpu_milli: Int64, memory_bytes: Int64) -> Float64:
-    """Return cpu and memory as the number of cores that cost as much."""
+    """Return cpu and memory as a number of cores of equal cost."""
     cores: Float64 = cpu_milli / 1000.0 + memory_bytes / GIB * GIB_PER_CORE_PRICE
     return cores
 
 
 def _price_of_core(groups: Groups) -> float:
-    """Return the lowest price of a core for one hour; 0 where no node has a price."""
+    """Return the lowest price of a core for one hour; 0 if no node has a price."""
     cores = _cores(groups.cpu_milli, groups.memory_bytes)
     sold = (groups.price_per_hour > 0) & (cores > 0)
     return float((groups.price_per_hour[sold] / cores[sold]).min(initial=np.inf)) if sold.any() else 0.0

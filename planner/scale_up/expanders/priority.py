@@ -1,4 +1,4 @@
-"""PRIORITY: the highest rank that has a pattern in the group's id; minus infinity for a group without rank.
+"""PRIORITY: the highest rank with a pattern that matches the group's id; minus infinity for a group without rank.
 
 So a group without rank loses against all that have one, and among groups without rank the next expander decides.
 Source: Cluster Autoscaler, expander/priority, which in addition never takes a group of a rank below -1.

@@ -18,5 +18,5 @@ def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Flo
 
 
 def _draw(text: str) -> float:
-    # 53 bits: what a float holds.
+    # 53 bits: the precision of a float.
     return (int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 11) / 2.0**53

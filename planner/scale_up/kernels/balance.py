@@ -11,10 +11,10 @@ from planner.snapshot.columns import Int64
 
 @kernel
 def grow_smallest(order: Int64, size: Int64, most: Int64, count: int) -> int:
-    """Add up to `count` nodes to size : int64[A], in place; return how many found no group.
+    """Add up to `count` nodes to size : int64[A], in place; return how many got no group.
 
     order : int64[A] groups by size, ascending, changed in place; most : int64[A] largest sizes, a group above its own
-    is full. O(A · (A + 1)) in the worst case, whatever the count.
+    is full. O(A · (A + 1)) in the worst case, for any count.
     """
     left, start, end, level = count, 0, 0, 0
     while left > 0 and start < len(order):

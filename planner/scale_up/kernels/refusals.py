@@ -8,10 +8,11 @@ from planner.snapshot.columns import Int32, Int64
 
 @kernel
 def refusals(sim: SimulationState, blank: int, prototypes: Int64, pods: Int32, masks: Int64) -> None:
-    """Write the mask `1 << PredicateReason.Code` of what a new node of a group fails for a pod, 0 = it fits.
+    """Write the mask `1 << PredicateReason.Code` of the predicates that fail for a pod on a new node of a group, 0 = it
+    fits.
 
-    blank : a closed blank node; prototypes : int64[Q], -1 = none; pods : int32[M], on no node; masks : int64[M, Q],
-    -1 where the group has no prototype. Nothing stays changed.
+    blank : a closed blank node; prototypes : int64[Q], -1 = none; pods : int32[M], on no node; masks : int64[M, Q], -1
+    if the group has no prototype. All changes are undone.
     """
     for q in range(len(prototypes)):
         if prototypes[q] < 0:

@@ -1,1 +1,1 @@
-"""What scale-up says: its answer, and sentences for people."""
+"""The output of scale-up: its answer, and sentences for people."""

@@ -1,4 +1,4 @@
-"""From what the loop found to what it says: the message. Decides nothing; groups and pods by name."""
+"""Builds the message from the result of the loop. Decides nothing; groups and pods by name."""
 
 import hashlib
 from collections.abc import Sequence
@@ -28,13 +28,13 @@ Outcome = reason_pb2.ScaleUpResult
 
 
 def not_tried(request: ScaleUpRequest) -> Decided:
-    """Answer when scale-up is switched off: the state stays as it came."""
+    """Return the answer if scale-up is switched off: the state is unchanged."""
     decision = pb.ScaleUpDecision(result=Outcome.SCALE_UP_NOT_TRIED, detail="scale-up is switched off")
     return Decided(decision, request.state or pb.ScaleUpState())
 
 
 def conclude(finding: Finding) -> Decided:
-    """Put the answer and the next state together. O(groups + pods)."""
+    """Assemble the answer and the next state. O(groups + pods)."""
     decision = pb.ScaleUpDecision()
     add_splits(decision, finding)
     _add_placed(decision, finding)
@@ -52,7 +52,7 @@ def _state(finding: Finding) -> pb.ScaleUpState:
 
 
 def _add_placed(decision: pb.ScaleUpDecision, finding: Finding) -> None:
-    """Say which pending pods fit nodes that exist or are on their way."""
+    """Add the pending pods that fit existing or upcoming nodes."""
     simulation = finding.growing.within.simulation
     nodes, growth = finding.context.request.snapshot.nodes.name, finding.context.request.round.growth
     coming = np.full(len(simulation.state.node_state), NOWHERE, np.int64)
@@ -72,7 +72,7 @@ def _add_placed(decision: pb.ScaleUpDecision, finding: Finding) -> None:
 
 def _add_skipped(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     pending = finding.unserved.pending
-    # A pod that is too young is placed where there is room.
+    # A pod that is too young is placed if there is room.
     left = finding.growing.state.pod_node[pending.skipped] == NOWHERE
     names, reasons = finding.names_of(pending.skipped[left]), pending.skipped_reason[left].tolist()
     for name, reason in sorted(zip(names, reasons, strict=True)):
@@ -80,7 +80,9 @@ def _add_skipped(decision: pb.ScaleUpDecision, finding: Finding) -> None:
 
 
 def _unschedulable(finding: Finding) -> bytes:
-    """Return why pods stay pending, as entries of the decision. Of an unchanged snapshot the same is written once."""
+    """Return why pods stay pending, as entries of the decision. The entries for an unchanged snapshot
+    are encoded once.
+    """
     refusals, request = finding.refusals, finding.context.request
     served = np.flatnonzero(np.isin(refusals.pods, finding.unserved.pending.pods))
     if not len(served):
@@ -93,7 +95,7 @@ def _unschedulable(finding: Finding) -> bytes:
 
 
 def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
-    """Return the entries as they go out. What is said of a kind is written once, and read for all its pods."""
+    """Return the encoded entries. The text for a kind is encoded once and used for all its pods."""
     refusals = finding.refusals
     ids = [group.id for group in finding.growing.groups]
     named = sorted(zip(finding.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
@@ -106,7 +108,7 @@ _UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
 
 
 def _said(refusals: Refusals, ids: Sequence[str], kind: int) -> bytes:
-    """Return what is said of every pod of a kind."""
+    """Return the content common to all pods of a kind."""
     reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
     failed = {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
     entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed))

@@ -1,4 +1,4 @@
-"""What the loop hands to the report."""
+"""The result of the loop, as input of the report."""
 
 from typing import NamedTuple
 
@@ -14,8 +14,8 @@ from planner.snapshot.columns import Int32
 
 
 class Made(NamedTuple):
-    """How a plan was made. planned : the plan for all pods at once, None = none was made; choices : those made one
-    after the other; reasons : int32[G] why a group has no option, 0 = it could have."""
+    """How a plan was made. planned : the plan for all pods at once, None = none was made; choices : in order; reasons :
+    int32[G] why a group has no option, 0 = it could have."""
 
     planned: Planned | None
     choices: list[Choice]
@@ -23,7 +23,7 @@ class Made(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What the loop found. refusals : why pods are left."""
+    """The result of the loop. refusals : why pods are left."""
 
     context: Context
     unserved: Unserved
@@ -32,7 +32,7 @@ class Finding(NamedTuple):
     refusals: Refusals
 
     def name_of(self, pod: int) -> str:
-        """Return "namespace/name" of a pod, those evicted lately included, or the name of a placeholder."""
+        """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""
         request = self.context.request
         known = self.growing.within.simulation.pod_count
         if pod < known:
@@ -57,7 +57,7 @@ class Finding(NamedTuple):
 
 
 def rating(finding: Finding) -> tuple[int, int, float, int]:
-    """Return how good a plan is, the smaller, the better: pods left, nodes of unknown price, price, nodes."""
+    """Return the quality of a plan, smaller is better: pods left, nodes of unknown price, price, nodes."""
     growing = finding.growing
     price = np.array([group.price_per_hour for group in growing.groups], np.float64)[growing.group_of]
     unknown = int(np.isnan(price).sum())

@@ -1,6 +1,7 @@
-"""The groups that grow, with the pods of each new node, as the message that goes out. Decides nothing.
+"""The groups that grow, with the pods of each new node, as a message. Decides nothing.
 
-Names of pods are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
+A kernel writes names of pods as protobuf bytes, which are then merged, because building them entry by entry is far
+slower.
 """
 
 from itertools import pairwise
@@ -52,7 +53,7 @@ def add_splits(decision: pb.ScaleUpDecision, finding: Finding) -> None:
 
 
 def _ranks(finding: Finding, pods: Int32) -> Int64:
-    """Return numbers by which pods : int32[M] sort as they do by name. int64[M]."""
+    """Return numbers that sort pods : int32[M] like their names. int64[M]."""
     snapshot = finding.context.request.snapshot
     if len(pods) and int(pods.max()) >= len(snapshot.pods.spec):
         place = {name: at for at, name in enumerate(sorted(finding.names_of(pods)))}
@@ -67,7 +68,7 @@ def _ranks(finding: Finding, pods: Int32) -> Int64:
 
 
 def _names(finding: Finding) -> Names:
-    """Return the names of pods, those of virtual ones in place of the nodes'."""
+    """Return the names of pods, with those of virtual pods in place of node names."""
     request = finding.context.request
     virtual = np.arange(len(request.snapshot.pods.spec), len(finding.growing.state.pod_node), dtype=np.int32)
     data, offsets = joined([finding.name_of(pod) for pod in virtual.tolist()])
@@ -75,7 +76,7 @@ def _names(finding: Finding) -> Names:
 
 
 def _entries(names: Names, pods: Int32, tag: int, counts: Int64) -> list[bytes]:
-    """Return the names of pods as entries of a field, in parts of so many pods."""
+    """Return the names of pods as entries of a field, in parts of the given number of pods."""
     ends = np.zeros(len(pods), np.int64)
     out: UInt8 = np.empty(write_pods(names, pods, tag, np.zeros(0, np.uint8), ends), np.uint8)
     if len(out):

@@ -304,7 +304,8 @@ def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
 
 @copied_kernel
 def fits_in_the_end(sim: SimulationState, pod: int, node: int) -> bool:
-    """Return whether a node admits a pod, as far as this cannot change once all other pods are at their destinations.
+    """Return whether a node admits a pod, as far as this cannot change once all other pods are at their
+    destinations.
     """
     of_class = sim.pod_class[pod]
     if sim.local_class[of_class] != 0:

@@ -1,8 +1,8 @@
-"""Plan nodes one after the other, each time of the group whose fill is worth most for its price.
+"""Plan nodes one after the other, each time for the group whose fill has the highest worth for its price.
 
-As thousands of pods are of few classes, a fill is repeated as often as pods and limits allow: a batch. What a node of a
-group is worth only falls while pods become fewer, so a group is filled anew only when by its last fill it is the best,
-and planned when it about still is. Source: greedy set covering, with lazy evaluation (Minoux 1978).
+As thousands of pods belong to few classes, a fill is repeated as often as pods and limits allow: a batch. The worth of
+a group's node only decreases as the number of pods does, so a group is filled again only if its last fill is the best,
+and planned if it still is, approximately. Source: greedy set covering, with lazy evaluation (Minoux 1978).
 """
 
 from typing import NamedTuple
@@ -14,9 +14,9 @@ from planner.scale_up.cheapest.problem import Float64
 from planner.snapshot.columns import Int32, Int64
 
 ALL = 1 << 40
-"""Nodes, more than there can be."""
+"""A number of nodes that is never reached."""
 CLOSE = 0.95
-"""A node is planned whose worth for price is at least this share of the best of others by their last fills."""
+"""A node is planned if its worth for price is at least this share of the best of the others, by their last fills."""
 
 
 @by_reference()
@@ -24,7 +24,7 @@ class Batches(NamedTuple):
     """Nodes planned, in the order of planning; counts[0] batches, counts[1] entries.
 
     group : int32[B]; nodes : int64[B]; offsets : int64[B+1]; classes : int32[E]; pods : int64[E]; counts : int64[2].
-    Room for as many batches and entries as there are pods is always enough.
+    Capacity for as many batches and entries as there are pods always suffices.
     """
 
     group: Int32
@@ -41,8 +41,8 @@ def build(
 ) -> None:
     """Append batches to made until no group in `groups` : int32[H] takes any more pods; rest is lowered.
 
-    value : float64[C] >= 0; ratio : float64[H] scratch. Ties: the group named first. Batches times what filling a few
-    nodes takes, besides one fill for each group.
+    value : float64[C] >= 0; ratio : float64[H] scratch. Ties: the group named first. Cost: batches times that of
+    filling a few nodes, plus one fill for each group.
     """
     look_at_left(rest, bench)
     for at in range(len(groups)):
@@ -61,7 +61,7 @@ def build(
 
 @inner_kernel
 def worth_for_price(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, ways: int) -> float:
-    """Fill a node of the group; return what that is worth for its price, -1 where it can have no pod."""
+    """Fill a node of the group; return its worth for its price, -1 if no pod fits."""
     if rest.nodes[group] <= 0:
         return -1.0
     worth = fill_node(shapes, rest, value, bench, group, ways)
@@ -73,7 +73,7 @@ def worth_for_price(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, gr
 
 @inner_kernel
 def first_best(ratio: Float64, but: int) -> int:
-    """Return the first place with the largest ratio >= 0, one left out; -1 = there is none."""
+    """Return the first position with the largest ratio >= 0, excluding one; -1 = there is none."""
     best = -1
     for at in range(len(ratio)):
         if at != but and ratio[at] >= 0.0 and (best < 0 or ratio[at] > ratio[best]):
@@ -83,7 +83,7 @@ def first_best(ratio: Float64, but: int) -> int:
 
 @inner_kernel
 def holds(shapes: Shapes, rest: Rest, bench: Bench, group: int) -> bool:
-    """Say whether a node of a group can have what bench.best has."""
+    """Return whether a node of a group can take the pods in bench.best."""
     zone = shapes.zone[group]
     for resource in range(len(bench.free)):
         bench.free[resource] = shapes.capacity[group, resource]
@@ -102,7 +102,7 @@ def holds(shapes: Shapes, rest: Rest, bench: Bench, group: int) -> bool:
 
 @inner_kernel
 def cheapest_holder(shapes: Shapes, rest: Rest, bench: Bench, groups: Int32, group: int) -> int:
-    """Return the cheapest group, the given one or one in `groups`, whose nodes can have what bench.best has."""
+    """Return the cheapest group, the given one or one in `groups`, whose nodes can take the pods in bench.best."""
     cheapest = group
     for at in range(len(groups)):
         other = widened(groups[at])
@@ -113,9 +113,9 @@ def cheapest_holder(shapes: Shapes, rest: Rest, bench: Bench, groups: Int32, gro
 
 @inner_kernel
 def take(shapes: Shapes, rest: Rest, bench: Bench, groups: Int32, group: int, most: int, made: Batches) -> None:
-    """Append as many nodes, but `most`, as can be filled like bench.best; lower rest.
+    """Append as many nodes, up to `most`, as can be filled like bench.best; lower rest.
 
-    They are of the group, or of a cheaper one in `groups` : int32[H] that holds as much.
+    They belong to the group, or to a cheaper one in `groups` : int32[H] that holds as much.
     """
     group = cheapest_holder(shapes, rest, bench, groups, group)
     zone, nodes = shapes.zone[group], min(rest.nodes[group], most)

@@ -1,7 +1,7 @@
-"""Make whole nodes of the fractions of the linear programme, some at a time, and solve what is left of it anew.
+"""Round the fractions of the linear programme to whole nodes, some at a time, and solve the remaining programme again.
 
-Whole parts of levels are planned first; where there is none, one node of the fill whose level is highest. A fill that
-has more pods than are left has fewer, and whatever else fits is put beside them. Source: diving heuristics.
+Whole parts of levels are planned first; if there are none, one node of the fill with the highest level. A fill with
+more pods than are left gets fewer, and any other pods that fit are added. Source: diving heuristics.
 """
 
 from planner.model.jit import inner_kernel, kernel, widened
@@ -11,7 +11,7 @@ from planner.scale_up.cheapest.kernels.generate import WAY, Watch, generate
 from planner.scale_up.cheapest.kernels.master import Master, begin
 
 WHOLE = 1e-2
-"""What a level may lack of a whole number; bounds are a little larger than they should be."""
+"""Tolerance by which a level may be below a whole number; bounds are slightly larger than exact."""
 
 TRIED = 32
 """Nodes filled for new fills after each step."""
@@ -21,10 +21,11 @@ TRIED = 32
 def dive(
     shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, nearly: float, solutions: int, made: Batches
 ) -> int:
-    """Append batches to made, solving the programme for what is left at most so often; return how often it was.
+    """Append batches to made, solving the remaining programme at most the given number of times; return how often it
+    was solved.
 
-    nearly : level from which on a node is planned at once, not only of the fill of the highest level. rest is lowered.
-    Pods may be left.
+    nearly : level from which a node is planned immediately, not only for the fill with the highest level. rest is
+    lowered. Pods may be left.
     """
     for solved in range(solutions):
         look_at_left(rest, bench)
@@ -51,7 +52,7 @@ def dive(
 
 @inner_kernel
 def solve_rest(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch) -> None:
-    """Solve the programme for what is left."""
+    """Solve the programme for the remaining pods."""
     for of_class in range(len(rest.pods)):
         master.bound[of_class] = rest.pods[of_class]
     for group in range(len(rest.nodes)):
@@ -66,7 +67,7 @@ def solve_rest(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: 
 def plan_fill(
     shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, fill: int, most: int, made: Batches
 ) -> None:
-    """Plan nodes with a fill of the programme, as far as its pods and its group's nodes are left."""
+    """Plan nodes with a fill of the programme, as long as its pods and nodes of its group are left."""
     group = widened(master.group[fill])
     start(shapes, bench, group)
     for at in range(master.offsets[fill], master.offsets[fill + 1]):

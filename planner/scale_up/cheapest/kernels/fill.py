@@ -1,8 +1,8 @@
 """Fill one node of a group with pods worth as much as possible: a greedy knapsack, tried in several ways.
 
-A pod is worth `value` of its class, and takes a weighted sum of its shares of the node. In each step the class comes
-next that is worth most for what it takes. Ways: a resource weighs the more, the less of it is left (0), in which case
-of pods that take much only half of those that fit are put before weights are taken anew; all weigh the same (1); or one
+The worth of a pod is the `value` of its class; its size is a weighted sum of its shares of the node. Each step takes
+the class with the highest worth per size. Ways: the less of a resource is left, the larger its weight (0), in which
+case only half of the large pods that fit are placed before weights are recomputed; all weigh the same (1); or one
 weighs most (2 … R + 1). Source: greedy heuristics of multidimensional knapsacks (Puchinger et al. 2010; Panigrahy et
 al. 2011).
 """
@@ -15,15 +15,15 @@ from planner.scale_up.cheapest.problem import Float64
 from planner.snapshot.columns import Bool, Int32, Int64
 
 LARGE = 0.25
-"""Share of what is left, beyond which pods change what weighs how much."""
+"""Share of the remaining amount beyond which placed pods change the weights."""
 HEAVY = 8.0
-"""Weight of the one resource that weighs most, beside 1 of the others."""
+"""Weight of the resource that weighs most; the others have 1."""
 EXCHANGES = 4
 """Rounds of exchanges of pods."""
 SLIGHT = 1e-9
-"""Share of its worth by which an exchange has to make a fill better."""
+"""Share of a fill's worth by which an exchange has to improve it."""
 NOTHING = 1e-12
-"""Added to what a pod takes, which may be nothing."""
+"""Added to the size of a pod, which may be 0."""
 
 
 POURS = 1
@@ -32,7 +32,7 @@ POURS = 1
 
 @by_reference()
 class Shapes(NamedTuple):
-    """What does not change while nodes are planned.
+    """Data that do not change while nodes are planned.
 
     demand : int64[C, R]; capacity : int64[G, R]; allowed : bool[G, C]; per_node : int64[C]; zone : int32[G];
     cost : float64[G] > 0
@@ -48,7 +48,9 @@ class Shapes(NamedTuple):
 
 @by_reference()
 class Rest(NamedTuple):
-    """What is still to be planned, and within what. pods : int64[C]; nodes : int64[G]; zone_pods : int64[C, Z]."""
+    """Pods still to be planned, and the remaining limits. pods : int64[C]; nodes : int64[G]; zone_pods :
+    int64[C, Z].
+    """
 
     pods: Int64
     nodes: Int64
@@ -57,10 +59,10 @@ class Rest(NamedTuple):
 
 @by_reference()
 class Bench(NamedTuple):
-    """Scratch: the node under way and the best found.
+    """Scratch: the current node and the best one found.
 
-    free : int64[R], weight : float64[R], fill : int64[C] of the node under way; open : int32[C] classes it may take
-    more of; best : int64[C] fill; live : int32[C] classes that are looked at, ascending: fill and best are zero for all
+    free : int64[R], weight : float64[R], fill : int64[C] of the current node; open : int32[C] classes of which it may
+    take more; best : int64[C] fill; live : int32[C] classes considered, ascending: fill and best are zero for all
     others; numbers : int64[2] how many are live, POURS
     """
 
@@ -75,7 +77,7 @@ class Bench(NamedTuple):
 
 @kernel
 def look_at_left(rest: Rest, bench: Bench) -> None:
-    """From now on look at the classes of which pods are left."""
+    """Restrict the considered classes to those with pods left."""
     count = 0
     for of_class in range(len(rest.pods)):
         bench.fill[of_class] = 0
@@ -88,7 +90,7 @@ def look_at_left(rest: Rest, bench: Bench) -> None:
 
 @inlined_kernel
 def wanted(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: int) -> int:
-    """Return how many more pods of a class the node under way may have, whatever its room."""
+    """Return how many more pods of a class the current node may have, regardless of its room."""
     most = min(rest.pods[of_class], shapes.per_node[of_class])
     zone = shapes.zone[group]
     if zone >= 0:
@@ -98,7 +100,7 @@ def wanted(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: int) 
 
 @inlined_kernel
 def takes_one(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: int) -> bool:
-    """Say whether the node under way takes one more pod of a class."""
+    """Return whether the current node takes one more pod of a class."""
     for resource in range(len(bench.free)):
         if shapes.demand[of_class, resource] > bench.free[resource]:
             return False
@@ -107,7 +109,7 @@ def takes_one(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: in
 
 @inlined_kernel
 def room(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: int) -> int:
-    """Return how many more pods of a class the node under way takes."""
+    """Return how many more pods of a class the current node takes."""
     most = wanted(shapes, rest, bench, group, of_class)
     for resource in range(len(bench.free)):
         takes = shapes.demand[of_class, resource]
@@ -127,7 +129,9 @@ def weigh(shapes: Shapes, bench: Bench, group: int, way: int) -> None:
 
 @inlined_kernel
 def share(shapes: Shapes, bench: Bench, of_class: int) -> float:
-    """Return the largest share of what is left of a resource that a pod takes, all weighing by what is left."""
+    """Return the largest share of a resource's remaining amount that a pod takes, with resources weighted by remaining
+    amounts.
+    """
     largest = 0.0
     for resource in range(len(bench.free)):
         largest = max(largest, shapes.demand[of_class, resource] * bench.weight[resource])
@@ -136,7 +140,7 @@ def share(shapes: Shapes, bench: Bench, of_class: int) -> float:
 
 @inlined_kernel
 def start(shapes: Shapes, bench: Bench, group: int) -> None:
-    """Begin an empty node of a group."""
+    """Start with an empty node of a group."""
     for at in range(bench.numbers[0]):
         bench.fill[bench.live[at]] = 0
     for resource in range(len(bench.free)):
@@ -145,7 +149,7 @@ def start(shapes: Shapes, bench: Bench, group: int) -> None:
 
 @inlined_kernel
 def put(shapes: Shapes, bench: Bench, of_class: int, pods: int) -> None:
-    """Put pods of a class into the node under way."""
+    """Put pods of a class onto the current node."""
     bench.fill[of_class] += pods
     for resource in range(len(bench.free)):
         bench.free[resource] -= shapes.demand[of_class, resource] * pods
@@ -153,7 +157,7 @@ def put(shapes: Shapes, bench: Bench, of_class: int, pods: int) -> None:
 
 @inner_kernel
 def pour(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, way: int) -> float:
-    """Put more pods into the node under way, as many as go in; return what those are worth."""
+    """Put as many more pods onto the current node as fit; return their worth."""
     resources, count, worth = len(bench.free), 0, 0.0
     bench.numbers[POURS] += 1
     for at in range(bench.numbers[0]):
@@ -191,21 +195,23 @@ def pour(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, w
 
 @inlined_kernel
 def keep(bench: Bench) -> None:
-    """Make the fill under way the best."""
+    """Save the current fill as the best."""
     for at in range(bench.numbers[0]):
         bench.best[bench.live[at]] = bench.fill[bench.live[at]]
 
 
 @inner_kernel
 def fill_one_way(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, way: int) -> float:
-    """Fill an empty node; return what its pods are worth."""
+    """Fill an empty node; return the worth of its pods."""
     start(shapes, bench, group)
     return pour(shapes, rest, value, bench, group, way)
 
 
 @inner_kernel
 def without(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, out: int) -> float:
-    """Fill a node with the best fill but one pod of a class, and others instead; return how much more that is worth."""
+    """Fill a node with the best fill minus one pod of a class, plus others instead; return how much more
+    it is worth.
+    """
     start(shapes, bench, group)
     for at in range(bench.numbers[0]):
         of_class = widened(bench.live[at])
@@ -220,7 +226,7 @@ def without(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int
 
 @inner_kernel
 def refine(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, worth: float) -> float:
-    """Exchange pods of bench.best, worth so much, for others that are worth more; return its worth then."""
+    """Exchange pods of bench.best, of the given worth, for others that are worth more; return its new worth."""
     for _ in range(EXCHANGES):
         helped = False
         for at in range(bench.numbers[0]):
@@ -238,9 +244,9 @@ def refine(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int,
 
 @kernel
 def fill_node(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, ways: int) -> float:
-    """Leave the pods of the best of the first `ways` ways in bench.best : int64[C]; return what they are worth.
+    """Write the pods of the best of the first `ways` ways to bench.best : int64[C]; return their worth.
 
-    value : float64[C] >= 0. Ties: the way named first. O(ways · steps · C · R).
+    value : float64[C] >= 0. Ties: the first way. O(ways · steps · C · R).
     """
     best_worth = -1.0
     for way in range(ways):

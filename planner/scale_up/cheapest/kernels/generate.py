@@ -1,9 +1,9 @@
 """Add fills to the linear programme until hardly any other fill would make its plan cheaper.
 
-A fill helps where its pods, at the programme's present duals, are worth more than its node costs. Groups are looked at
-some at a time, in turn, and filled in one way; the next way comes when none of all groups helped, and at last fills
-are refined by exchanges. Source: column generation (Gilmore and Gomory 1961), its subproblem solved by greedy
-knapsacks, so that the programme's value is no proven bound.
+A fill helps if its pods, at the programme's current duals, are worth more than its node costs. Groups are evaluated
+some at a time, in turn, and filled in one way; the next way is used when no group has helped, and finally fills are
+refined by exchanges. Source: column generation (Gilmore and Gomory 1961), its subproblem solved by greedy knapsacks, so
+the programme's value is no proven bound.
 """
 
 from typing import NamedTuple
@@ -16,27 +16,27 @@ from planner.scale_up.cheapest.problem import Float64
 from planner.snapshot.columns import Int32, Int64
 
 GAIN = 1e-3
-"""Share of its price by which a fill has to be worth more."""
+"""Share of a node's price by which the worth of its fill has to exceed the price."""
 SLIGHT = 1e-6
-"""Share by which it has to be worth more than its node by the programme's own duals."""
+"""The same, with the worth by the programme's own duals."""
 STEADY = 0.6
-"""Share of its worth that a pod keeps from one solution to the next: duals jump about (Wentges 1997)."""
+"""Share of a pod's worth kept from one solution to the next, because duals oscillate (Wentges 1997)."""
 TOGETHER = 32
-"""Groups looked at between two solutions of the programme, about."""
+"""Approximate number of groups evaluated between two solutions of the programme."""
 ADDED = 12
 """Fills added between two solutions, at most."""
 STEPS = 2000
 """Steps of the simplex method for one solution, at most."""
 LANE, WAY, HELPED = 0, 1, 2
-"""In Watch.turn: which groups are next, the way, how many fills were added since the way came."""
+"""In Watch.turn: which groups are next, the way, how many fills were added with this way."""
 
 
 @by_reference()
 class Watch(NamedTuple):
-    """Which groups count, and what is known of them.
+    """The groups considered, and their data.
 
     groups : int32[H]; ratio : float64[H] worth for price of the last fill; limit_row : int32[G] row of the limit of the
-    group's nodes, -1 = none; value : float64[C] what a pod of each class is worth; turn : int64[3]
+    group's nodes, -1 = none; value : float64[C] worth of a pod of each class; turn : int64[3]
     """
 
     groups: Int32
@@ -48,7 +48,7 @@ class Watch(NamedTuple):
 
 @kernel
 def add_fill(shapes: Shapes, bench: Bench, watch: Watch, group: int, master: Master) -> bool:
-    """Add bench.best on a node of the group; say whether there was room."""
+    """Add bench.best on a node of the group; return whether there was room."""
     fill, entry = master.counts[0], master.counts[1]
     if fill + 1 >= len(master.offsets) or entry + len(bench.best) >= len(master.row):
         return False
@@ -74,7 +74,7 @@ def add_fill(shapes: Shapes, bench: Bench, watch: Watch, group: int, master: Mas
 
 @inner_kernel
 def appraise(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, at: int) -> None:
-    """Fill a node of a group in question in the present way, and note what that is worth for its price."""
+    """Fill a node of a considered group in the current way, and record its worth for its price."""
     group, way = widened(watch.groups[at]), widened(watch.turn[WAY])
     if rest.nodes[group] <= 0:
         watch.ratio[at] = 0.0
@@ -92,7 +92,7 @@ def appraise(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Wa
 
 @inner_kernel
 def add_best(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, lanes: int) -> int:
-    """Add the fills of the groups just looked at that help most; return how many, -1 = there is no room."""
+    """Add the most helpful fills of the groups just evaluated; return how many, -1 = there is no room."""
     count = 0
     for _ in range(ADDED):
         best = -1
@@ -112,7 +112,7 @@ def add_best(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Wa
 
 @inner_kernel
 def helps(shapes: Shapes, master: Master, bench: Bench, watch: Watch, group: int) -> bool:
-    """Say whether bench.best on a node of the group is worth more than the node by the programme's own duals."""
+    """Return whether bench.best on a node of the group is worth more than the node by the programme's own duals."""
     price, row = shapes.cost[group], watch.limit_row[group]
     worth = min(master.dual[row], 0.0) if row >= 0 else 0.0
     for at in range(bench.numbers[0]):
@@ -122,9 +122,9 @@ def helps(shapes: Shapes, master: Master, bench: Bench, watch: Watch, group: int
 
 @kernel
 def generate(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, pours: int) -> int:
-    """Add fills until about so many nodes have been filled; return how many fills were added.
+    """Add fills until about the given number of nodes have been filled; return how many fills were added.
 
-    The programme is at its least then, and watch.value by its duals.
+    Afterwards the programme is at its minimum, and watch.value follows its duals.
     """
     look_at_left(rest, bench)
     lanes, until, total = (len(watch.groups) + TOGETHER - 1) // TOGETHER, bench.numbers[POURS] + pours, 0
@@ -148,7 +148,9 @@ def generate(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Wa
 
 @inner_kernel
 def next_turn(watch: Watch, lanes: int, added: int) -> None:
-    """Go on to the next groups; after all, to the next way, or where some helped, to the first two by turns."""
+    """Proceed to the next groups; after all groups, to the next way, or if some helped, alternate between the first
+    two.
+    """
     watch.turn[HELPED] += added
     watch.turn[LANE] += 1
     if watch.turn[LANE] >= lanes:
@@ -162,6 +164,6 @@ def next_turn(watch: Watch, lanes: int, added: int) -> None:
 
 @inner_kernel
 def set_value(master: Master, value: Float64, steady: float) -> None:
-    """Set what a pod of each class is worth by the duals, and to some share by what it was worth before."""
+    """Set the worth of a pod of each class from the duals and, by some share, from its previous worth."""
     for of_class in range(len(value)):
         value[of_class] = steady * value[of_class] + (1.0 - steady) * max(master.dual[of_class], 0.0)

@@ -1,9 +1,8 @@
-"""Take a few nodes out of a plan and plan their pods anew, where that is cheaper, many times over.
+"""Repeatedly take a few nodes out of a plan and plan their pods again, if that is cheaper.
 
-Nodes are chosen by a fixed sequence of numbers that looks like chance, of two the one that is worth less for its price;
-pods' worth, and in half of the tries what nodes cost, is changed by the same sequence, so that other fills and other
-groups come about. Source: ruin and recreate (Schrimpf et al.
-2000), accepting what is not dearer.
+Nodes are chosen with a fixed pseudo-random sequence, of each two the one with less worth for its price. The worth of
+pods and, in half of the tries, the cost of nodes are varied with the same sequence, which leads to other fills and
+groups. Source: ruin and recreate (Schrimpf et al. 2000), accepting plans that are not more expensive.
 """
 
 from typing import NamedTuple
@@ -17,9 +16,9 @@ from planner.scale_up.cheapest.problem import Float64
 from planner.snapshot.columns import Int32, Int64
 
 FEW, MANY = 2, 7
-"""Nodes taken out at once: from, and below."""
+"""Number of nodes taken out at once: minimum, and exclusive maximum."""
 STIR = 0.5
-"""Up to what share the worth of a class's pods is changed, and what a node of a group costs."""
+"""Largest share by which the worth of a class's pods, and the cost of a group's node, are varied."""
 SAME = 1e-12
 
 
@@ -27,8 +26,8 @@ SAME = 1e-12
 class Trial(NamedTuple):
     """Scratch.
 
-    value : float64[C]; cost, ratio : float64[H]; taken : int64[MANY] batches that a node is out of; number : int64[2]
-    last of the sequence, and how many tries are left
+    value : float64[C]; cost, ratio : float64[H]; taken : int64[MANY] batches from which a node was taken; number :
+    int64[2] last of the sequence, and how many tries are left
     """
 
     value: Float64
@@ -62,7 +61,7 @@ def worth_less(shapes: Shapes, watch: Watch, made: Batches, first: int, second: 
 
 @inner_kernel
 def move_node(shapes: Shapes, rest: Rest, made: Batches, batch: int, by: int) -> None:
-    """Take a node of a batch out (by = -1), its pods being to plan again, or put it back (1)."""
+    """Take out a node of a batch (by = -1), leaving its pods to be planned again, or put it back (1)."""
     group = widened(made.group[batch])
     zone = shapes.zone[group]
     made.nodes[batch] += by
@@ -75,7 +74,7 @@ def move_node(shapes: Shapes, rest: Rest, made: Batches, batch: int, by: int) ->
 
 @inner_kernel
 def take_out(shapes: Shapes, rest: Rest, watch: Watch, trial: Trial, made: Batches) -> float:
-    """Take some nodes out; return what they cost. trial.taken names their batches, ended by -1."""
+    """Take out some nodes; return their cost. trial.taken names their batches, ended by -1."""
     count, cost = FEW + next_number(trial, MANY - FEW), 0.0
     for turn in range(MANY):
         trial.taken[turn] = -1
@@ -94,7 +93,7 @@ def take_out(shapes: Shapes, rest: Rest, watch: Watch, trial: Trial, made: Batch
 
 @inner_kernel
 def undo(shapes: Shapes, rest: Rest, trial: Trial, made: Batches, before: int) -> None:
-    """Give up the batches planned since, and put the nodes taken out back."""
+    """Discard the batches planned since, and put back the nodes taken out."""
     for batch in range(before, made.counts[0]):
         while made.nodes[batch] > 0:
             move_node(shapes, rest, made, batch, -1)
@@ -109,7 +108,7 @@ def undo(shapes: Shapes, rest: Rest, trial: Trial, made: Batches, before: int) -
 def plan_again(
     shapes: Shapes, rest: Rest, bench: Bench, watch: Watch, groups: Int32, trial: Trial, made: Batches
 ) -> None:
-    """Plan the pods left, with worth and, in half of the tries, costs changed; costs are then as they were."""
+    """Plan the pods left, with varied worth and, in half of the tries, varied costs; costs are restored afterwards."""
     for of_class in range(len(rest.pods)):
         by = next_number(trial, 1000) / 1000.0
         trial.value[of_class] = watch.value[of_class] * (1.0 + STIR * by)
@@ -127,10 +126,11 @@ def plan_again(
 def improve(
     shapes: Shapes, rest: Rest, bench: Bench, watch: Watch, groups: Int32, trial: Trial, pours: int, made: Batches
 ) -> int:
-    """Make the plan in `made` cheaper until about so many nodes have been filled; return how many tries were of use.
+    """Make the plan in `made` cheaper until about the given number of nodes have been filled; return how many tries
+    succeeded.
 
-    No more tries than trial.number has are made, and they are taken off it. groups : int32[H] that nodes may be of.
-    Batches may have no nodes in the end. Ends early where made is full. rest.pods : zero.
+    At most the number of tries in trial.number is made, and subtracted from it. groups : int32[H] to which nodes may
+    belong. Batches may end up without nodes. Ends early if made is full. rest.pods : zero.
     """
     better, until = 0, bench.numbers[POURS] + pours
     while bench.numbers[POURS] < until and trial.number[1] > 0:

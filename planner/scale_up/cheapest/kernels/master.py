@@ -1,9 +1,9 @@
 """The linear programme over fills of nodes: how many nodes of each fill take all pods at the least cost.
 
 Minimise the sum of cost · level over the columns, one a fill, with at least `bound` pods of every class (rows 0 … C-1)
-and at most `bound` nodes of some groups (rows C … M-1), levels >= 0. Levels may be fractions. The revised simplex
-method with a dense inverse of the basis. Numbers of columns: 0 … M-1 what lacks of a row (cost
-MISSING) or is left of it (0), M … M+C-1 what is too much of a class, from M+C on the fills.
+and at most `bound` nodes of some groups (rows C … M-1), levels >= 0. Levels may be fractional. The revised simplex
+method with a dense inverse of the basis. Numbers of columns: 0 … M-1 what is missing in a row (cost MISSING) or left of
+it (0), M … M+C-1 the surplus of a class, from M+C on the fills.
 Source: Gilmore and Gomory 1961; Dantzig and Orchard-Hays 1954.
 """
 
@@ -15,14 +15,16 @@ from planner.scale_up.cheapest.problem import Float64
 from planner.snapshot.columns import Int32, Int64
 
 SMALL = 1e-9
-"""Below it a number counts as zero."""
+"""Smaller numbers count as zero."""
 NUDGE = 1e-3 / 65536
-"""Bounds are larger by up to 65,535 times this, each by another, so that no steps lead nowhere (Charnes 1952)."""
+"""Bounds are increased by up to 65,535 times this, each by a different amount, to avoid degenerate steps (Charnes
+1952).
+"""
 
 
 @by_reference()
 class Master(NamedTuple):
-    """The programme and its present basis.
+    """The programme and its current basis.
 
     classes  : int64[1]      C
     offsets  : int64[F+1]    entries of each fill in row and entry; counts : int64[2] fills, entries
@@ -96,7 +98,7 @@ def price_rows(master: Master) -> None:
 
 @kernel
 def begin(master: Master) -> None:
-    """Begin with nothing but what lacks and what is left of each row."""
+    """Start with only the missing and left amounts of each row in the basis."""
     rows = len(master.bound)
     for column in range(columns(master)):
         master.basic[column] = column < rows
@@ -109,7 +111,7 @@ def begin(master: Master) -> None:
 
 @inner_kernel
 def pivot(master: Master, leaving: int, entering: int, reduced: float) -> None:
-    """Put a column into the basis at a row; step is set for it, reduced is its reduced cost."""
+    """Enter a column into the basis at a row; step is set for it, reduced is its reduced cost."""
     rows = len(master.bound)
     by = 1.0 / master.step[leaving]
     for at in range(rows):
@@ -130,7 +132,9 @@ def pivot(master: Master, leaving: int, entering: int, reduced: float) -> None:
 
 @kernel
 def improve_levels(master: Master, most: int) -> int:
-    """Make at most so many steps of the primal simplex method from levels >= 0; return how many were made."""
+    """Make at most the given number of steps of the primal simplex method from levels >= 0; return how
+    many were made.
+    """
     price_rows(master)
     rows, classes = len(master.bound), master.classes[0]
     for made in range(most):

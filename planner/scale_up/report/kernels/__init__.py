@@ -1,1 +1,1 @@
-"""Kernels of what scale-up says."""
+"""Kernels of scale-up's report."""

@@ -1,6 +1,6 @@
-"""Names of pods as protobuf bytes, as entries of a field that is repeated.
+"""Names of pods as protobuf bytes, as entries of a repeated field.
 
-Why by hand: tens of thousands of names built one by one cost many times what it costs to parse them.
+Written by hand because building tens of thousands of names one by one costs many times more than parsing them.
 Source: protobuf encoding, length-delimited fields.
 """
 
@@ -16,8 +16,8 @@ SLASH = 0x2F
 def write_pods(names: Names, pods: Int32, tag: int, out: UInt8, ends: Int64) -> int:
     """Write "namespace/name" of pods : int32[M] as entries of one field; return the number of bytes. O(bytes).
 
-    tag : number and wire type of the field, below 128; out : uint8, empty = only count; ends : int64[M] position behind
-    each entry, written. A pod of a number from P on is one of `names.nodes`: text P stands for the first, as it is.
+    tag : number and wire type of the field, below 128; out : uint8, empty = only count; ends : int64[M] position after
+    each entry, written. A pod of a number from P on is one of `names.nodes`: text P belongs to the first, unchanged.
     """
     at, known = 0, len(names.namespace)
     for row in range(len(pods)):

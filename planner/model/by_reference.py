@@ -1,17 +1,16 @@
-"""Hand a NamedTuple of arrays to kernels by reference: one pointer, whatever it holds.
+"""Pass a NamedTuple of arrays to kernels by reference: one pointer, regardless of its content.
 
-numba passes a tuple by value, to every function that it is handed on to: each array as five words and two for each
-dimension. That costs run time at each call, and most of the time of compiling a kernel that takes dozens of arrays. A
-kernel is handed the address of a few words for each array instead, which are written once for each tuple: its data, its
-shape, and its strides where it is not contiguous. What a kernel reads from them it may keep, since they never change
-while it runs.
+numba passes a tuple by value to every function: each array as five words plus two for each dimension. This costs run
+time in each call, and most of the compile time of a kernel that takes dozens of arrays. Here a kernel receives the
+address of a few words for each array instead, which are written once per tuple: its data, its shape, and its strides if
+it is not contiguous. A kernel may keep the values it reads from them, since they never change while it runs.
 
-Kernels read fields by name and hand on the tuple or those of its fields that are tuples themselves; they do not unpack
-it, and do not make one. In Python it stays the NamedTuple that it is.
+Kernels read fields by name, and pass on the tuple or those of its fields that are tuples themselves; they neither
+unpack nor create one. In Python it remains the same NamedTuple.
 
-Behind those words are the addresses of kernels that others call with the tuple (`shared_kernel` in
-`planner.model.jit`). They are compiled once, where numba would compile them into each kernel that calls them, and again
-into each that calls those.
+After these words come the addresses of kernels that others call with the tuple (`shared_kernel` in
+`planner.model.jit`). They are compiled once, whereas numba would compile them into each of their callers, and again
+into each caller of those.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +30,9 @@ from numba.np.arrayobj import make_array, populate_array
 _T = TypeVar("_T")
 
 _LAYOUT: Final = 1
-"""To be raised when what is written or how it is read changes: kernels that were kept read as they did then."""
+"""To be increased when the words, or the way in which they are read, change: cached kernels still read
+the old layout.
+"""
 
 
 class Reference(types.Type):
@@ -40,16 +41,16 @@ class Reference(types.Type):
     def __init__(self, title: str, fields: dict[str, Any], calls: tuple[str, ...]) -> None:
         self.fields, self.calls = fields, calls
         self.content = title, tuple(fields.items()), calls, _LAYOUT
-        # The names of compiled functions have those of all types in them.
+        # The names of compiled functions contain those of all types.
         super().__init__(f"{title.rpartition('.')[2]}_{sha256(repr(self.content).encode()).hexdigest()[:12]}")
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What makes two types the same."""
+        """The key by which two types are equal."""
         return self.content
 
     def place(self, name: str) -> int:
-        """Return the word at which a field begins, or where the address of a kernel is."""
+        """Return the word at which a field begins, or that of a kernel's address."""
         at = 0
         for field, member in self.fields.items():
             if field == name:
@@ -71,7 +72,7 @@ def by_reference(*calls: str) -> Callable[[type[_T]], type[_T]]:
     """
 
     def decorate(cls: type[_T]) -> type[_T]:
-        # What is kept for an instance is not copied with it: a copy has arrays of its own.
+        # The words cached for an instance are not copied with it: a copy has its own arrays.
         parts = {"_calls": calls, "_addresses": {}, "__getstate__": lambda _: None, "__qualname__": cls.__qualname__}
         made: Any = type(cls.__name__, (cls,), parts | {"__module__": cls.__module__, "__doc__": cls.__doc__})
         made._address = cached_property(_address)
@@ -83,7 +84,7 @@ def by_reference(*calls: str) -> Callable[[type[_T]], type[_T]]:
 
 
 def reference_type(value: Any) -> Reference:
-    """Return the type of a reference to a tuple. Raises TypeError for what kernels cannot read by reference."""
+    """Return the type of a reference to a tuple. Raises TypeError for content that kernels cannot read by reference."""
     cls = type(value)
     fields = {name: _member(one) for name, one in zip(value._fields, value, strict=True)}
     return Reference(f"{cls.__module__}.{cls.__qualname__}", fields, getattr(cls, "_calls", ()))
@@ -99,9 +100,9 @@ def _member(value: object) -> Any:
 
 
 def _address(value: Any) -> int:
-    """Return where the words are. They live as long as the tuple, which holds the arrays."""
+    """Return the address of the words. They live as long as the tuple, which holds the arrays."""
     words = np.array(list(_written(value)), np.uint64)
-    # Whatever thread comes first, its words stay.
+    # The words of the first thread stay.
     return int(value.__dict__.setdefault("_referred", words).ctypes.data)
 
 
@@ -111,7 +112,7 @@ def _written(value: Any) -> Iterator[int]:
             yield one.ctypes.data
             yield from one.shape
             if not one.flags.c_contiguous:
-                # Backwards they are less than nothing, which two's complement has as a large number.
+                # Strides of reversed arrays are negative, which two's complement stores as large numbers.
                 yield from (stride % (1 << 64) for stride in one.strides)
         elif isinstance(one, tuple):
             yield from _written(one)
@@ -127,7 +128,7 @@ def _written(value: Any) -> Iterator[int]:
 
 
 def _kind(value: Any) -> Iterator[object]:
-    """Say what type a tuple is of, in less time than numba does."""
+    """Return the type of a tuple, faster than numba does."""
     for one in value:
         if isinstance(one, np.ndarray):
             flags = one.flags
@@ -137,7 +138,9 @@ def _kind(value: Any) -> Iterator[object]:
 
 
 class SharedKernel:
-    """A kernel that others call by its address. The first argument is the tuple that has it; the others are int."""
+    """A kernel that others call by its address. The first argument is the tuple that contains it; the
+    others are int.
+    """
 
     def __init__(self, dispatcher: Any) -> None:
         self.dispatcher = dispatcher
@@ -154,11 +157,11 @@ class SharedKernel:
         return self.dispatcher(*arguments)
 
     def signature(self, of: Reference) -> Any:
-        """Return what it takes and returns, for a type of tuples."""
+        """Return its signature for a type of tuples."""
         return self._result(of, *[types.int64] * self.others)
 
     def address(self, of: Reference) -> int:
-        """Compile or load the kernel for a type of tuples; return where it is."""
+        """Compile or load the kernel for a type of tuples; return its address."""
         signature = self.signature(of)
         self.dispatcher.compile(signature.args)
         found = self.dispatcher.overloads[signature.args]
@@ -172,12 +175,12 @@ _shared: Final[dict[tuple[str, str], SharedKernel]] = {}
 
 
 def shared_kernels(of: Reference) -> list[SharedKernel]:
-    """Return the kernels that others call with tuples of a type. Raises KeyError where their module is not loaded."""
+    """Return the kernels that others call with tuples of a type. Raises KeyError if their module is not loaded."""
     return [_shared[of.content[0], name] for name in of.calls]
 
 
 def _call_of(shared: SharedKernel) -> Callable[..., Any]:
-    """Return what tells numba how a kernel is called. numba counts the parameters."""
+    """Return the typing of a kernel call for numba, which counts the parameters."""
     call = partial(_call, shared)
 
     def with_one(_: Any, of: Any, one: Any) -> Any:  # noqa: ARG001
@@ -193,7 +196,7 @@ def _call_of(shared: SharedKernel) -> Callable[..., Any]:
 
 
 def _call(shared: SharedKernel, of: Any) -> Any:
-    """Return the signature of a call, and what writes it."""
+    """Return the signature of a call, and its code generator."""
     if not isinstance(of, Reference):
         return None
 
@@ -232,7 +235,7 @@ def _unbox(of: Reference, value: Any, c: Any) -> Any:  # noqa: ARG001
 
 @infer_getattr
 class _Fields(AttributeTemplate):
-    """What kernels may read."""
+    """The attributes that kernels may read."""
 
     key = Reference
 
@@ -243,7 +246,7 @@ class _Fields(AttributeTemplate):
 
 @lower_getattr_generic(Reference)
 def _read(context: Any, builder: Any, of: Reference, value: Any, name: str) -> Any:
-    """Write the code that reads a field."""
+    """Generate the code that reads a field."""
     member, first = of.fields[name], of.place(name)
     if isinstance(member, Reference):
         return builder.gep(value, [ir.Constant(ir.IntType(64), first)], inbounds=True)

@@ -1,15 +1,14 @@
-"""The decorators of compiled loops, so that compiler flags are decided in one place.
+"""The decorators of compiled loops: the single place that decides compiler flags.
 
-Flags: `nogil` lets other calls proceed meanwhile; `fastmath` stays off, because answers must be the same bytes on every
-replica; `error_model="numpy"` takes the zero-division branch out of loops. `_nrt=False` leaves out numba's memory
-runtime: kernels allocate nothing, and counting references of the dozens of arrays in a state at every call between
-kernels costs a hundred times the call itself (measured: 2,000 ns against 9 ns for `fits`). `no_cfunc_wrapper` leaves
-out an entry for callers in C, which nobody is: a quarter of the time of compiling. `no_cpython_wrapper` leaves out the
-entry for callers in Python, where only other kernels call: half of the time of compiling a short kernel that takes a
-state.
+Flags: `nogil` allows other calls to proceed meanwhile; `fastmath` stays off, because answers must be identical bytes on
+every replica; `error_model="numpy"` takes the zero-division branch out of loops. `_nrt=False` omits numba's memory
+runtime: kernels allocate nothing, and reference counting for the dozens of arrays in a state at every call between
+kernels costs a hundred times the call itself (measured: 2,000 ns against 9 ns for `fits`). `no_cfunc_wrapper` omits an
+entry point for callers in C, as there are none: a quarter of the compile time. `no_cpython_wrapper` omits the entry
+point for callers in Python if only other kernels call: half of the compile time of a short kernel that takes a state.
 
-Compiled code is kept from run to run, beside the source or, where nobody may write there, in the user's cache directory
-(NUMBA_CACHE_DIR names another); see `planner.model.kernel_cache`. Where nothing can be kept, every process compiles.
+Compiled code is cached between runs, beside the source or, if that is not writable, in the user's cache directory (or
+in NUMBA_CACHE_DIR); see `planner.model.kernel_cache`. Without a cache, every process compiles.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from planner.model.kernel_cache import keep
 _F = TypeVar("_F", bound=Callable[..., object])
 
 widened: Any = np.int64
-"""Widens an index read from an array, inside kernels: each further width of integers compiles a callee once more."""
+"""Widens an index read from an array, inside kernels: a callee is compiled again for each further integer width."""
 
 
 _FLAGS: dict[str, Any] = {
@@ -42,9 +41,9 @@ _NO_ENTRY: dict[str, Any] = {"no_cpython_wrapper": True}
 
 
 class _Inner:
-    """A kernel without an entry for Python. Kernels call it as they call any other.
+    """A kernel without an entry point for Python. Kernels call it like any other.
 
-    Python can call it too, as tests and benchmarks do: the first such call compiles an entry.
+    Python can call it, too, as tests and benchmarks do: the first such call compiles an entry point.
     """
 
     def __init__(self, dispatcher: Any) -> None:
@@ -65,10 +64,10 @@ class _Inner:
 
 
 class _Recorded(_Inner):
-    """A kernel that runs as plain Python and notes with which types it was called from outside of kernels."""
+    """A kernel that runs as plain Python and records the types with which it was called from outside of kernels."""
 
     calls: ClassVar[dict[tuple[Any, tuple[Any, ...]], None] | None] = None
-    """The calls noted, in order; None = kernels are not recorded."""
+    """The recorded calls, in order; None = kernels are not recorded."""
     depth: ClassVar[int] = 0
 
     def __call__(self, *arguments: object) -> object:
@@ -94,7 +93,7 @@ def _type_of_shared(shared: SharedKernel, context: object) -> Any:  # noqa: ARG0
 
 
 class _RecordedShared(SharedKernel):
-    """A shared kernel that runs as plain Python; its calls are recorded as others are."""
+    """A shared kernel that runs as plain Python; its calls are recorded like those of others."""
 
     def __init__(self, dispatcher: Any) -> None:
         super().__init__(dispatcher)
@@ -105,12 +104,12 @@ class _RecordedShared(SharedKernel):
 
 
 def record_calls() -> None:
-    """From now on, define kernels that are not compiled when called, but by `compile_recorded`."""
+    """From now on, define kernels that are compiled by `compile_recorded`, not on call."""
     _Recorded.calls = {}
 
 
 def compile_recorded() -> None:
-    """Compile every kernel that was called for the types it was called with, the last first; keep what it becomes."""
+    """Compile every called kernel for the types of its calls, the last first, and cache the result."""
     calls = list(_Recorded.calls or {})
     for dispatcher, signature in reversed(calls):
         dispatcher.compile(signature)
@@ -120,9 +119,10 @@ def compile_recorded() -> None:
 
 
 def _one_width(dispatcher: Any) -> None:
-    """Have kernels call a kernel with integers of 64 bits, whatever they are handed: it is compiled for those alone.
+    """Make kernels call a kernel with 64-bit integers, regardless of the arguments' width: it is compiled only for
+    these.
 
-    numba would compile it for each further width, and for each number that it is called with as it is written.
+    numba would compile it for each further width, and for each literal with which it is called.
     """
     given = dispatcher.get_call_template
 
@@ -151,10 +151,10 @@ def _compiled(function: _F, **flags: Any) -> _F:
 
 
 def shared_kernel(function: _F) -> _F:
-    """Compile a kernel once, however many others call it: they call it by its address.
+    """Compile a kernel once for any number of callers: they call it by its address.
 
-    Its first parameter is a tuple that is handed over by reference, whose class names the kernel (`by_reference`); all
-    others are int. For kernels that many call, a call of a few nanoseconds being short beside what they do.
+    Its first parameter is a tuple passed by reference whose class lists the kernel (`by_reference`); all others are
+    int. For kernels with many callers whose own work is long compared with a call of a few nanoseconds.
     """
     compiled: Any = numba.njit(**_FLAGS)(function)
     if not isinstance(compiled, Dispatcher):  # NUMBA_DISABLE_JIT
@@ -174,17 +174,17 @@ def inner_kernel(function: _F) -> _F:
 
 
 def inlined_kernel(function: _F) -> _F:
-    """Compile a small kernel into whatever kernel calls it.
+    """Compile a small kernel into each kernel that calls it.
 
-    For checks of a few words in the loops of others, where a call would take as long as the check; not for entry
-    points. Larger ones that many call are shared kernels.
+    For short checks in the loops of others, where a call would take as long as the check; not for entry points. Larger
+    ones with many callers are shared kernels.
     """
     return _compiled(function, forceinline=True, **_NO_ENTRY)
 
 
 def copied_kernel(function: _F) -> _F:
-    """Copy a kernel into those that call it before they are compiled; it is not compiled by itself.
+    """Copy a kernel into its callers before they are compiled; it is not compiled by itself.
 
-    Every function costs compiling time, however short it is. For kernels that one or two others call.
+    Every function costs compile time, no matter how short it is. For kernels with one or two callers.
     """
     return _compiled(function, inline="always")

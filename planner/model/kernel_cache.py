@@ -1,11 +1,11 @@
-"""Where compiled code is kept from run to run, and who compiles what where several processes start at the same time.
+"""Where compiled code is cached between runs, and which process compiles what if several start at the same time.
 
-Decides when code that was kept may be used: as long as all that it was made of is unchanged
-(`planner.model.kernel_content`). Processes that share a cache compile each kernel once: the first to ask for it locks
-it, the others wait and load it. The operating system releases the locks of a process that ends, however it ends.
+Decides when cached code may be used: as long as everything it was built from is unchanged
+(`planner.model.kernel_content`). Processes that share a cache compile each kernel once: the first one that needs it
+locks it, the others wait and load it. The operating system releases the locks of a process when it ends, in any way.
 
-Built on private classes of numba, which promises nothing about them: `missing_parts` names those that are not there,
-and then nothing is kept. tests/unit/planner/model/test_kernel_cache.py reports the same in words. Never compiles.
+Built on private classes of numba, which are not guaranteed: `missing_parts` lists those that do not exist, and then
+nothing is cached. tests/unit/planner/model/test_kernel_cache.py reports the same in words. Never compiles.
 """
 
 import warnings
@@ -27,11 +27,11 @@ PARTS: Final = {
 """Names in `numba.core.caching` that are subclassed here, and the methods that are replaced or that numba calls."""
 
 _ATTRIBUTES: Final = ("_py_func", "_impl", "_cache_path", "_cache_file")
-"""What a `FunctionCache` has of its own."""
+"""Attributes of a `FunctionCache` itself."""
 
 
 def missing_parts(of_caching: Any = caching, of_dispatcher: Any = dispatcher) -> tuple[str, ...]:
-    """Return what this version of numba lacks of what is built on here, in words; nothing = all is there."""
+    """Return which required parts this version of numba lacks, in words; empty = none."""
     missing = []
     for name, methods in PARTS.items():
         found = getattr(of_caching, name, None)
@@ -44,10 +44,10 @@ def missing_parts(of_caching: Any = caching, of_dispatcher: Any = dispatcher) ->
 
 
 def _missing_attributes(of_caching: Any) -> tuple[str, ...]:
-    """Return what a cache made for a function of this module lacks."""
+    """Return which required attributes a cache for a function of this module lacks."""
     try:
         made = of_caching.FunctionCache(missing_parts)
-    except RuntimeError:  # There is no directory to write to, so nothing is kept anyway.
+    except RuntimeError:  # There is no writable directory, so nothing is cached anyway.
         return ()
     except TypeError as error:
         return (f"FunctionCache cannot be made of a function alone: {error}",)
@@ -69,22 +69,22 @@ _INDEX_BASE: Any = caching.IndexDataCacheFile if not _MISSING else object
 _directories: Final[set[str]] = set()
 
 _cold: Final[list[Callable[[], None]]] = []
-"""Who wants to know that something has to be compiled."""
+"""Callbacks for the event that something has to be compiled."""
 
 
 def keep(compiled: Any) -> None:
-    """Keep what a kernel is compiled to, where there is a directory to write to."""
+    """Cache the compiled code of a kernel if there is a writable directory."""
     if _MISSING:
         _warn()
         return
-    # numba raises RuntimeError where there is no directory that it could write to.
+    # numba raises RuntimeError if there is no writable directory.
     with suppress(RuntimeError):
         compiled._cache = _Cache(compiled.py_func)
 
 
 @contextmanager
 def when_cold(call: Callable[[], None]) -> Iterator[None]:
-    """Call once, as soon as a kernel has to be compiled that will be kept; never where all can be loaded."""
+    """Call back once, as soon as a kernel that will be cached has to be compiled; never if all can be loaded."""
     _cold.append(call)
     try:
         yield
@@ -94,20 +94,20 @@ def when_cold(call: Callable[[], None]) -> Iterator[None]:
 
 
 def _warn() -> None:
-    """Warn once in a process; Python leaves out what is repeated from the same line."""
+    """Warn once per process; Python suppresses repeated warnings from the same line."""
     text = f"compiled kernels are not kept: numba {numba.__version__} is not as tested: {'; '.join(_MISSING)}"
     warnings.warn(text, RuntimeWarning, stacklevel=1)
 
 
 def kept_in() -> tuple[str, ...]:
-    """Return the directories in which compiled kernels are kept, () where none can be."""
+    """Return the directories in which compiled kernels are cached, () if none can be used."""
     return tuple(sorted(_directories))
 
 
 class _Index(_INDEX_BASE):  # type: ignore[misc]
-    """numba's list of what was compiled for which types, which counts as empty where a type is no longer there.
+    """numba's index of compiled code by types, which counts as empty if a type no longer exists.
 
-    An upgrade that renames a type would otherwise end every call of the kernels that once took it.
+    Otherwise, after an upgrade that renames a type, every call of the kernels that once took it would fail.
     """
 
     def _load_index(self) -> Any:
@@ -118,7 +118,7 @@ class _Index(_INDEX_BASE):  # type: ignore[misc]
 
 
 class _Cache(_BASE):  # type: ignore[misc]
-    """numba's own cache, with a stamp for all that a kernel is made of in place of one for its file."""
+    """numba's own cache, with a stamp of everything a kernel is built from instead of one of its file."""
 
     def __init__(self, function: FunctionType) -> None:
         super().__init__(function)
@@ -127,10 +127,10 @@ class _Cache(_BASE):  # type: ignore[misc]
         _directories.add(self._cache_path)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load what was compiled for a signature, None if there is nothing, or nothing of this content.
+        """Load the code compiled for a signature; None if there is none, or none for this content.
 
-        None also means that this process compiles it now, while others wait for what `save_overload` will keep. The
-        lock is taken before loading: numba writes the list of what there is first and then what it lists.
+        None also means that this process compiles it now, while others wait for the result of `save_overload`. The lock
+        is taken before loading, because numba writes the index before the code that it lists.
         """
         self._stamp()
         self._lock.acquire()
@@ -143,13 +143,15 @@ class _Cache(_BASE):  # type: ignore[misc]
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled for a signature."""
+        """Cache the code compiled for a signature."""
         self._stamp()
         super().save_overload(sig, data)
         self._lock.release()
 
     def _stamp(self) -> None:
-        """Note what the kernel is made of. Not before the first call: what it refers to may be defined after it."""
+        """Record what the kernel is built from. Not before the first call, as functions it uses may be defined after
+        it.
+        """
         if not self._stamped:
             self._cache_file = _Index(self._cache_path, self._impl.filename_base, content_of(self._py_func))
             self._stamped = True

@@ -1,8 +1,8 @@
-"""What a compiled kernel is made of: its own code, that of every kernel and function it calls, every constant it reads.
+"""The content of a compiled kernel: its own code, that of every kernel and function it calls, every constant it reads.
 
-Decides when compiled code from an earlier run still says what the sources say. numba looks at the file of the outermost
-kernel alone, so it would go on with what an inner one said before it was changed, or a constant of another module. By
-content, not by file or time: a comment costs no compilation. Never reads files.
+Decides whether compiled code from an earlier run still matches the sources. numba checks only the file of the outermost
+kernel, so it would use outdated code of a changed inner kernel, or an outdated constant of another module. Compared by
+content, not by file or time: changing a comment requires no compilation. Never reads files.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ import numpy as np
 
 
 class _Local(NamedTuple):
-    """What one function says itself, and the functions that it refers to."""
+    """The content of one function itself, and the functions to which it refers."""
 
     content: str
     refers: tuple[FunctionType, ...]
@@ -25,7 +25,9 @@ _known: dict[FunctionType, _Local] = {}
 
 
 def content_of(function: FunctionType) -> str:
-    """Return a digest of a function and of all that it reaches. Call it once the modules are loaded. O(functions)."""
+    """Return a digest of a function and everything it reaches. To be called once the modules are loaded.
+    O(functions).
+    """
     reached: dict[FunctionType, None] = {function: None}
     sink = sha256(np.__version__.encode())
     queue = [function]
@@ -55,7 +57,7 @@ def _local(function: FunctionType) -> _Local:
 
 
 def _code(code: CodeType) -> tuple[object, ...]:
-    """What a code object says, without line numbers and the function's docstring."""
+    """Return the content of a code object, without line numbers and the function's docstring."""
     constants = [_code(one) if isinstance(one, CodeType) else (type(one).__name__, one) for one in code.co_consts]
     signature = code.co_argcount, code.co_kwonlyargcount, code.co_flags, code.co_varnames, code.co_freevars
     return signature, code.co_code, code.co_names, repr(constants[1:] if _has_docstring(code) else constants)
@@ -73,7 +75,7 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 def _value(value: Any, refers: dict[FunctionType, None], names: tuple[str, ...] = ()) -> object:
-    """Say what a global is; functions are only named here, and put into `refers`. names : attributes looked at."""
+    """Return the content of a global; functions are only named here, and added to `refers`. names : attributes used."""
     function = getattr(value, "py_func", value)
     if isinstance(function, FunctionType):
         refers[function] = None

@@ -1,7 +1,7 @@
-"""A lock on one kernel that other processes see, so that only one of them compiles it.
+"""A lock on one kernel between processes, to make only one of them compile it.
 
-Decides who compiles, never what: no answer depends on it. The operating system releases the locks of a process that
-ends, however it ends. Where there are no locks, processes that start at the same time compile the same kernels.
+Decides which process compiles, never what: no answer depends on it. The operating system releases the locks of a
+process when it ends, in any way. Without locks, processes that start at the same time compile the same kernels.
 """
 
 import os
@@ -18,13 +18,13 @@ except ImportError:  # Windows
 _LOCK_FILE: Final = "compiling.lock"
 _LOOK_AGAIN_S: Final = 0.01
 _LOOKS: Final = 6000
-"""A minute: no kernel takes that long, so the process that holds the lock has been stopped."""
+"""One minute: no kernel takes that long, so the process that holds the lock must have been suspended."""
 
 
 class KernelLock:
-    """One byte of a file in the directory where compiled kernels are kept. Never fails.
+    """One byte of a file in the directory of compiled kernels. Never fails.
 
-    Kernels call each other without cycles, so processes that wait for each other's kernels do not wait for ever.
+    Kernels call each other without cycles, so processes that wait for each other's kernels cannot deadlock.
     """
 
     _files: Final[dict[str, int]] = {}
@@ -35,7 +35,7 @@ class KernelLock:
         self._byte = int.from_bytes(sha256(name.encode()).digest()[:6])
 
     def acquire(self) -> None:
-        """Wait until no other process compiles the kernel. Goes on without the lock where there are no locks."""
+        """Wait until no other process compiles the kernel. Continues without the lock if locks are not available."""
         if fcntl is None:
             return
         for _ in range(_LOOKS):
@@ -49,7 +49,7 @@ class KernelLock:
                 return
 
     def release(self) -> None:
-        """Let other processes have the kernel."""
+        """Release the kernel to other processes."""
         if fcntl is not None:
             with suppress(OSError):
                 fcntl.lockf(self._file(), fcntl.LOCK_UN, 1, self._byte)

@@ -1,6 +1,6 @@
-"""Interface to running computations side by side, which the service passes in.
+"""Interface for running computations in parallel, which the service passes in.
 
-The pure packages start no threads. What is computed never depends on how many run at the same time.
+The pure packages start no threads. Results never depend on how many run at the same time.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,14 +10,16 @@ T = TypeVar("T")
 
 
 class Together(Protocol):
-    """Runs computations that share nothing that they write."""
+    """Runs computations that write to no shared data."""
 
     @property
     def width(self) -> int:
         """How many may run at the same time, at least 1."""
 
     def __call__(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Return the results in the order of the tasks. None of them runs any more when it returns or raises."""
+        """Return the results in the order of the tasks. None of the tasks is still running when this
+        returns or raises.
+        """
 
 
 class _OneByOne:

@@ -1,7 +1,7 @@
 """Scheduling-relevant values with their strings resolved: the content of one row of a snapshot's dictionaries.
 
-Hashable and comparable by content, independent of the numbers on the wire. Units: cpu in
-milli-cores, other resources in base units, durations in seconds. Enumerations are those of `trimtab.v1`.
+Hashable and comparable by content, independent of the indices in the message. Units: cpu in milli-cores, other
+resources in base units, durations in seconds. Enumerations are those of `trimtab.v1`.
 """
 
 from typing import NamedTuple
@@ -203,10 +203,10 @@ class RecentEviction(NamedTuple):
 
 
 class SlackRequest(NamedTuple):
-    """An object for which room is to be kept, as in the snapshot; `object` is "Kind/namespace/name".
+    """An object for which room should be kept, as in the snapshot; `object` is "Kind/namespace/name".
 
-    With a `problem` nothing else is there. `scale`, `replicas`, `percentage` -1 = not given; `labels` sorted by key;
-    `limits` sorted by resource.
+    With a `problem`, all other fields are empty. `scale`, `replicas`, `percentage` -1 = not given; `labels` sorted by
+    key; `limits` sorted by resource.
     """
 
     object: str

@@ -1,7 +1,7 @@
-"""Parts of protobuf messages as bytes, put together in Python.
+"""Parts of protobuf messages as bytes, assembled in Python.
 
-Why by hand: where thousands of messages have most of their fields in common, these are encoded once, and what differs
-is put behind them. Source: protobuf encoding, length-delimited fields and base 128 varints.
+Written by hand because thousands of messages have most of their fields in common: these are encoded once, and the
+differing ones are appended. Source: protobuf encoding, length-delimited fields and base 128 varints.
 """
 
 from typing import Final
@@ -13,18 +13,18 @@ LENGTH_DELIMITED: Final = 2
 
 
 def tag(message: type[Message], field: str) -> bytes:
-    """Return what stands before an entry of a field that holds texts, bytes or messages."""
+    """Return the tag before an entry of a field of texts, bytes or messages."""
     return varint(message.DESCRIPTOR.fields_by_name[field].number << 3 | LENGTH_DELIMITED)
 
 
 def entry(tagged: bytes, content: bytes) -> bytes:
-    """Return one entry of such a field. tagged : what `tag` returns."""
+    """Return one entry of such a field. tagged : the result of `tag`."""
     size = len(content)
     return tagged + (_SHORT[size] if size < len(_SHORT) else varint(size)) + content
 
 
 def varint(value: int) -> bytes:
-    """Return a number of at least 0 as protobuf writes lengths."""
+    """Return a number of at least 0 in protobuf's encoding of lengths."""
     if value < 1 << 7:
         return bytes((value,))
     if value < 1 << 14:
@@ -38,4 +38,4 @@ def varint(value: int) -> bytes:
 
 
 _SHORT: Final = tuple(varint(size) for size in range(1 << 10))
-"""Lengths of most entries, written once."""
+"""Encoded lengths of most entries, computed once."""

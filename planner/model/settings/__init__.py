@@ -1,6 +1,6 @@
 """Settings, resolved from `PlanSettings` by concern: planner-wide ones, and those of each decision.
 
-Decides what an absent field means and which values are usable; never reads a file or the environment.
+Decides the meaning of absent fields and which values are usable; never reads a file or the environment.
 """
 
 from planner.model.settings.planner import (

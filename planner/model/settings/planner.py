@@ -1,6 +1,6 @@
-"""Settings that hold for every decision, resolved: defaults filled in, durations as integers, values checked.
+"""Settings that apply to every decision, resolved: defaults filled in, durations as integers, values checked.
 
-Times in nanoseconds, amounts as in the snapshot. Defaults are upstream's unless the field says why not.
+Times in nanoseconds, amounts as in the snapshot. Defaults are upstream's unless the field's docstring gives a reason.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from planner.model.values import LabelRequirement, Selector
 
 DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
 NODES: Final = "nodes"
-"""What a limit names in place of a resource to count nodes."""
+"""The resource name of a limit on the number of nodes."""
 _PATH: Final = "planner"
 _BALANCE_PATH: Final = f"{_PATH}.balance"
 _WITH_VALUES: Final = (LabelOperator.IN, LabelOperator.NOT_IN)
@@ -25,7 +25,7 @@ _OPERATORS: Final = (*_WITH_VALUES, LabelOperator.EXISTS, LabelOperator.DOES_NOT
 
 @dataclass(frozen=True)
 class ResourceLimit:
-    """Least and largest amount of a resource over the nodes that `nodes` selects, and most that one plan adds.
+    """Smallest and largest amount of a resource over the nodes selected by `nodes`, and the most that one plan adds.
 
     None = no such limit.
     """
@@ -39,12 +39,12 @@ class ResourceLimit:
 
 @dataclass(frozen=True)
 class SimilaritySettings:
-    """Which node groups are similar: `BalanceSettings` says how each holds for scale-up and for scale-down."""
+    """Which node groups are similar: `BalanceSettings` describes how each applies to scale-up and to scale-down."""
 
     ignored_labels: frozenset[str] = frozenset()
-    """Labels that need not be the same, besides those of place and provider. `--balancing-ignore-label`."""
+    """Labels that need not be equal, besides those of location and provider. `--balancing-ignore-label`."""
     compared_labels: tuple[str, ...] = ()
-    """Compare these labels, sorted, and nothing else; () = compare all there is. `--balancing-label`."""
+    """Compare only these labels, sorted; () = compare everything. `--balancing-label`."""
     memory_ratio: float = 0.015
     """Share by which capacities of memory may differ. `--memory-difference-ratio`."""
     allocatable_ratio: float = 0.05
@@ -60,25 +60,29 @@ class PlannerSettings:
     expendable_priority: int = -10
     """Pods of lower priority neither hold a node nor need a place. `--expendable-pods-priority-cutoff`."""
     gpu_label: str = DEFAULT_GPU_LABEL
-    """Label of GPU nodes; the first the Cluster Autoscaler knew. GPU resources are recognized besides."""
+    """Label of GPU nodes; the first one in the Cluster Autoscaler. GPU resources are recognized, too."""
     recent_eviction_ttl_ns: int = 120 * SECOND_NS
-    """How long an evicted pod not yet created again keeps room. Upstream's 0 switches this off; a drain needs it."""
+    """How long room is kept for an evicted pod that has not been recreated. Upstream's 0 switches this off; a drain
+    needs it.
+    """
     reserve_for_pending: bool = True
     """Keep room for pending pods that fit now, as upstream does."""
     reserve_for_unmarked: bool = False
-    """Also for pods that the scheduler has not marked unschedulable. `--bypassed-scheduler-names` is alike."""
+    """Also for pods that the scheduler has not marked unschedulable. `--bypassed-scheduler-names` is similar."""
     limits: tuple[ResourceLimit, ...] = ()
-    """Amounts to keep to. `--cores-total`, `--memory-total`, `--gpu-total`, `--max-nodes-total`."""
+    """Limits on amounts. `--cores-total`, `--memory-total`, `--gpu-total`, `--max-nodes-total`."""
     max_balance_difference: int = 0
-    """Nodes by which similar groups and their zones may come to differ; 0 = no limit, as upstream. Implies balance."""
+    """Number of nodes by which similar groups and their zones may differ; 0 = no limit, as upstream.
+    Implies balance.
+    """
     not_ready_taints: TaintNames = field(default_factory=TaintNames)
-    """Taints that make a node not ready, besides those known anyway. `--startup-taint`, `--status-taint`."""
+    """Taints that make a node not ready, besides the built-in ones. `--startup-taint`, `--status-taint`."""
     similarity: SimilaritySettings = field(default_factory=SimilaritySettings)
     """Which node groups are similar."""
 
 
 def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
-    """Resolve the planner-wide part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
+    """Resolve the planner-wide part of `PlanSettings`. Raises SettingsError for an invalid value."""
     given, defaults = message.planner, PlannerSettings()
     return PlannerSettings(
         expendable_priority=(

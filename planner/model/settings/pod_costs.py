@@ -1,8 +1,8 @@
 """Settings of pod deletion costs, resolved: which pods are ranked, by which strategies.
 
-Decides what an absent field means and what cannot be meant; never which strategies are installed beside the planner.
-The Cluster Autoscaler has nothing like it. Source: Kubernetes enhancement proposal 1888, "Cost based scaling down of
-pods".
+Decides the meaning of absent fields and which values are invalid; never which strategies are installed beside the
+planner. The Cluster Autoscaler has no equivalent. Source: Kubernetes enhancement proposal 1888, "Cost based scaling
+down of pods".
 """
 
 import math
@@ -26,7 +26,7 @@ _NEEDED: Final = {
     "annotation": ((_Strategy.IDLE, _Strategy.ACCUMULATED_WORK), "name the pods' annotation that holds the number"),
     "name": ((_Strategy.CUSTOM,), "name the strategy that is installed"),
 }
-"""Text fields of a term: the strategies that need it, which all others refuse, and what to give."""
+"""Text fields of a term: the strategies that require it (all others refuse it), and what to set."""
 
 
 @dataclass(frozen=True)
@@ -36,20 +36,20 @@ class PodCostTerm:
     strategy: int
     """`PodCostStrategy.Code`."""
     weight: float = 1.0
-    """Factor of its ranks once they are scaled to 0 to 1. At least 0."""
+    """Factor of its ranks after scaling to 0 to 1. At least 0."""
     threshold: float | None = None
-    """Ranks above this count as this. None = as large as the strategy says, so that nearly nothing is cut off."""
+    """Larger ranks count as this. None = chosen by the strategy, such that almost nothing is cut off."""
     topology_key: str = ""
-    """Label of nodes that makes a domain."""
+    """Label of nodes that defines a domain."""
     annotation: str = ""
-    """Annotation of pods that holds a number."""
+    """Annotation of pods that contains a number."""
     name: str = ""
     """Name of an installed strategy."""
 
 
 @dataclass(frozen=True)
 class PodCostTarget:
-    """Pods that get a cost: all that every given criterion selects."""
+    """Pods that get a cost: those selected by every given criterion."""
 
     namespaces: frozenset[str] = frozenset()
     """Empty = all."""
@@ -66,11 +66,11 @@ class PodCostSettings:
     """Pod deletion costs, resolved from `PlanSettings`."""
 
     targets: tuple[PodCostTarget, ...] = ()
-    """The first that selects a pod counts. None by default: costs change what users see of their pods."""
+    """The first target that selects a pod counts. None by default: costs change pods visibly for users."""
 
 
 def resolve_pod_costs(message: pb.PlanSettings) -> PodCostSettings:
-    """Resolve the part of `PlanSettings` about pod costs. Raises SettingsError for a value that cannot be meant."""
+    """Resolve the part of `PlanSettings` about pod costs. Raises SettingsError for an invalid value."""
     given = message.pod_costs.targets
     return PodCostSettings(tuple(_target(one, f"{_PATH}.targets[{i}]") for i, one in enumerate(given)))
 

@@ -1,6 +1,6 @@
-"""Reads single settings from a message: the default where a field is absent, an error where a value cannot be meant.
+"""Reads single settings from a message: the default if a field is absent, an error if a value is invalid.
 
-Decides what values are usable; never what a setting does. Durations become integers in nanoseconds.
+Decides which values are usable; never the effect of a setting. Durations become integers in nanoseconds.
 """
 
 import math
@@ -13,7 +13,9 @@ SECOND_NS: Final = 1_000_000_000
 
 
 class SettingsError(ValueError):
-    """A setting has an unusable value. `field` is its path in `PlanSettings`, `problem` says what would be usable."""
+    """A setting has an unusable value. `field` is its path in `PlanSettings`, `problem` states which
+    values are usable.
+    """
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -22,7 +24,7 @@ class SettingsError(ValueError):
 
 
 def flag(given: Message, name: str, default: bool) -> bool:
-    """Return a switch."""
+    """Return a boolean setting."""
     return bool(getattr(given, name)) if given.HasField(name) else default
 
 

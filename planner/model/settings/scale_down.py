@@ -1,7 +1,7 @@
 """Settings of scale-down, resolved: defaults filled in, durations as integers, values checked.
 
-Decides what an absent field means; never reads a file or the environment. Times in nanoseconds. Defaults are upstream's
-(`facts` of the Cluster Autoscaler's flags) unless the field says why not.
+Decides the meaning of absent fields; never reads a file or the environment. Times in nanoseconds. Defaults are
+upstream's (`facts` of the Cluster Autoscaler's flags) unless the field's docstring gives a reason.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ DEFAULT_ORDERS: Final = (pb.CandidateOrder.UTILIZATION, pb.CandidateOrder.EVICTI
 
 @dataclass(frozen=True)
 class GroupScaleDownSettings:
-    """What may differ from one node group to the next."""
+    """Settings that may differ between node groups."""
 
     utilization_threshold: float = 0.5
     """Nodes at most this much used are candidates, 0 to 1. `--scale-down-utilization-threshold`."""
@@ -31,7 +31,7 @@ class GroupScaleDownSettings:
     ignore_daemonsets_utilization: bool = False
     """Leave DaemonSet pods out of utilization. `--ignore-daemonsets-utilization`."""
     job_pods_unmovable: bool = False
-    """Pods of Jobs keep their nodes. Off as upstream; the Zalando fork does it always."""
+    """Pods of Jobs keep their nodes. Off, as upstream; the Zalando fork always does this."""
 
 
 @dataclass(frozen=True)
@@ -39,62 +39,62 @@ class ScaleDownSettings:
     """Scale-down, resolved from `PlanSettings`."""
 
     enabled: bool = True
-    """Take the decision at all. `--scale-down-enabled`."""
+    """Whether the decision is taken. `--scale-down-enabled`."""
     general: GroupScaleDownSettings = field(default_factory=GroupScaleDownSettings)
     """For node groups without overrides."""
     groups: Mapping[str, GroupScaleDownSettings] = field(default_factory=dict)
-    """By node group id, complete: what the override lacks is taken from `general`."""
+    """By node group id, complete: fields missing in the override are taken from `general`."""
     unready_enabled: bool = True
     """Whether unready nodes go. `--scale-down-unready-enabled`."""
     recheck_timeout_ns: int = 300 * SECOND_NS
-    """How long a failed simulation is believed. `--unremovable-node-recheck-timeout`."""
+    """How long the result of a failed simulation stays valid. `--unremovable-node-recheck-timeout`."""
     max_parallelism: int = 10
     """Most nodes being deleted at a time. `--max-scale-down-parallelism`, deprecated `--max-empty-bulk-delete`."""
     max_drain_parallelism: int = 10
     """Most nodes being drained at a time. Upstream's 1 drains serially; ours are proven jointly removable."""
     skip_system_pods: bool = True
-    """kube-system pods without a budget hold their node. `--skip-nodes-with-system-pods`."""
+    """kube-system pods without a budget keep their node. `--skip-nodes-with-system-pods`."""
     skip_local_storage: bool = True
-    """Pods with local storage hold their node. `--skip-nodes-with-local-storage`."""
+    """Pods with local storage keep their node. `--skip-nodes-with-local-storage`."""
     skip_custom_controllers: bool = True
-    """Pods of controllers of unknown kind hold their node. `--skip-nodes-with-custom-controller-pods`."""
+    """Pods of controllers of unknown kind keep their node. `--skip-nodes-with-custom-controller-pods`."""
     min_replica_count: int = 0
     """Fewest replicas of a controller whose pods move. `--min-replica-count`."""
     system_pod_timeout_ns: int = 3600 * SECOND_NS
-    """Age at which a kube-system pod holds no more. `--blocking-system-pod-distruption-timeout`."""
+    """Age from which a kube-system pod no longer keeps its node. `--blocking-system-pod-distruption-timeout`."""
     ignore_mirror_pods_utilization: bool = False
     """Leave mirror pods out of utilization. `--ignore-mirror-pods-utilization`."""
     max_evaluated: int = 0
     """Simulate at most this many nodes besides the last unneeded; 0 = no limit, because the simulation is fast."""
     min_evaluated: int = 10
-    """Simulate at least this many nodes whatever the deadline, so that each loop gets on."""
+    """Simulate at least this many nodes regardless of the deadline, to make progress in each loop."""
     orders: tuple[int, ...] = DEFAULT_ORDERS
     """`CandidateOrder.Code`s to simulate. Three, because each costs one simulation."""
     stability_margin: float = 0.05
     """Share by which another plan must be better than the last one's continuation."""
     min_saving_per_eviction: float = 0.0
-    """Price per hour and eviction below which no pod is moved. Off: it needs prices."""
+    """Saving per hour and eviction below which no pod is moved. Off: it needs prices."""
     max_new_unneeded: int = 0
     """Unneeded nodes to look for beyond those of the last loop; 0 = no limit."""
     balance: bool = False
-    """Of similar node groups the largest gives first, and in them the fullest zone. Off, as upstream."""
+    """The largest of similar node groups, and in it the largest zone, loses nodes first. Off, as upstream."""
     delay_after_add_ns: int = 600 * SECOND_NS
     """Time without deletions after a group has grown. `--scale-down-delay-after-add`."""
     delay_after_delete_ns: int = 0
     """The same after a deletion was started. `--scale-down-delay-after-delete`."""
     delay_after_failure_ns: int = 180 * SECOND_NS
-    """The same after a deletion has failed. `--scale-down-delay-after-failure`."""
+    """The same after a failed deletion. `--scale-down-delay-after-failure`."""
     delay_type_local: bool = False
-    """Delays hold for each node group apart, not for the cluster. `--scale-down-delay-type-local`."""
+    """Delays apply to each node group separately, not to the cluster. `--scale-down-delay-type-local`."""
     evict_in_turn: bool = True
-    """Where else fewer nodes went than upstream's, pods of a node may be more than a budget allows at once."""
+    """If otherwise fewer nodes went than upstream's, a node may have more pods than a budget allows at once."""
     saving_before_count: bool = False
-    """Take what saves most even if upstream's order frees more nodes. Off: who compares counts nodes first."""
+    """Choose the largest saving even if upstream's order frees more nodes. Off, as comparisons count nodes first."""
 
     max_unready_share: float = 0.45
-    """While more of all nodes are unready, nothing goes. `--max-total-unready-percentage`."""
+    """If a larger share of all nodes is unready, no node goes. `--max-total-unready-percentage`."""
     ok_unready_count: int = 3
-    """So many unready nodes are no reason to stop. `--ok-total-unready-count`."""
+    """Up to this many unready nodes do not stop scale-down. `--ok-total-unready-count`."""
 
     def of_group(self, group: str) -> GroupScaleDownSettings:
         """Return the settings of a node group; "" and groups without overrides have the general ones."""
@@ -102,7 +102,7 @@ class ScaleDownSettings:
 
 
 def resolve_scale_down(message: pb.PlanSettings) -> ScaleDownSettings:
-    """Resolve the scale-down part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
+    """Resolve the scale-down part of `PlanSettings`. Raises SettingsError for an invalid value."""
     given = message.scale_down
     path = "scale_down"
     general = _group_settings(given, GroupScaleDownSettings(), path)
@@ -152,7 +152,7 @@ _SWITCHES: Final = {
     "evict_in_turn": "evict_in_turn",
     "saving_before_count": "saving_before_count",
 }
-"""Fields taken as they are: name on the wire to name here."""
+"""Fields taken unchanged: name in the contract to name here."""
 
 
 def _switches(given: Message, defaults: ScaleDownSettings) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Settings of scale-up, resolved: defaults filled in, durations as integers, patterns compiled, values checked.
 
-Decides what an absent field means and which combinations can be meant; never reads a file or the environment. Times in
-nanoseconds. Defaults are upstream's unless the field says why not.
+Decides the meaning of absent fields and which combinations are valid; never reads a file or the environment. Times in
+nanoseconds. Defaults are upstream's unless the field's docstring gives a reason.
 """
 
 import re
@@ -27,7 +27,7 @@ _NAMED_CLASS: Final = "[[:"
 
 @dataclass(frozen=True)
 class TaintNames:
-    """Keys of taints, whole or by their beginnings."""
+    """Keys of taints, complete or by prefix."""
 
     keys: frozenset[str] = frozenset()
     prefixes: tuple[str, ...] = ()
@@ -50,29 +50,29 @@ class ScaleUpSettings:
     """Scale-up, resolved from `PlanSettings`."""
 
     enabled: bool = True
-    """Take the decision at all."""
+    """Whether the decision is taken."""
     balance_similar: bool = False
     """Split growth over similar node groups. `--balance-similar-node-groups`."""
     expanders: tuple[int, ...] = DEFAULT_EXPANDERS
-    """`Expander.Code`s in the order in which they decide, each once; the last is RANDOM. `--expander`."""
+    """`Expander.Code`s in the order in which they are applied, each once; the last is RANDOM. `--expander`."""
     priority: tuple[PriorityRank, ...] = ()
     """Ranks of PRIORITY, highest first; not empty with that expander. Upstream: ConfigMap of the priority expander."""
     priority_label: str = DEFAULT_PRIORITY_LABEL
     """Label of the template with the priority for HIGHEST_PRIORITY. The Zalando fork's."""
     max_improvements: int | None = None
-    """Most attempts of CHEAPEST_PLAN to improve its plan; None = as many as its own bound allows."""
+    """Most attempts of CHEAPEST_PLAN to improve its plan; None = its own bound."""
     prefer_template: bool = True
-    """A new node is like the group's template, not like one of its nodes: a changed template counts at once."""
+    """New nodes follow the group's template, not one of its nodes: a changed template takes effect immediately."""
     new_pod_delay_ns: int = 0
-    """Age up to which a pod waits. `--new-pod-scale-up-delay`."""
+    """Age up to which no nodes are added for a pod. `--new-pod-scale-up-delay`."""
     force_daemonsets: bool = False
-    """Put all DaemonSets on a new node that would run there, named by its template or not. `--force-ds`."""
+    """Include all DaemonSets that would run on a new node, whether or not its template names them. `--force-ds`."""
     startup_taints: TaintNames = field(default_factory=TaintNames)
     """Taints that a started node no longer has. `--startup-taint`."""
     status_taints: TaintNames = field(default_factory=TaintNames)
-    """Taints that say how a node is. `--status-taint`."""
+    """Taints that describe the condition of a node. `--status-taint`."""
     scheduler_names: frozenset[str] = frozenset()
-    """Schedulers whose pods are served besides the default one's."""
+    """Schedulers whose pods are served, besides the default scheduler."""
     max_new_nodes: int = 1000
     """Most nodes that one plan adds. `--max-nodes-per-scaleup`."""
     max_evaluated_groups: int = 0
@@ -85,7 +85,7 @@ class ScaleUpSettings:
 
 
 def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
-    """Resolve the scale-up part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
+    """Resolve the scale-up part of `PlanSettings`. Raises SettingsError for an invalid value."""
     given, defaults = message.scale_up, ScaleUpSettings()
     expanders = _expanders(given)
     cheapest = given.cheapest_plan
@@ -159,7 +159,9 @@ def _ranks(given: pb.ScaleUpSettings, needed: bool) -> tuple[PriorityRank, ...]:
 
 
 def _pattern(text: str, path: str) -> re.Pattern[str]:
-    """Compile a pattern; one that RE2 lacks, or reads otherwise, is refused, as the Cluster Autoscaler uses RE2."""
+    """Compile a pattern; one that RE2 does not support, or interprets differently, is refused, as the Cluster
+    Autoscaler uses RE2.
+    """
     if _NAMED_CLASS in text:
         raise SettingsError(path, f"{text!r} has a named class of characters; write it out, such as [a-z]")
     beyond = next((found.group(1) for found in _NOT_IN_RE2.finditer(text) if found.group(1)), None)

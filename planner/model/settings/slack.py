@@ -1,7 +1,7 @@
 """Settings of slack, resolved: defaults filled in, durations as integers, schedules and selectors checked.
 
-Decides what an absent field means and which combinations can be meant; never looks at a clock: when a schedule holds is
-`planner.slack.schedules`. Rates are shares of an allocatable amount, amounts are as in the snapshot.
+Decides the meaning of absent fields and which combinations are valid; never reads a clock: `planner.slack.schedules`
+decides when a schedule is active. Rates are shares of an allocatable amount, amounts are as in the snapshot.
 """
 
 import re
@@ -30,9 +30,10 @@ _BY_RATE: Final = ("cpu", "memory")
 
 @dataclass(frozen=True)
 class SlackAmount:
-    """Extra capacity of one resource: a share of the capacity, at least `floor`, at most `ceiling`; None = no such.
+    """Extra capacity of one resource: a share of the capacity, at least `floor`, at most `ceiling`; None = no such
+    limit.
 
-    In a schedule, no rate stands for the one that holds otherwise.
+    In a schedule, a missing rate means the one that applies otherwise.
     """
 
     rate: float | None = 0.0
@@ -42,9 +43,9 @@ class SlackAmount:
 
 @dataclass(frozen=True)
 class SlackSchedule:
-    """A window of time, from each moment at which `cron` is due in `zone`, and what holds meanwhile.
+    """A time window, from each time at which `cron` is due in `zone`, and the settings that apply meanwhile.
 
-    rate, amounts, replicas : None, or without an entry, where the schedule changes nothing.
+    rate, amounts, replicas : None, or without an entry, if the schedule changes nothing.
     """
 
     cron: str
@@ -65,24 +66,24 @@ class PodSelector:
 
 @dataclass(frozen=True)
 class PoolSettings:
-    """Slack of one part of the cluster; `name` "" is all of it."""
+    """Slack of one part of the cluster; `name` "" is the whole cluster."""
 
     name: str = ""
-    """Pool that asks; "" = the whole cluster."""
+    """The requesting pool; "" = the whole cluster."""
     node_groups: tuple[str, ...] = ()
     """Ids of node groups; () = all nodes."""
     nodes: Selector = ()
     """Labels of nodes; () = all nodes."""
     topology_key: str = ""
-    """Label whose values have slack of their own each; "" = all nodes together."""
+    """Label whose values each have their own slack; "" = all nodes together."""
     amounts: Mapping[str, SlackAmount] = field(default_factory=dict)
     """Extra capacity by resource; by default none."""
     granularity: int = 5
-    """Standard placeholders of an average node. The design's default."""
+    """Number of standard placeholders that fit an average node."""
     strategy: int = pb.SlackStrategy.EQUAL
     """`SlackStrategy.Code`."""
     schedules: tuple[SlackSchedule, ...] = ()
-    """Times at which other amounts hold."""
+    """Times at which other amounts apply."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +91,19 @@ class SlackSettings:
     """Slack, resolved from `PlanSettings`."""
 
     pools: tuple[PoolSettings, ...] = (PoolSettings(),)
-    """The whole cluster first, then parts of it in the order given."""
+    """The whole cluster first, then parts of it in the given order."""
     ignored_pods: tuple[PodSelector, ...] = ()
-    """Pods that the largest pod is not taken from."""
+    """Pods that do not count for the largest pod."""
     resize_threshold: float = 0.1
-    """Share by which sizes have to differ before standard placeholders change: a new node reshuffles nothing."""
+    """Share by which sizes have to differ before standard placeholders change: a new node does not
+    resize all of them.
+    """
     smaller_buffers: bool = False
-    """Read a CapacityBuffer with two counts as the smaller of them, as the Cluster Autoscaler up to 1.36 does."""
+    """For a CapacityBuffer with two counts, use the smaller one, as the Cluster Autoscaler up to 1.36 does."""
 
 
 def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
-    """Resolve the slack part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
+    """Resolve the slack part of `PlanSettings`. Raises SettingsError for an invalid value."""
     given, defaults = message.slack, SlackSettings()
     reading = given.capacity_buffer_reading
     if reading not in pb.CapacityBufferReading.Code.values():
@@ -122,7 +125,7 @@ def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
 
 
 def _named(given: pb.SlackPool, whole: PoolSettings, path: str) -> PoolSettings:
-    """Resolve a pool; what it leaves out is that of the whole cluster."""
+    """Resolve a pool; absent fields default to those of the whole cluster."""
     if not given.name or set("/:") & set(given.name):
         raise SettingsError(f"{path}.name", f'{given.name!r} cannot be used; give a name without "/" and ":"')
     for i, group in enumerate(given.node_groups):
@@ -160,7 +163,7 @@ def _pool(given: Any, whole: PoolSettings, path: str) -> PoolSettings:
 
 
 def _amounts(given: Any, rates: Mapping[str, float], default: float | None, path: str) -> dict[str, SlackAmount]:
-    """Resolve `resources`. rates : those of resources without one of their own, `default` where there is none."""
+    """Resolve `resources`. rates : those of resources without one of their own, `default` if there is none."""
     found = {}
     for name in sorted(given.resources):
         here, one = f"{path}.resources[{name!r}]", given.resources[name]
@@ -198,7 +201,7 @@ def _schedule(given: pb.SlackSchedule, path: str) -> SlackSchedule:
 
 
 def check_cron(cron: str, path: str) -> None:
-    """Raise SettingsError unless a text is five fields of cron that are due at some time."""
+    """Raise SettingsError unless a text is a cron expression of five fields that is due at some time."""
     problem = f"{cron!r} has {len(cron.split())} fields"
     if len(cron.split()) == _CRON_FIELDS:
         try:
@@ -222,9 +225,9 @@ def _zone(name: str, path: str) -> tzinfo:
 
 @cache
 def time_zone(name: str) -> tzinfo:
-    """Return a time zone of the package `tzdata`, whatever the machine has: the same request has one answer.
+    """Return a time zone of the package `tzdata`, regardless of the machine's: equal requests have equal answers.
 
-    Raises ValueError or OSError where there is none of this name.
+    Raises ValueError or OSError if there is none of this name.
     """
     if not _ZONE.fullmatch(name):
         raise ValueError(name)

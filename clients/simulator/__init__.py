@@ -6,8 +6,8 @@
     simulation.run_for("1h")
     assert simulation.node_count("general") == 5
 
-Nothing sleeps: time goes on to the next moment at which something is due. The cluster is
-`actuator.simulated_cluster`, what acts on it `actuator.service.app`, what decides `planner.service.request_handler`.
+Nothing sleeps: time advances to the next moment at which something is due. The cluster is `actuator.simulated_cluster`,
+the actuator `actuator.service.app`, the planner `planner.service.request_handler`.
 """
 
 from clients.simulator.simulation import Simulation

@@ -1,7 +1,7 @@
 """A Dask cluster as a pool of processes for sweeps (extra `dask`).
 
 Decides when a cluster can be used: its scheduler answers, it has workers, and each of them has this version of trimtab,
-so that results are those of this machine. Never decides what runs where: that is Dask's. Raises ScenarioError.
+to give the same results as this machine. Never decides what runs where: Dask does. Raises ScenarioError.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from clients.simulator.failures import ScenarioError
 from clients.transport.extras import require_extra
 
 TIMEOUT_S: Final = 15.0
-"""Longest time in which a scheduler has to answer."""
+"""Maximum time for a scheduler to answer."""
 
 
 @contextmanager
@@ -42,9 +42,9 @@ def dask_pool(address: str) -> Iterator[Executor]:
 
 
 def _check_workers(address: str, client: Any) -> None:
-    """Refuse a cluster without workers, or with one whose results might be others. Raises ScenarioError."""
+    """Refuse a cluster without workers, or with a worker whose results might differ. Raises ScenarioError."""
 
-    # An inner function is sent as it is: a worker without trimtab can run it.
+    # An inner function is sent by value: a worker without trimtab can run it, too.
     def told() -> str:
         from importlib.metadata import PackageNotFoundError, version
 

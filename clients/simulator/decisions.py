@@ -1,6 +1,6 @@
-"""What the planner decided in a simulation, with its reasons: a line for each round that changed something.
+"""The planner's decisions in a simulation, with reasons: a line for each round that changed something.
 
-Decides what is kept: growth with its pods, deletions with what they save, refusals, and of the last round why nodes
+Decides what is recorded: growth with its pods, deletions with their savings, refusals, and for the last round why nodes
 stay and what they cost. Money is in the currency of the prices.
 """
 
@@ -13,7 +13,7 @@ from trimtab.v1 import plan_pb2, reason_pb2
 from clients.reference_loop.rounds import RoundResult
 
 MOST_NAMES: Final = 20
-"""Most names of one list that are kept."""
+"""Maximum number of names recorded in one list."""
 MOST_BLOCKERS: Final = 50
 
 
@@ -21,23 +21,23 @@ class Decisions:
     """The decisions of one simulation."""
 
     def __init__(self, groups: Mapping[str, str], prices: Mapping[str, float]) -> None:
-        """groups : node group by node, of all nodes there have ever been; prices : of a node and hour by group."""
+        """groups : node group by node, for all nodes that ever existed; prices : per node and hour, by group."""
         self.entries: list[dict[str, Any]] = []
         self._groups, self._prices = groups, prices
         self._last = plan_pb2.ScaleDownDecision()
 
     @property
     def blockers(self) -> list[dict[str, Any]]:
-        """Return why nodes stayed in the last round, by what they cost."""
+        """Return why nodes stayed in the last round, by cost."""
         return _blockers(self._last, self._groups, self._prices)
 
     @property
     def possible_saving_per_hour(self) -> float:
-        """Return what the nodes that were not needed in the last round cost."""
+        """Return the cost of the nodes that were unneeded in the last round."""
         return round(sum(one.saving_per_hour for one in self._last.unneeded), 6)
 
     def add(self, now_s: float, done: RoundResult) -> None:
-        """Take a round into account."""
+        """Record a round."""
         answer, groups, prices = done.answer, self._groups, self._prices
         for split in answer.scale_up.splits:
             if split.node_group in done.grown:
@@ -101,7 +101,7 @@ def _refused_text(reasons: Mapping[str, str]) -> str:
 def _blockers(
     decision: plan_pb2.ScaleDownDecision, groups: Mapping[str, str], prices: Mapping[str, float]
 ) -> list[dict[str, Any]]:
-    """Return why nodes stay, by what they cost: reason, details, number of nodes, price of an hour."""
+    """Return why nodes stay, by cost: reason, details, number of nodes, price per hour."""
     nodes: Counter[tuple[str, str]] = Counter()
     money: dict[tuple[str, str], float] = defaultdict(float)
     for one in decision.unremovable:

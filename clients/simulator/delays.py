@@ -1,6 +1,6 @@
 """How long pods and machines of a scenario take, and which machines never become a node.
 
-Drawn from the seed and the name, so what happens to one does not depend on what happened to others. Seconds.
+Drawn from the seed and the name, so one does not depend on what happened to others. Seconds.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from clients.simulator.scenario import NodeGroupModel
 
 @dataclass(frozen=True)
 class ScenarioDelays(Delays):
-    """groups : by name, as they are declared; pod_starts : from binding to ready, by uid of the pod's owner."""
+    """groups : by name, as declared; pod_starts : from binding to ready, by uid of the pod's owner."""
 
     groups: Mapping[str, NodeGroupModel] = field(default_factory=dict)
     pod_starts: dict[str, float] = field(default_factory=dict)
@@ -34,6 +34,6 @@ class ScenarioDelays(Delays):
         return self._share("broken", name) < self.groups[group].start_failure_rate
 
     def _share(self, what: str, name: str) -> float:
-        """Return a number in [0, 1), always the same for one thing."""
+        """Return a number in [0, 1), always the same for the same name."""
         digest = hashlib.sha256(f"{self.seed}/{what}/{name}".encode()).digest()
         return int.from_bytes(digest[:6]) / 2**48

@@ -1,6 +1,6 @@
-"""How nodes went in a simulation: taint, evictions, end of the machine.
+"""How nodes were removed in a simulation: taint, evictions, end of the machine.
 
-Decides which moments are kept, of the first nodes that went. A node whose taint is taken off again stayed. Times are
+Decides which times are recorded, for the first removed nodes. A node whose taint is removed again stayed. Times are
 Unix seconds; a pod that is evicted again after a refusal waited for its disruption budget.
 """
 
@@ -25,7 +25,7 @@ class Drains:
         self._refused_since: dict[str, float] = {}
 
     def entry(self, entry: JournalEntry, now_s: float, node_of: dict[str, str]) -> None:
-        """Take a line of the cluster's journal into account. node_of : node by uid of each pod."""
+        """Record a line of the cluster's journal. node_of : node by uid of each pod."""
         if entry.what in ("tainted", "untainted"):
             node, _, key = entry.subject.partition(" ")
             if key == HARD_TAINT_KEY:
@@ -40,11 +40,11 @@ class Drains:
                 one["evicted"].append(now_s)
 
     def refused(self, uid: str, now_s: float) -> None:
-        """Note that a pod's budget has refused its eviction."""
+        """Record that a pod's budget has refused its eviction."""
         self._refused_since.setdefault(uid, now_s)
 
     def machine_gone(self, node: str, now_s: float) -> None:
-        """Note that a machine is gone."""
+        """Record that a machine is gone."""
         one = self._of.pop(node, None)
         if one is not None:
             one["gone"] = now_s
@@ -60,7 +60,7 @@ class Drains:
 
 
 class WatchedCluster(SimulatedCluster):
-    """A simulated cluster that tells of evictions which budgets refuse: `on_refusal` gets the pod's uid."""
+    """A simulated cluster that reports evictions refused by budgets: `on_refusal` gets the pod's uid."""
 
     on_refusal: Callable[[str], None] = staticmethod(lambda _uid: None)
 

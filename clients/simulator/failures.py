@@ -1,4 +1,4 @@
-"""Errors of simulations that a user can mend."""
+"""Errors of simulations that a user can correct."""
 
 from clients.kubernetes_objects.errors import InputError
 

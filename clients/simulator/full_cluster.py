@@ -1,8 +1,9 @@
-"""Whether a round would find a cluster full: no pod waits, and every node is too much in use to be removed, but for
-those that wait for their time: they are empty, or their last simulation has failed.
+"""Whether a round would find a cluster full: no pod waits, and every node has too high a utilization to be removed,
+except for nodes that wait for a timer because they are empty or their last simulation has failed.
 
-Such a round orders nothing and remembers what the last one did, whatever the pods on nodes in use are, so a simulation
-leaves it out. Decides from the settings and the last answer when use alone settles that; errs on the side of a round.
+Such a round orders nothing and has the same state as the last one, regardless of the pods on used nodes, so a
+simulation skips it. Decides from the settings and the last answer when utilization alone shows this; in doubt, a round
+is made.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from trimtab.v1 import plan_pb2, reason_pb2
 from clients.reference_loop.rounds import RoundResult
 
 MARGIN: Final = 0.01
-"""So much more than the threshold: requests are rounded in more than one way."""
+"""Margin above the threshold, because requests are rounded in more than one way."""
 _THRESHOLD: Final = 0.5
 _USED: Final = reason_pb2.UnremovableReason.NOT_UNDERUTILIZED
 _FAILED: Final = reason_pb2.UnremovableReason.RECENTLY_UNREMOVABLE
@@ -27,7 +28,7 @@ _DECISIONS: Final = {plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN}
 
 
 class FullCluster:
-    """What the last round says of the next one."""
+    """Conclusions from the last round for the next one."""
 
     def __init__(self) -> None:
         self._least_use: float | None = None
@@ -35,26 +36,26 @@ class FullCluster:
 
     @property
     def waiting(self) -> frozenset[str]:
-        """Return the nodes that wait for their time, by name; the others are in use."""
+        """Return the nodes that wait for a timer, by name; the others are in use."""
         return self._waiting
 
     def add(self, done: RoundResult) -> None:
-        """Take a round into account."""
+        """Record a round."""
         is_full = _was_full(done)
         self._least_use = _threshold(done.request.settings) if is_full else None
         self._waiting = frozenset(_waiting(done.answer.scale_down)) if is_full else frozenset()
 
     def lasts(self, least_use: float) -> bool:
-        """Return whether a round would find what the last one did, as far as the nodes that are there can tell.
+        """Return whether a round would have the same result as the last one, judging by the existing nodes.
 
-        least_use : share of the node that is used least, 0 = not known; those that wait do not count, and none of
-        their pods may have changed
+        least_use : share of the least utilized node, 0 = not known; waiting nodes do not count, and none of their pods
+        may have changed
         """
         return self._least_use is not None and least_use > self._least_use + MARGIN
 
 
 def _was_full(done: RoundResult) -> bool:
-    """Return whether a round found every node in use or waiting, and remembers nothing but since when."""
+    """Return whether a round found every node in use or waiting, and its state contains only timers."""
     found = done.answer.scale_down
     return (
         {plan_pb2.Decision.SCALE_DOWN} <= set(done.request.decisions) <= _DECISIONS
@@ -66,13 +67,15 @@ def _was_full(done: RoundResult) -> bool:
 
 
 def _waiting(found: plan_pb2.ScaleDownDecision) -> Iterator[str]:
-    """Yield the nodes that are empty, and those that are not simulated again yet."""
+    """Yield the empty nodes, and those not yet to be simulated again."""
     yield from (one.node for one in found.unneeded)
     yield from (one.node for one in found.unremovable if one.reason == _FAILED)
 
 
 def _threshold(settings: plan_pb2.PlanSettings) -> float | None:
-    """Return the largest threshold below which a node may go; None where pods on a node may not count as its use."""
+    """Return the largest threshold below which a node may go; None if pods on a node may not count for
+    its utilization.
+    """
     if settings.planner.expendable_pods_priority_cutoff > 0 or settings.scale_down.ignore_mirror_pods_utilization:
         return None
     every: list[_Thresholds] = [settings.scale_down, *settings.node_groups.values()]

@@ -1,7 +1,7 @@
-"""Loads: how many replicas a workload wants when, and when jobs arrive.
+"""Loads: the number of replicas of workloads over time, and the arrivals of jobs.
 
-Depends on the scenario alone, never on what the cluster does: the same trace meets every setting. Times are seconds
-since the beginning.
+Depends only on the scenario, never on the cluster: every setting gets the same trace. Times are seconds since the
+beginning.
 """
 
 import math
@@ -17,7 +17,7 @@ DAY_S = 86_400.0
 
 
 class Change(NamedTuple):
-    """A workload wants another number of replicas."""
+    """A change of a workload's number of replicas."""
 
     at_s: float
     replicas: int
@@ -32,7 +32,7 @@ class JobArrival(NamedTuple):
 
 
 def generator(scenario: Scenario, name: str) -> np.random.Generator:
-    """Return a source of random numbers for one thing of a scenario."""
+    """Return a source of random numbers for one item of a scenario."""
     return np.random.default_rng((scenario.seed, zlib.crc32(name.encode())))
 
 

@@ -1,7 +1,7 @@
-"""The actuator in this process, as the loop calls it: no connection, no thread, and virtual time while it works.
+"""The actuator in this process, as called by the loop: no connection, no thread, and virtual time while it works.
 
-Decides nothing: the calls are those of the service, and where the service waits for an answer, time goes on instead.
-Raises TrimtabError, as a client would.
+Decides nothing: the calls are those of the service; while the service would wait for an answer, virtual time advances.
+Raises TrimtabError, like a client.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ from clients.transport.errors import ServiceError, TrimtabError
 
 T = TypeVar("T")
 _NO_CALL = cast(grpc.ServicerContext, None)
-"""The calls that are made directly do not look at their context."""
+"""The directly called methods do not use their context."""
 
 
 class LocalActuator:
@@ -59,7 +59,7 @@ class LocalActuator:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether by the last status no node is deleted, and no pod was evicted lately."""
+        """Return whether, by the last status, no node is being deleted and no pod was recently evicted."""
         return not self._status.deletions and not self._status.recent_evictions
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
@@ -103,7 +103,7 @@ class LocalActuator:
             return self._servicer.ApplyBufferStatus(request, _NO_CALL)
 
     def _wait(self, answers: Callable[[], T | None]) -> T:
-        """Let the actuator work until it answers."""
+        """Run the actuator until it answers."""
         while (found := answers()) is None:
             if not self._time.step():
                 raise AssertionError("the actuator has nothing to do and has not answered")

@@ -28,7 +28,7 @@ PERCENTILES: Final = (50, 90, 99)
 
 
 class Sample(NamedTuple):
-    """The cluster at one moment. nodes : by "group/zone"; cpu in milli-cores, memory in bytes."""
+    """The cluster at one time. nodes : by "group/zone"; cpu in milli-cores, memory in bytes."""
 
     time_s: float
     nodes: Mapping[str, int]
@@ -48,7 +48,7 @@ class _Machine(NamedTuple):
 
 
 class Measurements:
-    """Watches what the cluster writes. `state` is set once there is a cluster."""
+    """Watches the cluster's writes. `state` is set once there is a cluster."""
 
     def __init__(self) -> None:
         self.state: ClusterState | None = None
@@ -65,28 +65,28 @@ class Measurements:
         self._waited: list[float] = []
         self._uid_of: dict[str, str] = {}
         self._machines: dict[str, _Machine] = {}
-        # Node groups of all machines there have ever been, and prices of an hour by group.
+        # Node groups of all machines that ever existed, and prices per hour by group.
         self.group_of: dict[str, str] = {}
         self.prices: dict[str, float] = {}
         self._node_s: dict[str, float] = defaultdict(float)
         self._zone_of: dict[str, str] = {}
-        # Nodes that came during the simulation and have had no pod of a workload yet.
+        # Nodes added during the simulation that have not had a pod of a workload yet.
         self._unused: set[str] = set()
         self._removals: dict[str, deque[float]] = defaultdict(deque)
         self.running: list[str] = []
 
     def add_group(self, name: str, zone: str, price: float | None) -> None:
-        """Note what a node of a group costs an hour."""
+        """Record the price per hour of a group's node."""
         self._zone_of[name] = zone
         if price is not None:
             self.prices[name] = price
 
     def begin_here(self) -> None:
-        """Note that pods that are on nodes now were scheduled before: how long they waited is not known."""
+        """Record that pods now on nodes were scheduled before, with unknown waiting time."""
         self._waited.clear()
 
     def watch(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
-        """Take a transaction into account."""
+        """Record a transaction."""
         now_s = self._now_s()
         for key, value in things.items():
             if key.startswith("Pod/"):
@@ -164,16 +164,16 @@ class Measurements:
         }
 
     def map_of_end(self, now_s: float) -> list[dict[str, Any]]:
-        """Return the maps of the cluster: when it first had pods of workloads, and now."""
+        """Return the maps of the cluster at the first time with pods of workloads, and now."""
         assert self.state is not None, "there is a cluster"
         return [*self.maps, packing(self.state, now_s)]
 
     def refused(self, uid: str) -> None:
-        """Note that a disruption budget has refused an eviction."""
+        """Record that a disruption budget has refused an eviction."""
         self.drains.refused(uid, self._now_s())
 
     def _share(self, resource: str) -> float:
-        """Return how much of a resource was requested, over all samples."""
+        """Return the requested share of a resource over all samples."""
         whole = sum(getattr(one, f"{resource}_allocatable") for one in self.samples)
         used = sum(getattr(one, f"{resource}_requested") for one in self.samples)
         return round(used / whole, 6) if whole else 0.0
@@ -204,7 +204,7 @@ class Measurements:
             self.running.append(key)
 
     def _forget(self, uid: str, now_s: float) -> None:
-        """Note that a pod is gone."""
+        """Record that a pod is gone."""
         self._waits_since.pop(uid, None)
         self._node_of.pop(uid, None)
         since_s = self._on_since.pop(uid, None)
@@ -232,7 +232,7 @@ class Measurements:
                 self._regret(machine["group"], now_s)
 
     def _regret(self, group: str, now_s: float) -> None:
-        """Count an added node as making up for one that was removed a short time before."""
+        """Count an added node as the replacement of one removed shortly before."""
         self.counts["nodes_added"] += 1
         removals = self._removals[group]
         while removals and removals[0] < now_s - REGRET_S:
@@ -253,7 +253,7 @@ class Measurements:
 
 
 def _percentile(sorted_values: list[float], share: int) -> float:
-    """Return a percentile, as a value that was measured."""
+    """Return a percentile; always one of the measured values."""
     if not sorted_values:
         return 0.0
     return round(float(np.percentile(sorted_values, share, method="inverted_cdf")), 3)

@@ -40,7 +40,7 @@ def controller(workload: Workload) -> Json:
 
 
 def job(namespace: str, name: str, template: Json, pods: int) -> Json:
-    """Return a Job with so many pods at a time."""
+    """Return a Job with the given number of parallel pods."""
     spec = {"parallelism": pods, "template": template, "selector": {"matchLabels": template["metadata"]["labels"]}}
     return _object("batch/v1", "Job", namespace, name, spec)
 

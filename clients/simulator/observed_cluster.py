@@ -1,7 +1,7 @@
-"""The simulated cluster as the loop sees it: snapshots and deltas, made as for a live one.
+"""The simulated cluster as seen by the loop: snapshots and deltas, built as for a live one.
 
-Decides which objects have changed: the cluster writes each transaction here, in place of a database. `live_cluster`
-decides what a delta contains. What is written can be watched, for measurements.
+Decides which objects have changed: the cluster writes each transaction here, instead of to a database. `live_cluster`
+decides the content of deltas. Writes can be watched, for measurements.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -33,7 +33,7 @@ _PER_POD = ("nodeName",)
 _OF_PODS = frozenset({"Pod", "NameCount", *API_VERSIONS})
 """Kinds that change as pods come, go and start."""
 KEPT_APART = ("PodDisruptionBudget",)
-"""Kinds whose status is written here before they are read."""
+"""Kinds whose status is updated here before they are read."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -41,14 +41,14 @@ class ObservedCluster:
     """An `ObjectStore` (see `actuator.simulated_cluster.database`) and a `Cluster` of the loop's rounds."""
 
     def __init__(self, watcher: Watcher) -> None:
-        """`watcher` gets what each transaction writes."""
+        """`watcher` gets the writes of each transaction."""
         self._watcher = watcher
         self._store = Store()
         self._maker = SnapshotMaker(self._store)
         self._changed: dict[str, None] = {}
         self._has_more_than_pods = False
         self._rows: dict[bytes, PodRow] = {}
-        # Statuses of budgets as they were put into the store last.
+        # Statuses of budgets as last written to the store.
         self._told: dict[tuple[str, str], BudgetStatus] = {}
         self._cluster: SimulatedCluster | None = None
 
@@ -78,18 +78,18 @@ class ObservedCluster:
         return bool(nodes) and any(node in nodes for key in self._changed for node in self._nodes_of(key))
 
     def load(self) -> list[tuple[str, Any]]:
-        """Return nothing: a simulation begins anew."""
+        """Return nothing: a simulation starts without stored objects."""
         return []
 
     def save(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
-        """Note what has changed, and pass it on."""
+        """Record the changes, and pass them on."""
         self._changed.update(dict.fromkeys(things))
         if not self._has_more_than_pods:
             self._has_more_than_pods = any(key.partition("/")[0] not in _OF_PODS for key in things)
         self._watcher(things, entries)
 
     def journal(self) -> list[JournalEntry]:
-        """Return nothing: the watcher has had it."""
+        """Return nothing: the watcher has already received it."""
         return []
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class ObservedCluster:
         self._maker.forget()
 
     def put_back(self) -> None:
-        """Make the next `take` return the changes of the last one once more, with those since."""
+        """Make the next `take` return the changes of the last one again, together with those since."""
         self._maker.put_back()
 
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
@@ -115,7 +115,7 @@ class ObservedCluster:
         return Seen(taken, [*taken.notes, *(read.notes if read else ())])
 
     def _read(self, state: ClusterState) -> None:
-        """Put into the store what has changed."""
+        """Write the changes to the store."""
         changed, self._changed, self._has_more_than_pods = self._changed, {}, False
         owners: dict[str, None] = {}
         for key in changed:
@@ -153,7 +153,7 @@ class ObservedCluster:
         return is_same and not (before.deletion_s or pod.terminating or pod.terminal)
 
     def _nodes_of(self, key: str) -> tuple[str, ...]:
-        """Return the nodes that what was written is on: the present one, and that of the last snapshot."""
+        """Return the nodes of the written pods: the current one, and that of the last snapshot."""
         assert self._cluster is not None, "observe comes first"
         kind, namespace, name = key.split("/", 2)
         of_pod = namespace, name
@@ -161,7 +161,7 @@ class ObservedCluster:
         return tuple(one.node for one in found if one is not None)
 
     def _read_statuses(self, state: ClusterState, owners: Mapping[str, None], changed: Mapping[str, None]) -> None:
-        """Write the statuses that controllers keep, and read them."""
+        """Update the statuses maintained by controllers, and read them."""
         for uid in owners:
             owner = state.owners.get(uid)
             if owner is not None and owner["kind"] not in ("Deployment", "DaemonSet"):
@@ -182,7 +182,7 @@ class ObservedCluster:
             self._store.put_struct(kind, msgspec.convert(item, STRUCTS[kind]))
 
     def _row(self, pod: Pod) -> PodRow:
-        """Return the row of a pod; pods alike share all but what only one pod has."""
+        """Return the row of a pod; similar pods share all fields that are not specific to one pod."""
         metadata = pod.item["metadata"]
         spec = {name: value for name, value in pod.spec.items() if name not in _PER_POD}
         shared = {name: metadata.get(name) for name in ("labels", "annotations", "ownerReferences")}

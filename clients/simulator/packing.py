@@ -1,4 +1,4 @@
-"""How full nodes are and of what, at one moment: a map of the cluster.
+"""How full nodes are, and with which workloads, at one time: a map of the cluster.
 
 Decides the order, group then name, and that small nodes of very large clusters are left out. Amounts: cpu in
 milli-cores, memory in bytes.
@@ -39,5 +39,7 @@ def packing(state: ClusterState, now_s: float) -> dict[str, Any]:
 
 
 def _workload(pod: Pod) -> str:
-    """Return the name of what a pod belongs to: its label `app`, else its controller, else its own name."""
+    """Return the name of the workload to which a pod belongs: its label `app`, else its controller, else
+    its own name.
+    """
     return str(pod.labels.get("app") or pod.owner.get("name") or pod.key[1])

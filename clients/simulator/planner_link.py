@@ -1,7 +1,7 @@
 """The planner in this process: the service's request handler without gRPC.
 
-Loaded late, because it brings the compiled kernels along. Keeps bases of deltas, so a session of many rounds costs what
-it costs against the service.
+Imported late, because it loads the compiled kernels. Keeps bases of deltas, so a session of many rounds costs the same
+as with the service.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ class InProcessLink:
         self._caller = Caller()
 
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
-        """Return what the planner can do."""
+        """Return the planner's capabilities."""
         return planner_pb2.GetPlannerInfoResponse(decisions=self._decisions)
 
     def close(self) -> None:
@@ -46,10 +46,10 @@ class InProcessLink:
 
 
 class WithoutIdleGrowth:
-    """A `PlannerLink` that does not ask for growth where no pod can ask for any.
+    """A `PlannerLink` that does not request scale-up if no pod can need it.
 
-    That is: no pod waits, no node comes or goes, and the last answer remembers no pod that waited. Such a decision
-    would find nothing and change nothing, at a third of the cost of a round.
+    That is: no pod waits, no node comes or goes, and the last answer's state has no pod that waited. Such a decision
+    would find and change nothing, at a third of the cost of a round.
     """
 
     def __init__(self, link: PlannerLink, is_idle: Callable[[], bool]) -> None:
@@ -58,7 +58,7 @@ class WithoutIdleGrowth:
         self._remembers = True
 
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
-        """Return what the planner can do."""
+        """Return the planner's capabilities."""
         return self._link.info()
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class WithoutIdleGrowth:
         self._link.close()
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
-        """Answer `Plan`, without the decision on growth where it is idle."""
+        """Answer `Plan`, without the scale-up decision if idle."""
         others = [one for one in request.decisions if one != plan_pb2.Decision.SCALE_UP]
         if others and plan_pb2.Decision.SLACK not in others and not self._remembers and self._is_idle():
             request.decisions[:] = others

@@ -1,8 +1,8 @@
-"""The cheapest settings under limits, and what the others would cost: the trade-off curve.
+"""The cheapest settings under limits, and the cost of the others: the trade-off curve.
 
-Decides what cheap means: money where every group has a price, else node-hours. Among equals the shortest time to
-schedule wins, then the order of the settings. The curve has the settings that no other one beats in both cost and the
-figure that they are weighed by: that of the first limit, else 99 % of times to schedule. Raises ScenarioError.
+Decides the measure of cost: money if every group has a price, else node-hours. Ties are broken by the shortest time to
+schedule, then by the order of the settings. The curve has the settings that no other one beats in both cost and the
+figure weighed against it: that of the first limit, else 99 % of times to schedule. Raises ScenarioError.
 """
 
 import re
@@ -16,7 +16,7 @@ Summary = dict[str, Any]
 
 
 class Figure(NamedTuple):
-    """A figure that limits name. unit : "s" = limits are durations; of : reads it from a summary."""
+    """A figure for limits. unit : "s" = limits are durations; of : reads it from a summary."""
 
     unit: str
     of: Callable[[Summary], float]
@@ -66,8 +66,8 @@ class Limit(NamedTuple):
 
 
 class Recommendation(NamedTuple):
-    """best : index of the recommended result, None = none keeps all limits; broken : by result, the limits that it does
-    not keep; curve : indices, cheapest first; by : figure that cost is weighed against; cost : "money" or "node_hours".
+    """best : index of the recommended result, None = none keeps all limits; broken : by result, the limits that it
+    violates; curve : indices, cheapest first; by : figure weighed against cost; cost : "money" or "node_hours".
     """
 
     best: int | None
@@ -95,7 +95,7 @@ def read_limit(text: str) -> Limit:
 
 
 def read_limits(texts: Sequence[str]) -> tuple[Limit, ...]:
-    """Read limits; two that no figure can keep are an error."""
+    """Read limits; contradictory ones are an error."""
     limits = tuple(read_limit(text) for text in texts)
     for low in limits:
         for high in limits:
@@ -130,7 +130,7 @@ def _curve(summaries: Sequence[Summary], cost: str, by: str) -> tuple[int, ...]:
 
 
 def as_document(found: Recommendation, names: Sequence[str], limits: Sequence[Limit]) -> dict[str, Any]:
-    """Return a recommendation as it stands in a saved comparison."""
+    """Return a recommendation in the form of a saved comparison."""
     return {
         "limits": [limit.text for limit in limits],
         "recommended": None if found.best is None else names[found.best],

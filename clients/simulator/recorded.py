@@ -1,11 +1,10 @@
 """Recorded clusters as scenarios: the objects of a cluster, and its pods as arrivals.
 
-Decides what is there from the beginning and what arrives: nodes, node groups, controllers and budgets are there, and
-so are the pods of DaemonSets and static pods; every other pod arrives when it was created and goes when it was deleted.
-The beginning is the creation of the first of them. Pods that had ended are left out. An arriving pod is scheduled anew.
-A node whose condition Ready was not recorded is ready.
-Takes Kubernetes objects, as `kubectl get -o json|yaml` prints them; of recorded rounds see `recorded_rounds`. Raises
-ScenarioError.
+Decides which objects exist from the beginning and which arrive: nodes, node groups, controllers and budgets exist, and
+so do the pods of DaemonSets and static pods; every other pod arrives at its creation and goes at its deletion. The
+beginning is the creation of the first of them. Pods that had ended are left out. An arriving pod is scheduled again. A
+node whose condition Ready was not recorded is ready. Reads Kubernetes objects, as printed by `kubectl get -o
+json|yaml`; for recorded rounds see `recorded_rounds`. Raises ScenarioError.
 """
 
 from collections import Counter
@@ -23,7 +22,7 @@ from clients.simulator.scheduling.rules import ZONE
 
 Json = dict[str, Any]
 AFTER_S: Final = 3600.0
-"""A simulation goes on for so long after the last arrival or end, unless its scenario says how long."""
+"""How long a simulation continues after the last arrival or end, unless its scenario sets the length."""
 
 
 class RecordedPod(NamedTuple):
@@ -35,7 +34,7 @@ class RecordedPod(NamedTuple):
 
 
 class OwnerSize(NamedTuple):
-    """A controller, as "Kind/namespace/name", that wants so many pods from a moment on, since the beginning."""
+    """A controller, as "Kind/namespace/name", with its number of pods from a time on, since the beginning."""
 
     at_s: float
     owner: str
@@ -43,7 +42,7 @@ class OwnerSize(NamedTuple):
 
 
 class RecordedCluster(NamedTuple):
-    """begin_s : Unix seconds; objects : there from the beginning; arrivals : in order of time, then of name.
+    """begin_s : Unix seconds; objects : existing from the beginning; arrivals : in order of time, then of name.
 
     sizes : how controllers change; is_under_way : pods of the beginning are on nodes; length_s : of the recording
     """
@@ -57,7 +56,7 @@ class RecordedCluster(NamedTuple):
 
     @property
     def last_s(self) -> float:
-        """Return when the last thing happens, since the beginning."""
+        """Return the time of the last event, since the beginning."""
         return max([self.length_s, *(max(one.at_s, one.until_s or 0.0) for one in self.arrivals)])
 
 
@@ -72,7 +71,7 @@ def read_recording(path: Path) -> RecordedCluster:
 
 
 def is_recording(path: Path) -> bool:
-    """Return whether a file is a recording rather than a scenario; what cannot be read is told by whoever reads it."""
+    """Return whether a file is a recording rather than a scenario; unreadable files are reported by their reader."""
     if path.suffix == ".gz":
         return True
     try:
@@ -87,7 +86,7 @@ def is_recording(path: Path) -> bool:
 
 
 def has_rounds(path: Path) -> bool:
-    """Return whether a recording holds rounds rather than objects; what cannot be read is told by whoever reads it."""
+    """Return whether a recording contains rounds rather than objects; unreadable files are reported by their reader."""
     try:
         with path.open("rb") as file:
             return file.read(len(ZSTD_MAGIC)) == ZSTD_MAGIC
@@ -96,7 +95,7 @@ def has_rounds(path: Path) -> bool:
 
 
 def scenario_of(path: Path, recorded: RecordedCluster) -> Scenario:
-    """Return the scenario of a recording that is simulated as it is."""
+    """Return the scenario of a recording that is simulated without a scenario file."""
     return Scenario(
         name=path.name.split(".")[0],
         start=datetime.fromtimestamp(recorded.begin_s, UTC),
@@ -106,7 +105,7 @@ def scenario_of(path: Path, recorded: RecordedCluster) -> Scenario:
 
 
 def group_model(item: Json, nodes: Iterable[Json], model: RecordingModel) -> NodeGroupModel:
-    """Return a recorded node group as the simulation needs it beside its object: start, price and zone."""
+    """Return the simulation's data on a recorded node group in addition to its object: start, price and zone."""
     name, spec = item["metadata"]["name"], item.get("spec") or {}
     zones = Counter((node["metadata"].get("labels") or {}).get(ZONE, "") for node in nodes)
     price = model.prices.get(name, spec.get("price"))
@@ -116,7 +115,7 @@ def group_model(item: Json, nodes: Iterable[Json], model: RecordingModel) -> Nod
 
 
 def _split(items: Iterable[Json]) -> RecordedCluster:
-    """Divide the objects into those that are there and those that arrive."""
+    """Divide the objects into existing and arriving ones."""
     there: list[Json] = []
     pods: list[tuple[int, Pod]] = []
     for item in items:
@@ -154,7 +153,7 @@ def _latest_ms(items: Iterable[Json]) -> int:
 
 
 def _arrival(time_ms: int, begin_ms: int, pod: Pod) -> RecordedPod:
-    """Return a pod as it was created: on no node, nothing has happened to it. Raises ObjectError."""
+    """Return a pod as it was created: on no node, with an empty status. Raises ObjectError."""
     metadata = dict(pod.item["metadata"])
     until_ms = parse_time_ms(metadata.pop("deletionTimestamp", None))
     if until_ms and until_ms < time_ms:

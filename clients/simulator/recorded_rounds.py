@@ -1,11 +1,11 @@
 """Recorded rounds (`*.trimtab`) as scenarios: the cluster of the first round, and its pods as they came and went.
 
-Decides what is there from the beginning: nodes without the taints of an autoscaler, node groups, controllers, budgets,
+Decides what exists from the beginning: nodes without the taints of an autoscaler, node groups, controllers, budgets,
 and the pods on nodes of the first round, where they ran. Pods that wait in it or appear later arrive, each at its
-creation as far as rounds tell; what terminates, ends or is no longer there goes at the time of its round. Pods of
-DaemonSets and static pods stay with their nodes. Controllers change their size when they did. What the recorded
-autoscaler did to the nodes is not repeated; a pod that it evicted goes, and its successor arrives.
-Not read: volumes, preferred terms, slack that is asked for. Raises ScenarioError.
+creation as far as rounds show it; pods that terminate, end or disappear go at the time of their round. Pods of
+DaemonSets and static pods stay with their nodes. Controllers change their size at the recorded times. The recorded
+autoscaler's changes of nodes are not repeated; a pod that it evicted goes, and its successor arrives. Not read:
+volumes, preferred terms, requested slack. Raises ScenarioError.
 """
 
 from collections.abc import Iterator, Mapping
@@ -75,7 +75,7 @@ def read_rounds(path: Path) -> RecordedCluster:
 
 
 def _messages(reader: RecordingReader) -> Iterator[tuple[pb.ClusterSnapshot | pb.SnapshotDelta, float]]:
-    """Yield each cluster or change with the time of its round; of one without request, its latest time."""
+    """Yield each cluster or change with the time of its round; for one without request, its latest time."""
     message: pb.ClusterSnapshot | pb.SnapshotDelta | None = None
     for frame in reader:
         which = frame.WhichOneof("frame")
@@ -90,7 +90,7 @@ def _messages(reader: RecordingReader) -> Iterator[tuple[pb.ClusterSnapshot | pb
 
 
 class _Rounds:
-    """The recording as it is read, a round after the other."""
+    """The recording while it is read, round by round."""
 
     def __init__(self) -> None:
         self.objects: list[Json] = []
@@ -102,7 +102,7 @@ class _Rounds:
         self._arrived: list[_Pod] = []
 
     def add(self, message: pb.ClusterSnapshot | pb.SnapshotDelta, now_s: float) -> None:
-        """Take a round into account. Raises ValueError for a time before that of the round before."""
+        """Record a round. Raises ValueError for a time before that of the round before."""
         whole = message if isinstance(message, pb.ClusterSnapshot) else None
         changed = message.changed if isinstance(message, pb.SnapshotDelta) else message
         is_first = not self.objects
@@ -128,7 +128,7 @@ class _Rounds:
         self._last_s = now_s
 
     def cluster(self) -> RecordedCluster:
-        """Return what was read."""
+        """Return the recording that was read."""
         arrivals = [
             RecordedPod(
                 one.at_s - self._begin_s, one.item, None if one.until_s is None else one.until_s - self._begin_s
@@ -146,7 +146,7 @@ class _Rounds:
         )
 
     def _see(self, row: _Row, message: tuple[pb.ClusterSnapshot, SpecReader], now_s: float, begun_on: set[str]) -> None:
-        """Take a pod of a message into account. begun_on : nodes of the first round, none in any other."""
+        """Record a pod of a message. begun_on : nodes of the first round, none in any other."""
         known = self._present.get(row.key)
         if known is not None and (row.is_going or known.uid != row.uid):
             self._end(row.key, now_s)
@@ -172,7 +172,7 @@ class _Rounds:
             found.until_s = now_s
 
     def _add_owners(self, changed: pb.ClusterSnapshot, now_s: float, *, is_first: bool) -> None:
-        """Take new controllers and new sizes into account."""
+        """Record new controllers and new sizes."""
         for one in changed.owners:
             known = self._replicas.get(one.uid)
             wanted = one.desired_replicas if one.HasField("desired_replicas") else None
@@ -245,7 +245,9 @@ def _texts(data: bytes, lengths: list[int]) -> list[str]:
 
 
 def _placed(item: Mapping[str, Any], row: _Row, begin_s: float) -> Json:
-    """Return a pod as it ran on its node: ready, since one that does not start by itself would never be."""
+    """Return a pod as it ran on its node: ready, since a pod that is not started in the simulation would never become
+    ready.
+    """
     moment = format_time(int(begin_s * 1000))
     conditions = [{"type": kind, "status": "True"} for kind in ("PodScheduled", "Ready")]
     status = {"phase": "Running", "startTime": moment, "conditions": conditions}

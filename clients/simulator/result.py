@@ -1,7 +1,7 @@
-"""The result of a simulation as one JSON document: what was simulated, figures, samples, decisions, blockers.
+"""The result of a simulation as one JSON document: scenario, figures, samples, decisions, blockers.
 
-Decides the form and its order: the same simulation gives the same bytes, wherever and beside whatever it ran. Times are
-Unix seconds, money is in the currency of the prices.
+Decides the form and its order: the same simulation gives the same bytes, regardless of where and beside what else it
+ran. Times are Unix seconds, money is in the currency of the prices.
 """
 
 import gzip
@@ -20,9 +20,9 @@ KIND: Final = "SimulationResult"
 COMPARISON: Final = "SimulationComparison"
 KINDS: Final = (KIND, COMPARISON)
 VERSION: Final = 1
-"""Of the form of results and comparisons."""
+"""Version of the form of results and comparisons."""
 MOST_NAMED: Final = 5
-"""Most missing fields that an error names."""
+"""Maximum number of missing fields in an error."""
 _SERIES: Final = {
     "pods": "pods",
     "pending": "pending",
@@ -40,7 +40,7 @@ _PARTS: Final = {
     "samples": ("time", "nodes", "pricePerHour", *_SERIES),
     **dict.fromkeys(("decisions", "drains", "packing", "possibleSavingPerHour", "blockers"), ()),
 }
-"""Parts of a result, and the fields that they have."""
+"""Parts of a result, with their fields."""
 
 Json = dict[str, Any]
 
@@ -82,7 +82,7 @@ def encoded(document: Json) -> bytes:
 
 
 def write_result(path: Path, document: Json) -> None:
-    """Write a result; ".gz" at the end of the name packs it. Raises OSError."""
+    """Write a result; a name that ends in ".gz" compresses it. Raises OSError."""
     data = encoded(document)
     path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
@@ -125,7 +125,7 @@ def problem_of(document: Any) -> str:
 
 
 def _missing(run: Any) -> list[str]:
-    """Return the fields that a result does not have."""
+    """Return the fields missing in a result."""
     if not isinstance(run, dict):
         return ["summary"]
     found = []

@@ -1,6 +1,6 @@
 """Scenario files: YAML into a checked `Scenario`; an error names file, line and field.
 
-Also the JSON schema, by which editors complete such files.
+Also the JSON schema, for completion in editors.
 """
 
 from pathlib import Path
@@ -18,13 +18,13 @@ from clients.transport.bounded_input import UnreadableTextError, read_text
 from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 Trace = tuple[Arrival, ...] | RecordedCluster
-"""What arrives besides the workloads of the scenario."""
+"""Arrivals besides the workloads of the scenario."""
 MOST_ERRORS = 10
-"""Most errors of one file that are told."""
+"""Maximum number of reported errors per file."""
 
 
 def read_input(path: Path) -> tuple[Scenario, Trace]:
-    """Read a scenario with what it names, or a recording as a scenario. Raises ScenarioError."""
+    """Read a scenario with the files it names, or a recording as a scenario. Raises ScenarioError."""
     if not is_recording(path):
         return read_scenario(path)
     recorded = _recorded(path)
@@ -67,7 +67,7 @@ def schema() -> dict[str, Any]:
 
 
 def _with_recording(path: Path, scenario: Scenario, recorded: RecordedCluster) -> tuple[Scenario, RecordedCluster]:
-    """Return a scenario with the beginning and length of its recording, where it does not say them itself."""
+    """Return a scenario with the beginning and length of its recording, if it does not set them itself."""
     own = scenario_of(path, recorded)
     missing = {"start", "duration"} - scenario.model_fields_set
     return scenario.model_copy(update={name: getattr(own, name) for name in missing}), recorded

@@ -1,7 +1,7 @@
 """A grid of settings: every combination of values of some fields, over one set of settings.
 
-Decides which field a path names ("scaleDown.utilizationThreshold") and how values are read: as YAML. Errors name the
-path and the value.
+Decides to which field a path refers ("scaleDown.utilizationThreshold") and how values are parsed: as YAML. Errors name
+the path and the value.
 """
 
 import itertools
@@ -42,7 +42,7 @@ def read_axis(text: str) -> Axis:
 
 
 def grid(bases: Sequence[NamedSettings], axes: Sequence[Axis]) -> list[NamedSettings]:
-    """Return every combination, in the order given; without axes the settings themselves. Raises ScenarioError."""
+    """Return every combination, in the given order; without axes the settings themselves. Raises ScenarioError."""
     found = []
     for base in bases:
         for values in itertools.product(*(axis.values for axis in axes)):

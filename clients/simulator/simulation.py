@@ -1,9 +1,9 @@
-"""One simulation: a cluster, its loop, planner and actuator on virtual time, and what is measured of them.
+"""One simulation: a cluster, its loop, planner and actuator on virtual time, and their measurements.
 
-Decides the order of what happens at one moment: the cluster, workloads, the actuator, a sample, a round of the loop.
-Rounds in which nothing can be new are skipped: no timer has ended, and since the last one nothing was written but that
-pods are ready, or nothing but pods on nodes that all stay too full to be removed (see `full_cluster`). Times are Unix
-seconds; durations are seconds or text as in Go ("1h30m").
+Decides the order of events at one time: the cluster, workloads, the actuator, a sample, a round of the loop. Rounds in
+which nothing can be new are skipped: no timer has ended, and since the last round the only changes are that pods became
+ready, or concern pods on nodes that all remain too full to be removed (see `full_cluster`). Times are Unix seconds;
+durations are seconds or text as in Go ("1h30m").
 """
 
 import copy
@@ -72,7 +72,7 @@ class Simulation:
         seed: int | None = None,
         options: Options | None = None,
     ) -> None:
-        """Set up a scenario, by default an empty one, with its trace or recording. `seed` replaces the scenario's."""
+        """Set up a scenario (by default an empty one) with its trace or recording. `seed` replaces the scenario's."""
         scenario = scenario or Scenario()
         self.scenario = scenario if seed is None else scenario.model_copy(update={"seed": seed})
         self.settings = settings or plan_pb2.PlanSettings()
@@ -100,12 +100,12 @@ class Simulation:
         self._actuator = LocalActuator(self.cluster, self._time, self._actuator_settings())
         self._runner: RoundRunner | None = None
         self._declared: list[NodeGroup] = []
-        # When the next round is; when timers make one worthwhile; the actuator's revision at the last one.
+        # Time of the next round; time at which a timer requires one; the actuator's revision at the last one.
         self._round_s = self.begin_s
         self._timer_s = self.begin_s
         self._revision = -1
         self._full = FullCluster()
-        # Slack and pod costs look at more of a pod than where it is.
+        # Slack and pod costs depend on more of a pod than its node.
         self._only_scales = set(self.scenario.decisions) <= {"scale-up", "scale-down"}
         self.round_count = 0
         self._sample_s = self.begin_s
@@ -114,7 +114,7 @@ class Simulation:
 
     @property
     def now_s(self) -> float:
-        """Return the present time."""
+        """Return the current time."""
         return self._time.now_s
 
     @property
@@ -147,7 +147,7 @@ class Simulation:
         self.workloads.add(Workload.model_validate({"name": name, "pod": pod, **fields}), self.now_s)
 
     def scale(self, workload: str, replicas: int, *, namespace: str = "default") -> None:
-        """Give a ReplicaSet or StatefulSet another number of replicas now. Raises KeyError."""
+        """Change the number of replicas of a ReplicaSet or StatefulSet now. Raises KeyError."""
         for owner in self.cluster.state.owners.values():
             metadata = owner["metadata"]
             if metadata["name"] == workload and metadata.get("namespace") == namespace and "replicas" in owner["spec"]:
@@ -156,11 +156,11 @@ class Simulation:
         raise KeyError(f"{namespace}/{workload}: there is no such ReplicaSet or StatefulSet")
 
     def run_for(self, duration: str | float) -> "Simulation":
-        """Let so much time pass; return itself."""
+        """Let the given time pass; return itself."""
         return self.run_until(self.now_s + seconds(duration))
 
     def run_until(self, moment_s: float) -> "Simulation":
-        """Let time pass until a moment, Unix seconds; return itself. Raises TrimtabError of the planner."""
+        """Let time pass until a given time, Unix seconds; return itself. Raises TrimtabError of the planner."""
         while (due_s := self._next_s()) <= moment_s:
             self._time.now_s = max(self._time.now_s, due_s)
             self._happen()
@@ -188,7 +188,7 @@ class Simulation:
         return min(moments)
 
     def _happen(self) -> None:
-        """Do the first thing that is due now."""
+        """Run the first thing that is due now."""
         now_s = self.now_s
         due_ms = self.cluster.state.next_due_ms()
         if due_ms is not None and due_ms / 1000 <= now_s:
@@ -257,7 +257,7 @@ class Simulation:
         return not any(one.start_due_ms or one.gone_due_ms for one in state.instances.values())
 
     def _fill(self, trace: Sequence[Arrival] | RecordedCluster) -> None:
-        """Set up what the scenario names; DaemonSets first, so that no pod takes their room."""
+        """Set up the objects of the scenario; DaemonSets first, before other pods can take their room."""
         if isinstance(trace, RecordedCluster):
             self._fill_recorded(trace)
         for group in self.scenario.node_groups:
@@ -270,11 +270,11 @@ class Simulation:
             self.workloads.add_trace(self.scenario.trace, trace)
 
     def _fill_recorded(self, recorded: RecordedCluster) -> None:
-        """Set up what a recording has from its beginning. Raises ScenarioError."""
+        """Set up the objects that a recording has from its beginning. Raises ScenarioError."""
         model = self.scenario.recording or RecordingModel(file="")
         with self.cluster.transaction() as state:
             try:
-                # Copied: the simulation writes into them, and other settings meet the same recording.
+                # Copied: the simulation modifies them, and other settings use the same recording.
                 state.fill(copy.deepcopy(recorded.objects))
             except ObjectError as error:
                 raise ScenarioError(f"{model.file}: {error}") from None

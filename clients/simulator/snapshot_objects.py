@@ -1,7 +1,7 @@
 """Rows of a snapshot as Kubernetes objects: nodes, node groups, budgets, namespaces, controllers.
 
-Decides that nodes lose the taints of an autoscaler, since nobody of the simulation has set them, and that a node group
-wants as many machines as have become nodes.
+Decides that nodes lose the taints of an autoscaler, since nothing in the simulation has set them, and that a node
+group's target size is its number of nodes.
 """
 
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ def namespace_of(one: pb.Namespace, reader: SpecReader) -> Json:
 
 
 def owner(one: pb.Owner, wanted: int | None) -> Json:
-    """Return a controller without template: its pods are made again from those that there are."""
+    """Return a controller without template: its pods are recreated from existing ones."""
     field = "parallelism" if one.kind == "Job" else "replicas"
     spec = {} if wanted is None else {field: wanted}
     metadata = {"namespace": one.namespace, "name": one.name, "uid": one.uid}

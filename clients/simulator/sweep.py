@@ -1,8 +1,8 @@
-"""Many simulations of one trace: each setting of a sweep in a process of its own, results in the order of the settings.
+"""Many simulations of one trace: each setting of a sweep in a separate process, results in the order of the settings.
 
-Decides how they are spread, never what comes of them: a run depends on its scenario, trace and settings alone, so the
-result is the same on one process or many, on this machine or on a Dask cluster. Finished runs are kept in a directory,
-under the digest of all that they depend on; a sweep that was interrupted goes on with those that are missing.
+Decides how they are distributed, never their results: a run depends only on its scenario, trace and settings, so the
+result is the same on one process or many, on this machine or on a Dask cluster. Finished runs are stored in a
+directory, under the digest of all their inputs; an interrupted sweep continues with the missing ones.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from clients.transport.errors import TrimtabError
 
 
 class Run(NamedTuple):
-    """One simulation to make. settings : an encoded `PlanSettings`."""
+    """One simulation to run. settings : an encoded `PlanSettings`."""
 
     scenario: Scenario
     trace: Trace
@@ -37,18 +37,18 @@ class Run(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Return a digest of all that the result depends on."""
+        """Return a digest of all inputs of the result."""
         parts = (version("trimtab"), self.name, self.settings.hex(), self.scenario.model_dump_json(), list(self.trace))
         return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
 
 
 def simulate(run: Run) -> Json:
-    """Make one run. Raises ScenarioError for settings that the planner refuses."""
+    """Run one simulation. Raises ScenarioError for settings that the planner refuses."""
     settings = plan_pb2.PlanSettings.FromString(run.settings)
     try:
         return result_of(Simulation(run.scenario, run.trace, settings=settings).run(), run.name)
     except TrimtabError as error:
-        # Such an error crosses no process.
+        # Such an error cannot be passed between processes.
         raise ScenarioError(f"settings {run.name}: {error.message} ({error.reason_name})") from None
 
 
@@ -59,10 +59,11 @@ def sweep(
     done: Callable[[], None] = lambda: None,
     dask: str = "",
 ) -> list[Json]:
-    """Make all runs; return their results in order. `done` is called after each.
+    """Execute all runs; return their results in order. `done` is called after each.
 
-    directory : where finished runs are kept and found again, None = nowhere; dask : address of the scheduler of a Dask
-    cluster that makes them, "" = this machine does, in so many processes. Raises ScenarioError; MissingExtraError.
+    directory : where finished runs are stored and found again, None = nowhere; dask : address of the scheduler of a
+    Dask cluster that executes them, "" = this machine, in the given number of processes. Raises ScenarioError;
+    MissingExtraError.
     """
     kept = _Kept(directory)
     found: dict[int, Json] = {}
@@ -80,7 +81,7 @@ def sweep(
 
 
 def _made(runs: Sequence[Run], numbers: Sequence[int], processes: int, dask: str) -> Iterator[tuple[int, Json]]:
-    """Yield results as they come."""
+    """Yield results as they arrive."""
     if dask and numbers:
         with dask_pool(dask) as pool:
             yield from _gathered(pool, _simulate_quietly, runs, numbers)
@@ -96,7 +97,7 @@ def _made(runs: Sequence[Run], numbers: Sequence[int], processes: int, dask: str
 def _gathered(
     pool: Executor, make: Callable[[Run], Json], runs: Sequence[Run], numbers: Sequence[int]
 ) -> Iterator[tuple[int, Json]]:
-    """Have a pool make runs; yield results as they come. Whatever is not made yet is left when the caller leaves."""
+    """Execute runs in a pool; yield results as they arrive. Runs not yet started are dropped when the caller stops."""
     futures: dict[Future[Json], int] = {pool.submit(make, runs[number]): number for number in numbers}
     try:
         for future in as_completed(futures):
@@ -109,7 +110,7 @@ def _gathered(
 
 
 def _simulate_quietly(run: Run) -> Json:
-    """Make one run in a process of somebody else: what services log is not printed there."""
+    """Execute one run in a process of another owner: the services' logs are not printed there."""
     import structlog
 
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
@@ -117,7 +118,7 @@ def _simulate_quietly(run: Run) -> Json:
 
 
 def _quiet() -> None:
-    """Set a process up: it prints nothing, and leaves Ctrl-C to the one that has started it."""
+    """Set up a process: it prints nothing, and leaves Ctrl-C to the process that started it."""
     import signal
 
     import structlog
@@ -138,7 +139,7 @@ class _Kept:
             raise ScenarioError(f"{directory}: {error.strerror}") from None
 
     def get(self, run: Run) -> Json | None:
-        """Return a finished run; None = it is not there, cannot be read, or another version has made it."""
+        """Return a finished run; None = it does not exist, cannot be read, or was written by another version."""
         if self._directory is None:
             return None
         try:
@@ -148,7 +149,7 @@ class _Kept:
         return None if problem_of(document) else document
 
     def put(self, run: Run, result: Json) -> None:
-        """Keep a finished run: the whole file or none."""
+        """Store a finished run: the whole file or none."""
         if self._directory is None:
             return
         try:

@@ -1,8 +1,8 @@
 """When the next round of the loop can decide anything new although nothing has changed.
 
-Decides only which moments lie between two rounds: ends of timers of nodes, cool-downs, back-offs and evictions, and the
-times at which a failed simulation is no longer believed. Rounds between them would repeat the last answer, so a
-simulation skips them. Units: seconds, Unix time.
+Decides only which times require a round: ends of timers of nodes, cool-downs, back-offs and evictions, and the times at
+which a failed simulation is no longer valid. Rounds between them would repeat the last answer, so a simulation skips
+them. Units: seconds, Unix time.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 LONGEST_PAUSE_S: Final = 600.0
-"""There is a round at least so often: ages of pods that settings name count too, and slack keeps schedules."""
+"""Longest time between rounds: ages of pods in settings count, too, and slack has schedules."""
 SLACK_PAUSE_S: Final = 60.0
 _COOL_DOWNS: Final = (
     ("delay_after_add", 600.0, "last_scale_up_time"),
@@ -26,16 +26,16 @@ _COOL_DOWNS: Final = (
 def next_due(
     now_s: float, settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse, status: actuator_pb2.ActuatorStatus
 ) -> float:
-    """Return the first moment after `now_s` at which a timer ends; at most `LONGEST_PAUSE_S` later."""
+    """Return the first time after `now_s` at which a timer ends; at most `LONGEST_PAUSE_S` later."""
     latest = now_s + (SLACK_PAUSE_S if answer.HasField("slack") else LONGEST_PAUSE_S)
     moments = (*_nodes(settings, answer), *_groups(settings, status), *_pods(now_s, settings, status))
-    # A timer may end at its moment or only after it: there is a round for each.
+    # A timer may end exactly at its time or only after it: there is a round for each.
     twice = (later for moment in moments for later in (moment, moment + 0.001))
     return min((moment for moment in twice if now_s < moment < latest), default=latest)
 
 
 def _nodes(settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse) -> Iterator[float]:
-    """Yield when nodes have been unneeded for long enough, and when failures are looked at again."""
+    """Yield when nodes have been unneeded for long enough, and when failures are simulated again."""
     general = settings.scale_down
     lengths = {_seconds(general, "unneeded_time", 600.0), _seconds(general, "unready_time", 1200.0)}
     for group in settings.node_groups.values():

@@ -1,6 +1,6 @@
-"""A clock that moves only when nothing is left to do now, and a pool that runs an actuator's tasks by it.
+"""A clock that advances only when nothing is left to do now, and a pool that runs an actuator's tasks by it.
 
-One thread runs everything, in order of time, then of arrival: a run depends on its inputs alone. Units: seconds.
+One thread runs everything, in order of time, then of arrival: a run depends only on its inputs. Units: seconds.
 """
 
 import heapq
@@ -13,13 +13,13 @@ class VirtualTime:
     """The time, and a `Pool` (see `actuator.runner.scheduler`)."""
 
     def __init__(self, now_s: float) -> None:
-        """`now_s` : the first moment, Unix seconds."""
+        """`now_s` : the initial time, Unix seconds."""
         self.now_s = now_s
         self._due: list[tuple[float, int, Task]] = []
         self._count = 0
 
     def clock(self) -> float:
-        """Return the present time."""
+        """Return the current time."""
         return self.now_s
 
     def sleep(self, seconds: float) -> None:
@@ -37,7 +37,7 @@ class VirtualTime:
         heapq.heappush(self._due, (self.now_s + delay_s, self._count, task))
 
     def hasten(self, task: Task, delay_s: float = 0.0) -> None:
-        """Let a task that is scheduled do its next step after at most this delay."""
+        """Make a scheduled task run its next step after at most this delay."""
         hasten_due(self._due, task, self.now_s + delay_s)
 
     def stop(self, timeout_s: float = 10.0) -> None:

@@ -1,7 +1,7 @@
-"""What happens to a simulated cluster from outside: workloads change their size, jobs arrive and end.
+"""External events of a simulated cluster: workloads change their size, jobs arrive and end.
 
-Decides when, from the scenario and the trace alone; who goes and where new pods run is up to the cluster. A pod's
-lifetime begins when it is ready: one that is evicted begins again. Units: seconds, Unix time.
+Decides their times, only from the scenario and the trace; the cluster decides which pods go and where new ones run. A
+pod's lifetime starts when it is ready: it starts again for an evicted pod. Units: seconds, Unix time.
 """
 
 import heapq
@@ -21,12 +21,12 @@ Json = dict[str, Any]
 
 
 class Workloads:
-    """All workloads of one simulation, in one order of time, then of declaration."""
+    """All workloads of one simulation, ordered by time, then by declaration."""
 
     def __init__(
         self, cluster: SimulatedCluster, scenario: Scenario, begin_s: float, pod_starts: dict[str, float]
     ) -> None:
-        """`pod_starts` : seconds from binding to ready by uid of the owner, to be filled in here."""
+        """`pod_starts` : seconds from binding to ready by uid of the owner, filled in here."""
         self._cluster, self._scenario, self._begin_s = cluster, scenario, begin_s
         self._due: list[tuple[float, int, Json, Any]] = []
         self._count = 0
@@ -36,7 +36,7 @@ class Workloads:
         self.pod_starts = pod_starts
 
     def add(self, workload: Workload, now_s: float) -> None:
-        """Add a controller; its replicas change from now on as its load says."""
+        """Add a controller; its replicas change from now on by its load."""
         item = controller(workload)
         self.pod_starts[item["metadata"]["uid"]] = workload.pod.start
         with self._cluster.transaction() as state:
@@ -77,12 +77,12 @@ class Workloads:
                 self._push(self._begin_s + one.until_s, {"kind": "Departure", "key": key}, None)
 
     def scale(self, item: Json, replicas: int) -> None:
-        """Give a controller another number of replicas now."""
+        """Change the number of replicas of a controller now."""
         with self._cluster.transaction() as state:
             scale(state, self._cluster.controllers, item, replicas)
 
     def started(self, keys: Sequence[str], now_s: float) -> None:
-        """Note that pods have become ready: "Pod/namespace/name"."""
+        """Record that pods have become ready: "Pod/namespace/name"."""
         for key in keys:
             _, namespace, name = key.split("/", 2)
             pod = self._cluster.state.pods.get((namespace, name))
@@ -91,11 +91,11 @@ class Workloads:
                 self._push(now_s + lifetime_s, {"kind": "Pod", "key": (namespace, name)}, pod.uid)
 
     def next_s(self) -> float | None:
-        """Return when the next thing happens, None = nothing does."""
+        """Return the time of the next event, None = there is none."""
         return self._due[0][0] if self._due else None
 
     def run(self, now_s: float) -> None:
-        """Let everything happen that is due, in one transaction."""
+        """Execute everything that is due, in one transaction."""
         with self._cluster.transaction() as state:
             for item, value in self._taken(now_s):
                 if item["kind"] == "Pod":
@@ -115,7 +115,7 @@ class Workloads:
             yield item, value
 
     def _end(self, key: tuple[str, str], uid: str) -> None:
-        """End a pod of a job; the job with its last one."""
+        """End a pod of a job, and the job with its last pod."""
         state = self._cluster.state
         pod = state.pods.get(key)
         if pod is None or pod.uid != uid or pod.terminating:
@@ -143,14 +143,14 @@ class Workloads:
         state.put_pod(pod)
 
     def _resize(self, key: str, replicas: int) -> None:
-        """Note how many pods a recorded controller wants; the recording has those that it made."""
+        """Record the number of pods of a recorded controller; the pods that it created are in the recording."""
         owner = self._cluster.state.others.get(key)
         if owner is not None:
             owner["spec"]["parallelism" if owner["kind"] == "Job" else "replicas"] = replicas
             self._cluster.state.put(owner)
 
     def _depart(self, key: tuple[str, str]) -> None:
-        """Let a recorded pod go; one that was evicted meanwhile has a younger one in its place, which goes for it."""
+        """Remove a recorded pod; if it was evicted meanwhile, its younger replacement goes instead."""
         state = self._cluster.state
         pod = state.pods.get(key)
         if pod is None:

@@ -21,9 +21,9 @@ from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Int32, Int64
 
 MOST_ALONE: Final = 256
-"""Classes whose pods are packed alone, those with most pods."""
+"""Maximum number of classes whose pods are packed alone; those with most pods come first."""
 MOST_SETS: Final = 16
-"""Sets of classes that keep apart from one another of which the plan in numbers knows."""
+"""Maximum number of sets of mutually exclusive classes in the plan in numbers."""
 
 
 class Planned(NamedTuple):
@@ -70,8 +70,8 @@ def _problem(context: Context, growing: Growing, bounds: GroupBounds, left: Int3
 
 
 def _with_apart(asked: Problem, state: SimulationState, classes: Int64) -> Problem:
-    """Return the problem with what a node takes of pods that keep apart by node: one of a class, and one of all classes
-    that keep apart from one another; of such sets those with most pods, at most MOST_SETS."""
+    """Return the problem with the limits of a node for pods that exclude each other on a node: one pod of a class, and
+    one of all classes that exclude each other; of such sets those with most pods, at most MOST_SETS."""
     presence, count = state.presence, len(classes)
     counter, row = np.divmod(
         np.intersect1d(

@@ -1,1 +1,1 @@
-"""`trimtab report`: one page with charts that works offline, from a simulation or a cluster."""
+"""`trimtab report`: one page with charts, usable offline, from a simulation or a cluster."""

@@ -1,4 +1,4 @@
-"""Charts of simulations: nodes by group and zone, pending pods, utilization, slack, cost; several one over another.
+"""Charts of simulations: nodes by group and zone, pending pods, utilization, slack, cost; several simulations overlaid.
 
 Decides axes and traces. Times are UTC.
 """
@@ -20,7 +20,7 @@ _MARK = {
 
 
 def charts(results: Sequence[Json]) -> list[Chart]:
-    """Return the charts of one simulation, or of several side by side."""
+    """Return the charts of one simulation, or of several in comparison."""
     found = [_nodes(results[0]) if len(results) == 1 else _totals(results)]
     found.append(_lines("Pending pods", "pods", results, lambda samples: samples["pending"]))
     for name, key in (("cpu", "cpu"), ("memory", "memory")):
@@ -40,7 +40,7 @@ def moments(result: Json) -> list[str]:
 
 
 def shown_time(moment_s: float) -> str:
-    """Return a time as text that charts read too."""
+    """Return a time as text that charts can parse, too."""
     return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -51,7 +51,7 @@ def totals(result: Json) -> list[int]:
 
 
 def _nodes(result: Json) -> Chart:
-    """Return the nodes of each group and zone, stacked, and the decisions, which a click opens."""
+    """Return the nodes of each group and zone, stacked, and the decisions, which open on click."""
     import plotly.graph_objects as go
 
     figure, times = go.Figure(), moments(result)
@@ -87,8 +87,8 @@ def _nodes(result: Json) -> Chart:
 
 
 def trade_off(results: Sequence[Json], recommended: Json) -> Chart:
-    """Return the cost of each simulation against the figure that it is weighed by, and the curve of those that no other
-    one beats.
+    """Return the cost of each simulation over the figure weighed against it, and the curve of those that no other one
+    beats.
     """
     import plotly.graph_objects as go
 
@@ -151,7 +151,7 @@ def _lines(title: str, unit: str, results: Sequence[Json], values: Any) -> Chart
 
 
 def _described(results: Sequence[Json], unit: str, values: Any) -> str:
-    """Return the least and the largest value of each simulation."""
+    """Return the smallest and the largest value of each simulation."""
     parts = []
     for result in results:
         found = values(result) or [0]
@@ -172,7 +172,7 @@ _UNIT = {"cpu": "Milli", "memory": ""}
 
 
 def finished(figure: Any, unit: str, x_title: str = "") -> str:
-    """Return a figure's JSON with a layout that fits a phone too."""
+    """Return a figure's JSON with a layout that also fits a phone."""
     figure.update_layout(
         template="plotly_white",
         margin={"l": 45, "r": 10, "t": 10, "b": 30},

@@ -52,7 +52,9 @@ def report(options: CommandOptions, out: Path) -> None:
 
 
 def _is_result(path: Path) -> bool:
-    """Whether a file holds a result rather than objects; what cannot be read is told by whoever reads it."""
+    """Return whether a file contains a result rather than objects; False for unreadable files, which their reader
+    reports.
+    """
     if path == STANDARD_INPUT:
         return False
     try:
@@ -64,7 +66,9 @@ def _is_result(path: Path) -> bool:
 
 
 def merged(named: Sequence[tuple[Path, Json]]) -> Json:
-    """Return the results of several files as one comparison; settings of the same name get that of their file too."""
+    """Return the results of several files as one comparison; settings with equal names also get the names of their
+    files.
+    """
     if len(named) == 1:
         return named[0][1]
     runs = [(path, run) for path, document in named for run in document.get("runs") or [document]]
@@ -99,7 +103,7 @@ def simulated(document: Json) -> Page:
 
 
 def _loads(results: Sequence[Json]) -> str:
-    """Return a warning where simulations had different loads, "" = they had the same."""
+    """Return a warning if simulations had different loads, "" = equal loads."""
     subjects = sorted({subject(one) for one in results})
     return f"These had different loads, and say little of the settings: {'; '.join(subjects)}." if subjects[1:] else ""
 
@@ -121,7 +125,7 @@ def _maps(results: Sequence[Json]) -> list[Map]:
 
 
 def planned(options: CommandOptions) -> Page:
-    """Return the page of a plan over a cluster: what could be saved, and what blocks it, by money."""
+    """Return the page of a plan over a cluster: possible savings, and what blocks them, by cost."""
     request = options.request()
     request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
     snapshot = options.cluster(request)
@@ -147,14 +151,14 @@ def planned(options: CommandOptions) -> Page:
 
 
 def _plan_maps(answer: Answer) -> list[Map]:
-    """Return the cluster now, and once all nodes that can go are gone."""
+    """Return the cluster now, and after all nodes that can go are gone."""
     before, after = planned_maps(answer.view, answer.response.scale_down)
     left_out = len(answer.view.nodes) - len(before)
     return maps([("Now", before, left_out), ("Without the nodes that can go", after, left_out)])
 
 
 def _stay(answer: Answer) -> Table:
-    """Return why nodes stay, the dearest reason first, with what causes each most."""
+    """Return why nodes stay, the most expensive reason first, with the most frequent causes of each."""
     alike = sorted(by_reason(answer), key=lambda nodes: -answer.costs.of(one.node for one in nodes))
     lines = []
     for nodes in alike:
@@ -171,7 +175,7 @@ def _reason(text: str, count: int, cost: float) -> Line:
 
 
 def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
-    """Return what is recommended, else who is cheapest, and what it costs its pods."""
+    """Return the recommended settings, else the cheapest ones, and their effect on pods."""
     if recommended is not None and recommended["limits"]:
         limits, name = ", ".join(recommended["limits"]), recommended["recommended"]
         return f"{name} is the cheapest that keeps {limits}." if name else f"No settings keep {limits}."
@@ -205,7 +209,7 @@ def _decisions(number: int, result: Json) -> list[Decision]:
 
 
 def _blockers(name: str, result: Json) -> Table:
-    """Return why nodes stay at the end, by money."""
+    """Return why nodes stay at the end, by cost."""
     lines = [_reason(_why(one), one["nodes"], one["pricePerHour"]) for one in result["blockers"]]
     possible = result["possibleSavingPerHour"]
     note_ = f"Nodes that were not needed at that moment cost {money(possible)} an hour." if possible else ""
@@ -214,13 +218,13 @@ def _blockers(name: str, result: Json) -> Table:
 
 
 def _group_words(text: str) -> str:
-    """Return why a node group did not grow in words; any other text as it is."""
+    """Return why a node group did not grow in words; any other text is returned unchanged."""
     code = dict(reason_pb2.NodeGroupReason.Code.items()).get(text)
     return text if code is None else f"it did not grow: {NODE_GROUP_SENTENCES[code]}"
 
 
 def _why(blocker: Json) -> str:
-    """Return the reason of a result in words; one that this version does not know stays a code."""
+    """Return the reason of a result in words; a code that this version does not know is returned unchanged."""
     node = dict(reason_pb2.UnremovableReason.Code.items()).get(blocker["reason"])
     pod = dict(reason_pb2.BlockingPodReason.Code.items()).get(blocker["blocking"])
     text = blocker["reason"] if node is None else NODE_SENTENCES[node]

@@ -1,7 +1,7 @@
-"""How nodes went in a simulation, from taint to end: a time line, and the longest ones as a table.
+"""How nodes were removed in a simulation, from taint to end: a time line, and the longest drains as a table.
 
-Decides that nodes are lines of the time line in the order of their taints, the latest ones where they are very many,
-and that each line begins with its taint: a drain takes seconds, a simulation days.
+Decides that nodes are lines of the time line in the order of their taints, only the latest ones if there are very many,
+and that each line starts with its taint: a drain takes seconds, a simulation days.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ _PHASES: Final = (
 
 
 def drain_charts(results: Sequence[Json]) -> list[Chart]:
-    """Return a time line for each simulation in which nodes went."""
+    """Return a time line for each simulation in which nodes were removed."""
     found = []
     for result in results:
         drains = (result.get("drains") or [])[-MOST_LINES:]
@@ -80,7 +80,7 @@ def _chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
 
 
 def _moments(one: Json, result: Json) -> tuple[float, float, float, float]:
-    """Return taint, first and last eviction, end; an empty node has no evictions."""
+    """Return the times of taint, first and last eviction, and end; an empty node has no evictions."""
     evicted = one["evicted"] or [one["tainted"]]
     return one["tainted"], evicted[0], evicted[-1], _end_s(one, result)
 
@@ -95,6 +95,6 @@ def _length_s(one: Json, result: Json) -> float:
 
 
 def _end(one: Json, result: Json) -> str:
-    """Return how long all took, and what came of it if not its end."""
+    """Return the total duration, and the outcome if the drain did not end with a removal."""
     what = "" if "gone" in one else ", it stayed" if "kept" in one else ", still on its way"
     return duration(_length_s(one, result)) + what

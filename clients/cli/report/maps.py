@@ -1,6 +1,6 @@
 """Maps of nodes: what workloads request on each, before and after.
 
-Decides which workloads get a colour of their own, those that request most in all maps; the others share one.
+Decides which workloads get their own colour: those that request most over all maps; the others share one.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
 OTHER = "#57606a"
 MOST_NODES: Final = 200
-"""Most nodes of a map of a plan."""
+"""Maximum number of nodes in a map of a plan."""
 
 
 class PackedNode(NamedTuple):
@@ -34,7 +34,7 @@ class PackedNode(NamedTuple):
 
 
 def recorded(packing: Json) -> list[PackedNode]:
-    """Return the nodes of a map that a simulation has kept."""
+    """Return the nodes of a map recorded by a simulation."""
     return [
         PackedNode(
             one["name"],
@@ -50,7 +50,7 @@ def recorded(packing: Json) -> list[PackedNode]:
 
 
 def maps(named: Sequence[tuple[str, Sequence[PackedNode], int]]) -> list[Map]:
-    """Return maps that share their colours. named : title, nodes in order of their groups, how many are left out."""
+    """Return maps that share their colours. named : title, nodes in order of their groups, number of nodes left out."""
     total: Counter[str] = Counter()
     for _, nodes, _ in named:
         for node in nodes:
@@ -128,7 +128,7 @@ def _packed(view: ClusterView, name: str, pods: Sequence[PodView]) -> PackedNode
 
 
 def _with_pod(view: ClusterView, node: PackedNode, pod: PodView) -> PackedNode:
-    """Return a node with one pod more."""
+    """Return a node with one more pod."""
     requests = view.requests(pod)
     workload = pod.labels.get("app") or (pod.owner.name if pod.owner else pod.key)
     cpu = {**node.cpu_requested, workload: node.cpu_requested.get(workload, 0) + requests.get("cpu", 0)}

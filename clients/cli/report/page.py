@@ -1,4 +1,4 @@
-"""The content of a report's page as values, and its form: one HTML file with all that it needs.
+"""The content of a report's page as values, and its rendering: one self-contained HTML file.
 
 Decides what is shown; the template decides where. No text of the input reaches the page unescaped.
 """
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Chart(NamedTuple):
-    """A chart. description : what it shows, for those who do not see it; figure : as Plotly's JSON."""
+    """A chart. description : its content, for screen readers; figure : as Plotly's JSON."""
 
     title: str
     description: str
@@ -19,7 +19,7 @@ class Chart(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A row of a table; the first cell names it."""
+    """A row of a table; the first cell is its name."""
 
     cells: tuple[str, ...]
 
@@ -48,7 +48,7 @@ class Row(NamedTuple):
 
 
 class Map(NamedTuple):
-    """A map of nodes. description : what it shows, for those who do not see it; legend : name and colour."""
+    """A map of nodes. description : its content, for screen readers; legend : name and colour."""
 
     title: str
     description: str
@@ -57,7 +57,7 @@ class Map(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """A decision with its reasons. identity : of its element, which a click on a chart opens."""
+    """A decision with its reasons. identity : id of its element, which opens on a click in a chart."""
 
     identity: str
     time: str
@@ -92,14 +92,14 @@ def rendered(page: Page) -> str:
 
 
 def jinja2_safe(text: str) -> Any:
-    """Return a text that the template takes as it is."""
+    """Return a text that the template inserts without escaping."""
     from markupsafe import Markup
 
     return Markup(text)
 
 
 def _script_safe(document: str) -> str:
-    """Return JSON that ends no script: what could be a tag is written as escapes."""
+    """Return JSON that cannot end a script element: characters of tags are escaped."""
     json.loads(document)
     for letter in "<>&\u2028\u2029":
         document = document.replace(letter, f"\\u{ord(letter):04x}")

@@ -1,1 +1,1 @@
-"""`trimtab simulate`: simulations of a scenario, and settings side by side."""
+"""`trimtab simulate`: simulations of a scenario, and comparisons of settings."""

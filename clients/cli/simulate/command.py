@@ -53,7 +53,7 @@ def print_schema() -> None:
 
 
 def simulate(options: SimulateOptions) -> None:
-    """Run every simulation and print what came of them."""
+    """Run every simulation and print the results."""
     import structlog
 
     if options.scenario is None:
@@ -73,7 +73,7 @@ def simulate(options: SimulateOptions) -> None:
     if twice:
         raise InputError(f"settings {twice[0]} are given twice; each needs a name of its own")
     runs = [Run(scenario, trace, one.name, one.settings.SerializeToString(deterministic=True)) for one in chosen]
-    # Services log what they do; here it is shown as a whole.
+    # Silence the services' logs; results are shown as a whole.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     results = _with_progress(runs, options)
     found = recommend([one["summary"] for one in results], limits) if options.recommend else None
@@ -88,7 +88,7 @@ def simulate(options: SimulateOptions) -> None:
 
 
 def _write(path: Path | None, document: dict[str, Any]) -> None:
-    """Save a result, if it is to be saved."""
+    """Save a result, if requested."""
     if path is None:
         return
     try:
@@ -109,7 +109,7 @@ def _show(results: list[dict[str, Any]], found: Recommendation | None, saved: Pa
 def _document(
     results: list[dict[str, Any]], names: list[str], found: Recommendation | None, limits: tuple[Limit, ...]
 ) -> dict[str, Any]:
-    """Return what is saved: one result, or a comparison with what is recommended."""
+    """Return the document to save: one result, or a comparison with what is recommended."""
     if len(results) == 1 and found is None:
         return results[0]
     document: dict[str, Any] = {"kind": COMPARISON, "version": VERSION, "runs": results}

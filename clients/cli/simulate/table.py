@@ -1,4 +1,4 @@
-"""The figures of simulations side by side, as a table."""
+"""A table that compares the figures of simulations."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -55,13 +55,13 @@ def comparison(results: Sequence[dict[str, Any]]) -> Table:
 
 
 def subject(result: dict[str, Any]) -> str:
-    """Return what was simulated: name, length and seed."""
+    """Return the description of a simulation: name, length and seed."""
     scenario = result["scenario"]
     return f"{scenario['name']}, {duration(scenario['durationS'])}, seed {scenario['seed']}"
 
 
 def recommendation_lines(results: Sequence[dict[str, Any]], found: Recommendation) -> list[str]:
-    """Return what is recommended and why, and the trade-off curve, a line for each of its settings."""
+    """Return the recommended settings with the reason, and the trade-off curve, a line for each of its settings."""
     names = [escape(one["settings"]["name"]) for one in results]
     lines = []
     if found.best is None:
@@ -98,6 +98,6 @@ def _value(figure: str, result: dict[str, Any]) -> str:
 
 
 def _broken(found: Recommendation, results: Sequence[dict[str, Any]], index: int) -> str:
-    """Return which limits a result does not keep, and by what."""
+    """Return which limits a result violates, with its values."""
     texts = [f"{one.text} but {_value(one.figure, results[index])}" for one in found.broken[index]]
     return escape("; ".join(texts))

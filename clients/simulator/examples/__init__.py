@@ -1,1 +1,1 @@
-"""Scenarios to begin with."""
+"""Example scenarios."""

@@ -37,15 +37,15 @@ class Columns:
         self._domains: dict[str, Column] = {}
         self._domain_index: dict[str, dict[str, int]] = {}
         self.counts: dict[Term, Column] = {}
-        # Pods that have an anti-affinity, by it.
+        # Pods with an anti-affinity, by term.
         self.holders: dict[Affinity, Column] = {}
-        # Pods of a priority that may be too low to count as use of a node.
+        # Pods whose priority may be too low to count for utilization.
         self._low_count = 0
         self._terms_of: dict[tuple[Any, ...], list[Term]] = {}
         self._rules: dict[tuple[Any, ...], Rules] = {}
 
     def put(self, info: NodeInfo) -> int:
-        """Add a node or read it again; return its slot."""
+        """Add or update a node; return its slot."""
         slot = self.slot_of.get(info.name)
         if slot is None:
             slot = self._take_slot(info)
@@ -65,7 +65,7 @@ class Columns:
         return slot
 
     def add(self, info: NodeInfo, pod: Pod, sign: int = 1) -> None:
-        """Add a pod to its node's sums; sign -1 = take it out."""
+        """Add a pod to its node's sums; sign -1 = remove it."""
         slot = self.slot_of[info.name]
         if not pod.terminal:
             self.pod_count[slot] += sign
@@ -78,9 +78,9 @@ class Columns:
             self.held(held)[slot] += sign
 
     def least_use(self, aside: Collection[str] = ()) -> float:
-        """Return the share of cpu or memory, whichever is more, that is requested of the node that is used least.
+        """Return the requested share of cpu or memory, whichever is larger, of the least utilized node.
 
-        aside : names of nodes that do not count. 0 where that is not all that counts: without nodes, with GPUs, with
+        aside : names of nodes that do not count. 0 if these shares are not sufficient: without nodes, with GPUs, with
         pods of a low priority. O(nodes).
         """
         has_gpus = any(name.endswith(_GPU) and column.any() for name, column in self.allocatable.items())
@@ -96,7 +96,7 @@ class Columns:
         return float(share[counts].min())
 
     def rules(self, pod: Pod) -> Rules:
-        """Return the rules of a pod, and count what they ask for."""
+        """Return the rules of a pod, and start to count their terms."""
         key = (pod.shape_key, pod.key[0], pod.owner_uid)
         found = self._rules.get(key)
         if found is None:
@@ -129,7 +129,7 @@ class Columns:
         return self.holders[held]
 
     def _count(self, term: Term) -> None:
-        """Begin to count a term. O(pods)."""
+        """Start to count a term. O(pods)."""
         if term in self.counts:
             return
         column = self.counts[term] = np.zeros(self.size, np.int64)

@@ -1,7 +1,7 @@
 """The placement rules of a pod that count other pods: topology spread, required pod affinity and anti-affinity.
 
-Decides how they are read from a pod's spec; never counts. Not read, and so without effect in a simulation: preferred
-terms, namespace selectors, `matchLabelKeys` and the policies of topology spread, which have their defaults.
+Decides how they are read from a pod's spec; never counts pods. Not read, and so without effect in a simulation:
+preferred terms, namespace selectors, `matchLabelKeys` and the policies of topology spread, which have their defaults.
 Source: kube-scheduler, plugins podtopologyspread (common.go, plugin.go: defaults of a cluster) and interpodaffinity.
 """
 
@@ -40,7 +40,7 @@ class Term:
 
 
 class Spread(NamedTuple):
-    """One constraint of topology spread. `minimum` : least number of domains, 1 = none is asked for."""
+    """One constraint of topology spread. `minimum` : smallest number of domains, 1 = no minimum."""
 
     term: Term
     key: str
@@ -71,7 +71,7 @@ class Rules(NamedTuple):
 
 
 def rules_of(pod: Pod) -> Rules:
-    """Read the rules of a pod; one of a controller that has no constraints gets those of the cluster's defaults."""
+    """Read the rules of a pod; a controller's pod without constraints gets the cluster's defaults."""
     namespace, spec = pod.key[0], pod.spec
     required: list[Spread] = []
     preferred: list[Spread] = []

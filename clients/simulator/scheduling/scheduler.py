@@ -2,9 +2,9 @@
 
 Filters: node selector and affinity, taints, resources, number of pods, host ports, required topology spread, required
 pod affinity and anti-affinity. Scores, with the default weights: LeastAllocated or MostAllocated 1, balanced allocation
-1, topology spread 2 (with the cluster's default constraints), soft taints 3. All nodes are scored, where kube-scheduler
-samples in large clusters; equals are drawn by a seeded generator. Not simulated: preferred affinities, preemption,
-image locality, volumes. Terminating pods count until they are gone.
+1, topology spread 2 (with the cluster's default constraints), soft taints 3. All nodes are scored, whereas
+kube-scheduler samples in large clusters; ties are broken by a seeded generator. Not simulated: preferred affinities,
+preemption, image locality, volumes. Terminating pods count until they are gone.
 Source: kube-scheduler, plugins noderesources, podtopologyspread, tainttoleration, interpodaffinity.
 """
 
@@ -26,12 +26,12 @@ Mask = NDArray[np.bool_]
 Scores = NDArray[np.float64]
 MOST_SCORE: Final = 100.0
 _UNREQUESTED: Final = {"cpu": 100, "memory": 200 << 20}
-"""What a pod without request counts as in scores. Source: util.GetNonzeroRequests."""
+"""Amounts by which a pod without requests counts in scores. Source: util.GetNonzeroRequests."""
 _SPREAD_WEIGHT, _TAINT_WEIGHT = 2.0, 3.0
 
 
 class _Static:
-    """What labels and taints say about pods of one kind. fits, selected : bool[slots]; untolerated : int64[slots]."""
+    """Results of labels and taints for pods of one kind. fits, selected : bool[slots]; untolerated : int64[slots]."""
 
     def __init__(self, size: int) -> None:
         self.fits = np.zeros(size, bool)
@@ -40,7 +40,7 @@ class _Static:
         self.stale: set[int] = set(range(size))
 
     def refresh(self, pod: Pod, columns: Columns) -> None:
-        """Read the nodes that have changed since the last pod."""
+        """Update the nodes that have changed since the last pod."""
         for slot in self.stale:
             info = columns.infos[slot]
             if info is None:
@@ -61,23 +61,23 @@ class KubeScheduler:
         self._packs = scoring == "MostAllocated"
 
     def node_changed(self, info: NodeInfo) -> None:
-        """Note a new or changed node."""
+        """Record a new or changed node."""
         self._stale(self._columns.put(info))
 
     def node_gone(self, info: NodeInfo) -> None:
-        """Note that a node is gone."""
+        """Record that a node is gone."""
         self._stale(self._columns.drop(info))
 
     def pod_added(self, info: NodeInfo, pod: Pod) -> None:
-        """Note that a pod is on a node now."""
+        """Record that a pod is now on a node."""
         self._columns.add(info, pod)
 
     def pod_removed(self, info: NodeInfo, pod: Pod) -> None:
-        """Note that a pod has left a node."""
+        """Record that a pod has left a node."""
         self._columns.add(info, pod, -1)
 
     def least_use(self, aside: Collection[str] = ()) -> float:
-        """Return how much of the node that is used least is in use; see `Columns.least_use`."""
+        """Return the utilization of the least utilized node; see `Columns.least_use`."""
         return self._columns.least_use(aside)
 
     def feasible(self, pod: Pod) -> list[str]:
@@ -135,7 +135,7 @@ class KubeScheduler:
         return fits
 
     def _spread_fits(self, pod: Pod, spread: Spread, eligible: Mask, rules: Rules) -> Mask:
-        """Return where a constraint lets a pod go: the skew with it stays within the limit."""
+        """Return where a constraint allows a pod: the skew with it stays within the limit."""
         columns = self._columns
         for other in rules.required:
             eligible = eligible & (columns.domains(other.key) >= 0)

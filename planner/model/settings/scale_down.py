@@ -87,7 +87,7 @@ class ScaleDownSettings:
     delay_type_local: bool = False
     """Delays apply to each node group separately, not to the cluster. `--scale-down-delay-type-local`."""
     evict_in_turn: bool = True
-    """If otherwise fewer nodes went than upstream's, a node may have more pods than a budget allows at once."""
+    """If fewer nodes than upstream's would go otherwise, a node may have more pods than a budget allows at once."""
     saving_before_count: bool = False
     """Choose the largest saving even if upstream's order frees more nodes. Off, as comparisons count nodes first."""
 

@@ -69,6 +69,6 @@ def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
 
 
 def _override(judged: UInt8, said: UInt8) -> None:
-    """Let a rule overwrite outcomes by which a pod can be moved, in place. uint8[P] each."""
+    """Overwrite, with the outcomes of a rule, those by which a pod can be moved, in place. uint8[P] each."""
     movable = (judged == outcome.UNDEFINED) | (judged == outcome.DRAIN_OK)
     np.copyto(judged, said, where=movable & (said != outcome.UNDEFINED))

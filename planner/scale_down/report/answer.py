@@ -140,7 +140,7 @@ def _as_bytes(values: Float64) -> UInt8:
 
 
 def add_staying(decision: pb.ScaleDownDecision, request: ScaleDownRequest, staying: Staying, share: Float64) -> None:
-    """Append the nodes that stay. share : float64[N] utilization, shown as 0 where it could not be computed."""
+    """Append the nodes that stay. share : float64[N] utilization, shown as 0 if it could not be computed."""
     names = texts_of(request.snapshot, request.derive)
     rows = _staying_rows(staying, share[staying.nodes])
     sizes = np.zeros(len(rows.node), np.int64)

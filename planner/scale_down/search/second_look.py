@@ -81,7 +81,7 @@ def _placeable(task: Task, problem: Problem) -> Int32:
 
 
 def try_node(task: Task, problem: Problem, node: int) -> tuple[Problem, bool]:
-    """Try one node; return the problem to go on with, and whether the node goes."""
+    """Try one node; return the problem to continue with, and whether the node goes."""
     fork, tried = current_mark(task.state), copied(problem)
     received = tried.received[node] > 0
     if received:

@@ -1,8 +1,8 @@
 """The smallest group grows first, one node at a time, until it is as large as the next.
 
-Groups of one size take turns in their order; a group that is full changes places with the first of those turns and
-takes part no more. Rounds in which nothing but sizes changes are done at once.
-Source: Cluster Autoscaler, BalanceScaleUpBetweenGroups, whose choice among groups of one size this is too.
+Groups of equal size take turns in order; a full group changes places with the first of those taking turns and is no
+longer considered. Rounds in which only sizes change are combined.
+Source: Cluster Autoscaler, BalanceScaleUpBetweenGroups, which makes the same choice among groups of equal size.
 """
 
 from planner.model.jit import kernel

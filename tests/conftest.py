@@ -1,4 +1,6 @@
-"""How hypothesis runs in every test: no deadline for one example, since kernels compile within the first one.
+"""What holds for every test: how hypothesis runs, and that logging starts as it does in a new process.
+
+Hypothesis has no deadline for one example, since kernels compile within the first one.
 
 By default each run draws the same examples, so that a test fails for a change and not by luck; the profile `explore`
 draws new ones, and more. Neither keeps examples in files, or fails where drawing an example is slow or in vain.
@@ -7,6 +9,7 @@ draws new ones, and more. Neither keeps examples in files, or fails where drawin
 from collections.abc import Iterator
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.builders.examples import EXPLORE, MOST
@@ -23,6 +26,12 @@ settings.register_profile(
 )
 settings.register_profile(EXPLORE, settings.get_profile("trimtab"), max_examples=100, derandomize=False)
 settings.load_profile("trimtab")
+
+
+@pytest.fixture(autouse=True)
+def logging_as_in_a_new_process() -> None:
+    """Forget how a command of an earlier test configured logging: to no output, or to the stream of that test."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -25,10 +25,6 @@ def entry(tagged: bytes, content: bytes) -> bytes:
 
 def varint(value: int) -> bytes:
     """Return a number of at least 0 in protobuf's encoding of lengths."""
-    if value < 1 << 7:
-        return bytes((value,))
-    if value < 1 << 14:
-        return bytes((value & 0x7F | 0x80, value >> 7))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)

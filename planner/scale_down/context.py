@@ -133,6 +133,14 @@ def at_moment(known: Context, request: ScaleDownRequest) -> Context:
     )
 
 
+def nodes_with(context: Context, mask: Bool) -> Bool:
+    """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
+    node = context.request.snapshot.pods.node
+    found = np.zeros(len(context.leaving), bool)
+    found[node[mask & (node >= 0)]] = True
+    return found
+
+
 def _unhealthy(request: ScaleDownRequest, ready: Bool, leaving: Bool) -> str:
     """Return why nothing goes, "" = it may. ready, leaving : bool[N]."""
     settings, starting = request.settings, may_start(request.snapshot, request.now_ns)

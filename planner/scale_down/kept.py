@@ -24,6 +24,7 @@ from planner.scale_down.facts import FACTS_READ, facts_of
 from planner.scale_down.report.found import Found
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.selection.cooldown import cooldown
+from planner.scale_down.state import is_past, is_recent
 from planner.simulation.build import SimulationSettings
 from planner.simulation.virtual_rows import NOTHING_VIRTUAL
 
@@ -81,9 +82,9 @@ def _recently_failed(request: ScaleDownRequest) -> bytes | None:
         ]
     except UnreadableStateError:
         return None
-    if any(((one <= 0) | (one > request.now_ns)).any() for one in times):
+    if not all(is_past(one, request.now_ns).all() for one in times):
         return None
-    return (request.now_ns - times[1] < request.settings.recheck_timeout_ns).tobytes()
+    return is_recent(times[1], request.now_ns, request.settings).tobytes()
 
 
 def _judged(request: ScaleDownRequest) -> bytes:

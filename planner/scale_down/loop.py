@@ -14,7 +14,7 @@ from planner.facts.utilization import Float64
 from planner.placement.kernels.search import Search
 from planner.round.decision import Decided
 from planner.scale_down import drainability, eligibility
-from planner.scale_down.context import Context, survey
+from planner.scale_down.context import Context, nodes_with, survey
 from planner.scale_down.drainability import outcome
 from planner.scale_down.eligibility import NodeFindings
 from planner.scale_down.kept import keep_plan, kept_plan, key_of
@@ -38,6 +38,7 @@ from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits
 from planner.scale_down.search.orders import NodeMeasures
 from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.whole_groups import whole_size, without_parts
+from planner.scale_down.state import is_recent
 from planner.simulation.build import Simulation
 from planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
@@ -202,15 +203,7 @@ def _judge(context: Context, problem: Problem) -> UInt8:
 
 def _blocked(context: Context, codes: UInt8) -> Bool:
     """Return for each node whether a pod blocks its drain. bool[N]."""
-    return _nodes_with(context, outcome.blocks(codes))
-
-
-def _nodes_with(context: Context, mask: Bool) -> Bool:
-    """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
-    node = context.request.snapshot.pods.node
-    found = np.zeros(len(context.leaving), bool)
-    found[node[mask & (node >= 0)]] = True
-    return found
+    return nodes_with(context, outcome.blocks(codes))
 
 
 def _ineligible(context: Context, blocked: Bool) -> UInt8:
@@ -218,7 +211,7 @@ def _ineligible(context: Context, blocked: Bool) -> UInt8:
     request = context.request
     failed = context.previous.failed
     recent = np.zeros(len(context.leaving), bool)
-    recent[failed.node[request.now_ns - failed.time_ns < request.settings.recheck_timeout_ns]] = True
+    recent[failed.node[is_recent(failed.time_ns, request.now_ns, request.settings)]] = True
     cooling = context.cooldown.of_nodes(request.snapshot.nodes.group)
     findings = NodeFindings(
         recent,
@@ -332,7 +325,7 @@ def _simulate(context: Context, simulation: Simulation, problem: Problem, reason
         loose=_loose(context),
         pending=unplaced(simulation, context.pending),
         whole=whole_size(context),
-        waits=_nodes_with(context, context.codes == outcome.WAIT),
+        waits=nodes_with(context, context.codes == outcome.WAIT),
         balance=context.balance,
         basis_changed=context.basis != context.previous.basis,
         volume=cache(partial(_volume, context, simulation, problem)),

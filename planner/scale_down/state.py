@@ -10,11 +10,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
+from planner.model.settings import ScaleDownSettings
 from planner.placement.hints import Moves, PodGroups, read_hints, write_hints
 from planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
 from planner.scale_down.selection import undone_drains
 from planner.scale_down.selection.undone_drains import UndoneDrains
-from planner.snapshot.columns import Int32, Int64, UInt8
+from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 LAYOUT_VERSION: Final = 3
 
@@ -80,7 +81,19 @@ def recall(
 
 
 def _possible(time_ns: Int64, now_ns: int) -> Int64:
-    return np.where((time_ns > 0) & (time_ns <= now_ns), time_ns, now_ns)
+    return np.where(is_past(time_ns, now_ns), time_ns, now_ns)
+
+
+def is_past(time_ns: Int64, now_ns: int) -> Bool:
+    """Return for each time of a state whether it is used as it is; others count as now."""
+    past: Bool = (time_ns > 0) & (time_ns <= now_ns)
+    return past
+
+
+def is_recent(failed_ns: Int64, now_ns: int, settings: ScaleDownSettings) -> Bool:
+    """Return for each time at which a simulation failed whether it is too recent to try again."""
+    recent: Bool = now_ns - failed_ns < settings.recheck_timeout_ns
+    return recent
 
 
 def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests: Int32) -> pb.ScaleDownState:

@@ -85,8 +85,7 @@ class Attempt:
     def _suffices(self, found: Finding) -> bool:
         """Return whether no additional plan group by group is tried: for lack of time, or because there are very many
         groups and nearly all pods are on their planned nodes."""
-        time_left = self.request.round.time_left
-        if time_left is not None and not time_left():
+        if not self.request.round.in_time():
             return True
         chosen = (choice.chosen for choice in found.made.choices)
         otherwise = sum(option.packed.placed for option in chosen if option is not None)

@@ -191,11 +191,10 @@ class _Task:
         revert(state, self.begun)
         place_on_new_nodes(self.within, group_of, left[:0], left[:0])
         opened, new = current_mark(state), self.within.growth.blanks[: len(group_of)].astype(np.int32)
-        time_left = self.context.request.round.time_left
         looks = max(1, len(left) * (len(new) + len(self.where.order)))
         tries = min(MOST_TRIES, min(MOST_LOOKS, self.looks_left) // looks)
         for number, order in enumerate(self._orders(new)):
-            if number >= tries or (time_left is not None and not time_left()):
+            if number >= tries or not self.context.request.round.in_time():
                 break
             revert(state, opened)
             self.looks_left -= looks

@@ -52,7 +52,7 @@ def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
     if not left or waiting * (len(unserved.where.order) + len(growing.groups)) > MOST_WORK:
         return
     request, some_left = usual.context.request, bool(len(usual.refusals.pods))
-    expanders, time_left = request.settings.expanders, request.round.time_left
+    expanders = request.settings.expanders
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
     found = [Variant(way, expanders) for way in WAYS if left < waiting and (some_left or too_many_nodes or by_price)]
     price = np.array([group.price_per_hour for group in growing.groups], np.float64)
@@ -62,7 +62,7 @@ def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
     if grows and known and expanders[0] == Expander.PRICE:
         found.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
     for one in found:
-        if time_left is not None and not time_left():
+        if not request.round.in_time():
             return
         yield one
 

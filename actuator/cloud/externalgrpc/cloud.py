@@ -121,9 +121,10 @@ class ExternalCloud:
         wanted: list[str] = []
         for instance in instances:
             state = listed.get(instance)
-            if state is None and not self._had(group, instance):
+            list_count = self._missing_from(group, instance) if state is None else 0
+            if list_count is None:
                 failed[instance] = CloudRefusedError(f"node group {group} has no instance {instance}")
-            elif state is None and self._is_claimed(group, instance):
+            elif state is None and self._is_claimed(group, instance, list_count):
                 failed[instance] = CloudError(f"node group {group}: {instance} is not listed, and may come back")
             elif state not in (None, InstanceState.DELETING):
                 wanted.append(instance)
@@ -244,25 +245,23 @@ class ExternalCloud:
                     del known[instance]
         return found
 
-    def _had(self, group: str, instance: str) -> bool:
+    def _missing_from(self, group: str, instance: str) -> int | None:
+        """Return from how many of the last lists an instance was missing; None if the group never had it."""
         with self._lock:
-            return instance in self._missing.get(group, {})
+            return self._missing.get(group, {}).get(instance)
 
     def _unlisted(self, group: str, instance: str) -> InstanceState:
         """Return the state of an instance that the last list does not have. Raises `CloudError`."""
-        with self._lock:
-            count = self._missing[group].get(instance)
-        if count is None:
+        list_count = self._missing_from(group, instance)
+        if list_count is None:
             return InstanceState.UNKNOWN
-        if count < MISSING_LISTS:
+        if list_count < MISSING_LISTS or self._is_claimed(group, instance, list_count):
             return InstanceState.DELETING
-        return InstanceState.DELETING if self._is_claimed(group, instance) else InstanceState.GONE
+        return InstanceState.GONE
 
-    def _is_claimed(self, group: str, instance: str) -> bool:
-        """Return whether the provider has the group for an instance that it does not list; not for ever."""
-        with self._lock:
-            count = self._missing[group].get(instance, DOUBTED_LISTS)
-        if count >= DOUBTED_LISTS:
+    def _is_claimed(self, group: str, instance: str, list_count: int) -> bool:
+        """Return whether the provider has the group for an instance missing from its last lists; not for ever."""
+        if list_count >= DOUBTED_LISTS:
             return False
         answer = self._calls.one("NodeGroupForNode", pb.NodeGroupForNodeRequest(node=_node(instance)))
         return bool(answer.node_group.id == group)

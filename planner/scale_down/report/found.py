@@ -10,7 +10,7 @@ from trimtab.v1 import reason_pb2
 
 from planner.placement.hints import Moves
 from planner.placement.kernels.search import HINT_HITS, SEARCHES
-from planner.scale_down.context import Context
+from planner.scale_down.context import Context, nodes_with
 from planner.scale_down.drainability import outcome
 from planner.scale_down.report.details import why_in_turn
 from planner.scale_down.report.explain import Explanation, explain
@@ -107,7 +107,7 @@ def sift(finding: Finding) -> Found:
         bounds=bounds,
         pods=pods,
         destination=where[pods],
-        waiting=_nodes_with(context, finding.codes == outcome.WAIT)[nodes],
+        waiting=nodes_with(context, finding.codes == outcome.WAIT)[nodes],
         risky=_risky(finding, nodes, bounds, pods),
         in_turn=why_in_turn(context, left, attempt) if attempt else {},
         codes=finding.codes,
@@ -137,14 +137,6 @@ def _real_moves_of(finding: Finding, nodes: Int32) -> tuple[Int64, Int32]:
     real = pods < len(finding.codes)
     upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(real, dtype=np.int64)])
     return upto[bounds], pods[real]
-
-
-def _nodes_with(context: Context, mask: Bool) -> Bool:
-    """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
-    node = context.request.snapshot.pods.node
-    found = np.zeros(len(context.leaving), bool)
-    found[node[mask & (node >= 0)]] = True
-    return found
 
 
 def _risky(finding: Finding, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -253,6 +253,41 @@ def test_of_the_clients_the_services_import_the_transport_alone_and_the_actuator
     of_autoscaler = r"planner/service/expander/.* imports clients\.(kubernetes_objects|recording)(\.|$)"
     meant = rf"imports clients\.({allowed})(\.|$)|^{of_autoscaler}"
     no_offences([line for line in lines if not re.search(meant, line)])
+
+
+def packages_of_decisions() -> set[str]:
+    """The packages from which the planner's table of decisions takes its entries."""
+    names = (name for _, name in module(ROOT / "planner/decisions/table.py").imports)
+    return {name.removesuffix(".decision") for name in names if name.endswith(".decision")} - {"planner.round"}
+
+
+def test_each_decision_is_a_package_that_knows_no_other_and_that_no_lower_layer_knows() -> None:
+    decisions = packages_of_decisions()
+    assert "planner.scale_down" in decisions
+    layers = layers_of_the_planner()
+    below = layers[layers.index("planner.decisions") + 1 :]
+    # Whatever is neither a layer nor a decision would be out of all checks.
+    assert {f"planner.{path.name}" for path in (ROOT / "planner").iterdir() if (path / "__init__.py").exists()} == {
+        *decisions,
+        *(set(layers) - {"planner.__main__"}),
+    }
+    offences = []
+    for own in sorted(decisions):
+        files = python_files(own.replace(".", "/"))
+        above = [name for name in (*SOURCES, *layers, *decisions) if name not in {"planner", own, *below}]
+        offences += [line for path in files for line in imports_any(path, *above)]
+    for layer in below:
+        files = python_files(layer.replace(".", "/"))
+        offences += [line for path in files for line in imports_any(path, *sorted(decisions))]
+    no_offences(offences)
+
+
+def layers_of_the_planner() -> list[str]:
+    """The planner's layers, from the highest to the lowest, without the packages of decisions."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    return list(layers)
 
 
 def test_pure_packages_reach_for_no_clock_chance_or_environment() -> None:

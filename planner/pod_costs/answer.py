@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings.pod_costs import PodCostTarget
 from planner.pod_costs.kernels.wire import RankedGroups, write_groups
 from planner.pod_costs.members import LeftAlone, owner_name, owner_texts
 from planner.pod_costs.ranking import Ranked
+from planner.pod_costs.settings import PodCostTarget
 from planner.pod_costs.strategies import BY_CODE
 from planner.round.round import Round
 from planner.snapshot.columns import Int64, UInt8

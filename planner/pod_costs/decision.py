@@ -5,11 +5,11 @@ from typing import Final
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings.pod_costs import PodCostSettings, PodCostTarget, resolve_pod_costs
 from planner.pod_costs.answer import Written, in_order, write_left_alone, write_ranked
 from planner.pod_costs.kept import Kept, facts_of, is_keepable, name_of, places, pods_of, touched, turned
 from planner.pod_costs.members import active, group_pods, owner_texts
 from planner.pod_costs.ranking import Ranked, rank_target, turns
+from planner.pod_costs.settings import PodCostSettings, PodCostTarget, resolve_pod_costs
 from planner.pod_costs.strategy import RankingContext
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round

@@ -13,9 +13,9 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.derive import FOR_NEXT
-from planner.model.settings.pod_costs import PodCostTarget
 from planner.pod_costs.kernels.compared import Compared, find_differing
 from planner.pod_costs.members import Members, OwnerTexts, owner_texts
+from planner.pod_costs.settings import PodCostTarget
 from planner.pod_costs.strategies import BY_CODE
 from planner.pod_costs.strategies.node_cost import prices_of
 from planner.pod_costs.strategy import RankingContext

@@ -15,9 +15,9 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 from planner.facts.kernels.grouping import group_by_node
 from planner.facts.label_index import LabelIndex
 from planner.model.derive import Derive
-from planner.model.settings.pod_costs import PodCostTarget
 from planner.pod_costs import claims
 from planner.pod_costs.kernels.claims import find_claims
+from planner.pod_costs.settings import PodCostTarget
 from planner.snapshot.columns import FLAG_MIRROR, Bool, Int32, Int64, PodColumns, Snapshot
 
 NO_TARGET: Final = -1

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings.pod_costs import PodCostTarget, PodCostTerm
 from planner.pod_costs.kernels.ordering import sort_groups
 from planner.pod_costs.members import LeftAlone, Members, owner_name
+from planner.pod_costs.settings import PodCostTarget, PodCostTerm
 from planner.pod_costs.strategies import BY_CODE
 from planner.pod_costs.strategies.custom import is_ranked_after_each_removal, threshold_of
 from planner.pod_costs.strategy import RankingContext, Ranks

@@ -14,8 +14,8 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.classes.label_columns import label_entries
-from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.members import Members
+from planner.pod_costs.settings import PodCostTerm
 from planner.round.round import Round
 from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from planner.snapshot.lookup import string_index

@@ -16,7 +16,6 @@ from trimtab.v1 import reason_pb2
 
 from planner.facts.leaving import being_deleted
 from planner.facts.readiness import is_ready
-from planner.model.settings import SlackSettings, resolve_slack
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import HeldRoom, Round
 from planner.slack.answer import Outcome, answer
@@ -25,6 +24,7 @@ from planner.slack.parts import parts
 from planner.slack.places import PlaceholderNames, arrange, roster
 from planner.slack.rooms import Rooms, node_rooms
 from planner.slack.sets import Given, damped_names, wanted
+from planner.slack.settings import SlackSettings, resolve_slack
 from planner.slack.state import recall
 from planner.slack.waiting import place_pods
 from planner.slack.without import Without

@@ -14,9 +14,10 @@ from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect, TolerationOperat
 
 from planner.facts.label_index import LabelIndex
 from planner.facts.transient_taints import lasting
-from planner.model.settings import PoolSettings, SlackSettings, TaintNames
+from planner.model.settings import TaintNames
 from planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, Selector, Taint, Toleration
 from planner.predicates.taints import any_tolerates
+from planner.slack.settings import PoolSettings, SlackSettings
 from planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
 
 _EXCLUDING: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)

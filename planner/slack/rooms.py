@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.facts.label_index import LabelIndex
-from planner.model.settings import PodSelector
 from planner.slack import sizes
 from planner.slack.parts import Part
+from planner.slack.settings import PodSelector
 from planner.slack.sizes import Amounts
 from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_NODE, Bool, Int64, Snapshot
 from planner.snapshot.lookup import string_index

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings import SlackSettings
 from planner.simulation.virtual_rows import Kinds, VirtualPod, kinds_of
 from planner.slack import sizes
 from planner.slack.objects import Asked, AskingObject
@@ -18,6 +17,7 @@ from planner.slack.parts import Part
 from planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
 from planner.slack.rooms import Rooms
 from planner.slack.schedules import Demand, in_force
+from planner.slack.settings import SlackSettings
 from planner.slack.sizes import SPREAD_OUT, Amounts
 
 Kind = pb.PlaceholderKind

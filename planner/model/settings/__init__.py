@@ -1,4 +1,5 @@
-"""Settings, resolved from `PlanSettings` by concern: planner-wide ones, and those of each decision.
+"""Settings, resolved from `PlanSettings` by concern: planner-wide ones, and those of decisions that lower layers read
+too. Other decisions have theirs in `settings` of their own package.
 
 Decides the meaning of absent fields and which values are usable; never reads a file or the environment.
 """
@@ -11,7 +12,6 @@ from planner.model.settings.planner import (
     SimilaritySettings,
     resolve_planner,
 )
-from planner.model.settings.pod_costs import PodCostSettings, PodCostTarget, PodCostTerm, resolve_pod_costs
 from planner.model.settings.reading import SECOND_NS, SettingsError
 from planner.model.settings.scale_down import (
     DEFAULT_ORDERS,
@@ -27,14 +27,6 @@ from planner.model.settings.scale_up import (
     TaintNames,
     resolve_scale_up,
 )
-from planner.model.settings.slack import (
-    PodSelector,
-    PoolSettings,
-    SlackAmount,
-    SlackSchedule,
-    SlackSettings,
-    resolve_slack,
-)
 
 __all__ = [
     "DEFAULT_EXPANDERS",
@@ -45,24 +37,14 @@ __all__ = [
     "SECOND_NS",
     "GroupScaleDownSettings",
     "PlannerSettings",
-    "PodCostSettings",
-    "PodCostTarget",
-    "PodCostTerm",
-    "PodSelector",
-    "PoolSettings",
     "PriorityRank",
     "ResourceLimit",
     "ScaleDownSettings",
     "ScaleUpSettings",
     "SettingsError",
     "SimilaritySettings",
-    "SlackAmount",
-    "SlackSchedule",
-    "SlackSettings",
     "TaintNames",
     "resolve_planner",
-    "resolve_pod_costs",
     "resolve_scale_down",
     "resolve_scale_up",
-    "resolve_slack",
 ]

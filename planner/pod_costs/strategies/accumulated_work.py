@@ -4,7 +4,7 @@ down from the threshold, so that all work above it counts the same.
 
 import numpy as np
 
-from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategies.annotated import annotation, numbers
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
 

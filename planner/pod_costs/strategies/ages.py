@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategy import RankingContext, Unranked
 from planner.snapshot.columns import Float64
 

@@ -14,10 +14,10 @@ import numpy as np
 from planner.facts.kernels.grouping import group_by_node
 from planner.facts.label_index import LabelIndex
 from planner.model.effort import Effort
-from planner.model.settings.pod_costs import PodCostTerm
 from planner.model.values import PodAffinityTerm, PodSpec
 from planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
 from planner.pod_costs.members import active
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
 from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from planner.snapshot.lookup import string_index

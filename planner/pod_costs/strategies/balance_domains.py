@@ -8,8 +8,8 @@ as old. Does not depend on how many pods a group has: a removal changes ranks on
 import numpy as np
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked, nothing_else
 
 

@@ -33,8 +33,8 @@ from typing import Any, Final, NamedTuple, Protocol
 import numpy as np
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.members import owner_name
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
 from planner.snapshot.columns import FLAG_READY, Float64, LabelSets, Snapshot
 

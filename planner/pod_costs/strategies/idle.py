@@ -1,6 +1,6 @@
 """IDLE: pods with the largest number in an annotation, such as the seconds since their last work, go first."""
 
-from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategies.annotated import annotation, numbers
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
 

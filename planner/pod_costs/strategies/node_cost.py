@@ -7,7 +7,7 @@ import numpy as np
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.facts.prices import prices
-from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked, nothing_else
 from planner.round.round import Round
 from planner.snapshot.columns import Float64

@@ -12,8 +12,8 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason, UnremovableReason
 
-from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.members import active
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
 from planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
 

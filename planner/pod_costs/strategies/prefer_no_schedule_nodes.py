@@ -2,8 +2,8 @@
 
 from trimtab.v1.snapshot_pb2 import TaintEffect
 
-from planner.model.settings.pod_costs import PodCostTerm
 from planner.model.values import Taint
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
 from planner.predicates.taints import any_tolerates

@@ -3,8 +3,8 @@
 A pod with untolerated taints was on the node before them.
 """
 
-from planner.model.settings.pod_costs import PodCostTerm
 from planner.model.values import Taint
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
 from planner.predicates.taints import any_tolerates

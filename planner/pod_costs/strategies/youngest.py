@@ -1,6 +1,6 @@
 """YOUNGEST: pods that were created last go first."""
 
-from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategies.ages import SECONDS, seconds_after_oldest
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
 

@@ -10,11 +10,11 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2
 
-from planner.model.settings import PodCostSettings, resolve_pod_costs
 from planner.pod_costs.answer import in_order, write_ranked
 from planner.pod_costs.decision import written_groups
 from planner.pod_costs.members import group_pods
 from planner.pod_costs.ranking import rank_target
+from planner.pod_costs.settings import PodCostSettings, resolve_pod_costs
 from planner.pod_costs.strategy import RankingContext
 from planner.round.round import Round
 from planner.service.version_cache import CachedSnapshot

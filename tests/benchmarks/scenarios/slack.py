@@ -16,7 +16,6 @@ from trimtab.v1 import reason_pb2
 
 from planner.decisions.simulations import simulate
 from planner.model.derive import Derive, Reuse, write_always
-from planner.model.settings import SlackSettings, resolve_slack
 from planner.model.values import SlackRequest
 from planner.round.decision import Decided
 from planner.round.round import Round
@@ -24,6 +23,7 @@ from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCac
 from planner.simulation.build import Simulation
 from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows, labels_of
 from planner.slack.decision import decide
+from planner.slack.settings import SlackSettings, resolve_slack
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize
 from tests.benchmarks.clusters import LARGE, snapshot

@@ -7,8 +7,8 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from trimtab.v1 import plan_pb2
 
-from planner.model.settings import PoolSettings, SlackAmount, resolve_slack
 from planner.slack.schedules import in_force
+from planner.slack.settings import PoolSettings, SlackAmount, resolve_slack
 
 
 def pool(*schedules: dict[str, Any], **more: Any) -> PoolSettings:

@@ -8,12 +8,12 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings import resolve_slack
 from planner.model.values import SlackRequest
 from planner.round.round import Round
 from planner.simulation.build import build_simulation
 from planner.simulation.virtual_rows import VirtualRows
 from planner.slack.decision import decide
+from planner.slack.settings import resolve_slack
 from planner.snapshot.decode import canonicalize
 from tests.builders.slack import GIB, NOW_S, cluster, node, spec
 from tests.builders.snapshots import Cluster, write

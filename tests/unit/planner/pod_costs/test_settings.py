@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings import SettingsError, resolve_pod_costs
+from planner.model.settings import SettingsError
+from planner.pod_costs.settings import resolve_pod_costs
 
 S = pb.PodCostStrategy
 

@@ -6,7 +6,8 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from trimtab.v1 import plan_pb2
 
-from planner.model.settings import SettingsError, SlackAmount, SlackSettings, resolve_slack
+from planner.model.settings import SettingsError
+from planner.slack.settings import SlackAmount, SlackSettings, resolve_slack
 
 
 def resolve(slack: dict[str, Any]) -> SlackSettings:

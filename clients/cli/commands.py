@@ -12,6 +12,7 @@ from clients.cli.decisions import read_decisions
 from clients.cli.live.commands import app as live_commands
 from clients.cli.output import Format
 from clients.cli.plan_formats import PlanFormat
+from clients.decisions import NAMES
 from clients.transport.bounded_input import MAX_INPUT_BYTES
 from clients.transport.extras import require_extra
 from clients.transport.options import VersionOption
@@ -106,8 +107,8 @@ def plan(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="scale-up, scale-down, slack, pod-costs; may be repeated; default the first two, and the others where "
-            "input or settings ask for them",
+            help=f"{', '.join(NAMES)}; may be repeated; default scale-up and scale-down, and the others where input or "
+            "settings ask for them",
         ),
     ] = None,
     settings: SettingsOption = None,

@@ -8,10 +8,20 @@ import math
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
 from actuator.simulated_cluster.quantities import parse_quantity
+from clients.decisions import NAMES
 from clients.kubernetes_api.names import RULE, is_label, is_subdomain
 from clients.kubernetes_objects.errors import FieldError
 from clients.kubernetes_objects.times import go_duration_ns
@@ -329,6 +339,15 @@ class Timing(_Model):
 Time = Annotated[datetime, PlainSerializer(lambda time: time.isoformat().replace("+00:00", "Z"))]
 
 
+def _known_decision(name: str) -> str:
+    if name not in NAMES:
+        raise ValueError(f"{name!r} is no decision; use one of {', '.join(NAMES)}")
+    return name
+
+
+DecisionName = Annotated[str, AfterValidator(_known_decision), Field(json_schema_extra={"enum": list(NAMES)})]
+
+
 class Scenario(_Model):
     """A simulated cluster and what happens in it."""
 
@@ -340,7 +359,7 @@ class Scenario(_Model):
     """First moment."""
     duration: Duration = 86_400.0
     """Length of the simulation."""
-    decisions: list[Literal["scale-up", "scale-down", "slack", "pod-costs"]] = ["scale-up", "scale-down"]
+    decisions: list[DecisionName] = ["scale-up", "scale-down"]
     """What the planner decides."""
     node_groups: list[NodeGroupModel] = []
     """The node groups."""

@@ -21,6 +21,7 @@ from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaint
 from actuator.settings import DrainSettings, WorkSettings
 from actuator.simulated_cluster.objects import ObjectError
 from actuator.tracker.admission import Limits
+from clients.decisions import NAMES
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from clients.reference_loop.rounds import RoundRunner, RoundSettings
@@ -238,10 +239,9 @@ class Simulation:
         if self._runner is None:
             link = self._options.link or InProcessLink()
             session = PlannerSession(WithoutIdleGrowth(link, self._is_idle) if self._options.skip_idle else link)
-            codes = [name.upper().replace("-", "_") for name in self.scenario.decisions]
             settings = RoundSettings(
                 cluster=self.scenario.name,
-                decisions=tuple(plan_pb2.Decision.Code.Value(code) for code in codes),
+                decisions=tuple(NAMES[name] for name in self.scenario.decisions),
                 plan=self.settings,
                 groups=tuple(self._declared),
                 apply_pod_costs="pod-costs" in self.scenario.decisions,

@@ -1,36 +1,24 @@
-"""The ordered table of decisions and how each is rendered; prints a whole answer."""
+"""How each decision is rendered; prints a whole answer. A decision that is not listed is rendered by its fields."""
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
-import yaml
 from google.protobuf.message import Message
 from rich.console import Console, RenderableType
-from rich.markup import escape
 from trimtab.v1 import plan_pb2
 
-from clients.cli.answers import pod_costs, remarks, scale_down, scale_up, slack
+from clients.cli.answers import any_decision, pod_costs, remarks, scale_down, scale_up, slack
 from clients.cli.answers.answer import Answer
-from clients.cli.output import as_document
+from clients.decisions import FIELDS
 
 Render = Callable[[Answer], Iterator[RenderableType]]
-
-
-class Rendering(NamedTuple):
-    """One decision: its field of `PlanResponse`, and its renderer."""
-
-    decision: plan_pb2.Decision.Code.ValueType
-    field: str
-    render: Render
-
-
-RENDERINGS = (
-    Rendering(plan_pb2.Decision.SLACK, "slack", slack.render),
-    Rendering(plan_pb2.Decision.SCALE_UP, "scale_up", scale_up.render),
-    Rendering(plan_pb2.Decision.SCALE_DOWN, "scale_down", scale_down.render),
-    Rendering(plan_pb2.Decision.POD_COSTS, "pod_costs", pod_costs.render),
-)
-"""Decisions in display order. One that is not listed is printed as YAML."""
+RENDERERS: Final[Mapping[str, Render]] = {
+    "slack": slack.render,
+    "scale_up": scale_up.render,
+    "scale_down": scale_down.render,
+    "pod_costs": pod_costs.render,
+}
+"""By field of `PlanResponse`, in the order of display; other decisions follow."""
 
 
 def print_answer(console: Console, answer: Answer) -> None:
@@ -41,18 +29,19 @@ def print_answer(console: Console, answer: Answer) -> None:
 
 def rendered(answer: Answer) -> Iterator[RenderableType]:
     """Yield an answer part by part."""
-    known = {one.field for one in RENDERINGS}
-    present = [one for one in RENDERINGS if answer.response.HasField(one.field)]  # type: ignore[arg-type]
-    parts = [part for part in (list(one.render(answer)) for one in present) if part]
-    for number, part in enumerate(parts):
+    parts = [list(render(answer)) for field, render in RENDERERS.items() if _has(answer.response, field)]
+    others = without_renderer(answer.response)
+    parts += [list(any_decision.render(field, result, answer.verbose)) for field, result in others.items()]
+    for number, part in enumerate(part for part in parts if part):
         yield from ["", *part] if number else part
-    for field, value in answer.response.ListFields():
-        if field.name in _decision_fields() - known and isinstance(value, Message):
-            yield f"[bold]{field.name}[/bold]\n{escape(yaml.safe_dump(as_document(value), sort_keys=False))}"
     yield from remarks.render(answer)
 
 
-def _decision_fields() -> set[str]:
-    """Return the names of the fields of `PlanResponse` that hold decisions."""
-    codes = (name for name, value in plan_pb2.Decision.Code.items() if value)
-    return {name.lower() for name in codes}
+def without_renderer(response: plan_pb2.PlanResponse) -> dict[str, Message]:
+    """Return the results of decisions that have no renderer of their own, by field."""
+    fields = [field for field in FIELDS if field not in RENDERERS and _has(response, field)]
+    return {field: getattr(response, field) for field in fields}
+
+
+def _has(response: Any, field: str) -> bool:
+    return bool(response.HasField(field))

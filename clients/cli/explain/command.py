@@ -7,6 +7,9 @@ from pathlib import Path
 
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
+from clients.cli.answers.any_decision import naming
+from clients.cli.answers.any_decision import render as render_fields
+from clients.cli.answers.table import without_renderer
 from clients.cli.cluster_view import ClusterView, PodView
 from clients.cli.decisions import default_decisions
 from clients.cli.explain.growth import explain_growth, growth_document, growth_lines
@@ -20,7 +23,7 @@ from clients.cli.explain.slack import (
     slack_lines,
 )
 from clients.cli.failures import InputError
-from clients.cli.output import Format, print_document, print_lines, stdout_console
+from clients.cli.output import Format, as_document, print_document, print_lines, stdout_console
 from clients.cli.plan import CommandOptions
 from clients.cli.planners import PlannerAccess, open_planner
 
@@ -136,12 +139,19 @@ def _print_node(
 ) -> None:
     """Print the explanation of a node; if a pod of it fits nowhere else, also why no other node takes the pod."""
     request.decisions.extend(default_decisions(request.settings, view.snapshot))
-    explanation = explain_node(view, name, planner.plan(view.snapshot, request), request)
+    answer = planner.plan(view.snapshot, request)
+    explanation = explain_node(view, name, answer, request)
+    others = {field: naming(result, name) for field, result in without_renderer(answer).items()}
+    found = {field: part for field, part in others.items() if part is not None}
     if output is not Format.TABLE:
-        print_document(node_document(explanation), output)
+        names = plan_pb2.PlanResponse.DESCRIPTOR.fields_by_name
+        more = {names[field].json_name: as_document(part) for field, part in found.items()}
+        print_document(node_document(explanation) | more, output)
         return
     console = stdout_console()
     print_lines(console, node_lines(explanation))
+    for field, part in found.items():
+        console.print("", *render_fields(field, part, verbose=True), sep="\n")
     node = explanation.unremovable
     if node is None or node.reason != reason_pb2.UnremovableReason.NO_PLACE_TO_MOVE_PODS:
         return

@@ -21,6 +21,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import plan_pb2
@@ -208,7 +209,10 @@ def _visit(message: Message, visitor: Visitor, resources: Sequence[str]) -> None
         special(message, visitor, resources)
     for field, value in message.ListFields():
         inner = field.message_type
-        if inner is None or inner.GetOptions().map_entry:
+        if inner is None:
+            _visit_unit(message, field, visitor)
+            continue
+        if inner.GetOptions().map_entry:
             continue
         for one in value if field.is_repeated else (value,):
             if not isinstance(one, Timestamp):
@@ -217,6 +221,13 @@ def _visit(message: Message, visitor: Visitor, resources: Sequence[str]) -> None
                 is_node = isinstance(message, pb.Node) and field.name == "create_time"
                 to_new = visitor.node_time_ns if is_node else visitor.time_ns
                 one.FromNanoseconds(to_new(one.ToNanoseconds()))
+
+
+def _visit_unit(message: Message, field: FieldDescriptor, visitor: Visitor) -> None:
+    """Replace a number by the unit in the name of its field."""
+    for unit, replacement in _BY_UNIT.items():
+        if not field.is_repeated and field.name.endswith(unit):
+            setattr(message, field.name, replacement(visitor, getattr(message, field.name)))
 
 
 def _visit_node(node: Any, visitor: Visitor, resources: Sequence[str]) -> None:
@@ -236,16 +247,10 @@ def _visit_limit(limit: Any, visitor: Visitor, _: Sequence[str]) -> None:
             setattr(limit, field, visitor.amount(limit.resource, getattr(limit, field)))
 
 
-def _visit_placeholder(placeholder: Any, visitor: Visitor, _: Sequence[str]) -> None:
-    placeholder.cpu_milli = visitor.amount("cpu", placeholder.cpu_milli)
-    placeholder.memory_bytes = visitor.amount("memory", placeholder.memory_bytes)
-
-
-def _visit_slack(slack: Any, visitor: Visitor, resources: Sequence[str]) -> None:
+def _visit_slack(slack: Any, visitor: Visitor, _: Sequence[str]) -> None:
     for amounts in (slack.desired, slack.present):
         for resource, value in amounts.items():
             amounts[resource] = visitor.amount(resource, value)
-    _visit_price(slack, visitor, resources)
 
 
 def _visit_sizes(one: Any, visitor: Visitor, _: Sequence[str]) -> None:
@@ -289,40 +294,34 @@ def _visit_times(times: Any, visitor: Visitor, _: Sequence[str]) -> None:
     times.time_ns = np.array([visitor.time_ns(one) if one else 0 for one in column], "<i8").tobytes()
 
 
-def _price_of(field: str) -> Callable[[Any, Visitor, Sequence[str]], None]:
-    """Return the function that replaces the price in a field."""
-
-    def apply(message: Any, visitor: Visitor, _: Sequence[str]) -> None:
-        if getattr(message, field):
-            setattr(message, field, visitor.price(getattr(message, field)))
-
-    return apply
+def _visit_saving(settings: Any, visitor: Visitor, _: Sequence[str]) -> None:
+    if settings.HasField("min_saving_per_eviction"):
+        settings.min_saving_per_eviction = visitor.price(settings.min_saving_per_eviction)
 
 
-_visit_price = _price_of("price_per_hour")
+_BY_UNIT: Final[dict[str, Callable[[Visitor, Any], Any]]] = {
+    "cpu_milli": lambda visitor, value: visitor.amount("cpu", value),
+    "memory_bytes": lambda visitor, value: visitor.amount("memory", value),
+    "per_hour": lambda visitor, value: visitor.price(value),
+}
+"""By the unit with which the name of a single number ends, in every message."""
 _SPECIAL: Final[dict[str, Callable[[Any, Visitor, Sequence[str]], None]]] = {
     "Node": _visit_node,
     "NodeTemplate": _visit_node,
     "ResourceAmount": _visit_amount,
     "ResourceLimit": _visit_limit,
-    "Placeholder": _visit_placeholder,
     "SlackDecision": _visit_slack,
     "HostPort": _visit_port,
     "PodTable": _visit_pods,
     "NodeTimes": _visit_times,
     "FailedNodes": _visit_times,
-    "NodeGroup": _visit_price,
-    "ScaleUpDecision": _visit_price,
-    "ScaleUpSplit": _visit_price,
-    "ScaleUpOption": _visit_price,
     "ExpanderScore": _visit_score,
     "SlackSetState": _visit_sizes,
     "SlackSettings": _visit_bounds,
     "SlackPool": _visit_bounds,
     "SlackSchedule": _visit_bounds,
     "PodCostTerm": _visit_cost_term,
-    "UnneededNode": _price_of("saving_per_hour"),
-    "ScaleDownSettings": _price_of("min_saving_per_eviction"),
+    "ScaleDownSettings": _visit_saving,
 }
 
 

@@ -42,7 +42,7 @@ BUFFER = snapshot_pb2.SlackRequests(requests=[snapshot_pb2.SlackRequest(object="
         pytest.param({"slack": plan_pb2.SlackSettings()}, None, [UP, DOWN, SLACK], id="settings of slack"),
         pytest.param({}, BUFFER, [UP, DOWN, SLACK], id="a workload or buffer asks for slack"),
         pytest.param({"pod_costs": TARGETS}, None, [UP, DOWN, COSTS], id="targets of pod costs"),
-        pytest.param({"pod_costs": plan_pb2.PodCostSettings()}, None, [UP, DOWN], id="pod costs without targets"),
+        pytest.param({"pod_costs": plan_pb2.PodCostSettings()}, None, [UP, DOWN, COSTS], id="settings of pod costs"),
     ],
 )
 def test_without_the_option_what_the_input_asks_for_is_decided(

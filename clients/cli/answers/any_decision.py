@@ -1,0 +1,100 @@
+"""The result of a decision that has no renderer of its own: its fields by name, and a table for each list of messages.
+Derived from the contract alone.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+
+from clients.cli.amounts import shown_of, some
+
+MOST_ROWS: Final = 10
+"""Rows of a table shown without `--verbose`."""
+_FLOATS: Final = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
+_WORDS: Final = (FieldDescriptor.CPPTYPE_STRING, FieldDescriptor.CPPTYPE_MESSAGE, FieldDescriptor.CPPTYPE_ENUM)
+
+
+def render(field: str, result: Message, verbose: bool) -> Iterator[RenderableType]:
+    """Yield the decision's name, its single values, and its tables."""
+    present = result.ListFields()
+    heading = words(field).capitalize()
+    yield f"[bold]{heading}[/bold]" if present else f"[bold]{heading}[/bold]: nothing to report."
+    for one, value in present:
+        if not _is_list_of_messages(one):
+            yield f"{words(one.name)}: {escape(_text(one, value))}"
+    for one, value in present:
+        if _is_list_of_messages(one):
+            yield _table(one, value, verbose)
+
+
+def naming(result: Message, name: str) -> Message | None:
+    """Return a copy of a result with only those entries of its lists that have a field with this text, None = none."""
+    found = type(result)()
+    for field, value in result.ListFields():
+        if _is_list_of_messages(field):
+            rows = [row for row in value if any(text == name for _, text in row.ListFields())]
+            getattr(found, field.name).extend(rows)
+    return found if found.ListFields() else None
+
+
+def words(name: str) -> str:
+    """Return the name of a field as words."""
+    return name.replace("_", " ")
+
+
+def _is_list_of_messages(field: FieldDescriptor) -> bool:
+    return field.is_repeated and field.message_type is not None and not _is_map(field)
+
+
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and field.message_type.GetOptions().map_entry
+
+
+def _table(field: FieldDescriptor, rows: Sequence[Message], verbose: bool) -> Table:
+    """Return a table with a column for each field that some entry has."""
+    shown = rows if verbose else rows[:MOST_ROWS]
+    given = {one.name for row in shown for one, _ in row.ListFields()}
+    of_rows: Iterable[Any] = rows[0].DESCRIPTOR.fields
+    columns = [one for one in of_rows if one.name in given]
+    title = f"{words(field.name).capitalize()}{shown_of(len(shown), len(rows))}"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for one in columns:
+        table.add_column(
+            words(one.name), justify="left" if one.is_repeated or one.cpp_type in _WORDS else "right", overflow="fold"
+        )
+    for row in shown:
+        table.add_row(*(escape(_text(one, getattr(row, one.name))) if _is_given(row, one) else "" for one in columns))
+    return table
+
+
+def _is_given(row: Message, field: FieldDescriptor) -> bool:
+    return not field.has_presence or row.HasField(field.name)
+
+
+def _text(field: FieldDescriptor, value: Any) -> str:
+    """Return a field's value: the first few of several; a message as JSON."""
+    if _is_map(field):
+        kind = value.GetEntryClass().DESCRIPTOR.fields_by_name["value"]
+        return some([f"{key}: {_single(kind, value[key])}" for key in sorted(value)])
+    if field.is_repeated:
+        return some([_single(field, one) for one in value])
+    return _single(field, value)
+
+
+def _single(field: FieldDescriptor, value: Any) -> str:
+    if field.enum_type is not None:
+        known = field.enum_type.values_by_number.get(value)
+        return known.name if known is not None else f"{value}"
+    if field.message_type is not None:
+        return MessageToJson(value, indent=None)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if field.cpp_type in _FLOATS:
+        return f"{value:g}"
+    return f"{len(value)} bytes" if isinstance(value, bytes) else f"{value}"

@@ -1,0 +1,41 @@
+"""Nodes with room as one of the decisions of a plan: its entry in the table."""
+
+from typing import Any, Final
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.settings.reading import count
+from planner.round.decision import Decided, Decision, Summary
+from planner.round.round import Round
+
+_MESSAGES: Final[Any] = pb  # the messages that a test adds are in no stub
+
+
+def resolve(settings: Any) -> int:
+    """Return the least free CPU in milli-cores. Raises SettingsError."""
+    return count(settings.headroom, "least_cpu_milli", 1000, "headroom")
+
+
+def decide(this: Round, least_cpu_milli: int, state: Any) -> Decided:
+    """Name the nodes with room; the state counts rounds."""
+    simulation = this.simulation.state
+    result = _MESSAGES.HeadroomDecision()
+    for node, name in enumerate(this.snapshot.nodes.name):
+        free_cpu_milli = int(simulation.resources.free[node, 0])
+        if free_cpu_milli >= least_cpu_milli:
+            result.nodes.add(node=name, free_cpu_milli=free_cpu_milli)
+    rounds = (state.rounds if state else 0) + 1
+    return Decided(result, _MESSAGES.HeadroomState(layout_version=1, rounds=rounds), ("headroom was looked for",))
+
+
+def summarize(result: Any) -> Summary:
+    """Return the figures of a result for logs and metrics."""
+    return Summary("HEADROOM_FOUND" if result.nodes else "HEADROOM_NONE", {"roomy_nodes": len(result.nodes)})
+
+
+def warm_up(settings: Any) -> None:
+    """Choose settings with which every node has room."""
+    settings.headroom.least_cpu_milli = 0
+
+
+HEADROOM: Final = Decision(_MESSAGES.Decision.HEADROOM, resolve, decide, summarize, warm_up)

@@ -1,6 +1,5 @@
-"""The decision as a message. Decides nothing; nodes are in order of name, which is that of their numbers. A kernel
-writes large parts (destinations) as protobuf bytes, which are then merged, because building them entry by entry is far
-slower.
+"""The nodes of the decision as protobuf bytes. Decides nothing; nodes are in order of name, which is that of their
+numbers. Kernels write them, because building messages entry by entry is far slower.
 """
 
 import hashlib
@@ -24,6 +23,7 @@ from planner.scale_down.report.kernels.wire import (
 from planner.scale_down.report.node_texts import Blocking, NodeTexts
 from planner.scale_down.request import ScaleDownRequest
 from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
+from planner.snapshot.dictionaries import offsets_of
 from planner.snapshot.texts import Names, joined, texts_of
 
 WORTH_PODS: Final = 5_000
@@ -63,12 +63,12 @@ class Staying(NamedTuple):
     details: NodeTexts
 
 
-def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unneeded: Unneeded, share: Float64) -> None:
-    """Append the unneeded nodes. share : float64[N] utilization. O(bytes of the answer).
+def unneeded_bytes(request: ScaleDownRequest, unneeded: Unneeded, share: Float64) -> bytes:
+    """Return the unneeded nodes, encoded. share : float64[N] utilization. O(bytes).
 
     An unchanged plan for an unchanged snapshot may be encoded only once.
     """
-    snapshot = request.snapshot
+    details, detail_offsets = _details(unneeded)
     rows = NodeRows(
         node=unneeded.nodes,
         seconds=unneeded.since_ns // SECOND_NS,
@@ -81,17 +81,22 @@ def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unne
         pods=unneeded.pods,
         destination=unneeded.destination,
         bounds=unneeded.bounds,
+        details=details,
+        detail_offsets=detail_offsets,
     )
     content = hashlib.sha256()
     for column in rows:
         content.update(len(column).to_bytes(8, "little"))
         content.update(np.ascontiguousarray(column).data)
-    key = f"unneeded nodes {content.hexdigest()} of {snapshot.version}"
-    written = request.reuse(key, partial(_write_side_by_side, request, rows))
-    decision.MergeFromString(written)
-    for row, node in enumerate(unneeded.nodes.tolist()) if unneeded.details else ():
-        if node in unneeded.details:
-            decision.unneeded[row].detail = unneeded.details[node]
+    key = f"unneeded nodes {content.hexdigest()} of {request.snapshot.version}"
+    return request.reuse(key, partial(_write_side_by_side, request, rows))
+
+
+def _details(unneeded: Unneeded) -> tuple[UInt8, Int64]:
+    """Return the details as texts of the nodes, "" = none, and their offsets; most answers have none."""
+    if not unneeded.details:
+        return np.zeros(0, np.uint8), np.zeros(len(unneeded.nodes) + 1, np.int64)
+    return joined([unneeded.details.get(node, "") for node in unneeded.nodes.tolist()])
 
 
 def _write_side_by_side(request: ScaleDownRequest, rows: NodeRows) -> bytes:
@@ -120,6 +125,8 @@ def _part_of(rows: NodeRows, first: int, last: int) -> NodeRows:
         pods=rows.pods[start:end],
         destination=rows.destination[start:end],
         bounds=rows.bounds[first : last + 1] - start,
+        details=rows.details,
+        detail_offsets=rows.detail_offsets[first : last + 1],
     )
 
 
@@ -139,24 +146,22 @@ def _as_bytes(values: Float64) -> UInt8:
     return values.astype("<f8").view(np.uint8)
 
 
-def add_staying(decision: pb.ScaleDownDecision, request: ScaleDownRequest, staying: Staying, share: Float64) -> None:
-    """Append the nodes that stay. share : float64[N] utilization, shown as 0 if it could not be computed."""
+def staying_bytes(request: ScaleDownRequest, staying: Staying, share: Float64) -> bytes:
+    """Return the nodes that stay, encoded. share : float64[N] utilization, shown as 0 if it could not be computed."""
     names = texts_of(request.snapshot, request.derive)
     rows = _staying_rows(staying, share[staying.nodes])
     sizes = np.zeros(len(rows.node), np.int64)
     out = np.empty(write_staying(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
     if len(out):
         write_staying(names, rows, sizes, out)
-        decision.MergeFromString(out.tobytes())
-    told = np.fromiter(staying.failed.keys(), np.int32, len(staying.failed))
-    for row in np.flatnonzero(np.isin(staying.nodes, told)).tolist():
-        decision.unremovable[row].failed_predicates.update(staying.failed[int(staying.nodes[row])])
+    return out.tobytes()
 
 
 def _staying_rows(staying: Staying, share: Float64) -> StayingRows:
     """Return the entries as columns. share : float64[V] utilization."""
     pods, pod_offsets = joined(staying.blocking.pods.of(staying.nodes))
     details, detail_offsets = joined(staying.details.of(staying.nodes))
+    failed, failed_offsets = _failed(staying)
     return StayingRows(
         node=staying.nodes,
         reason=staying.reason.astype(np.uint8),
@@ -166,7 +171,21 @@ def _staying_rows(staying: Staying, share: Float64) -> StayingRows:
         pod_offsets=pod_offsets,
         details=details,
         detail_offsets=detail_offsets,
+        failed=failed,
+        failed_offsets=failed_offsets,
     )
+
+
+def _failed(staying: Staying) -> tuple[UInt8, Int64]:
+    """Return the encoded `failed_predicates` of the nodes, and their offsets."""
+    sizes = np.zeros(len(staying.nodes), np.int64)
+    told = np.fromiter(staying.failed.keys(), np.int32, len(staying.failed))
+    parts = []
+    for row in np.flatnonzero(np.isin(staying.nodes, told)).tolist():
+        failed = pb.UnremovableNode(failed_predicates=staying.failed[int(staying.nodes[row])])
+        parts.append(failed.SerializeToString(deterministic=True))
+        sizes[row] = len(parts[-1])
+    return np.frombuffer(b"".join(parts), np.uint8).copy(), offsets_of(sizes)
 
 
 def _digests(snapshot: Snapshot, unneeded: NodeRows) -> list[str]:

@@ -13,7 +13,7 @@ from planner.facts.prices import prices
 from planner.round.decision import Decided
 from planner.scale_down.context import Context
 from planner.scale_down.drainability import outcome
-from planner.scale_down.report.answer import Staying, Unneeded, add_staying, add_unneeded
+from planner.scale_down.report.answer import Staying, Unneeded, staying_bytes, unneeded_bytes
 from planner.scale_down.report.codes import blocking_code, blocking_codes, order_code
 from planner.scale_down.report.details import put_why_staying, why_waiting
 from planner.scale_down.report.found import Found
@@ -46,13 +46,13 @@ def conclude(context: Context, found: Found) -> Decided:
     decision = pb.ScaleDownDecision(detail=found.trouble or context.unhealthy or context.cooldown.cluster)
     share = context.utilization.share
     request = context.request
-    add_unneeded(decision, request, unneeded, share)
+    going = unneeded_bytes(request, unneeded, share)
     staying = np.flatnonzero(reasons).astype(np.int32)
     blocking = _blocking(context, found)
     details = NodeTexts(len(reasons))
     details.put(_numbers(found.told.details), found.told.details.values())
     put_why_staying(context, reasons, details)
-    add_staying(decision, request, Staying(staying, reasons[staying], blocking, found.told.failed, details), share)
+    remaining = Staying(staying, reasons[staying], blocking, found.told.failed, details)
     names = request.snapshot.nodes.name
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
@@ -63,7 +63,7 @@ def conclude(context: Context, found: Found) -> Decided:
         decision.candidate_order = order_code(found.choice.order)
         decision.orders_tried = found.choice.tried
     state = _state(context, found, blocking, len(removal.drain) > 0)
-    return Decided(decision, state, context.notes)
+    return Decided(decision, state, context.notes, more=(going, staying_bytes(request, remaining, share)))
 
 
 def _unneeded(context: Context, found: Found) -> tuple[Unneeded, Removal]:

@@ -100,10 +100,11 @@ def write_double(field: int, doubles: UInt8, row: int, out: UInt8, at: int) -> i
 
 @by_reference()
 class NodeRows(NamedTuple):
-    """The content of the entries of U nodes, except destinations.
+    """The content of the entries of U nodes.
 
     node : int32[U]; seconds, nanos : int64[U] since when; reason : uint8[U]; utilization, saving, cost : uint8[8·U],
-    doubles as bytes; digests : uint8[16·U]; pods, destination : int32[M]; bounds : int64[U+1].
+    doubles as bytes; digests : uint8[16·U]; pods, destination : int32[M]; bounds : int64[U+1]; details : texts, one for
+    each node, "" = none; detail_offsets : int64[U+1].
     """
 
     node: Int32
@@ -117,19 +118,26 @@ class NodeRows(NamedTuple):
     pods: Int32
     destination: Int32
     bounds: Int64
+    details: UInt8
+    detail_offsets: Int64
+
+
+@inner_kernel
+def write_string(field: int, texts: UInt8, first: int, last: int, out: UInt8, at: int) -> int:
+    """Write a string, texts[first:last], omitted if empty; return the position after it."""
+    if first == last:
+        return at
+    if len(out) == 0:
+        return int(at + 1 + varint_length(last - first) + last - first)
+    out[at] = field
+    return write_text(out, write_varint(out, at + 1, last - first), texts, first, last)
 
 
 @inner_kernel
 def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -> int:
-    """Write one `UnneededNode` except its detail; return the position after it."""
-    node = rows.node[row]
-    first, last = names.node_offsets[node], names.node_offsets[node + 1]
-    if len(out) == 0:
-        at += 1 + varint_length(last - first) + last - first
-    else:
-        out[at] = NODE_FIELD
-        at = write_varint(out, at + 1, last - first)
-        at = write_text(out, at, names.nodes, first, last)
+    """Write one `UnneededNode`; return the position after it."""
+    node, detail = rows.node[row], rows.detail_offsets
+    at = write_string(widened(NODE_FIELD), names.nodes, names.node_offsets[node], names.node_offsets[node + 1], out, at)
     at = write_numbers(SINCE_FIELD, rows.seconds[row], rows.nanos[row], out, at)
     for index in range(rows.bounds[row], rows.bounds[row + 1]):
         at = write_destination(names, rows.pods[index], rows.destination[index], out, at)
@@ -140,6 +148,7 @@ def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -
         at += 2
     at = write_double(widened(UTILIZATION_FIELD), rows.utilization, row, out, at)
     at = write_assumption(rows.bounds[row + 1] - rows.bounds[row], rows.digests, row, out, at)
+    at = write_string(widened(DETAIL_FIELD), rows.details, detail[row], detail[row + 1], out, at)
     at = write_double(widened(SAVING_FIELD), rows.saving, row, out, at)
     return write_double(widened(COST_FIELD), rows.cost, row, out, at)
 
@@ -167,7 +176,8 @@ class StayingRows(NamedTuple):
     """The content of the entries of the V nodes that stay.
 
     node : int32[V]; reason, blocking_reason : uint8[V], below 128; utilization : uint8[8·V], doubles as bytes;
-    pods, details : texts, one for each node, "" = none; pod_offsets, detail_offsets : int64[V+1].
+    pods, details : texts, one for each node, "" = none; pod_offsets, detail_offsets : int64[V+1]; failed : the encoded
+    entries of `failed_predicates`, the fields of one node after those of another; failed_offsets : int64[V+1].
     """
 
     node: Int32
@@ -178,17 +188,14 @@ class StayingRows(NamedTuple):
     pod_offsets: Int64
     details: UInt8
     detail_offsets: Int64
+    failed: UInt8
+    failed_offsets: Int64
 
 
 @inner_kernel
-def write_string(field: int, texts: UInt8, first: int, last: int, out: UInt8, at: int) -> int:
-    """Write a string, texts[first:last], omitted if empty; return the position after it."""
-    if first == last:
-        return at
-    if len(out) == 0:
-        return int(at + 1 + varint_length(last - first) + last - first)
-    out[at] = field
-    return write_text(out, write_varint(out, at + 1, last - first), texts, first, last)
+def write_encoded(fields: UInt8, first: int, last: int, out: UInt8, at: int) -> int:
+    """Write fields that are encoded already, fields[first:last]; return the position after them."""
+    return int(at + last - first) if len(out) == 0 else write_text(out, at, fields, first, last)
 
 
 @inner_kernel
@@ -204,7 +211,7 @@ def write_code(field: int, code: int, out: UInt8, at: int) -> int:
 
 @inner_kernel
 def write_stay(names: Names, rows: StayingRows, row: int, out: UInt8, at: int) -> int:
-    """Write one `UnremovableNode` except its map; return the position after it."""
+    """Write one `UnremovableNode`; return the position after it."""
     node = rows.node[row]
     at = write_string(widened(NODE_FIELD), names.nodes, names.node_offsets[node], names.node_offsets[node + 1], out, at)
     at = write_code(widened(STAYING_REASON_FIELD), widened(rows.reason[row]), out, at)
@@ -212,6 +219,7 @@ def write_stay(names: Names, rows: StayingRows, row: int, out: UInt8, at: int) -
     at = write_string(widened(BLOCKING_POD_FIELD), rows.pods, pod[row], pod[row + 1], out, at)
     at = write_code(widened(BLOCKING_REASON_FIELD), widened(rows.blocking_reason[row]), out, at)
     at = write_string(widened(STAYING_DETAIL_FIELD), rows.details, detail[row], detail[row + 1], out, at)
+    at = write_encoded(rows.failed, rows.failed_offsets[row], rows.failed_offsets[row + 1], out, at)
     return write_double(widened(STAYING_UTILIZATION_FIELD), rows.utilization, row, out, at)
 
 

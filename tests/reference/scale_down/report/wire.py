@@ -8,27 +8,28 @@ def unneeded_node(
     since: tuple[int, int],
     reason: int,
     doubles: tuple[float, ...],
-    digest: str,
+    texts: tuple[str, str],
     entries: list[tuple[str, str]],
 ) -> plan_pb2.UnneededNode:
-    """What the bytes must parse to. doubles : utilization, saving, eviction cost."""
+    """What the bytes must parse to. doubles : utilization, saving, eviction cost; texts : digest, detail."""
     node = plan_pb2.UnneededNode(node=name, not_now_reason=reason, destinations=dict(entries))
     node.since.seconds, node.since.nanos = since
     node.utilization, node.saving_per_hour, node.eviction_cost = doubles
     node.assumption.pods_to_move_count = len(entries)
-    node.assumption.pods_to_move_digest = digest
+    node.assumption.pods_to_move_digest, node.detail = texts
     return node
 
 
-Stay = tuple[str, int, int, str, str, float]
-"""Name, reason, the blocking pod's reason, the blocking pod, detail, utilization."""
+Stay = tuple[str, int, int, str, str, float, dict[str, int]]
+"""Name, reason, the blocking pod's reason, the blocking pod, detail, utilization, failed predicates."""
 
 
 def unremovable_node(row: Stay) -> plan_pb2.UnremovableNode:
     """What the bytes must parse to."""
-    name, reason, blocking_reason, pod, detail, utilization = row
+    name, reason, blocking_reason, pod, detail, utilization, failed = row
     node = plan_pb2.UnremovableNode(node=name, blocking_pod=pod, detail=detail, utilization=utilization)
     node.reason, node.blocking_reason = reason, blocking_reason
+    node.failed_predicates.update(failed)
     return node
 
 

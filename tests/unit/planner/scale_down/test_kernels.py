@@ -93,6 +93,10 @@ def test_as_many_pods_as_a_cluster_has_wait_though_none_or_all_of_them_are_remem
         assert np.array_equal(hint, digests if found else np.full(count, -1))
 
 
+TEXTS = st.one_of(st.just(""), NAMES, st.text(max_size=200))
+FAILED = st.dictionaries(NAMES, st.integers(0, 5000), max_size=3)
+
+
 @given(st.data())
 def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) -> None:
     nodes = data.draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
@@ -111,11 +115,13 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
     seconds, nanos = ([data.draw(st.integers(0, most)) for _ in nodes] for most in (2**40, 10**9 - 1))
     reasons = [data.draw(st.integers(0, 20)) for _ in nodes]
     digests = [f"{data.draw(st.integers(0, 2**64 - 1)):016x}" for _ in nodes]
+    details = [data.draw(TEXTS) for _ in nodes]
     rows = NodeRows(
         np.arange(count, dtype=np.int32), np.array(seconds, np.int64), np.array(nanos, np.int64),
         np.array(reasons, np.uint8), *(np.array(column).view(np.uint8) for column in doubles),
         np.frombuffer("".join(digests).encode(), np.uint8).copy(),
         np.arange(len(pods), dtype=np.int32), np.array(where, np.int32), np.array(bounds, np.int64),
+        *joined(details),
     )  # fmt: skip
     sizes = np.zeros(count, np.int64)
     out = np.zeros(write_unneeded(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
@@ -125,8 +131,8 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
     expected = plan_pb2.ScaleDownDecision(
         unneeded=[
             wire.unneeded_node(
-                nodes[i], (seconds[i], nanos[i]), reasons[i], tuple(column[i] for column in doubles), digests[i],
-                entries[bounds[i] : bounds[i + 1]],
+                nodes[i], (seconds[i], nanos[i]), reasons[i], tuple(column[i] for column in doubles),
+                (digests[i], details[i]), entries[bounds[i] : bounds[i + 1]],
             )
             for i in range(count)
         ]
@@ -134,23 +140,23 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
     assert plan_pb2.ScaleDownDecision.FromString(out.tobytes()) == expected
 
 
-TEXTS = st.one_of(st.just(""), NAMES, st.text(max_size=200))
-
-
 @given(
     st.lists(
-        st.tuples(NAMES, st.integers(0, 20), st.integers(0, 20), TEXTS, TEXTS, st.floats(0, 1e9)),
+        st.tuples(NAMES, st.integers(0, 20), st.integers(0, 20), TEXTS, TEXTS, st.floats(0, 1e9), FAILED),
         unique_by=lambda row: row[0],
         max_size=5,
     )
 )
 def test_staying_nodes_written_by_hand_parse_to_the_same_message(rows: list[wire.Stay]) -> None:
     nodes, nothing = text([row[0] for row in rows]), text([])
+    maps = [plan_pb2.UnremovableNode(failed_predicates=row[6]).SerializeToString() for row in rows]
+    ends = np.array([0, *accumulate(map(len, maps))], np.int64)
     names = Names(np.zeros(0, np.int32), *nothing, *nothing, *nodes)
     columns = StayingRows(
         np.arange(len(rows), dtype=np.int32), np.array([row[1] for row in rows], np.uint8),
         np.array([row[2] for row in rows], np.uint8), np.array([row[5] for row in rows]).view(np.uint8),
         *joined([row[3] for row in rows]), *joined([row[4] for row in rows]),
+        np.frombuffer(b"".join(maps), np.uint8).copy(), ends,
     )  # fmt: skip
     sizes = np.zeros(len(rows), np.int64)
     out = np.zeros(write_staying(names, columns, sizes, np.zeros(0, np.uint8)), np.uint8)

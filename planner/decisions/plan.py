@@ -96,9 +96,7 @@ def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanRespons
     known = getattr(answer.state, field) if answer.state.HasField(field) else None
     decided = decision.decide(this, settings, known)
     result = getattr(answer, field)
-    result.CopyFrom(decided.result)
-    for part in decided.more:
-        result.MergeFromString(part)
+    decided.write(result)
     getattr(answer.state, field).CopyFrom(decided.state)
     answer.diagnostics.notes.extend(decided.notes)
     summary = decision.summarize(result)

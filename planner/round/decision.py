@@ -33,6 +33,18 @@ class Decided(NamedTuple):
     finish: Callable[[], None] = _nothing
     more: Iterable[bytes] = ()
 
+    def write(self, result: Message) -> None:
+        """Write the whole result into an empty message."""
+        result.CopyFrom(self.result)
+        for part in self.more:
+            result.MergeFromString(part)
+
+    def whole(self) -> "Decided":
+        """Return the same answer with the rest of the result merged into `result`."""
+        result = type(self.result)()
+        self.write(result)
+        return self._replace(result=result, more=())
+
 
 class Summary(NamedTuple):
     """A result for logs and metrics. result : name of an enumeration's value; counts : numbers by name."""

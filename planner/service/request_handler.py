@@ -7,7 +7,7 @@ line per decision. Raises ServiceError for every error that a caller can cause. 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 from opentelemetry.metrics import Meter
@@ -19,7 +19,7 @@ from planner.decisions.plan import plan
 from planner.decisions.requests import check_decisions, check_request
 from planner.decisions.table import TABLE, Table
 from planner.decisions.work import Work
-from planner.model.derive import Reuse
+from planner.model.derive import FOR_NEXT, Reuse
 from planner.service.bounds import Bounds
 from planner.service.failures import as_service_error, base_unknown, state_unknown
 from planner.service.measurement import Instruments, StopWatch
@@ -29,8 +29,10 @@ from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCac
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize, parse_snapshot
 from planner.snapshot.delta import apply_delta, parse_delta
+from planner.snapshot.pod_specs import SpecReader
 
 log = structlog.get_logger("planner")
+_SPECS: Final = f"{FOR_NEXT}pod specs as sent"
 
 
 class Caller(NamedTuple):
@@ -119,8 +121,14 @@ class RequestHandler:
         with watch.stage("decode"):
             delta = parse_delta(payload)
         with watch.stage("columns"):
-            snapshot = apply_delta(base.snapshot, delta, base.derive, watch.effort)
-        return self._cache.snapshot(scope, snapshot.version) or CachedSnapshot(snapshot, base)
+            specs = SpecReader(base.earlier(_SPECS))
+            snapshot = apply_delta(base.snapshot, delta, base.derive, watch.effort, specs.read)
+        known = self._cache.snapshot(scope, snapshot.version)
+        if known is not None:
+            return known
+        following = CachedSnapshot(snapshot, base)
+        following.derive(_SPECS, lambda: specs.known)
+        return following
 
     def _state(self, request: plan_pb2.PlanRequest, scope: CacheScope) -> plan_pb2.PlanState | None:
         if request.HasField("state"):

@@ -16,12 +16,13 @@ from trimtab.v1 import snapshot_pb2 as pb
 from planner.model.derive import Derive, build_always
 from planner.model.effort import UNLIMITED, Effort
 from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import draft
+from planner.snapshot.decode import ReadSpecs, draft
 from planner.snapshot.digest import digest
 from planner.snapshot.errors import SnapshotMalformedError
 from planner.snapshot.joined_dictionaries import join_dictionaries
 from planner.snapshot.joined_pods import join_pods
 from planner.snapshot.joined_rows import join_tables
+from planner.snapshot.pod_specs import read_pod_specs
 from planner.snapshot.sealing import complete
 from planner.snapshot.sharing import share
 
@@ -41,20 +42,25 @@ def parse_delta(data: bytes) -> pb.SnapshotDelta:
 
 
 def apply_delta(
-    base: Snapshot, delta: pb.SnapshotDelta, derive: Derive = build_always, effort: Effort = UNLIMITED
+    base: Snapshot,
+    delta: pb.SnapshotDelta,
+    derive: Derive = build_always,
+    effort: Effort = UNLIMITED,
+    read_specs: ReadSpecs = read_pod_specs,
 ) -> Snapshot:
     """Return the base with the delta's rows added or replaced and its deleted keys removed.
 
-    The base is not changed; equal parts are shared with it (`planner.snapshot.sharing`). derive : that of the base.
+    The base is not changed; equal parts are shared with it (`planner.snapshot.sharing`). derive : that of the base;
+    read_specs : see `planner.snapshot.decode.draft`.
     """
-    changed = draft(delta.changed, effort)
+    changed = draft(delta.changed, effort, read_specs)
     effort.check()
     nodes = len(base.nodes.name) + len(base.templates.name) + len(changed.nodes.name) + len(changed.templates.name)
     width = len({*base.resources, *changed.resources})
     effort.take(_BYTES_OF_CELL * nodes * width + _BYTES_OF_POD * len(base.pods.spec), "the base, changed")
     dictionaries = join_dictionaries(base, changed, derive)
     tables = join_tables(base, changed, delta, dictionaries)
-    pods, dangling = join_pods(base, changed, delta.deleted_pods, (dictionaries, tables))
+    pods, dangling = join_pods(base, changed, delta.deleted_pods, (dictionaries, tables), derive)
     joined = Snapshot(
         version="",
         strings=dictionaries.strings,
@@ -74,7 +80,7 @@ def apply_delta(
         slack_requests=(changed if delta.changed.HasField("slack_requests") else base).slack_requests,
         dangling=dangling,
     )
-    shared = share(base, complete(joined))
+    shared = share(base, complete(share(base, joined), base))
     version = digest(shared, partial(_kept_digest, base, shared, derive))
     return base if version == base.version else shared._replace(version=version)
 

@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from planner.model.derive import Derive, build_always
 from planner.snapshot.columns import Bool, Dangling, DanglingReferences, Int32, Int64, PodColumns, Snapshot, Text
 from planner.snapshot.errors import SnapshotError
 from planner.snapshot.joined_dictionaries import JoinedDictionaries, renumbered
 from planner.snapshot.joined_rows import JoinedTables
 from planner.snapshot.lookup import find_pods, keys_of, locate
 from planner.snapshot.pod_numbers import PodNumbers, sorted_numbers
-from planner.snapshot.pods import gather_text, sort_mounts, take_text
+from planner.snapshot.pods import gather_text, sort_mounts
 from planner.snapshot.references import Followed, dangling, follow
 
 _Names = tuple[Sequence[str], Sequence[str]]
@@ -20,9 +21,13 @@ _PLAIN = ("created_s", "deletion_s", "phase", "flags", "deletion_cost")
 
 
 def join_pods(
-    base: Snapshot, changed: Snapshot, deleted: Sequence[str], joined: tuple[JoinedDictionaries, JoinedTables]
+    base: Snapshot,
+    changed: Snapshot,
+    deleted: Sequence[str],
+    joined: tuple[JoinedDictionaries, JoinedTables],
+    derive: Derive = build_always,
 ) -> tuple[PodColumns, DanglingReferences]:
-    """Return the pods in canonical order, and the dangling references of the new snapshot."""
+    """Return the pods in canonical order, and the new dangling references. derive : that of the base."""
     dictionaries, tables = joined
     first, second = dictionaries.base, dictionaries.changed
     merge = _merge(base, changed, deleted, dictionaries)
@@ -40,7 +45,7 @@ def join_pods(
         other = follow(getattr(b, name), names[1], getattr(changed.dangling, name), known)
         return merge.column(one.column, other.column), _joined_dangling(one, other, rank)
 
-    nodes = {name: i for i, name in enumerate(tables.nodes.name)}
+    nodes = _rows_of_nodes(base, tables, derive)
     node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
     pinned, not_pinned = referring("pinned", (base.nodes.name, changed.nodes.name), nodes)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
@@ -67,6 +72,17 @@ def join_pods(
     return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)
 
 
+def _rows_of_nodes(base: Snapshot, tables: JoinedTables, derive: Derive) -> Mapping[str, int]:
+    """Return the rows of the joined nodes by name; those of the base are cached with it."""
+    if tables.nodes.name is base.nodes.name:
+        return derive("rows of nodes", lambda: _rows(base.nodes.name), of=("nodes.name",))
+    return _rows(tables.nodes.name)
+
+
+def _rows(names: Sequence[str]) -> Mapping[str, int]:
+    return {name: i for i, name in enumerate(names)}
+
+
 class _Merge(NamedTuple):
     """The places of both sides' pods in the result. source : int64[Q], the row of each, rows of `changed` counted after
     those of `base`; position : int64[C], the places of those of `changed`; in_place : the rows are those of `base`; no
@@ -90,10 +106,23 @@ class _Merge(NamedTuple):
     def text(self, base: Text, changed: Text) -> Text:
         """Return a text column of the result, likewise."""
         if self.in_place:
-            replaced = take_text(base, self.position)
-            if np.array_equal(replaced.offsets, changed.offsets) and np.array_equal(replaced.data, changed.data):
-                return base
+            first = base.offsets[self.position]
+            sizes = np.diff(changed.offsets)
+            if np.array_equal(base.offsets[self.position + 1] - first, sizes):
+                return _overwritten(base, changed, np.repeat(first - changed.offsets[:-1], sizes))
         return gather_text(base, changed, self.source)
+
+
+def _overwritten(base: Text, changed: Text, shift: Int64) -> Text:
+    """Return the base with texts of equal sizes in place of some of its own; the base itself if nothing changes. shift
+    : int64[bytes], how far each byte of `changed` moves.
+    """
+    at = shift + np.arange(len(shift))
+    if np.array_equal(base.data[at], changed.data):
+        return base
+    data = base.data.copy()
+    data[at] = changed.data
+    return Text(data, base.offsets)
 
 
 def _joined_dangling(one: Followed, other: Followed, rank: Int32) -> Dangling:

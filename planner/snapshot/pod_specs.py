@@ -4,9 +4,10 @@ Decides the canonical form of a spec: sets are sorted and without duplicates; te
 Cost: about 10 us per distinct spec. Raises SnapshotError. Source: `protos/trimtab/v1/snapshot.proto`.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar
 
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -30,14 +31,69 @@ _SAFE_TO_EVICT: Final = frozenset(pb.SafeToEvict.Code.values())
 _VOLUME_STATES: Final = frozenset(pb.VolumeState.Code.values())
 
 
-class _Row(Row):
-    """The current row; tolerations repeat across specs, so each distinct one is read only once."""
+_MOST_KEPT: Final = 20_000
+"""Most specs that are kept as sent; a caller may send equal ones in different bytes."""
 
-    __slots__ = ("tolerations",)
+
+class _Row(Row):
+    """The current row; tolerations repeat across specs, so each distinct one is read only once. string_count : number
+    of the first strings of the table among which are all that were read.
+    """
+
+    __slots__ = ("string_count", "tolerations")
 
     def __init__(self, table: str, strings: Sequence[str]) -> None:
         super().__init__(table, strings)
         self.tolerations: dict[tuple[int, int, int, int], Toleration] = {}
+        self.string_count = 0
+
+    def text(self, index: int, field: str) -> str:
+        """Return the string of an index."""
+        found = super().text(index, field)
+        self.string_count = max(self.string_count, index + 1)
+        return found
+
+
+class SpecsAsSent(NamedTuple):
+    """Specs by the bytes of their messages. strings, resources : those to which the bytes refer, the first ones of the
+    tables that they were sent with.
+    """
+
+    strings: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    specs: Mapping[bytes, PodSpec] = MappingProxyType({})
+
+    def hold_for(self, strings: Sequence[str], resources: Sequence[str]) -> bool:
+        """Return whether equal bytes mean the same with other tables."""
+        return (
+            tuple(strings[: len(self.strings)]) == self.strings
+            and tuple(resources[: len(self.resources)]) == self.resources
+        )
+
+
+class SpecReader:
+    """Reads the specs of one message. known : specs that need not be read again, afterwards also those of this
+    message; callers send most specs many times, in the same bytes. The result does not depend on it.
+    """
+
+    def __init__(self, known: SpecsAsSent | None = None) -> None:
+        self.known = known or SpecsAsSent()
+
+    def read(self, messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]) -> list[PodSpec]:
+        """Return one value for each row, in the order of the rows."""
+        known = self.known if self.known.hold_for(strings, resources) else SpecsAsSent()
+        row, specs, more = _Row("pod_specs", strings), [], dict[bytes, PodSpec]()
+        for row.index, message in enumerate(messages):
+            sent = message.SerializeToString(deterministic=True)
+            spec = known.specs.get(sent) or more.get(sent)
+            if spec is None:
+                spec = more[sent] = _pod_spec(row, message, resources)
+            specs.append(spec)
+        if more or known is not self.known:
+            every = more if len(known.specs) + len(more) > _MOST_KEPT else {**known.specs, **more}
+            used = max(len(known.strings), row.string_count)
+            self.known = SpecsAsSent(tuple(strings[:used]), tuple(resources), every)
+        return specs
 
 
 def read_pod_specs(messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]) -> list[PodSpec]:

@@ -67,13 +67,10 @@ def follow(column: Int32, before: Sequence[str], lacks: Dangling, known: Mapping
     ascending order of both.
     """
     # In most cases the table has the same rows as before.
-    if len(before) == len(known) and all(map(eq, before, known)):
-        lookup = np.arange(len(before), dtype=np.int32)
-    else:
-        lookup = np.fromiter((known.get(name, MISSING) for name in before), np.int32, len(before))
+    is_same = len(before) == len(known) and all(map(eq, before, known))
     found = np.fromiter((known.get(name, MISSING) for name in lacks.names), np.int32, len(lacks.names))
     # The column also holds NONE and MISSING, which index from the end.
-    moved = column if is_identity(lookup) else np.append(lookup, np.array((MISSING, NONE), np.int32))[column]
+    moved = column if is_same else _looked_up(column, before, known)
     if (found != MISSING).any():
         moved = moved.copy()
         moved[lacks.row] = found[lacks.name]
@@ -82,6 +79,12 @@ def follow(column: Int32, before: Sequence[str], lacks: Dangling, known: Mapping
     lacked = target == MISSING
     target[lacked] = lacks.name[np.searchsorted(lacks.row, rows[lacked])] + np.int32(len(before))
     return Followed(moved, rows, target, [*before, *lacks.names])
+
+
+def _looked_up(column: Int32, before: Sequence[str], known: Mapping[str, int]) -> Int32:
+    """Return a column in the numbers of another table. before : the names of its own; known : the other's numbers."""
+    lookup = np.fromiter((known.get(name, MISSING) for name in before), np.int32, len(before))
+    return column if is_identity(lookup) else np.append(lookup, np.array((MISSING, NONE), np.int32))[column]
 
 
 def is_identity(numbers: Int32) -> bool:

@@ -3,7 +3,9 @@
 Cost: O(rows), vectorised; dictionaries without unused entries are kept as they are. Raises SnapshotError.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Final
 
 import numpy as np
 
@@ -22,18 +24,22 @@ def seal(draft: Snapshot) -> Snapshot:
     return snapshot._replace(version=digest(snapshot))
 
 
-def complete(draft: Snapshot) -> Snapshot:
+def complete(draft: Snapshot, base: Snapshot | None = None) -> Snapshot:
     """Return the snapshot in canonical form, without its version.
 
-    `draft` is canonical except for unused dictionary entries; its arrays are not written.
+    `draft` is canonical except for unused dictionary entries; its arrays are not written. base : a complete snapshot
+    that shares fields with it; a step is left out if all fields that it reads are shared.
     """
-    snapshot = _drop_resources(_drop_strings(_drop_label_sets(_drop_specs(_drop_volumes(draft)))))
-    check_volumes(snapshot.volumes)
-    check_size(len(snapshot.nodes.name), len(snapshot.resources), "nodes")
-    if len(snapshot.pods.spec) > MAX_PODS:
-        raise SnapshotError("pods", WHOLE_TABLE, "", f"there are {len(snapshot.pods.spec)}; at most {MAX_PODS} may be")
-    _check_totals(snapshot)
+    snapshot = draft
+    for fields, step in _STEPS:
+        if base is None or not _shares(snapshot, base, fields):
+            snapshot = step(snapshot)
     return snapshot
+
+
+def _shares(one: Snapshot, other: Snapshot, fields: Sequence[str]) -> bool:
+    """Return whether two snapshots have the same objects in some fields, columns with a dot."""
+    return all(attrgetter(field)(one) is attrgetter(field)(other) for field in fields)
 
 
 def _renumber(used: Bool) -> Int32:
@@ -129,8 +135,22 @@ def _drop_resources(s: Snapshot) -> Snapshot:
     return s._replace(resources=tuple([s.resources[i] for i in kept]), nodes=nodes, templates=templates)
 
 
-def _check_totals(s: Snapshot) -> None:
-    """Refuse amounts whose sum does not fit int64."""
+def _check_volumes(s: Snapshot) -> Snapshot:
+    """Return the same snapshot. Refuses two volumes that have one id but differ."""
+    check_volumes(s.volumes)
+    return s
+
+
+def _check_sizes(s: Snapshot) -> Snapshot:
+    """Return the same snapshot. Refuses too many nodes times resources, or pods."""
+    check_size(len(s.nodes.name), len(s.resources), "nodes")
+    if len(s.pods.spec) > MAX_PODS:
+        raise SnapshotError("pods", WHOLE_TABLE, "", f"there are {len(s.pods.spec)}; at most {MAX_PODS} may be")
+    return s
+
+
+def _check_totals(s: Snapshot) -> Snapshot:
+    """Return the same snapshot. Refuses amounts whose sum does not fit int64."""
     pods = np.bincount(s.pods.spec, minlength=len(s.specs)).tolist()
     for one in s.recent_evictions:
         if one.spec >= 0:
@@ -148,3 +168,26 @@ def _check_totals(s: Snapshot) -> None:
             if total > MAX_TOTAL:
                 problem = f"the amounts of {name!r} add up to {total:g}; use at most 2^62 (check the unit)"
                 raise SnapshotError(table, WHOLE_TABLE, "", problem)
+    return s
+
+
+_STEPS: Final[Sequence[tuple[Sequence[str], Callable[[Snapshot], Snapshot]]]] = (
+    (("volumes", "pods.volume"), _drop_volumes),
+    (("specs", "pods.spec", "recent_evictions"), _drop_specs),
+    (
+        ("label_sets", "pods.label_set", "nodes.label_set", "templates.label_set", "namespaces", "recent_evictions"),
+        _drop_label_sets,
+    ),
+    (
+        ("strings", "pods.namespace", "label_sets.keys", "label_sets.values", "pods.number_key"),
+        _drop_strings,
+    ),
+    (("resources", "specs", "groups", "nodes", "templates"), _drop_resources),
+    (("volumes",), _check_volumes),
+    (("nodes.name", "resources", "pods.spec"), _check_sizes),
+    (
+        ("resources", "specs", "pods.spec", "recent_evictions", "nodes.allocatable", "nodes.capacity"),
+        _check_totals,
+    ),
+)
+"""The steps, in their order, each with all fields that it reads."""

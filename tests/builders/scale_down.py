@@ -99,7 +99,7 @@ def plan_message(
     """Decide over a snapshot, and prove the plan."""
     snapshot = canonicalize(message)
     given = settings_of(settings)
-    result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left))
+    result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left)).whole()
     assert offences(message, given, result.result, now_s) == []
     return Outcome(result.result, result.state, result.notes)
 

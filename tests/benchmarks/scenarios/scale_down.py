@@ -71,7 +71,7 @@ def prepare(shape: ClusterShape, settings: ScaleDownSettings, *, steady: bool = 
 
 def run(made: Deciding, stages: Stages) -> Decided:
     with stages.stage("total"):
-        result = decide_scale_down(made.request())
+        result = decide_scale_down(made.request()).whole()
     # The next run starts from the cluster as it is.
     revert(made.simulation.state, 0)
     decision = result.result

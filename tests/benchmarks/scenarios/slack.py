@@ -48,11 +48,7 @@ class Keeping:
 
     def decide(self) -> Decided:
         this = Round(self.cluster, self.simulation, NOW_NS, derive=self.derive, reuse=self.reuse)
-        decided = decide(this, self.settings, self.state)
-        # As a plan puts it together.
-        for part in decided.more:
-            decided.result.MergeFromString(part)
-        return decided
+        return decide(this, self.settings, self.state).whole()
 
 
 def prepare(settings: dict[str, Any], workloads: int = 0, *, steady: bool = False) -> Keeping:

@@ -3,11 +3,15 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
+from planner.snapshot.errors import SnapshotError
+from planner.snapshot.pod_specs import SpecReader, read_pod_specs
 from planner.snapshot.sharing import share
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
@@ -37,6 +41,42 @@ def test_what_is_equal_is_the_very_same_object(pair: tuple[Cluster, Cluster], se
     old, new = parts(base), parts(applied)
     for place in old:
         assert (new[place] is old[place]) == equal(new[place], old[place]), place
+
+
+@given(
+    clusters().flatmap(lambda first: st.tuples(st.just(first), st.lists(changes(first), min_size=1, max_size=4))),
+    st.integers(0, 1),
+)
+def test_a_line_of_deltas_gives_the_same_whether_specs_read_before_are_known_or_not(
+    line: tuple[Cluster, list[Cluster]], seeds: int
+) -> None:
+    """Numbers of strings and resources are the same in each delta, or others each time."""
+    before, following = line
+    base = canonicalize(write(before))
+    known = None
+    for number, after in enumerate([*following, before, *following]):
+        delta = write_delta(before, after, seeds * number)
+        reader = SpecReader(known)
+        applied = apply_delta(base, delta, read_specs=reader.read)
+        assert applied.version == apply_delta(base, delta).version == canonicalize(write(after)).version
+        assert applied.specs == canonicalize(write(after)).specs
+        before, base, known = after, applied, reader.known
+
+
+def test_known_specs_are_read_again_if_their_bytes_mean_something_else() -> None:
+    spec = pb.PodSpec(requests=[pb.ResourceAmount(resource=0, amount=1)], scheduler_name=1)
+    reader = SpecReader()
+    for strings, resources in (
+        (["", "a"], ["cpu"]),
+        (["", "b"], ["cpu"]),
+        (["", "b"], ["gpu"]),
+        (["", "b", "c"], ["gpu", "cpu"]),
+        (["", "b"], ["gpu"]),
+    ):
+        for _ in range(2):
+            assert reader.read([spec, spec], strings, resources) == read_pod_specs([spec] * 2, strings, resources)
+    with pytest.raises(SnapshotError, match="no index into strings"):
+        reader.read([spec], [""], ["gpu"])
 
 
 @given(clusters(), st.integers(0, 99))

@@ -114,9 +114,11 @@ def trade_off(results: Sequence[Json], recommended: Json) -> Chart:
             hovertemplate="%{text}<extra></extra>",
             marker={"symbol": symbol, "color": color, "size": 16 if symbol == "star" else 9},
         )
-    shown = finished(figure, recommended["cost"].replace("_", " "), x_title=recommended["weighedBy"])
+    weighed = recommended["weighedBy"].replace("_", " ")
+    x_title = f"{weighed}, {by.unit}" if by.unit else weighed
+    shown = finished(figure, recommended["cost"].replace("_", " ").replace("money", "cost"), x_title)
     told = "; ".join(f"{name}: {points[name][1]:g} at {points[name][0]:g}" for name in recommended["curve"])
-    return Chart(f"Trade-off of cost and {recommended['weighedBy']}", f"On the curve are {told}.", shown)
+    return Chart(f"Trade-off of cost and {weighed}", f"On the curve are {told}.", shown)
 
 
 def _height(heights: dict[str, int], moment: str) -> int:
@@ -176,11 +178,13 @@ def finished(figure: Any, unit: str, x_title: str = "") -> str:
     figure.update_layout(
         template="plotly_white",
         margin={"l": 45, "r": 10, "t": 10, "b": 30},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.36 if x_title else -0.22},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.4 if x_title else -0.3},
         showlegend=len(figure.data) > 1,
         hovermode="closest" if unit.startswith("nodes") or x_title else "x",
         yaxis={"title": {"text": unit}, "rangemode": "tozero", "automargin": True},
-        xaxis={"title": {"text": x_title}, "automargin": True} if x_title else {"type": "date"},
+        # Invisible ticks keep the first time clear of the zero of the other axis.
+        xaxis={"ticks": "outside", "ticklen": 6, "tickcolor": "rgba(0,0,0,0)", "automargin": True}
+        | ({"title": {"text": x_title}} if x_title else {"type": "date"}),
         font={"size": 13},
     )
     text: str = figure.to_json()

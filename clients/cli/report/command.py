@@ -7,7 +7,7 @@ from typing import Any
 from trimtab.v1 import plan_pb2, reason_pb2
 
 from clients.billing import HOURS_A_MONTH
-from clients.cli.amounts import counted
+from clients.cli.amounts import counted, percent
 from clients.cli.answers.answer import Answer
 from clients.cli.answers.blockers import by_reason, offenders, why
 from clients.cli.answers.costs import money
@@ -20,9 +20,9 @@ from clients.cli.report.charts import charts, shown_time, trade_off
 from clients.cli.report.drains import drain_charts, drain_tables
 from clients.cli.report.maps import maps, recorded
 from clients.cli.report.maps import planned as planned_maps
-from clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered
+from clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered, without_empty_columns
 from clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
-from clients.cli.simulate.table import FIGURES, subject
+from clients.cli.simulate.table import figures, subject
 from clients.simulator.result import KINDS, read_result
 from clients.transport.bounded_input import (
     STANDARD_INPUT,
@@ -35,6 +35,8 @@ from clients.transport.extras import require_extra
 
 Json = dict[str, Any]
 MOST_OFFENDERS = 3
+_COLUMNS = ("", "nodes", "an hour", "a month")
+_NO_PRICES = "No prices are known; --prices FILE gives those of instance types."
 
 
 def report(options: CommandOptions, out: Path) -> None:
@@ -83,7 +85,7 @@ def simulated(document: Json) -> Page:
     """Return the page of a simulation or a comparison."""
     results: Sequence[Json] = document.get("runs") or [document]
     names = [one["settings"]["name"] for one in results]
-    lines = tuple(Line((name, *(text(one["summary"]) for one in results))) for name, text in FIGURES)
+    lines = tuple(Line((name, *texts)) for name, texts in figures(results))
     decisions = [
         (f"Decisions, {name}" if len(results) > 1 else "Decisions", _decisions(number, one))
         for number, (name, one) in enumerate(zip(names, results, strict=True))
@@ -135,7 +137,7 @@ def planned(options: CommandOptions) -> Page:
     nodes = [one.node for one in response.scale_down.unneeded]
     saving = answer.costs.of(nodes)
     unneeded = tuple(
-        Line((one.node, f"{one.utilization:.0%}", str(len(one.destinations)), answer.costs.text([one.node])))
+        Line((one.node, percent(one.utilization), str(len(one.destinations)), answer.costs.text([one.node])))
         for one in sorted(response.scale_down.unneeded, key=lambda one: (-one.saving_per_hour, one.node))
     )
     text = f"{counted(len(nodes), 'node')} of {len(snapshot.nodes):,} can go"
@@ -145,7 +147,7 @@ def planned(options: CommandOptions) -> Page:
     return Page(
         title="What the cluster can do without",
         headline=f"{text}.",
-        tables=[_stay(answer), Table("Nodes that can go", columns, unneeded)],
+        tables=[_stay(answer), without_empty_columns(Table("Nodes that can go", columns, unneeded))],
         maps=_plan_maps(answer),
     )
 
@@ -166,7 +168,9 @@ def _stay(answer: Answer) -> Table:
         lines.append(_reason(why(answer, nodes), len(nodes), cost))
         for text, count in offenders(answer, nodes)[:MOST_OFFENDERS]:
             lines.append(Line((f"  {text}", str(count), "", "")))
-    return Table("What keeps nodes, by money", ("", "nodes", "an hour", "a month"), tuple(lines))
+    if answer.costs.known:
+        return Table("What keeps nodes, by money", _COLUMNS, tuple(lines))
+    return without_empty_columns(Table("What keeps nodes", _COLUMNS, tuple(lines), _NO_PRICES))
 
 
 def _reason(text: str, count: int, cost: float) -> Line:
@@ -185,7 +189,7 @@ def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
     amount = f"cost {money(best['money'])}" if priced else f"{best['nodeHours']:,.0f} node-hours"
     waits = f"99 % of pods are scheduled within {best['timeToScheduleS']['p99']:,.0f} s"
     if len(results) == 1:
-        return f"{amount}; {waits}; {counted(best['evictions'], 'eviction')}."
+        return f"{amount[0].upper()}{amount[1:]}; {waits}; {counted(best['evictions'], 'eviction')}."
     name = next(one["settings"]["name"] for one in results if one["summary"] is best)
     worst = max(one["summary"][key] for one in results)
     less = f", {1 - best[key] / worst:.1%} less than the dearest" if worst else ""
@@ -213,8 +217,8 @@ def _blockers(name: str, result: Json) -> Table:
     lines = [_reason(_why(one), one["nodes"], one["pricePerHour"]) for one in result["blockers"]]
     possible = result["possibleSavingPerHour"]
     note_ = f"Nodes that were not needed at that moment cost {money(possible)} an hour." if possible else ""
-    title = f"What keeps nodes at the end, by money: {name}"
-    return Table(title, ("", "nodes", "an hour", "a month"), tuple(lines), note_)
+    by = ", by money" if any(one["pricePerHour"] for one in result["blockers"]) else ""
+    return without_empty_columns(Table(f"What keeps nodes at the end{by}: {name}", _COLUMNS, tuple(lines), note_))
 
 
 def _group_words(text: str) -> str:

@@ -79,6 +79,13 @@ class Page:
     details: Sequence[Table] = ()
 
 
+def without_empty_columns(table: Table) -> Table:
+    """Return a table without the columns in which no row has a text; the first one stays."""
+    kept = [at for at in range(len(table.columns)) if at == 0 or any(line.cells[at] for line in table.lines)]
+    lines = tuple(Line(tuple(line.cells[at] for at in kept)) for line in table.lines)
+    return table._replace(columns=tuple(table.columns[at] for at in kept), lines=lines)
+
+
 def rendered(page: Page) -> str:
     """Return the HTML."""
     import jinja2

@@ -42,6 +42,16 @@ FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("nodes at the end", lambda one: f"{one['nodesAtEnd']:,}"),
 )
 
+_OF_SLACK = [name for name, _ in FIGURES].index("slack, core-hours")
+_FIGURES_OF_SLACK = FIGURES[_OF_SLACK : _OF_SLACK + 4]
+
+
+def figures(results: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
+    """Return the name of each figure with its text for each result; without those of slack if there was none."""
+    has_slack = any(one["summary"]["slackCpuHours"] or one["summary"]["slackTaken"] for one in results)
+    shown = [row for row in FIGURES if has_slack or row not in _FIGURES_OF_SLACK]
+    return [(name, [text(one["summary"]) for one in results]) for name, text in shown]
+
 
 def comparison(results: Sequence[dict[str, Any]]) -> Table:
     """Return a table with a column for each result."""
@@ -49,8 +59,8 @@ def comparison(results: Sequence[dict[str, Any]]) -> Table:
     table.add_column(escape(subject(results[0])), no_wrap=True)
     for result in results:
         table.add_column(escape(result["settings"]["name"]), justify="right")
-    for name, text in FIGURES:
-        table.add_row(name, *(text(result["summary"]) for result in results))
+    for name, texts in figures(results):
+        table.add_row(name, *texts)
     return table
 
 

@@ -162,3 +162,27 @@ def test_tables_and_regions_have_names_for_screen_readers(opened: Opened) -> Non
         assert opened.page.get_by_role(role).count() == 1
     for chart in opened.page.locator(".chart").all():
         assert (chart.get_attribute("role"), bool(chart.get_attribute("aria-label"))) == ("img", True)
+
+
+def test_charts_fit_on_paper_and_fill_the_screen_again(browser: "Browser", file: Path) -> None:
+    page = browser.new_page(viewport={"width": DESKTOP[0], "height": DESKTOP[1]})
+    opened = Opened(page, file)
+    charts = "[...document.querySelectorAll('.chart .main-svg:first-child')]"
+    sizes = f"{charts}.map((one) => [one.clientWidth, one.clientHeight])"
+    on_screen = opened.run(sizes)
+    opened.run("dispatchEvent(new Event('beforeprint'))")
+    assert opened.run(sizes) == [[660, 300]] * len(on_screen)
+    assert on_screen[0][0] > 660
+    opened.run("dispatchEvent(new Event('afterprint'))")
+    assert opened.run(sizes) == on_screen
+    page.close()
+    assert opened.said == []
+
+
+def test_tools_do_not_cover_charts_where_no_pointer_hovers(browser: "Browser", file: Path) -> None:
+    counts = []
+    for is_phone in (True, False):
+        page = browser.new_page(is_mobile=is_phone, has_touch=is_phone)
+        counts.append(Opened(page, file).page.locator("#chart-0 .modebar-btn").count())
+        page.close()
+    assert (counts[0], counts[1] > 0) == (0, True)

@@ -106,7 +106,9 @@ def test_a_simulation_with_slack_shows_what_was_kept_free(trimtab: Run, tmp_path
     assert "slack, core-hours 7.5 cost 1.25 placeholders that pods took 3 cores that pods took 4.5" in page.text
     charts = [figure for figure in page.figures() if figure["layout"]["yaxis"]["title"]["text"] == "cores"]
     assert [figure["data"][0]["y"][:4] for figure in charts] == [[0, 1.5, 2, 0]]
-    assert "Cpu that slack keeps free" not in page_of_result(trimtab, tmp_path, result).text
+    without = page_of_result(trimtab, tmp_path, result).text
+    assert "Cpu that slack keeps free" not in without
+    assert "slack, core-hours" not in without
 
 
 def test_nothing_is_loaded_from_anywhere(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
@@ -214,6 +216,19 @@ def test_a_cluster_shows_what_could_be_saved_and_what_blocks_it_by_money(trimtab
     assert "2 nodes of 3 can go: 1.40 of 2.10 an hour, 1,022 a month." in page.text
     assert "budget default/strict" in page.text
     assert "0.70 511" in page.text
+
+
+def test_a_cluster_without_prices_has_no_columns_of_money(trimtab: Run, tmp_path: Path) -> None:
+    group = k8s.node_group("a", selector={"pool": "a"})
+    nodes = [k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2")]
+    settings = tmp_path / "quick.yaml"
+    settings.write_text("scaleDown: {unneededTime: 0s}\n")
+    objects = listed(tmp_path, *nodes, k8s.node("n3"), group)
+    page = page_of(trimtab, tmp_path, objects, "--settings", settings, "--now", NOW)
+    columns = [attributes for tag, attributes in page.elements if tag == "th" and attributes.get("scope") == "col"]
+    assert len(columns) == len(["", "nodes"]) + len(["node", "utilization", "pods to move"])
+    assert "No prices are known; --prices FILE gives those of instance types." in page.text
+    assert "an hour" not in page.text
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,17 @@
 
 Decides what a caller sees when a call fails: a `ServiceError` unchanged, REQUEST_INVALID for bytes that cannot be
 parsed, UNIMPLEMENTED for a method that is not implemented, INTERNAL for anything else (with the traceback in the log,
-not on the wire). One structured log line and one measurement per call. Never changes messages. Every method is served
-as one with a request stream (on the wire a single message is one, too), because gRPC waits for a single message without
-a time limit and blocks a thread meanwhile. Health and reflection have separate threads.
+not on the wire). One structured log line and one measurement per call. Never changes messages; an answer of bytes is
+sent as it is. Every method is served as one with a request stream (on the wire a single message is one, too), because
+gRPC waits for a single message without a time limit and blocks a thread meanwhile. Health and reflection have separate
+threads.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import grpc
@@ -225,7 +227,12 @@ def _serve(handler: Any, behaviour: Behaviour, threads: ThreadPoolExecutor | Non
     build = (
         grpc.stream_stream_rpc_method_handler if handler.response_streaming else grpc.stream_unary_rpc_method_handler
     )
-    return build(behaviour, None, handler.response_serializer)
+    return build(behaviour, None, partial(_encoded, handler.response_serializer))
+
+
+def _encoded(serialize: Callable[[Any], bytes], answer: Any) -> bytes:
+    """Return the bytes of an answer, which a method may have encoded itself."""
+    return answer if isinstance(answer, bytes) else serialize(answer)
 
 
 def _aside(handler: Any, calls: Calls, threads: ThreadPoolExecutor) -> Any:

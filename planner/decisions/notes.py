@@ -3,17 +3,14 @@ setting that this build does not support is noted.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import snapshot_pb2
 
 from planner.decisions.table import Table, missing
 from planner.facts.recent_evictions import described
 from planner.snapshot.columns import FLAG_OTHER_KIND, Snapshot
-
-_TERMINAL: Final = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED)
 
 
 class Counts(NamedTuple):
@@ -27,7 +24,7 @@ class Counts(NamedTuple):
 def count_pods(snapshot: Snapshot) -> Counts:
     """Count pods. O(P + specs)."""
     pods = snapshot.pods
-    takes_part = ~np.isin(pods.phase, _TERMINAL)
+    takes_part = ~pods.is_terminal()
     unsupported = np.array([bool(spec.unsupported) for spec in snapshot.specs], np.bool_)
     return Counts(
         int(takes_part.sum()),

@@ -4,7 +4,7 @@ settings; the request is checked before (`planner.decisions.requests`).
 """
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from trimtab.v1 import plan_pb2 as pb
 
@@ -13,6 +13,7 @@ from planner.decisions.simulations import growing, simulate
 from planner.decisions.table import TABLE, Table
 from planner.decisions.work import Work
 from planner.model.settings import resolve_planner
+from planner.model.wire import entry, tag
 from planner.round.decision import Decision
 from planner.round.round import Round
 from planner.simulation.build import Simulation
@@ -22,9 +23,35 @@ from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, Virtual
 from planner.snapshot.columns import Snapshot
 
 
+class Planned(NamedTuple):
+    """An answer. answer : all of it but `rest`; rest : encoded entries of fields of `PlanResponse`, to be merged into
+    it.
+    """
+
+    answer: pb.PlanResponse
+    rest: tuple[bytes, ...] = ()
+
+    def whole(self) -> pb.PlanResponse:
+        """Return the answer with everything merged into it."""
+        for part in self.rest:
+            self.answer.MergeFromString(part)
+        return self.answer
+
+    def encoded(self) -> bytes:
+        """Return the bytes of the whole answer. Whoever parses them merges the entries."""
+        return b"".join((self.answer.SerializeToString(), *self.rest))
+
+
 def plan(
     snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table = TABLE
 ) -> pb.PlanResponse:
+    """Take the decisions: `plan_in_parts`, in one message."""
+    return plan_in_parts(snapshot, request, state, work, table).whole()
+
+
+def plan_in_parts(
+    snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table = TABLE
+) -> Planned:
     """Take the decisions. `state` : that of the last answer, None = first loop.
 
     The state of a decision that is not requested is returned unchanged. The caller sets `request_id`, `state_version`
@@ -38,10 +65,11 @@ def plan(
     answer.diagnostics.notes.extend(notes(snapshot, request, table))
     if state is not None:
         answer.state.CopyFrom(state)
+    rest: tuple[bytes, ...] = ()
     for number, decision in enumerate(asked):
         with work.stage("simulate"):
-            _take(decision, this, settings[decision.code], answer, number + 1 == len(asked))
-    return answer
+            rest = _take(decision, this, settings[decision.code], answer, number + 1 == len(asked))
+    return Planned(answer, rest)
 
 
 def _need(
@@ -90,16 +118,24 @@ def _round(
     )
 
 
-def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanResponse, is_last: bool) -> None:
-    """Take one decision and write its result into the answer."""
+def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanResponse, is_last: bool) -> tuple[bytes, ...]:
+    """Take one decision and write its result into the answer. Return encoded entries of the answer that nothing here
+    reads, and that are therefore not parsed: the rest of the last result.
+    """
     field: Any = decision.field
     known = getattr(answer.state, field) if answer.state.HasField(field) else None
     decided = decision.decide(this, settings, known)
     result = getattr(answer, field)
-    decided.write(result)
+    rest: tuple[bytes, ...] = ()
+    if is_last and decided.summary is not None:
+        result.CopyFrom(decided.result)
+        tagged = tag(pb.PlanResponse, field)
+        rest = tuple(entry(tagged, part) for part in decided.more)
+    else:
+        decided.write(result)
     getattr(answer.state, field).CopyFrom(decided.state)
     answer.diagnostics.notes.extend(decided.notes)
-    summary = decision.summarize(result)
+    summary = decided.summary or decision.summarize(result)
     answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
     this.decided[decision.code] = result
     if not is_last:
@@ -107,6 +143,7 @@ def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanRespons
         commit(this.simulation.state)
         decided.finish()
         commit(this.simulation.state)
+    return rest
 
 
 def _describe(snapshot: Snapshot, work: Work, diagnostics: pb.Diagnostics) -> None:

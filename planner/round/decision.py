@@ -20,11 +20,19 @@ def _nothing() -> None:
     """Leave the simulation unchanged."""
 
 
+class Summary(NamedTuple):
+    """A result for logs and metrics. result : name of an enumeration's value; counts : numbers by name."""
+
+    result: str
+    counts: dict[str, int]
+
+
 class Decided(NamedTuple):
     """The answer of a decision. result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for
     the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
-    simulation, called only if another decision follows; more : the rest of the result as bytes of messages, merged one
-    after the other once the result is in the answer, because copying many entries takes as long as parsing them.
+    simulation, called only if another decision follows; more : the rest of the result as bytes of messages, because
+    copying many entries takes as long as parsing them; summary : what `Decision.summarize` returns for the whole
+    result, None = not known before `more` is parsed.
     """
 
     result: Message
@@ -32,6 +40,7 @@ class Decided(NamedTuple):
     notes: tuple[str, ...] = ()
     finish: Callable[[], None] = _nothing
     more: Iterable[bytes] = ()
+    summary: Summary | None = None
 
     def write(self, result: Message) -> None:
         """Write the whole result into an empty message."""
@@ -44,13 +53,6 @@ class Decided(NamedTuple):
         result = type(self.result)()
         self.write(result)
         return self._replace(result=result, more=())
-
-
-class Summary(NamedTuple):
-    """A result for logs and metrics. result : name of an enumeration's value; counts : numbers by name."""
-
-    result: str
-    counts: dict[str, int]
 
 
 @dataclass(frozen=True)

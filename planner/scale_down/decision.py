@@ -3,12 +3,12 @@
 from typing import Final
 
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import reason_pb2
 
 from planner.model.settings import ScaleDownSettings, resolve_scale_down
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
 from planner.scale_down.loop import decide_scale_down
+from planner.scale_down.report.findings import summary_of
 from planner.scale_down.request import ScaleDownRequest
 
 
@@ -18,15 +18,8 @@ def decide(this: Round, settings: ScaleDownSettings, state: pb.ScaleDownState | 
 
 
 def summarize(result: pb.ScaleDownDecision) -> Summary:
-    """Return the figures of a result for logs and metrics."""
-    counts = {
-        "unneeded": len(result.unneeded),
-        "delete_empty": len(result.delete_empty),
-        "drain": len(result.drain),
-        "evaluated": result.evaluated,
-        "not_evaluated": result.not_evaluated,
-    }
-    return Summary(reason_pb2.ScaleDownResult.Code.Name(result.result), counts)
+    """Return the figures of a whole result for logs and metrics."""
+    return summary_of(result, len(result.unneeded))
 
 
 def warm_up(settings: pb.PlanSettings) -> None:

@@ -15,7 +15,7 @@ from trimtab.v1 import plan_pb2, planner_pb2
 
 from planner.decisions.balance_scale_up import balance_scale_up
 from planner.decisions.fit import check_fit
-from planner.decisions.plan import plan
+from planner.decisions.plan import Planned, plan_in_parts
 from planner.decisions.requests import check_decisions, check_request
 from planner.decisions.table import TABLE, Table
 from planner.decisions.work import Work
@@ -62,6 +62,10 @@ class RequestHandler:
 
     def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
         """Make the requested decisions. `payload` : the bytes of the snapshot or delta."""
+        return self.plan_in_parts(request, payload, caller).whole()
+
+    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
+        """Make the requested decisions: see `plan`. Bytes that only the caller reads are not parsed."""
         watch = StopWatch(RequestEffort(caller.bounds, caller.take), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors():
@@ -70,7 +74,8 @@ class RequestHandler:
             state = self._state(request, scope)
             kept = self._snapshot(request, payload, scope, watch)
             work = _work(watch, caller, kept, self._reuse(scope))._replace(together=self._side_by_side)
-            answer = plan(kept.snapshot, request, state, work, self._table)
+            planned = plan_in_parts(kept.snapshot, request, state, work, self._table)
+        answer = planned.answer
         answer.request_id = request.request_id
         answer.state_version = self._cache.keep_state(scope, answer.state)
         self._cache.keep_snapshot(scope, kept)
@@ -78,7 +83,7 @@ class RequestHandler:
         caller.bounds.check()
         watch.write(answer.diagnostics)
         self._log_decisions(request, answer, watch)
-        return answer
+        return planned
 
     def check_fit(
         self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
 import grpc
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
@@ -59,13 +59,13 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
 
     def Plan(  # noqa: N802
         self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
-    ) -> plan_pb2.PlanResponse:
-        """Make the requested decisions."""
+    ) -> Any:
+        """Make the requested decisions. Returns the bytes of a `PlanResponse`."""
         with self._memory.share() as take:
             request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
             with self._turn(context):
                 take_for_reading(payload, take)
-                return self._handler.plan(request, payload, self._caller(context, take))
+                return self._handler.plan_in_parts(request, payload, self._caller(context, take)).encoded()
 
     def CheckFit(  # noqa: N802
         self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext

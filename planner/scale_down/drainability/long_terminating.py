@@ -5,6 +5,8 @@ Source: Cluster Autoscaler, simulator/drainability/rules/longterminating.
 
 from typing import Final
 
+import numpy as np
+
 from planner.scale_down.drainability import outcome
 from planner.scale_down.drainability.pod_columns import PodDrainColumns
 from planner.snapshot.columns import Bool, UInt8
@@ -14,8 +16,10 @@ HEADROOM_S: Final = 30
 
 
 def is_long_terminating(pods: PodDrainColumns) -> Bool:
-    """Return for each pod whether its deletion is overdue."""
-    overdue: Bool = (pods.deletion_s > 0) & (pods.deletion_s + pods.grace_s + HEADROOM_S < pods.now_s)
+    """Return for each pod whether its deletion is overdue. bool[P]."""
+    overdue = np.zeros(len(pods.deletion_s), np.bool_)
+    rows = np.flatnonzero(pods.deletion_s > 0)
+    overdue[rows] = pods.deletion_s[rows] + pods.grace_s[rows] + HEADROOM_S < pods.now_s
     return overdue
 
 

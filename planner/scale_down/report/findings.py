@@ -10,7 +10,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.facts.prices import prices
-from planner.round.decision import Decided
+from planner.round.decision import Decided, Summary
 from planner.scale_down.context import Context
 from planner.scale_down.drainability import outcome
 from planner.scale_down.report.answer import Staying, Unneeded, staying_bytes, unneeded_bytes
@@ -63,7 +63,20 @@ def conclude(context: Context, found: Found) -> Decided:
         decision.candidate_order = order_code(found.choice.order)
         decision.orders_tried = found.choice.tried
     state = _state(context, found, blocking, len(removal.drain) > 0)
-    return Decided(decision, state, context.notes, more=(going, staying_bytes(request, remaining, share)))
+    more = (going, staying_bytes(request, remaining, share))
+    return Decided(decision, state, context.notes, more=more, summary=summary_of(decision, len(unneeded.nodes)))
+
+
+def summary_of(decision: pb.ScaleDownDecision, unneeded_count: int) -> Summary:
+    """Return the figures of a result for logs and metrics. decision : with or without its nodes."""
+    counts = {
+        "unneeded": unneeded_count,
+        "delete_empty": len(decision.delete_empty),
+        "drain": len(decision.drain),
+        "evaluated": decision.evaluated,
+        "not_evaluated": decision.not_evaluated,
+    }
+    return Summary(Outcome.Code.Name(decision.result), counts)
 
 
 def _unneeded(context: Context, found: Found) -> tuple[Unneeded, Removal]:

@@ -26,8 +26,10 @@ def compare(a: Keys, i: int, b: Keys, j: int) -> int:
         return -1 if a.namespace[i] < b.namespace[j] else 1
     start_a, start_b = a.offsets[i], b.offsets[j]
     size_a, size_b = a.offsets[i + 1] - start_a, b.offsets[j + 1] - start_b
-    for k in range(min(size_a, size_b)):
-        x, y = a.data[start_a + k], b.data[start_b + k]
+    # Unsigned indices need no test for negative ones.
+    first_a, first_b = np.uint64(start_a), np.uint64(start_b)
+    for k in range(np.uint64(min(size_a, size_b))):
+        x, y = a.data[first_a + k], b.data[first_b + k]
         if x != y:
             return -1 if x < y else 1
     if size_a == size_b:

@@ -18,6 +18,7 @@ from clients.transport.error_table import ERRORS
 from clients.transport.errors import Reason, TrimtabError
 from clients.transport.server import Registration, Shell
 from clients.transport.telemetry import start_telemetry
+from planner.decisions.plan import Planned
 from planner.service.process import SERVICE
 from planner.service.request_handler import Caller, RequestHandler
 from planner.service.servicer import PlannerServicer
@@ -346,10 +347,10 @@ class HeldHandler(RequestHandler):
         super().__init__(start_telemetry("planner").meter, 0)
         self.entered, self.may_go_on = threading.Event(), threading.Event()
 
-    def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
+    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
         self.entered.set()
         assert self.may_go_on.wait(LIMIT_S)
-        return super().plan(request, payload, caller)
+        return super().plan_in_parts(request, payload, caller)
 
 
 def test_more_calls_than_may_be_are_refused_and_a_free_place_is_taken_again() -> None:

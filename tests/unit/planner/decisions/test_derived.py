@@ -14,9 +14,10 @@ from trimtab.v1.snapshot_pb2 import ClusterSnapshot, PodPhase
 from clients.cluster_generator import ClusterShape, generate, write_list
 from clients.kubernetes_objects import read_files
 from planner.decisions.fit import check_fit
-from planner.decisions.plan import plan
+from planner.decisions.plan import plan, plan_in_parts
 from planner.decisions.work import Work
 from planner.model.values import Owner
+from planner.scale_down.decision import SCALE_DOWN
 from planner.service.version_cache import CachedSnapshot, LatestObjects
 from planner.simulation.build import Simulation
 from planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
@@ -111,6 +112,10 @@ def test_answers_are_the_same_whether_anything_was_kept_or_not(
         before = kept.look()
         again = plan(snapshot, request, state, Work(derive=kept.derive, reuse=kept.derive))
         assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
+        parsed = plan_pb2.PlanResponse.FromString(plan_in_parts(snapshot, request, state, Work()).encoded())
+        assert parsed == afresh
+        figures = afresh.diagnostics.decisions[0]
+        assert (figures.result, dict(figures.counts)) == SCALE_DOWN.summarize(parsed.scale_down)
         fits = list(check_fit(snapshot, request, Work(derive=kept.derive)))
         assert fits == list(check_fit(snapshot, request, Work()))
         after = kept.look()

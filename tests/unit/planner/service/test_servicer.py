@@ -10,6 +10,7 @@ from trimtab.v1 import plan_pb2, planner_pb2_grpc
 from clients.planner_client import CHUNK_BYTES
 from clients.transport.client import connect
 from clients.transport.server import Registration, Shell
+from planner.decisions.plan import Planned
 from planner.service.request_handler import Caller
 from planner.service.request_memory import RequestMemory
 from planner.service.servicer import PlannerServicer
@@ -26,10 +27,10 @@ class Patient:
     def __init__(self) -> None:
         self.may_answer = threading.Event()
 
-    def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
+    def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
         del caller
         assert self.may_answer.wait(LIMIT_S)
-        return plan_pb2.PlanResponse(request_id=request.request_id, snapshot_version=str(len(payload)))
+        return Planned(plan_pb2.PlanResponse(request_id=request.request_id, snapshot_version=str(len(payload))))
 
 
 def parts(request_id: str) -> Iterator[plan_pb2.PlanRequestPart]:

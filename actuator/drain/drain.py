@@ -8,21 +8,14 @@ Times of pods are Unix milliseconds. Durations in seconds.
 """
 
 import threading
-from typing import Protocol
 
 import structlog
 
 from actuator.drain.daemons import LONGEST_HINT_S, DaemonEvictor, EvictionCounter
 from actuator.drain.pods import EvictionOrder, daemons_to_evict, pod_ref, pods_to_move
-from actuator.kube.cluster import (
-    HARD_TAINT_KEY,
-    Cluster,
-    ClusterError,
-    NotFoundError,
-    PodView,
-    TooManyRequestsError,
-    hard_taint,
-)
+from actuator.drain.recorder import Recorder
+from actuator.drain.taint import KeptTaint, NodeReplacedError
+from actuator.kube.cluster import Cluster, ClusterError, NotFoundError, PodView, TooManyRequestsError
 from actuator.settings import DrainSettings
 from actuator.steady_time import SteadyTime
 from actuator.tracker import events as e
@@ -39,19 +32,6 @@ NODE_LOOK_MS = 10_000
 REFUSAL_LENGTH = 300
 
 
-class Recorder(Protocol):
-    """Records events; durable when `submit` returns."""
-
-    def submit(self, event: e.Event) -> None:
-        """Record an event."""
-
-    def now_ms(self) -> int:
-        """Return the present time."""
-
-    def steady_ms(self) -> int:
-        """Return the steady time, for durations."""
-
-
 class DrainTask:
     """A `Task` that drains one node. `on_eviction` counts the result of each request."""
 
@@ -62,6 +42,7 @@ class DrainTask:
         recorder: Recorder,
         settings: DrainSettings,
         on_eviction: EvictionCounter,
+        delay_after_taint_s: float,
     ) -> None:
         self.node = instruction.node
         self.name = f"drain {instruction.node}"
@@ -73,6 +54,7 @@ class DrainTask:
         self._settings = settings
         self._on_eviction = on_eviction
         self._order = EvictionOrder(settings.priority_groups, settings.max_graceful_termination_s)
+        self._taint = KeptTaint(cluster, recorder, instruction.node, instruction.node_uid, delay_after_taint_s)
         self._daemons = DaemonEvictor(cluster, self._order, settings.eviction_retry_s, on_eviction)
         self._timeout_s = instruction.timeout_s
         # For times of pods: setting the wall clock forward must not make a pod overdue.
@@ -112,6 +94,10 @@ class DrainTask:
                 return None
             try:
                 return self._step()
+            except NodeReplacedError as error:
+                # The pods that were here went with the old node; the roll-back removes the taint if the new one has it.
+                self._recorder.submit(e.DeletionFailed(self.node, Reason.NODE_CHANGED, str(error)))
+                return None
             except ClusterError as error:
                 log.warning("drain waits", node=self.node, detail=str(error))
                 return self._settings.poll_s
@@ -138,6 +124,9 @@ class DrainTask:
         if self._note_new(pods):
             # The taint may be missing; without it, pods evicted now would return too.
             self._keep_taint()
+        settling_s = self._taint.settling_s()
+        if settling_s:
+            return settling_s
         self._evict_daemons(found, pods, now_ms)
         if not pods:
             self._recorder.submit(e.Drained(self.node))
@@ -159,12 +148,9 @@ class DrainTask:
         return list(self._cluster.list_pods(self.node))
 
     def _keep_taint(self) -> None:
-        """Read the node and restore its taint if it is missing. Raises `NotFoundError` when the node is gone."""
-        node = self._cluster.get_node(self.node)
+        """Read the node and restore its taint. Raises `NotFoundError` when it is gone, `NodeReplacedError`."""
+        self._taint.keep()
         self._node_due_ms = self._recorder.steady_ms() + NODE_LOOK_MS
-        if node.taint(HARD_TAINT_KEY) is None:
-            log.warning("the taint was removed by another client; it is restored", node=self.node)
-            self._cluster.add_taint(self.node, hard_taint(self._recorder.now_ms()))
 
     def _to_move(self, pods: list[PodView]) -> list[PodView]:
         return pods_to_move(pods, self._time.earliest_ms(), self._settings.expendable_priority)

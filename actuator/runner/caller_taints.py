@@ -6,14 +6,13 @@ pods would then be scheduled on a machine that is being deleted. Times are milli
 
 from typing import Final
 
-import structlog
-
-from actuator.drain.drain import Recorder
 from actuator.drain.pods import pods_to_move
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, NotFoundError, hard_taint
+from actuator.drain.recorder import Recorder
+from actuator.drain.taint import KeptTaint, NodeReplacedError
+from actuator.kube.cluster import Cluster, NotFoundError
+from actuator.settings import WorkSettings
 from actuator.steady_time import SteadyTime
-
-log = structlog.get_logger("deleter")
+from actuator.tracker.instructions import DeleteInstance
 
 # Pause between two checks of a node whose instance is being deleted: one read of the API server each.
 LOOK_MS: Final = 5_000
@@ -22,41 +21,53 @@ LOOK_MS: Final = 5_000
 class CallerTaints:
     """Keeps the taints on the nodes of one node group."""
 
-    def __init__(self, cluster: Cluster, recorder: Recorder, expendable_priority: int) -> None:
+    def __init__(self, cluster: Cluster, recorder: Recorder, settings: WorkSettings) -> None:
         self._cluster = cluster
         self._recorder = recorder
-        self._expendable_priority = expendable_priority
+        self._settings = settings
         # Setting the wall clock forward must not make a pod overdue.
         self._time = SteadyTime(recorder.now_ms, recorder.steady_ms)
+        # By node.
+        self._taints: dict[str, KeptTaint] = {}
         self._looked_ms: dict[str, int] = {}
 
-    def pods_since(self, node: str) -> tuple[str, ...]:
-        """Restore the taint if it is missing; return the pods to move that have arrived meanwhile, "namespace/name".
+    def pods_since(self, wanted: DeleteInstance) -> tuple[str, ...] | None:
+        """Restore the taint if it is missing; if it was missing at any time, return the pods to move that are there,
+        "namespace/name"; None = more may come, as the scheduler may not have read the taint yet.
 
         Raises `ClusterError`.
         """
-        if not self._restore(node, recent=False):
+        taint = self._restored(wanted, recent=False)
+        if not taint.was_restored:
             return ()
-        pods = pods_to_move(self._cluster.list_pods(node), self._time.earliest_ms(), self._expendable_priority)
+        if taint.settling_s():
+            return None
+        expendable_priority = self._settings.drain.expendable_priority
+        pods = pods_to_move(self._cluster.list_pods(wanted.node), self._time.earliest_ms(), expendable_priority)
         return tuple(pod.key for pod in pods)
 
-    def keep(self, node: str) -> None:
+    def keep(self, wanted: DeleteInstance) -> None:
         """Restore the taint of a node whose instance is being deleted, from time to time. Raises `ClusterError`."""
         now_ms = self._recorder.steady_ms()
-        if now_ms - self._looked_ms.get(node, -LOOK_MS) >= LOOK_MS:
-            self._looked_ms[node] = now_ms
-            self._restore(node, recent=True)
+        if now_ms - self._looked_ms.get(wanted.node, -LOOK_MS) >= LOOK_MS:
+            self._looked_ms[wanted.node] = now_ms
+            self._restored(wanted, recent=True)
 
     def forget(self, node: str) -> None:
         """Stop checking a node."""
         self._looked_ms.pop(node, None)
+        self._taints.pop(node, None)
 
-    def _restore(self, node: str, recent: bool) -> bool:
-        """Restore the taint; return whether it was missing."""
+    def _restored(self, wanted: DeleteInstance, recent: bool) -> KeptTaint:
+        """Restore the taint, if the node still exists, and return it."""
+        taint = self._taints.get(wanted.node)
+        if taint is None:
+            settle_s = self._settings.delay_after_taint_s
+            taint = KeptTaint(self._cluster, self._recorder, wanted.node, wanted.node_uid, settle_s)
+            self._taints[wanted.node] = taint
         try:
-            if self._cluster.get_node(node, recent=recent).taint(HARD_TAINT_KEY) is not None:
-                return False
-            log.warning("the autoscaler that asked has removed its taint; it is restored", node=node)
-            return self._cluster.add_taint(node, hard_taint(self._recorder.now_ms()))
-        except NotFoundError:
-            return False
+            taint.keep(recent)
+        except (NotFoundError, NodeReplacedError):
+            # Its machine may still be there; the pods of another node of its name are no concern.
+            return KeptTaint(self._cluster, self._recorder, wanted.node, wanted.node_uid, 0.0)
+        return taint

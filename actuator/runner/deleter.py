@@ -13,7 +13,7 @@ from typing import NamedTuple
 import structlog
 
 from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, InstanceState
-from actuator.drain.drain import Recorder
+from actuator.drain.recorder import Recorder
 from actuator.kube.cluster import Cluster, ClusterError, NotFoundError
 from actuator.runner.caller_taints import CallerTaints
 from actuator.runner.retries import persistent
@@ -51,7 +51,7 @@ class GroupDeleter:
         self._cloud = cloud
         self._recorder = recorder
         self._settings = settings
-        self._taints = CallerTaints(cluster, recorder, settings.drain.expendable_priority)
+        self._taints = CallerTaints(cluster, recorder, settings)
         # Guards the fields below: `want` is called while a step runs.
         self._lock = threading.Lock()
         self._running = False
@@ -100,9 +100,9 @@ class GroupDeleter:
         unknown = {node: order for node, order in batch.items() if states[node] is InstanceState.UNKNOWN}
         self._expire(unknown, "the cloud does not know its instance", Reason.INSTANCE_UNKNOWN)
         deletable = {node: order for node, order in batch.items() if states[node] in DELETABLE}
-        occupied = self._fail_occupied(deletable)
-        failed = self._delete([order for node, order in deletable.items() if node not in occupied])
-        for node in sorted(batch.keys() - unknown.keys() - occupied):
+        kept = self._keep_occupied(deletable)
+        failed = self._delete([order for node, order in deletable.items() if node not in kept])
+        for node in sorted(batch.keys() - unknown.keys() - kept):
             error = failed.get(batch[node].wanted.provider_id)
             if error is None:
                 self._report(e.DeleteAccepted(node))
@@ -134,16 +134,21 @@ class GroupDeleter:
         except NotFoundError:
             return False
 
-    def _fail_occupied(self, orders: Mapping[str, InstanceDeletion]) -> set[str]:
-        """Fail deletions of nodes that got new pods because their autoscaler gave up; return those nodes."""
-        failed = set()
+    def _keep_occupied(self, orders: Mapping[str, InstanceDeletion]) -> set[str]:
+        """Fail deletions of nodes that got new pods because their autoscaler gave up; return those nodes, and those
+        that may still get some.
+        """
+        kept = set()
         for node, order in orders.items():
-            pods = self._taints.pods_since(node) if order.wanted.drained_by_caller else ()
-            if pods:
+            pods = self._taints.pods_since(order.wanted) if order.wanted.drained_by_caller else ()
+            if pods is None:
+                self._expire({node: order}, "its taint is removed again and again", Reason.NODE_CHANGED)
+                kept.add(node)
+            elif pods:
                 detail = f"{len(pods)} pods came after its taint was removed, such as {pods[0]}"
                 self._fail(node, detail, Reason.NODE_CHANGED, pods)
-                failed.add(node)
-        return failed
+                kept.add(node)
+        return kept
 
     def _delete(self, orders: list[InstanceDeletion]) -> Mapping[str, CloudError]:
         """Request deletions from the cloud; return the failed ones by provider id."""
@@ -163,9 +168,9 @@ class GroupDeleter:
                 self._report(e.InstanceGone(node))
                 self._forget(node)
         left = self._orders(self._asked)
-        for node, order in left.items():
+        for order in left.values():
             if order.wanted.drained_by_caller:
-                self._taints.keep(node)
+                self._taints.keep(order.wanted)
         unknown = {node: order for node, order in left.items() if states.get(node) is InstanceState.UNKNOWN}
         self._expire(unknown, "the cloud no longer knows its instance", Reason.INSTANCE_UNKNOWN)
         self._expire({node: left[node] for node in left.keys() - unknown.keys()}, "the instance is still there")

@@ -67,7 +67,15 @@ class Runner:
 
     def _new_drain(self, instruction: i.Drain) -> DrainTask:
         context = self._context
-        return DrainTask(instruction, context.cluster, context.recorder, context.settings.drain, context.on_eviction)
+        settings = context.settings
+        return DrainTask(
+            instruction,
+            context.cluster,
+            context.recorder,
+            settings.drain,
+            context.on_eviction,
+            settings.delay_after_taint_s,
+        )
 
     def _work_to_end(self, instruction: i.RollBack) -> DrainTask | CheckEmptyTask | None:
         """Return the task that works on the node, or the unfinished drain of an earlier run."""

@@ -11,8 +11,10 @@ import structlog
 
 from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, SizeChangedError
 from actuator.drain.daemons import DaemonEvictor, EvictionCounter
-from actuator.drain.drain import DrainTask, Recorder
+from actuator.drain.drain import DrainTask
 from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
+from actuator.drain.recorder import Recorder
+from actuator.drain.taint import KeptTaint, NodeReplacedError
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, NotFoundError, PodView, hard_taint
 from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
@@ -77,6 +79,8 @@ class CheckEmptyTask:
         self.name = f"check {instruction.node}"
         self._node = instruction.node
         self._context = context
+        settle_s = context.settings.delay_after_taint_s
+        self._taint = KeptTaint(context.cluster, context.recorder, instruction.node, instruction.node_uid, settle_s)
         # Setting the wall clock forward must not make a pod overdue.
         self._time = SteadyTime(context.recorder.now_ms, context.recorder.steady_ms)
         # Held during a step.
@@ -96,13 +100,14 @@ class CheckEmptyTask:
     def _step(self) -> float | None:
         cluster, recorder, settings = self._context.cluster, self._context.recorder, self._context.settings.drain
         try:
-            if cluster.get_node(self._node).taint(HARD_TAINT_KEY) is None:
-                log.warning("the taint was removed by another client; it is restored", node=self._node)
-                cluster.add_taint(self._node, hard_taint(recorder.now_ms()))
+            self._taint.keep()
             found = cluster.list_pods(self._node)
             pods = pods_to_move(found, self._time.earliest_ms(), settings.expendable_priority)
         except NotFoundError:
             recorder.submit(e.NodeGone(self._node))
+            return None
+        except NodeReplacedError as error:
+            recorder.submit(e.DeletionFailed(self._node, Reason.NODE_CHANGED, str(error)))
             return None
         except ClusterError as error:
             log.warning("check waits", node=self._node, detail=str(error))
@@ -111,6 +116,8 @@ class CheckEmptyTask:
             keys = tuple(pod.key for pod in pods)
             detail = f"{len(pods)} pods came after the node was tainted, such as {keys[0]}"
             recorder.submit(e.DeletionFailed(self._node, Reason.NODE_CHANGED, detail, keys))
+        elif settling_s := self._taint.settling_s():
+            return settling_s
         else:
             self._evict_daemons(daemons_to_evict(found, settings.evict_daemons_empty))
             recorder.submit(e.NodeEmpty(self._node))

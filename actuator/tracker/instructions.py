@@ -19,15 +19,20 @@ class WriteTaints(Instruction, frozen=True):
 
 
 class CheckEmpty(Instruction, frozen=True):
-    """Check that a node without drain has no pod to move. Report `NodeEmpty` or `DeletionFailed`."""
+    """Check that a node without drain has no pod to move. Report `NodeEmpty` or `DeletionFailed`.
+
+    `node_uid` : as for `Drain`.
+    """
 
     node: str
+    node_uid: str = ""
 
 
 class Drain(Instruction, frozen=True):
     """Drain a node until `deadline_ms` (0 = `timeout_s` from the start of the drain).
 
-    `pods` and `evicted` are what an earlier run recorded. Report `DrainStarted` before the first eviction, then
+    `pods` and `evicted` are what an earlier run recorded; another node that has the name but not `node_uid` is left
+    alone ("" = the name decides). Report `DrainStarted` before the first eviction, then
     `PodsEvicted`, `DrainProgressed` and `Drained` or `DeletionFailed`.
     """
 
@@ -37,6 +42,7 @@ class Drain(Instruction, frozen=True):
     planned_uids: tuple[str, ...] | None = None
     pods: tuple[PodRef, ...] = ()
     evicted: frozenset[str] = frozenset()
+    node_uid: str = ""
 
 
 class BeginDelete(Instruction, frozen=True):

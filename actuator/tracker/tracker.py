@@ -413,7 +413,7 @@ def _instruction(deletion: Deletion) -> i.Instruction:
     """Return the instruction that a deletion's state requires."""
     match deletion.state:
         case State.TAINTED if not deletion.drain:
-            return i.CheckEmpty(deletion.node)
+            return i.CheckEmpty(deletion.node, deletion.node_uid)
         case State.TAINTED | State.DRAINING:
             return i.Drain(
                 node=deletion.node,
@@ -422,6 +422,7 @@ def _instruction(deletion: Deletion) -> i.Instruction:
                 planned_uids=deletion.planned_uids,
                 pods=_pods(deletion),
                 evicted=frozenset(deletion.evicted),
+                node_uid=deletion.node_uid,
             )
         case State.DRAINED:
             return i.BeginDelete(deletion.node)

@@ -410,7 +410,7 @@ def test_a_taint_without_which_pods_come_is_put_back_before_the_next_eviction() 
         if operation == "evict"
         else None
     )
-    stage.run_for(2)
+    stage.run_for(4)
     assert tainted_at_eviction
     assert all(tainted_at_eviction)
 

@@ -19,8 +19,9 @@ NODE = NodeOrder("n6", "test://n6")
 def tainted_stage(*faults: Fault, delayed: bool = False) -> Stage:
     """A cluster whose empty node n6 another autoscaler has tainted."""
     objects = small_cluster()
+    node = next(one for one in objects if one["metadata"]["name"] == "n6")
+    node["metadata"]["uid"] = "uid-n6"
     if delayed:
-        node = next(one for one in objects if one["metadata"]["name"] == "n6")
         node["metadata"].setdefault("annotations", {})[DELAY_DELETION_PREFIX + "storage"] = "true"
     stage = Stage(objects, delays=replace(DELAYS, instance_delete_s=20))
     with stage.looking():
@@ -92,6 +93,33 @@ def test_a_node_that_has_got_pods_meanwhile_stays() -> None:
     stage.run()
     assert stage.finished() == {"n6": ("FAILED", "NODE_CHANGED")}
     assert (stage.noted("deleted"), stage.target("g"), stage.tainted()) == ([], 8, set())
+
+
+def test_a_pod_bound_before_the_scheduler_reads_the_restored_taint_keeps_its_node() -> None:
+    stage = tainted_stage(throttled(20))
+    order(stage)
+    stage.run_for(1)
+    give_up(stage)
+    while not stage.tainted():
+        assert stage.time.step()
+    comes(stage)
+    stage.run()
+    assert stage.finished() == {"n6": ("FAILED", "NODE_CHANGED")}
+    assert (stage.noted("deleted"), stage.tainted()) == ([], set())
+
+
+def test_another_node_that_gets_the_name_is_not_tainted_while_the_instance_is_being_deleted() -> None:
+    stage = tainted_stage()
+    order(stage)
+    stage.run_for(1)
+    assert stage.noted("deleted") == ["n6"]
+    with stage.looking(), stage.cluster.transaction() as state:
+        found = state.nodes["n6"]
+        found.node["metadata"]["uid"] = "another"
+        found.node["spec"].pop("taints")
+        state.node_changed(found)
+    stage.run_for(15)
+    assert stage.tainted() == set()
 
 
 def test_pods_of_a_node_that_kept_its_taint_do_not_matter() -> None:

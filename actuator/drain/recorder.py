@@ -1,0 +1,18 @@
+"""The interface by which work on nodes reports what it did. Decides nothing."""
+
+from typing import Protocol
+
+from actuator.tracker import events as e
+
+
+class Recorder(Protocol):
+    """Records events; durable when `submit` returns."""
+
+    def submit(self, event: e.Event) -> None:
+        """Record an event."""
+
+    def now_ms(self) -> int:
+        """Return the present time."""
+
+    def steady_ms(self) -> int:
+        """Return the steady time, for durations."""

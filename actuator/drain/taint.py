@@ -1,0 +1,61 @@
+"""The hard taint of one node while it is drained or checked.
+
+Keeps the taint on the node that the deletion is about: it is restored if another client removed it, and never written
+to another node that has got the name. Decides when nothing may be concluded from the pods of the node, because the
+scheduler may not have read the taint yet. Times are milliseconds of the steady clock, durations seconds.
+"""
+
+import structlog
+
+from actuator.drain.recorder import Recorder
+from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, hard_taint
+
+log = structlog.get_logger("drain")
+
+ANOTHER_NODE = "the node was replaced by another one of its name"
+
+
+class NodeReplacedError(Exception):
+    """Another node has the name by now: neither it nor its pods belong to the deletion."""
+
+    def __init__(self) -> None:
+        super().__init__(ANOTHER_NODE)
+
+
+class KeptTaint:
+    """The taint of one node. `uid` "" = not known, then the name decides; `settle_s` : time in which the scheduler
+    reads a taint.
+    """
+
+    def __init__(self, cluster: Cluster, recorder: Recorder, node: str, uid: str, settle_s: float) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._node, self._uid = node, uid
+        self._settle_ms = int(settle_s * 1000)
+        # Until when pods may come after the taint was restored; None = it was there.
+        self._settled_ms: int | None = None
+
+    @property
+    def was_restored(self) -> bool:
+        """Return whether the taint was missing at any time."""
+        return self._settled_ms is not None
+
+    def keep(self, recent: bool = False) -> None:
+        """Restore the taint if it is missing. `recent` : read the server's cache.
+
+        Raises `NotFoundError` when the node is gone, `NodeReplacedError`, `ClusterError`.
+        """
+        node = self._cluster.get_node(self._node, recent=recent)
+        if self._uid and node.uid != self._uid:
+            raise NodeReplacedError
+        if node.taint(HARD_TAINT_KEY) is not None:
+            return
+        log.warning("the taint was removed by another client; it is restored", node=self._node)
+        self._cluster.add_taint(self._node, hard_taint(self._recorder.now_ms()))
+        self._settled_ms = self._recorder.steady_ms() + self._settle_ms
+
+    def settling_s(self) -> float:
+        """Return for how long pods may still come after the taint was restored; 0 = no longer."""
+        if self._settled_ms is None:
+            return 0.0
+        return max(0, self._settled_ms - self._recorder.steady_ms()) / 1000

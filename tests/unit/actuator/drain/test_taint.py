@@ -1,0 +1,93 @@
+"""The taint of a node that is drained or checked: what may be concluded after it was away, and whose node it is."""
+
+from dataclasses import replace
+
+import pytest
+
+from actuator.kube.cluster import HARD_TAINT_KEY
+from actuator.simulated_cluster.pods import Pod
+from tests.builders.actuator import DELAYS, Stage, small_cluster
+from tests.builders.kubernetes import pod, replica_set
+
+BOTH = pytest.mark.parametrize("drain", [True, False], ids=["drained", "empty"])
+
+
+def new_stage() -> Stage:
+    """A cluster whose nodes have uids."""
+    objects = small_cluster()
+    for item in objects:
+        if item["kind"] == "Node":
+            item["metadata"]["uid"] = f"uid-{item['metadata']['name']}"
+    return Stage(objects, delays=replace(DELAYS, instance_delete_s=30))
+
+
+def replace_node(stage: Stage, name: str) -> None:
+    """Put another node in the place of one, with a pod of its own, as when its machine's address is used again."""
+    with stage.looking(), stage.cluster.transaction() as state:
+        found = state.nodes[name]
+        found.node["metadata"]["uid"] = "another"
+        found.node["spec"].pop("taints", None)
+        state.node_changed(found)
+        owner = replica_set("other", 1)
+        state.put_pod(Pod(pod("other-0", node=name, owner=owner)))
+
+
+@BOTH
+def test_another_node_that_gets_the_name_is_neither_drained_nor_left_with_a_taint(drain: bool) -> None:
+    stage, name = new_stage(), "n0" if drain else "n6"
+    stage.start(stage.request("r", name, drain=drain))
+    assert stage.tainted() == {name}
+    replace_node(stage, name)
+    stage.run()
+    assert stage.finished() == {name: ("FAILED", "NODE_CHANGED")}
+    assert (stage.tainted(), stage.noted("deleted")) == (set(), [])
+    assert "other-0" not in {eviction.name for eviction in stage.status().recent_evictions}
+
+
+@BOTH
+def test_a_pod_bound_before_the_scheduler_reads_the_restored_taint_is_not_lost_with_its_node(drain: bool) -> None:
+    stage, name = new_stage(), "n0" if drain else "n6"
+    moments: list[str] = []
+
+    def remove_taint(operation: str, subject: str) -> None:
+        """Before the node is read for the last time."""
+        if (operation, subject, moments) == ("get_node", name, []) and not _left(stage, name):
+            moments.append("removed")
+            with stage.looking():
+                stage.cluster.remove_taint(name, HARD_TAINT_KEY)
+
+    def bind(operation: str, subject: str) -> None:
+        """After its pods were listed."""
+        if (operation, subject, moments) == ("list_pods", name, ["removed"]):
+            moments.append("bound")
+            with stage.looking(), stage.cluster.transaction() as state:
+                state.put_pod(Pod(pod("late", node=name)))
+
+    stage.start(stage.request("r", name, drain=drain))
+    stage.cluster.faults.before, stage.cluster.faults.after = remove_taint, bind
+    stage.run()
+    assert moments == ["removed", "bound"]
+    if drain:
+        assert stage.finished() == {name: ("DELETED", "UNSPECIFIED")}
+        assert "late" in {eviction.name for eviction in stage.status().recent_evictions}
+    else:
+        assert stage.finished() == {name: ("FAILED", "NODE_CHANGED")}
+        assert stage.noted("deleted") == []
+
+
+def _left(stage: Stage, name: str) -> list[str]:
+    """Return the pods that a drain of the node would wait for."""
+    with stage.looking():
+        return [one.name for one in stage.cluster.list_pods(name) if one.owner_kind != "DaemonSet"]
+
+
+def test_only_the_node_that_was_ordered_keeps_the_taint_while_its_instance_is_being_deleted() -> None:
+    stage = new_stage()
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.run_for(3)
+    assert stage.noted("deleted") == ["n6"]
+    with stage.looking():
+        stage.cluster.remove_taint("n6", HARD_TAINT_KEY)
+    replace_node(stage, "n6")
+    stage.run()
+    assert stage.tainted() == set()

@@ -172,8 +172,7 @@ class EventProcessor:
         except StoreError as error:
             self._break([], error)
             raise
-        for listener in self.listeners:
-            listener(event, self._journal.tracker, now_ms)
+        self._tell(event, now_ms)
         self._notify_change()
 
     def _run(self, batch: list[_Ticket]) -> None:
@@ -202,10 +201,19 @@ class EventProcessor:
     def _dispatch_all(self, ticket: _Ticket, now_ms: int) -> None:
         if ticket.event is None or ticket.error is not None:
             return
-        for listener in self.listeners:
-            listener(ticket.event, self._journal.tracker, now_ms)
+        self._tell(ticket.event, now_ms)
         for instruction in ticket.instructions:
             self.dispatch(instruction)
+
+    def _tell(self, event: Event, now_ms: int) -> None:
+        """Call the listeners. The event is durable: one that fails must not keep its instructions from being carried
+        out, nor those of other events.
+        """
+        for listener in self.listeners:
+            try:
+                listener(event, self._journal.tracker, now_ms)
+            except Exception as error:
+                log.error("a listener failed", about=type(event).__name__, exc_info=error)
 
     def _notify_change(self) -> None:
         with self._changed:

@@ -102,6 +102,9 @@ class Lease:
                 self._renewed_s = None
         except ClusterError as error:
             log.warning("lease_not_renewed", lease=self.settings.name, error=str(error))
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            # An answer that is no Lease, such as a proxy's: without this, the attempts would end for ever.
+            log.warning("lease_not_renewed", lease=self.settings.name, error=f"the answer is no Lease: {error!r}")
         return self.is_held
 
     def _run(self, on_gain: Callable[[], None], on_loss: Callable[[], None] | None) -> None:
@@ -167,7 +170,7 @@ class Lease:
                 document = self._document(found["spec"], found["metadata"])
                 document["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
                 self._write("PUT", self._path, document)
-        except ClusterError as error:
+        except (ClusterError, AttributeError, LookupError, TypeError, ValueError) as error:
             log.warning("lease_not_released", lease=self.settings.name, error=str(error))
 
     def _document(self, old: Json, metadata: Json | None) -> Json:

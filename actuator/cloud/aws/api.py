@@ -41,6 +41,8 @@ _UNKNOWN: Final = frozenset(
 )  # fmt: skip
 _EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
 _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+# Begins the encoded part of a message of EC2 that refuses a call.
+_ENCODED: Final = "Encoded authorization failure message"
 _CREDENTIALS: Final = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
 _GIVE: Final = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or give the pod a role by the annotation"
@@ -164,7 +166,9 @@ def _of_answer(service: str, operation: str, error: ClientError) -> CloudError:
     answer: Mapping[str, Any] = error.response
     code = str(answer.get("Error", {}).get("Code", ""))
     status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    text = f"{operation}: {code}: {answer.get('Error', {}).get('Message', '')}"
+    # What follows differs from call to call: the same problem would be reported again and again.
+    message = str(answer.get("Error", {}).get("Message", "")).partition(_ENCODED)[0].rstrip()
+    text = f"{operation}: {code}: {message}"
     if code in _PASSING or status >= 500 or status == 429:
         return CloudError(text)
     if code in _EXPIRED or code in _UNKNOWN:

@@ -33,6 +33,8 @@ from actuator.cloud.provider import (
 )
 
 _ACTIVITY_COUNT: Final = 20
+# Source: AWS, "Filter your Amazon EC2 resources": more are refused.
+_VALUES_PER_FILTER: Final = 200
 # Instances that are remembered, of all groups.
 _MAX_KEPT: Final = 100_000
 _FAILURES: Final = ("Failed", "Cancelled")
@@ -240,9 +242,11 @@ class AwsCloud:
         ids = {name: instance for name, instance in ids.items() if name and instance not in given_up}
         if not ids:
             return given_up
-        reservations = self._reader.pages(
-            "ec2", "describe_instances", "Reservations", Filters=[{"Name": "instance-id", "Values": sorted(ids)}]
-        )
+        names = sorted(ids)
+        reservations: list[Any] = []
+        for start in range(0, len(names), _VALUES_PER_FILTER):
+            some = {"Name": "instance-id", "Values": names[start : start + _VALUES_PER_FILTER]}
+            reservations += self._reader.pages("ec2", "describe_instances", "Reservations", Filters=[some])
         at_ec2 = {
             entry["InstanceId"]: entry["State"]["Name"]
             for reservation in reservations

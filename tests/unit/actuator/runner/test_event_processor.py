@@ -83,6 +83,21 @@ def test_events_of_many_threads_are_all_durable_and_share_writes() -> None:
     assert len(Journal(store).tracker.data.evictions) == 100
 
 
+def test_a_listener_that_fails_stops_no_instruction() -> None:
+    processor = processor_on(MemoryStore())
+    seen: list[Instruction] = []
+    told: list[Event] = []
+
+    def fail(event: Event, tracker: Tracker, now_ms: int) -> None:
+        raise KeyError(event)
+
+    processor.dispatch = seen.append
+    processor.listeners += [fail, lambda event, _tracker, _now_ms: told.append(event)]
+    processor.submit(accepted("r1", "n1"))
+    assert seen == [WriteTaints("r1", ("n1",))]
+    assert told == [accepted("r1", "n1")]
+
+
 def test_an_instruction_is_given_out_only_when_its_event_is_in_the_store() -> None:
     store = MemoryStore()
     processor = processor_on(store)

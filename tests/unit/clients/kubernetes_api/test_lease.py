@@ -55,6 +55,25 @@ def test_the_first_leads_and_the_second_waits(server: FakeApiServer) -> None:
     assert not second.attempt()
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param({}, id="an empty answer"),
+        pytest.param({"metadata": {}, "spec": "none"}, id="a specification that is none"),
+        pytest.param({"metadata": {}, "spec": {"holderIdentity": "b", "leaseDurationSeconds": "x"}}, id="a duration"),
+    ],
+)
+def test_an_answer_that_is_no_lease_is_a_failed_attempt_and_not_the_last_one(
+    server: FakeApiServer, answer: dict[str, object]
+) -> None:
+    clock = Clock()
+    first = candidate(server, "a", clock)
+    server.documents[PATH] = answer
+    assert not first.attempt()
+    del server.documents[PATH]
+    assert first.attempt()
+
+
 def test_a_leader_that_renews_no_more_is_followed_after_the_duration(server: FakeApiServer) -> None:
     clock = Clock()
     first, second = candidate(server, "a", clock), candidate(server, "b", clock)

@@ -1,6 +1,7 @@
 """Auto Scaling groups while AWS throttles, loses answers, lacks capacity and shows the past."""
 
 from collections.abc import Iterator
+from urllib.parse import parse_qs
 
 import pytest
 
@@ -10,7 +11,7 @@ from actuator.cloud.aws.settings import AwsSettings
 from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
 from actuator.service.group_details import GroupDetails
 from tests.builders import aws as fake_aws
-from tests.builders.aws import AwsProxy, Fault
+from tests.builders.aws import REGION, XML_ERROR, AwsProxy, Fault
 from tests.builders.clouds import Clock, aws_cloud
 
 LOST = Fault()
@@ -270,3 +271,40 @@ def test_the_template_of_a_mixed_group_has_the_least_of_all_its_types(proxy: Aws
 def test_nothing_is_acted_on_unless_groups_are_named(proxy: AwsProxy) -> None:
     with pytest.raises(ValueError, match="--aws-groups or --aws-tags"):
         aws_cloud(proxy, AwsSettings())
+
+
+def test_many_instances_that_have_left_their_group_are_looked_for_by_as_many_as_a_filter_takes(
+    proxy: AwsProxy,
+) -> None:
+    sizes: list[int] = []
+    describe = "DescribeInstances"
+
+    def answer(body: str) -> str:
+        values = [value for name, (value,) in parse_qs(body).items() if ".Value." in name]
+        sizes.append(len(values))
+        items = "".join(
+            f"<item><instanceId>{value}</instanceId><instanceState><name>shutting-down</name></instanceState></item>"
+            for value in values
+        )
+        found = f"<reservationSet><item><instancesSet>{items}</instancesSet></item></reservationSet>"
+        return f"<{describe}Response>{found}</{describe}Response>"
+
+    proxy.answers[describe] = answer
+    cloud = aws_cloud(proxy, SETTINGS)
+    gone = [f"aws:///{REGION}a/i-{number:017x}" for number in range(450)]
+    cloud.remember("g", gone)
+    assert set(cloud.instance_states("g", gone).values()) == {InstanceState.DELETING}
+    assert sizes == [200, 200, 50]
+
+
+def test_a_refusal_has_the_same_text_each_time(proxy: AwsProxy) -> None:
+    cloud, texts = aws_cloud(proxy, SETTINGS), set()
+    for encoded in ("abc", "xyz"):
+        told = f"You are not authorized. Encoded authorization failure message: {encoded}"
+        body = XML_ERROR.format(code="UnauthorizedOperation").replace("as the test wants", told)
+        proxy.fail("DescribeAutoScalingGroups", Fault("UnauthorizedOperation", 403, body.encode()))
+        with pytest.raises(CloudRefusedError) as caught:
+            cloud.node_groups()
+        texts.add(str(caught.value))
+    (text,) = texts
+    assert "You are not authorized.; allow autoscaling:" in text

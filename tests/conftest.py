@@ -1,31 +1,52 @@
-"""What holds for every test: how hypothesis runs, and that logging starts as it does in a new process.
+"""What holds for every test: how hypothesis runs, that modules are compiled once, and that logging starts as it does in
+a new process.
 
 Hypothesis has no deadline for one example, since kernels compile within the first one.
 
 By default each run draws the same examples, so that a test fails for a change and not by luck; the profile `explore`
 draws new ones, and more. Neither keeps examples in files, or fails where drawing an example is slow or in vain.
+
+Both workers and more than a hundred processes import the same modules. They keep what they compile, beside the compiled
+kernels, even where the environment tells Python otherwise, as images of containers do.
 """
 
-from collections.abc import Iterator
+import gc
+import os
+import sys
+from collections.abc import Generator, Iterator
 
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from tests.builders.examples import EXPLORE, MOST
+from tests.builders.examples import ALL, EXPLORE, EXPLORED, MOST
 from tests.builders.forked import Programs, programs
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile(
     "trimtab",
-    max_examples=MOST,
+    max_examples=EXPLORED if ALL else MOST,
     deadline=None,
     derandomize=True,
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile(EXPLORE, settings.get_profile("trimtab"), max_examples=100, derandomize=False)
+settings.register_profile(EXPLORE, settings.get_profile("trimtab"), max_examples=EXPLORED, derandomize=False)
 settings.load_profile("trimtab")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Spare the collector what lives until the end, modules and tests: it would visit all of it again and again."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(autouse=True)

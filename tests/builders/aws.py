@@ -18,7 +18,11 @@ from urllib.parse import parse_qs
 from xml.etree import ElementTree
 
 import boto3
+import botocore.loaders
 from moto.server import ThreadedMotoServer
+
+# A process uses one session, each test here one of its own: they share the descriptions of AWS's services, megabytes.
+botocore.loaders.create_loader = lru_cache(botocore.loaders.create_loader)
 
 REGION = "eu-central-1"
 XML_ERROR = "<ErrorResponse><Error><Code>{code}</Code><Message>as the test wants</Message></Error></ErrorResponse>"

@@ -1,14 +1,20 @@
 """How many random examples a test looks at.
 
-Each run draws the same ones, so that more of them prove something the first time alone. The profile `explore`, which
-draws new ones, looks at as many as a test says.
+Each run draws the same ones, so that more of them prove something the first time alone: after a change of what is
+tested, `TRIMTAB_ALL_EXAMPLES=1` draws as many as a test says. So does the profile `explore`, which draws new ones.
 """
+
+import os
+import sys
 
 from hypothesis import settings
 
 EXPLORE = "explore"
-MOST = 60
+ALL = bool(os.environ.get("TRIMTAB_ALL_EXAMPLES"))
+MOST = sys.maxsize if ALL else 30
 """Examples of a test in each run of the suite."""
+EXPLORED = 100
+"""Examples of a test that does not say how many, where all are drawn."""
 
 
 def examples(explored: int) -> settings:

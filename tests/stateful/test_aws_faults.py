@@ -23,6 +23,7 @@ from actuator.cloud.provider import CloudError
 from actuator.service.activity_watch import ActivityWatch
 from actuator.service.group_keeper import GroupKeeper
 from actuator.service.settings import GroupSettings
+from actuator.settings import DeleteSettings
 from clients.transport.backoff import Backoff
 from clients.transport.errors import ServiceError
 from tests.builders import aws as fake_aws
@@ -30,7 +31,7 @@ from tests.builders.actuator import SETTINGS, Crash, Stage
 from tests.builders.aws import AwsProxy, Fault
 from tests.builders.kubernetes import node
 
-WANTED_SIZE, PROVISION_S, STEP_S, END_S, SLOW_S = 6, 100.0, 30.0, 420.0, 45.0
+WANTED_SIZE, PROVISION_S, STEP_S, END_S, SLOW_S, POLL_S = 6, 100.0, 30.0, 420.0, 45.0, 5.0
 LISTS = "DescribeAutoScalingGroups"
 OTHER_READS = (
     "DescribeInstances", "DescribeInstanceTypes", "DescribeLaunchTemplateVersions", "DescribeScalingActivities",
@@ -54,7 +55,9 @@ class OverAws(Stage):
         self.deleted = [ids[place] for place in DELETED]
         self.asked = 0
         groups = GroupSettings(max_node_provision_s=PROVISION_S)
-        super().__init__([], replace(SETTINGS, groups=groups))
+        # A story of minutes asks AWS as often as a service does, which is what takes time here.
+        work = replace(SETTINGS.work, delete=DeleteSettings(timeout_s=60, poll_s=POLL_S, retry_s=POLL_S))
+        super().__init__([], replace(SETTINGS, groups=groups, work=work))
         self.api = AwsApi(fake_aws.REGION, proxy.address)
         self.restart()
 

@@ -25,6 +25,7 @@ from planner.service.servicer import PlannerServicer
 from planner.service.settings import PlannerOptions
 from planner.service.streams import MAX_PIECE_BYTES
 from planner.service.warm_up import NOW_S, small_cluster
+from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 from tests.builders.waiting import LIMIT_S
@@ -34,7 +35,7 @@ CODES = {row.reason: row.code for row in ERRORS}
 SMALL = small_cluster().SerializeToString()
 LIMIT = 8 << 20
 # Without shrinking: each example is a call, and the seed is printed.
-BRIEF = settings(max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+BRIEF = settings(examples(60), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
 def make_shell(handler: RequestHandler | None = None, **options: Any) -> Shell:

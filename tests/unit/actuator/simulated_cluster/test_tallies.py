@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actuator.cloud.provider import CloudError, InstanceState
@@ -11,6 +11,7 @@ from actuator.simulated_cluster.disruption import BudgetStatus, covers
 from actuator.simulated_cluster.pods import Pod
 from actuator.simulated_cluster.tallies import OwnerTally
 from tests.builders.actuator import place
+from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, pdb, pods_of, replica_set, stateful_set
 from tests.unit.actuator.simulated_cluster.test_simulated_cluster import Simulation
 
@@ -100,7 +101,7 @@ def do(simulation: Simulation, what: str, number: int) -> None:
         pass
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.lists(STEPS, max_size=25))
 def test_tallies_are_what_a_count_over_all_pods_gives(steps: list[tuple[str, int]]) -> None:
     simulation = cluster()
@@ -110,7 +111,7 @@ def test_tallies_are_what_a_count_over_all_pods_gives(steps: list[tuple[str, int
         check(simulation)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(st.lists(STEPS, max_size=25))
 @example([("delete", 0), ("wait", 20), ("grow", 1), ("wait", 20), ("lose", 0)])
 def test_nodes_and_machines_are_listed_as_they_are(steps: list[tuple[str, int]]) -> None:

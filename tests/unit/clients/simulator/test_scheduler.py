@@ -4,7 +4,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2
 
@@ -15,6 +15,7 @@ from clients.kubernetes_objects import build_snapshot, decode_objects
 from clients.simulator import Simulation
 from clients.simulator.scheduling.scheduler import KubeScheduler
 from tests.builders import kubernetes as k8s
+from tests.builders.examples import examples
 
 Json = dict[str, Any]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -68,7 +69,7 @@ NODES = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     nodes=st.lists(NODES, min_size=1, max_size=5),
     placed=st.lists(st.tuples(st.integers(0, 4), apps, RULES), max_size=6),

@@ -1,7 +1,7 @@
 """The kernel behind CheckFit against its naive twin, on a small cluster and on random ones."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from planner.decisions.kernels.fit import explain
 from planner.service.warm_up import small_cluster
@@ -9,6 +9,7 @@ from planner.simulation.build import Simulation, build_simulation
 from planner.simulation.kernels import failing, remove
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize
+from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, write
 from tests.reference.decisions import fit as naive
@@ -50,7 +51,7 @@ def test_the_small_cluster_is_explained_as_by_the_twin() -> None:
     check(canonicalize(small_cluster()))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(clusters())
 def test_random_clusters_are_explained_as_by_the_twin(cluster: Cluster) -> None:
     check(canonicalize(write(cluster)))

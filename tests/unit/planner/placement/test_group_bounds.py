@@ -1,7 +1,7 @@
 """Bounds by group never deny what a packing finds, and groups called the same have the same packings."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.model.values import PodSpec
@@ -39,7 +39,7 @@ def test_what_a_packing_places_was_admitted_and_needs_no_fewer_nodes_than_the_bo
 
 
 @given(SEEDS)
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_fresh_amounts_are_those_of_a_node_that_was_just_opened(seed: int) -> None:
     made = random_growing_cluster(seed)
     fresh, blank = fresh_amounts(made.simulation, made.growth), int(made.growth.blanks[0])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.model.values import PodAffinityTerm, PodSpec, SpreadConstraint
@@ -121,7 +121,7 @@ def test_pods_that_spread_and_gather_go_where_plain_first_fit_puts_them(seed: in
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_what_one_packing_learnt_does_not_reach_the_next(seed: int) -> None:
     one = case(seed)
     within, pods = packer(one.made.simulation, one.made.growth), pods_of(one)

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2 as pb
 
@@ -52,7 +52,7 @@ def test_the_design_s_worked_example_comes_out_exactly() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 20)), min_size=1, max_size=14))
-@settings(max_examples=40)
+@examples(40)
 def test_removing_always_the_highest_rank_keeps_the_skew_within_one(where: list[tuple[int, int]]) -> None:
     pods = [
         pod(f"p{i:02}", node=f"{ZONES[zone]}1", owner=WEB, created=at(second)) for i, (zone, second) in enumerate(where)

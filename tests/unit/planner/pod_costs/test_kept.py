@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2
@@ -19,6 +19,7 @@ from planner.pod_costs.strategies import custom
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
+from tests.builders.examples import examples
 from tests.builders.kubernetes import (
     Json,
     anti_affinity,
@@ -112,7 +113,7 @@ PODS = st.dictionaries(
 
 
 @given(st.lists(PODS, min_size=2, max_size=4))
-@settings(max_examples=60)
+@examples(60)
 def test_a_chain_of_deltas_answers_as_whole_snapshots_do(steps: list[Any]) -> None:
     messages = [message(pods) for pods in steps]
     kept = CachedSnapshot(canonicalize(messages[0]))
@@ -177,7 +178,7 @@ def test_only_groups_that_a_delta_touches_are_ranked_again(asked: list[str], cha
 
 
 @given(st.lists(st.tuples(PODS, st.booleans()), min_size=2, max_size=4))
-@settings(max_examples=60)
+@examples(60)
 def test_a_chain_of_deltas_follows_the_nodes_that_go_as_whole_snapshots_do(steps: list[Any]) -> None:
     """Some of the plans do not take the decision that NODE_DRAIN follows; the same snapshot is planned with others."""
     messages = [message(pods, cpu="1") for pods, _ in steps]
@@ -219,7 +220,7 @@ WISHES = st.dictionaries(st.sampled_from(APPS), st.integers(0, 3))
 
 
 @given(st.lists(st.tuples(PODS, WISHES), min_size=2, max_size=4))
-@settings(max_examples=60)
+@examples(60)
 def test_a_chain_of_deltas_keeps_pods_apart_as_whole_snapshots_do(steps: list[Any]) -> None:
     messages = [message(pods, affinity=APART, desired=desired) for pods, desired in steps]
     kept = CachedSnapshot(canonicalize(messages[0]))
@@ -325,7 +326,7 @@ SEEN = st.fixed_dictionaries({"ready": st.booleans(), "label": st.sampled_from("
 
 
 @given(st.lists(st.dictionaries(st.sampled_from("012"), SEEN, min_size=1), min_size=2, max_size=4))
-@settings(max_examples=60)
+@examples(60)
 def test_a_strategy_of_ones_own_never_misses_a_change_of_what_it_sees(steps: list[Any]) -> None:
     def written(pods: Any) -> snapshot_pb2.ClusterSnapshot:
         rows = [

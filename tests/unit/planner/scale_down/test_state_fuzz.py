@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -78,7 +78,7 @@ ANY = st.integers(-(2**31), 2**31 - 1)
 
 
 @given(st.integers(0, 3), ANY, ANY, ANY)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_pointers_of_any_value_are_read_or_counted_as_absent(which: int, start: int, resume: int, fewer: int) -> None:
     state = plan_pb2.ScaleDownState()
     state.CopyFrom(lived(which)[1])

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander
@@ -11,6 +11,7 @@ from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.model.settings import SettingsError
 from planner.scale_up.option_choice import choose_option
+from tests.builders.examples import examples
 
 GIB = 1 << 30
 NODE = {"cpu": 4000, "memory": 16 * GIB, "pods": 110}
@@ -120,7 +121,7 @@ def test_without_prices_the_cheapest_plan_has_the_fewest_nodes() -> None:
     assert choose_option(asked).node_group == "b"
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(st.data())
 def test_some_option_is_chosen_whatever_is_asked_and_the_order_of_options_does_not_matter(data: st.DataObject) -> None:
     names = data.draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8, unique=True))

@@ -1,6 +1,6 @@
 """Every plan over random clusters is proven by the certificate; permuted input changes nothing."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2
 
@@ -32,7 +32,7 @@ def test_every_plan_is_proven(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_scale_down_takes_no_node_that_scale_up_has_filled(seed: int) -> None:
     message = write(growing_cluster(seed))
     found = answer_to(seed, 0, UP, DOWN)
@@ -42,7 +42,7 @@ def test_scale_down_takes_no_node_that_scale_up_has_filled(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_order_of_rows_changes_nothing(seed: int) -> None:
     one, other = answer_to(seed, 1, UP, DOWN), answer_to(seed, 2, UP, DOWN)
     assert one.scale_up.SerializeToString(deterministic=True) == other.scale_up.SerializeToString(deterministic=True)

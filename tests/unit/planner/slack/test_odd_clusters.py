@@ -5,11 +5,12 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from hypothesis import event, example, given, settings
+from hypothesis import event, example, given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.slack.sets import MOST
+from tests.builders.examples import examples
 from tests.builders.slack import NOW_S, ROOM, cluster, decide, node, pod, spec, where
 from tests.builders.snapshots import Cluster
 
@@ -60,7 +61,7 @@ def check(given: Cluster, answer: pb.PlanResponse, rate: float) -> None:
 @example([(ROOM, False, 0)] * 2, True, 0, False, 0.5, "EQUAL", 5)
 @example([], False, 0, True, 2.5, "LARGEST_POD", 1)
 @example([(ZEROS, False, 0)], False, 2, True, 1.0, "LARGEST_BY_RESOURCE", 5)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_odd_clusters_have_an_answer_that_is_possible_and_stays(
     nodes: list[tuple[Any, bool, int]],
     all_cordoned: bool,

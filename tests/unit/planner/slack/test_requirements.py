@@ -11,7 +11,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
@@ -24,6 +24,7 @@ from planner.slack.placeholder_sets import PlaceholderSet, size_columns
 from planner.slack.places import arrange, roster
 from planner.slack.state import NO_MEMORY
 from planner.snapshot.decode import canonicalize
+from tests.builders.examples import examples
 from tests.builders.slack import GIB, NOW_S, cluster, decide, node, pod, sizes, spec, total, where
 from tests.builders.snapshots import Cluster, write
 
@@ -80,7 +81,7 @@ def test_r1_2_of_the_placeholders_on_a_node_as_few_are_pushed_out_as_make_room()
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.05, 0.1, 0.3, 0.9]), st.integers(1, 8))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_r2_the_sum_is_at_least_the_asked_rate_in_cpu_and_memory(seed: int, rate: float, granularity: int) -> None:
     random = Random(seed)
     nodes = {

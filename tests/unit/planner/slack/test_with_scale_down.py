@@ -5,12 +5,13 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.model.values import Owner
+from tests.builders.examples import examples
 from tests.builders.slack import NOW_S, cluster, decide, node, pod, spec, where
 from tests.builders.snapshots import Cluster
 from tests.certificates.slack import offences
@@ -182,7 +183,7 @@ def test_r3_a_count_of_placeholders_does_not_fall_with_the_nodes() -> None:
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.05, 0.2, 0.5]), st.integers(1, 6))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_r3_random_clusters_keep_their_slack(seed: int, rate: float, granularity: int) -> None:
     random, count = Random(seed), Random(seed).randint(1, 12)
     rows = {f"n{i:02}": node(f"n{i:02}") for i in range(count)}

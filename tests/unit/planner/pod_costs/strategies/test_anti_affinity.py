@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, labelled, namespace, node, pod, pods_of, replica_set
 from tests.builders.kubernetes import anti_affinity as anti_affinity_of
 from tests.builders.pod_costs import S, decide, groups, own_ranks, target, term
@@ -43,7 +44,7 @@ def affinity(terms: tuple[anti_affinity.Term, ...]) -> Json:
     st.lists(st.lists(TERMS, max_size=2), min_size=2, max_size=2),
     st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3), st.booleans()), min_size=1, max_size=8),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_a_pod_is_ranked_by_what_its_removal_takes_off_the_terms_that_are_violated(
     terms: list[list[anti_affinity.Term]], placed: list[tuple[int, int, bool]]
 ) -> None:

@@ -3,7 +3,7 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.model.values import PodSpec
@@ -140,7 +140,7 @@ def test_the_loop_and_its_twin_agree_on_every_outcome(seed: int) -> None:
 
 
 @given(st.integers(0, 2**48))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_pod_in_the_way_is_one_that_has_no_place(seed: int) -> None:
     loop, problem, candidates = run_both(seed)
     for node in candidates:

@@ -19,6 +19,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from clients.transport.collection import collection_paused
 from tests.builders.examples import ALL, EXPLORE, EXPLORED, MOST
 from tests.builders.forked import Programs, programs
 
@@ -40,13 +41,12 @@ settings.load_profile("trimtab")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Spare the collector what lives until the end, modules and tests: it would visit all of it again and again."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
+    """Spare the collector what lives until the end, modules and tests, which it would visit again and again."""
+    with collection_paused():
+        try:
+            return (yield)
+        finally:
+            gc.freeze()
 
 
 @pytest.fixture(autouse=True)

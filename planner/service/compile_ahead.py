@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 
+from clients.transport.collection import collection_rare
 from planner.model.jit import compile_recorded, record_calls
 
 
@@ -20,8 +21,9 @@ def main() -> None:
     # Imported only now: kernels are defined when their modules are imported.
     from planner.service.warm_up import QUICK, answer_requests
 
-    answer_requests(quick=QUICK in sys.argv)
-    compile_recorded()
+    with collection_rare():
+        answer_requests(quick=QUICK in sys.argv)
+        compile_recorded()
 
 
 def _end_with_service() -> None:

@@ -18,6 +18,7 @@ from opentelemetry.metrics import NoOpMeterProvider
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
+from clients.transport.collection import collection_rare
 from planner.decisions.table import TABLE, codes
 from planner.model.kernel_cache import when_cold
 from planner.service.request_handler import Caller, RequestHandler
@@ -39,7 +40,7 @@ def warm_up(quick: bool = False) -> None:
 
     Takes a minute to compile all, two thirds of that for a quick start, a second if they are loaded.
     """
-    with second_process(quick):
+    with second_process(quick), collection_rare():
         answer_requests(quick)
 
 

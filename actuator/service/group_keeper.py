@@ -256,7 +256,11 @@ class GroupKeeper:
 
     def _provision_s(self, group: str) -> float:
         """Return how long a node of a group may take to join. Raises `CloudError`."""
-        own = self._cloud.options(group).max_node_provision_s
+        try:
+            own = self._cloud.options(group).max_node_provision_s
+        except ValueError as error:
+            log.warning("group_not_read", node_group=group, detail=str(error))
+            own = None
         return self._settings.groups.max_node_provision_s if own is None else own
 
 

@@ -50,6 +50,9 @@ class GroupWatch:
                 step()
             except (CloudError, ClusterError, StoreError, NotLeaderError) as error:
                 log.warning("groups not read, it is tried again", detail=str(error))
+            except Exception as error:
+                # The other groups, and the next time, must not depend on it: nothing else would check them.
+                log.error("groups not checked, it is tried again", exc_info=error)
         return POLL_S
 
     def _run(self) -> None:

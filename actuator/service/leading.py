@@ -102,6 +102,10 @@ class Leadership:
             leader.lead()
         except (ClusterError, CloudError, StoreError, NotLeaderError) as error:
             self._end(f"could not take over: {error}")
+        except Exception as error:
+            # The Lease would be renewed for ever by a process that does nothing.
+            log.error("could not take over", exc_info=error)
+            self._end(f"could not take over: {error!r}")
 
     def _follow(self, processor: EventProcessor) -> None:
         while not self._stopped.wait(FOLLOW_S) and not self._acting:

@@ -379,6 +379,8 @@ class ResyncLoop:
                 self._cloud.resync()
             except (CloudError, NotLeaderError) as error:
                 log.warning("resync failed, it is repeated", detail=str(error))
+            except Exception as error:
+                log.error("resync failed, it is repeated", exc_info=error)
 
 
 def _entry(ledger: Ledger, group: str) -> GroupEntry:

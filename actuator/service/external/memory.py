@@ -8,10 +8,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
+import structlog
+
 from actuator.cloud.provider import CloudProvider, GroupOptions, Instance, NodeGroupView, NodeTemplate
 from actuator.service.group_views import CHANGES
 from actuator.tracker import events as e
 from actuator.tracker.tracker import Tracker
+
+log = structlog.get_logger("externalgrpc")
 
 T = TypeVar("T")
 
@@ -84,16 +88,16 @@ class CloudMemory:
 
     def template(self, group: str) -> NodeTemplate | None:
         """Return a new node of a group; None = not known. Raises `CloudError`."""
-        template = _once(self._templates, group, self._cloud.template)
+        template = _once(self._templates, group, self._cloud.template, None)
         return None if template is None else self._offered(group, template)
 
     def price_per_hour(self, group: str) -> float | None:
         """Return the price of a node; None = not known. Raises `CloudError`."""
-        return _once(self._prices, group, self._cloud.price_per_hour)
+        return _once(self._prices, group, self._cloud.price_per_hour, None)
 
     def options(self, group: str) -> GroupOptions:
-        """Return the options of a group. Raises `CloudError`."""
-        return _once(self._options, group, self._cloud.options)
+        """Return the options of a group; none if they cannot be read. Raises `CloudError`."""
+        return _once(self._options, group, self._cloud.options, GroupOptions())
 
     def _is_fresh(self, kept: Kept) -> bool:
         return kept.changes == self._changes and self._clock() - kept.read_s < MAX_AGE_S
@@ -106,8 +110,14 @@ class CloudMemory:
         return Kept(CloudState(groups, instances, group_of), read_s, changes)
 
 
-def _once(kept: dict[str, T], group: str, read: Callable[[str], T]) -> T:
-    """Return the value kept for a group; read it the first time."""
+def _once(kept: dict[str, T], group: str, read: Callable[[str], T], unreadable: T) -> T:
+    """Return the value kept for a group; read it the first time. If it cannot be read, that is logged, and the value is
+    `unreadable`: one wrong annotation must not fail the caller's loop for all groups.
+    """
     if group not in kept:
-        kept[group] = read(group)
+        try:
+            kept[group] = read(group)
+        except ValueError as error:
+            log.warning("group_not_read", node_group=group, detail=str(error))
+            kept[group] = unreadable
     return kept[group]

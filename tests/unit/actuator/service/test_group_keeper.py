@@ -5,8 +5,11 @@ from dataclasses import dataclass, replace
 import pytest
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
+from actuator.cloud.options import ANNOTATION_PREFIX
+from actuator.cloud.provider import GroupOptions
 from actuator.kube.cluster import Taint
 from actuator.service.group_keeper import GroupKeeper
+from actuator.service.group_watch import GroupWatch
 from actuator.service.settings import Backoff, GroupSettings
 from actuator.simulated_cluster.controllers import Delays
 from tests.builders.actuator import SETTINGS, Stage
@@ -31,11 +34,15 @@ class Shortage(Delays):
 class Kept(Stage):
     """A stage whose groups are looked after."""
 
-    def __init__(self, out: str = "", backoff: Backoff = Backoff.UNTIL_JOINED, count: int = 2, least: int = 0) -> None:
+    def __init__(
+        self, out: str = "", backoff: Backoff = Backoff.UNTIL_JOINED, count: int = 2, least: int = 0, option: str = ""
+    ) -> None:
         names = [f"n{number}" for number in range(count)]
         machines: list[Json] = [node(name, cpu="8") for name in names]
         template = node("template", cpu="8")
         group = node_group("g", least, 20, target=count, nodes=names, template=template)
+        if option:
+            group["metadata"]["annotations"] = {f"{ANNOTATION_PREFIX}maxnodeprovisiontime": option}
         settings = replace(SETTINGS, groups=replace(GROUPS, backoff=backoff))
         super().__init__([*machines, group], settings, Shortage(out=frozenset(out)))
         self.keeper = self.new_keeper()
@@ -103,6 +110,32 @@ def test_a_growth_that_brings_no_node_leaves_one_wanted_and_waits_for_it_without
     assert stage.group.health_detail == "3 of 5 nodes have not joined within 420 s"
     stage.look_for(8 * 3600)
     assert (stage.is_backed_off, stage.target("g")) == (True, 3)
+
+
+@pytest.mark.parametrize(("option", "waited_s"), [("20m", 1200), ("soon", PROVISION_S)])
+def test_an_option_of_the_group_counts_if_it_can_be_read(option: str, waited_s: float) -> None:
+    stage = Kept(out="g", option=option)
+    stage.grow("r", 2, by=3)
+    stage.look_for(waited_s - 20)
+    assert not stage.is_backed_off
+    stage.look_for(40)
+    assert stage.is_backed_off
+
+
+def test_a_check_that_fails_in_an_unforeseen_way_is_not_the_last_one() -> None:
+    stage = Kept(out="g")
+    watch, calls = GroupWatch(stage.actuator), []
+
+    def fails(group: str) -> GroupOptions:
+        calls.append(group)
+        raise KeyError(group)
+
+    stage.cloud.options = fails  # type: ignore[method-assign]
+    stage.grow("r", 2)
+    for _ in range(60):
+        stage.run_for(10)
+        watch.step()
+    assert len(calls) > 1
 
 
 def test_the_node_that_joins_ends_the_back_off_over_restarts() -> None:

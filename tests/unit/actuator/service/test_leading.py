@@ -82,3 +82,19 @@ def test_a_process_whose_clock_stood_still_is_stopped_by_the_store() -> None:
     assert ended.is_set()
     assert not leadership.may_act()
     leadership.stop()
+
+
+@pytest.mark.parametrize("error", [StoreConflictError("taken over"), KeyError("unforeseen")], ids=repr)
+def test_a_process_that_cannot_begin_to_act_ends_and_leaves_the_lease_to_others(error: Exception) -> None:
+    def prepare() -> None:
+        raise error
+
+    store, lease, ended = TakenStore(), HeldLease(), threading.Event()
+    leadership, leader = Leadership(lease, store, ended.set), Acting(store)
+    leadership.begin(leader, prepare)
+    lease.calls[0]()
+    assert ended.is_set()
+    assert (leader.led, leadership.may_act()) == (0, False)
+    assert leadership.lost is not None
+    assert str(error.args[0]) in leadership.lost
+    leadership.stop()

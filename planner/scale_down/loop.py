@@ -309,7 +309,7 @@ def _simulate(context: Context, simulation: Simulation, problem: Problem, reason
         eviction_cost=context.eviction_cost,
         price=prices(request.snapshot),
         created_ns=request.snapshot.nodes.created_ns,
-        budget_use=_budget_use(context, problem),
+        budget_use=cache(partial(_budget_use, context, problem)),
         minimum_use=_minimum_use(context),
     )
     task = Task(

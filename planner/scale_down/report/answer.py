@@ -132,8 +132,7 @@ def _part_of(rows: NodeRows, first: int, last: int) -> NodeRows:
 
 def _write_unneeded(snapshot: Snapshot, names: Names, content: NodeRows) -> bytes:
     """Return the encoded entries, with the digests that `content` lacks."""
-    digests = "".join(_digests(snapshot, content)).encode()
-    rows = content._replace(digests=np.frombuffer(digests, np.uint8).copy())
+    rows = content._replace(digests=_digests(snapshot, content))
     sizes = np.zeros(len(rows.node), np.int64)
     out = np.empty(write_unneeded(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
     if len(out):
@@ -188,8 +187,8 @@ def _failed(staying: Staying) -> tuple[UInt8, Int64]:
     return np.frombuffer(b"".join(parts), np.uint8).copy(), offsets_of(sizes)
 
 
-def _digests(snapshot: Snapshot, unneeded: NodeRows) -> list[str]:
-    """Return the digest over the sorted uids of the pods to move of each node."""
+def _digests(snapshot: Snapshot, unneeded: NodeRows) -> UInt8:
+    """Return for each node 16 hexadecimal digits, a digest over the sorted uids of its pods to move. uint8[16·U]."""
     uids = snapshot.pods.uid
     most = int(np.diff(unneeded.bounds).max(initial=0))
     moved = unneeded.pods
@@ -198,4 +197,5 @@ def _digests(snapshot: Snapshot, unneeded: NodeRows) -> list[str]:
     ends = np.zeros(len(unneeded.node), np.int64)
     write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((most, 2), np.int64), out, ends)
     written = out.data
-    return [hashlib.sha256(written[first:last]).hexdigest()[:16] for first, last in pairwise([0, *ends.tolist()])]
+    digests = [hashlib.sha256(written[first:last]).digest()[:8] for first, last in pairwise([0, *ends.tolist()])]
+    return np.frombuffer(b"".join(digests).hex().encode(), np.uint8).copy()

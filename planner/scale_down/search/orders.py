@@ -3,6 +3,7 @@
 Decides nothing about limits or placement. Source: own; upstream tries candidates in the order of its node list.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,15 +21,15 @@ class NodeMeasures(NamedTuple):
     """The values that orders compare; every array has length N.
 
     utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move; price : float64 per hour, NaN =
-    unknown; created_ns : int64; budget_use : float64, disruptions that the pods to move use up, each as a share of
-    those left in its budget; minimum_use : float64, the largest share of the amount above a resource minimum.
+    unknown; created_ns : int64; budget_use : returns float64, disruptions that the pods to move use up, each as a share
+    of those left in its budget; minimum_use : float64, the largest share of the amount above a resource minimum.
     """
 
     utilization: Float64
     eviction_cost: Float64
     price: Float64
     created_ns: Int64
-    budget_use: Float64
+    budget_use: Callable[[], Float64]
     minimum_use: Float64
 
 
@@ -57,7 +58,7 @@ def _keys(measures: NodeMeasures, order: int) -> Float64:
         used = np.nan_to_num(measures.utilization, posinf=1e6)
         return -savings(measures.price) / (0.01 + used)
     if order == pb.CandidateOrder.BUDGETS:
-        return measures.budget_use
+        return measures.budget_use()
     if order == pb.CandidateOrder.MINIMUMS:
         return measures.minimum_use / savings(measures.price)
     if order == pb.CandidateOrder.AGE:

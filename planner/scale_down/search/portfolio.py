@@ -104,7 +104,7 @@ def _measures(task: Task) -> list[Planned]:
     if len(task.eligible) <= SMALL:
         more = [shuffled(task.eligible, number) for number in range(SHUFFLES)]
         ways += [(pb.CandidateOrder.SHUFFLED, candidates, rule) for candidates in more]
-    if task.measures.budget_use[task.eligible].any():
+    if task.measures.budget_use()[task.eligible].any():
         sparing = arrange(task.measures, task.eligible, pb.CandidateOrder.BUDGETS)
         ways.append((pb.CandidateOrder.BUDGETS, sparing, Rule.AT_ONCE))
     fullest_first = task.staying[np.argsort(-task.measures.utilization[task.staying], kind="stable")]

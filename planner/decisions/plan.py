@@ -68,7 +68,7 @@ def plan_in_parts(
     rest: tuple[bytes, ...] = ()
     for number, decision in enumerate(asked):
         with work.stage("simulate"):
-            rest = _take(decision, this, settings[decision.code], answer, number + 1 == len(asked))
+            rest += _take(decision, this, settings[decision.code], answer, number + 1 == len(asked))
     return Planned(answer, rest)
 
 
@@ -119,25 +119,26 @@ def _round(
 
 
 def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanResponse, is_last: bool) -> tuple[bytes, ...]:
-    """Take one decision and write its result into the answer. Return encoded entries of the answer that nothing here
-    reads, and that are therefore not parsed: the rest of the last result.
+    """Take one decision and write its result into the answer, but for the encoded entries of the answer that this
+    returns: nothing here reads them, so they are not parsed.
     """
     field: Any = decision.field
     known = getattr(answer.state, field) if answer.state.HasField(field) else None
     decided = decision.decide(this, settings, known)
     result = getattr(answer, field)
     rest: tuple[bytes, ...] = ()
-    if is_last and decided.summary is not None:
+    if decided.summary is not None:
         result.CopyFrom(decided.result)
         tagged = tag(pb.PlanResponse, field)
         rest = tuple(entry(tagged, part) for part in decided.more)
     else:
         decided.write(result)
+        decided = decided._replace(result=result, more=())
     getattr(answer.state, field).CopyFrom(decided.state)
     answer.diagnostics.notes.extend(decided.notes)
     summary = decided.summary or decision.summarize(result)
     answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
-    this.decided[decision.code] = result
+    this.decided[decision.code] = decided
     if not is_last:
         # Commit before, too, so that the log has room for the remaining moves.
         commit(this.simulation.state)

@@ -7,10 +7,9 @@ with the request.
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from google.protobuf.message import Message
 
 from planner.facts.recent_evictions import awaited
 from planner.model.derive import (
@@ -60,9 +59,9 @@ class HeldRoom(NamedTuple):
 class Round:
     """A decision is a function of this, its settings and its state, within the bound of `time_left`. now_ns : Unix
     nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; effort : see
-    `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; latest : see `Latest`; decided : results of the decisions
-    taken before in this round, by `Decision.Code`; growth : the virtual nodes with which groups grow, none if no
-    decision requires them; together : see `Together`.
+    `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; latest : see `Latest`; decided : the `Decided` of the
+    decisions taken before in this round, by `Decision.Code`; growth : the virtual nodes with which groups grow, none if
+    no decision requires them; together : see `Together`.
     """
 
     snapshot: Snapshot
@@ -76,7 +75,7 @@ class Round:
     reuse: Reuse = write_always
     earlier: Earlier = nothing_earlier
     latest: Latest = NOTHING_KEPT
-    decided: dict[int, Message] = field(default_factory=dict)
+    decided: dict[int, Any] = field(default_factory=dict)
     growth: Growth = NO_GROWTH.growth
     together: Together = ONE_BY_ONE
 

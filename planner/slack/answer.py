@@ -16,7 +16,7 @@ from trimtab.v1 import reason_pb2
 
 from planner.facts.prices import prices
 from planner.model.wire import entry, tag
-from planner.round.decision import Decided
+from planner.round.decision import Decided, Summary
 from planner.round.round import Round
 from planner.slack.encode import EncodedSets, encoded
 from planner.slack.objects import Asked, AskingObject
@@ -65,7 +65,19 @@ def answer(this: Round, outcome: Outcome, notes: tuple[str, ...]) -> Decided:
         result.result = reason_pb2.SlackResult.SLACK_LACKING
     rows = this.reuse(f"slack {key}", writer.rows)
     state = pb.SlackState.FromString(this.reuse(f"slack state {key}", writer.state))
-    return Decided(result, state, notes, more=(rows,))
+    summary = summary_of(result, len(on_node), len(on_node) - int(np.count_nonzero(on_node)))
+    return Decided(result, state, notes, more=(rows,), summary=summary)
+
+
+def summary_of(result: pb.SlackDecision, placeholder_count: int, waiting_count: int) -> Summary:
+    """Return the figures of a result for logs and metrics. result : with or without the placeholders."""
+    counts = {
+        "placeholders": placeholder_count,
+        "waiting": waiting_count,
+        "pushed_out": len(result.pushed_out),
+        "problems": len(result.problems),
+    }
+    return Summary(reason_pb2.SlackResult.Code.Name(result.result), counts)
 
 
 class _Writer:

@@ -12,13 +12,12 @@ from itertools import chain, repeat
 from typing import Final
 
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import reason_pb2
 
 from planner.facts.leaving import being_deleted
 from planner.facts.readiness import is_ready
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import HeldRoom, Round
-from planner.slack.answer import Outcome, answer
+from planner.slack.answer import Outcome, answer, summary_of
 from planner.slack.objects import objects_ask
 from planner.slack.parts import parts
 from planner.slack.places import PlaceholderNames, arrange, roster
@@ -64,15 +63,8 @@ def _rooms(this: Round, settings: SlackSettings) -> Rooms:
 
 
 def summarize(result: pb.SlackDecision) -> Summary:
-    """Return the figures of a result for logs and metrics."""
-    waiting = [one.node for one in result.placeholders].count("")
-    counts = {
-        "placeholders": len(result.placeholders),
-        "waiting": waiting,
-        "pushed_out": len(result.pushed_out),
-        "problems": len(result.problems),
-    }
-    return Summary(reason_pb2.SlackResult.Code.Name(result.result), counts)
+    """Return the figures of a whole result for logs and metrics."""
+    return summary_of(result, len(result.placeholders), [one.node for one in result.placeholders].count(""))
 
 
 def warm_up(settings: pb.PlanSettings) -> None:

@@ -15,6 +15,7 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason, UnremovableReason
 from planner.pod_costs.members import active
 from planner.pod_costs.settings import PodCostTerm
 from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
+from planner.round.decision import Decided
 from planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
 
 NOW: Final = 1000.0
@@ -56,14 +57,15 @@ def _level_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64,
 
 def _levels(context: RankingContext) -> Float64 | None:
     """Return the rank of the pods of each node, None if scale-down was not requested. float64[N]."""
-    decision: Any = context.round.decided.get(pb.Decision.SCALE_DOWN)
-    if decision is None:
+    decided: Decided | None = context.round.decided.get(pb.Decision.SCALE_DOWN)
+    if decided is None:
         return None
-    return context.once("levels of nodes", partial(_make, context.snapshot, decision))
+    return context.once("levels of nodes", partial(_make, context.snapshot, decided))
 
 
-def _make(snapshot: Snapshot, decision: pb.ScaleDownDecision) -> Float64:
+def _make(snapshot: Snapshot, decided: Decided) -> Float64:
     """Return the level of each node. float64[N]. O(N + P)."""
+    decision: Any = decided.whole().result
     row = {name: number for number, name in enumerate(snapshot.nodes.name)}
     missing = len(row)
     level = np.zeros(missing + 1)

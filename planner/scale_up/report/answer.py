@@ -12,7 +12,7 @@ from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.model.values import NodeGroup
 from planner.model.wire import entry, tag
-from planner.round.decision import Decided
+from planner.round.decision import Decided, Summary
 from planner.scale_up.choose import Choice
 from planner.scale_up.reasons import Refusals
 from planner.scale_up.report.finding import Finding
@@ -39,10 +39,28 @@ def conclude(finding: Finding) -> Decided:
     add_splits(decision, finding)
     _add_placed(decision, finding)
     _add_skipped(decision, finding)
-    unschedulable = _unschedulable(finding)
+    left = np.flatnonzero(np.isin(finding.refusals.pods, finding.unserved.pending.pods))
     _add_options(decision, finding)
-    decision.result = _result(decision, bool(unschedulable))
-    return Decided(decision, _state(finding), finding.context.notes, more=(unschedulable,))
+    decision.result = _result(decision, len(left) > 0)
+    summary = summary_of(decision, len(left))
+    more = (_unschedulable(finding, left),)
+    return Decided(decision, _state(finding), finding.context.notes, more=more, summary=summary)
+
+
+def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summary:
+    """Return the figures of a result for logs and metrics. decision : with or without the unschedulable pods."""
+    counts = {
+        "new_nodes": sum(split.new_size - split.current_size for split in decision.splits),
+        "node_groups": len(decision.splits),
+        "pods_on_new_nodes": sum(len(split.pods) for split in decision.splits),
+        "pods_on_existing_nodes": len(decision.on_existing),
+        "pods_on_upcoming_nodes": len(decision.on_upcoming),
+        "unschedulable": unschedulable_count,
+        "skipped": len(decision.skipped),
+        "evaluated": decision.evaluated,
+        "not_evaluated": decision.not_evaluated,
+    }
+    return Summary(Outcome.Code.Name(decision.result), counts)
 
 
 def _state(finding: Finding) -> pb.ScaleUpState:
@@ -79,12 +97,11 @@ def _add_skipped(decision: pb.ScaleUpDecision, finding: Finding) -> None:
         decision.skipped.add(pod=name, reason=reason)
 
 
-def _unschedulable(finding: Finding) -> bytes:
-    """Return why pods stay pending, as entries of the decision. The entries for an unchanged snapshot
-    are encoded once.
+def _unschedulable(finding: Finding, served: Int64) -> bytes:
+    """Return why pods stay pending, as entries of the decision. The entries for an unchanged snapshot are encoded once.
+    served : rows of the refusals.
     """
     refusals, request = finding.refusals, finding.context.request
-    served = np.flatnonzero(np.isin(refusals.pods, finding.unserved.pending.pods))
     if not len(served):
         return b""
     content = hashlib.sha256(f"{refusals.reason.shape} {len(served)}".encode())

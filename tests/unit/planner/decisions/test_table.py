@@ -79,7 +79,7 @@ def rank(this: Round, settings: None, state: pb.PodCostsState | None) -> Decided
     ]
     earlier: Any = this.decided.get(DECISION.SCALE_DOWN)
     if earlier is not None:
-        groups.append(pb.PodCostGroup(owner="gone", costs={one.node: 1 for one in earlier.unneeded}))
+        groups.append(pb.PodCostGroup(owner="gone", costs={one.node: 1 for one in earlier.whole().result.unneeded}))
     return Decided(pb.PodCostsDecision(groups=groups), state or pb.PodCostsState(layout_version=7))
 
 

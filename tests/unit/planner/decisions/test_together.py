@@ -8,7 +8,8 @@ from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 from trimtab.v1.reason_pb2 import UnremovableReason
 
-from planner.decisions.plan import plan
+from planner.decisions.plan import plan, plan_in_parts
+from planner.decisions.table import TABLE
 from planner.decisions.work import Work
 from planner.model.values import Owner
 from planner.snapshot.decode import canonicalize
@@ -44,7 +45,11 @@ def asked(seed: int) -> tuple[pb.ClusterSnapshot, plan_pb2.PlanRequest]:
 @examples(150)
 def test_placed_pods_placeholders_and_moved_pods_fit_at_the_same_time(seed: int) -> None:
     message, request = asked(seed)
-    answer = plan(canonicalize(message), request, None, Work())
+    planned = plan_in_parts(canonicalize(message), request, None, Work())
+    answer = plan_pb2.PlanResponse.FromString(planned.encoded())
+    assert answer == planned.whole()
+    figures = {one.decision: (one.result, dict(one.counts)) for one in answer.diagnostics.decisions}
+    assert figures == {one.code: one.summarize(getattr(answer, one.field)) for one in TABLE if one.code in ALL}
     assert whole_plan.offences(message, request.settings, answer, NOW_S) == []
 
 

@@ -1,4 +1,4 @@
-"""Builders of test input: plain Kubernetes JSON dicts, each with sensible defaults and only what a test names on top.
+"""Builders of test input: plain Kubernetes JSON dicts with sensible defaults; a test gives only what matters to it.
 
 `snapshot_of(node(cpu="4"), pod(cpu="500m", node="n1"))` turns such dicts into a `ClusterSnapshot`.
 """

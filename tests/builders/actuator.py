@@ -1,8 +1,8 @@
-"""An actuator on virtual time, over an simulated cluster that outlives it, with a crash wherever wanted.
+"""An actuator on virtual time, on a simulated cluster that outlives it, which can crash at any chosen point.
 
-One thread runs everything, so a run depends on its inputs alone: `Stage` boots an actuator, lets steps run in order of
-time, and "kills" it at the n-th write or external call by raising `Crash`; what was neither in the store nor in the
-cluster is then forgotten.
+One thread runs everything, so a run depends only on its inputs: `Stage` boots an actuator, runs steps in order of time,
+and "kills" it at the n-th write or external call by raising `Crash`. Everything that is neither in the store nor in the
+cluster is then lost.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,18 +49,18 @@ DELAYS = Delays(pod_start_s=2, pod_stop_s=1, node_start_s=3, instance_delete_s=2
 
 
 class Crash(BaseException):
-    """The process is gone."""
+    """The process has died."""
 
 
 @dataclass
 class Breaker:
-    """Counts the moments at which a process may die, and lets it die at one of them."""
+    """Counts the points at which a process may die, and makes it die at one of them."""
 
     die_at: int | None = None
     count: int = 0
     dead: bool = False
     last: str = ""
-    # Only moments with this in their label count.
+    # Only points whose label contains this text are counted.
     only: str = ""
 
     def moment(self, label: str) -> None:
@@ -108,7 +108,7 @@ class BreakingStore:
 
 
 class Stage:
-    """A cluster, a store, and the actuator of the moment."""
+    """A cluster, a store, and the current actuator."""
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Stage:
         self.settings = settings
         self.cluster = SimulatedCluster(objects, None, delays, self.time.clock, self.time.sleep)
         self.cloud = MemoryCloud(self.cluster)
-        # The cluster as the actuator sees it, and how far the actuator's clock is from the others'.
+        # The cluster as the actuator sees it, and the offset of the actuator's clock.
         self.face: Cluster = self.cluster
         self.skew_s = 0.0
         self.store = MemoryStore()
@@ -134,7 +134,7 @@ class Stage:
         self.actuator: Actuator = self.boot()
 
     def boot(self, die_at: int | None = None) -> Actuator:
-        """Start an actuator on what the last one left. Raises `Crash` when it dies while starting."""
+        """Start an actuator on the state of the previous one. Raises `Crash` if it dies while starting."""
         self.time.stop()
         self.breaker = Breaker(die_at)
         store = BreakingStore(self._open_store(), self.breaker)
@@ -144,13 +144,13 @@ class Stage:
         return self.actuator
 
     def run(self, limit_s: float = 7200.0) -> None:
-        """Let everything happen until nothing is left to do. Fails when that takes longer than the limit."""
+        """Run until no work is left. Fails if that takes longer than the limit."""
         until = self.time.now_s + limit_s
         while self.time.step():
             assert self.time.now_s < until, "still busy"
 
     def run_for(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance time."""
         until = self.time.now_s + seconds
         while (due_s := self.time.next_s()) is not None and due_s <= until:
             self.time.step()
@@ -158,7 +158,7 @@ class Stage:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Look from outside: no process dies of it, no fault strikes."""
+        """Return a context for reading from outside, in which no process dies and no fault occurs."""
         faults, self.cluster.faults = self.cluster.faults, Faults(self.time.sleep)
         try:
             yield
@@ -166,7 +166,7 @@ class Stage:
             self.cluster.faults = faults
 
     def request(self, request_id: str, *nodes: str, drain: bool = True, assume: bool = False, **more: Any) -> Any:
-        """Return a `StartDeletion`; with `assume`, the plan knows the pods as they are now."""
+        """Return a `StartDeletion`; with `assume`, the plan assumes the present pods."""
         entries = []
         for name in nodes:
             entry = actuator_pb2.NodeToDelete(node=name, drain=drain)
@@ -179,7 +179,7 @@ class Stage:
         return actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries, **more)
 
     def start(self, request: Any) -> dict[str, tuple[bool, str]]:
-        """Carry a request out; (accepted, reason) of each node once the taints are written."""
+        """Execute a request; return (accepted, reason) of each node once the taints are written."""
         self.actuator.deletions.begin(request)
         while self.actuator.deletions.answers(request) is None:
             assert self.time.step(), "never answered"
@@ -231,7 +231,7 @@ class Stage:
 
     def _after(self, operation: str, subject: str) -> None:
         if operation in ("evict", "delete_instances"):
-            # What a budget lacked before is not the operation's doing, that it lacks more is.
+            # The operation is responsible only for pods that a budget lacks in addition to those that it lacked before.
             for name, count in self._lacking().items():
                 if count > self.lacking.get(name, 0):
                     self.violations.append(f"{name} after {operation} {subject}")
@@ -251,7 +251,7 @@ def reason_name(reason: int) -> str:
 
 
 def sql_store(path: Path) -> Callable[[], Store]:
-    """Return an opener of the SQLite store at a path; each call opens it again."""
+    """Return a function that opens the SQLite store at a path anew in each call."""
     from actuator.store.sql import SqlStore, sqlite_url
 
     return lambda: SqlStore(sqlite_url(path))
@@ -278,6 +278,6 @@ def small_cluster(count: int = 6, pods_per_node: int = 2, spare: int = 2) -> lis
 
 
 def place(item: Json, name: str) -> None:
-    """Let a pod run on a node, ready."""
+    """Make a pod run on a node, ready."""
     item["spec"]["nodeName"] = name
     item["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

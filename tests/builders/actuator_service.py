@@ -1,4 +1,4 @@
-"""A running actuator service over loopback, with its client."""
+"""A running actuator service on loopback, with its client."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ class Service:
         return answers(self.client.start_deletion(request))
 
     def wait(self, *nodes: str) -> dict[str, str]:
-        """Watch until the deletions of these nodes have ended; the state of each."""
+        """Watch until the deletions of these nodes have ended; return the state of each."""
         for status in self.client.watch_status():
             ended = {d.node: State.Code.Name(d.state) for d in status.finished}
             if set(nodes) <= ended.keys():

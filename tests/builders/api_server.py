@@ -1,7 +1,7 @@
 """A small API server on loopback: lists with pages, watches with bookmarks, JSON objects, and faults on demand.
 
-It keeps objects as encoded protobuf and never interprets more than their metadata. Faults are queued per path and used
-up in order, one for each request:
+It keeps objects as encoded protobuf and interprets only their metadata. Faults are queued per path and consumed in
+order, one per request:
 
     with FakeApiServer() as server:
         server.put("/api/v1/pods", pod_message)
@@ -28,20 +28,20 @@ Json = dict[str, Any]
 
 
 class Fault(NamedTuple):
-    """What happens to one request. `status` 0 = the connection is closed without an answer."""
+    """A fault of one request. `status` 0 = the connection is closed without an answer."""
 
     status: int = 0
     reason: str = ""
     message: str = "as the test wants"
     retry_after: int = 0
     delay_s: float = 0.0
-    # Serve the request, but close the connection after so many bytes of the body.
+    # Serve the request, but close the connection after this number of bytes of the body.
     cut_after: int | None = None
-    # Serve the request with this in place of the body.
+    # Serve the request with this instead of the body.
     body: bytes | None = None
     # Match only watches (True) or only lists (False).
     watch: bool | None = None
-    # Serve a watch without events: True = not a byte, after the headers; "trickle" = one byte at a time, no frame.
+    # Serve a watch without events: True = no byte after the headers; "trickle" = one byte at a time, no frame.
     silent: bool | str = False
     # Serve the request once this is set.
     held: threading.Event | None = None
@@ -65,7 +65,7 @@ class FakeApiServer:
         self.cuts = 0
         self._messages = {one.path: one.message for one in BY_KIND.values() if one.message is not None}
         self._kinds = {one.path: one.kind for one in BY_KIND.values() if one.message is not None}
-        # Paths of kinds that come as JSON: known once `define` was called.
+        # Paths of kinds served as JSON, registered by `define`.
         self.defined: set[str] = set()
         outer = self
 
@@ -102,9 +102,9 @@ class FakeApiServer:
             return raw
 
     def define(self, path: str, kind: str) -> None:
-        """Make a kind known as a CustomResourceDefinition does: its objects come as JSON."""
+        """Register a kind as a CustomResourceDefinition does: its objects are served as JSON."""
         self.defined.add(path)
-        # Last: from here on it is served.
+        # Last, because the kind is served from here on.
         self._kinds[path] = kind
 
     def put_json(self, path: str, obj: Json) -> None:
@@ -131,7 +131,7 @@ class FakeApiServer:
             self._note(path, "DELETED", head.SerializeToString())
 
     def bookmark(self, path: str) -> None:
-        """Send a bookmark with the version as it is now."""
+        """Send a bookmark with the current version."""
         with self.changed:
             self.version += 1
             message = self._messages[path]()
@@ -139,12 +139,12 @@ class FakeApiServer:
             self._note(path, "BOOKMARK", message.SerializeToString())
 
     def compact(self) -> None:
-        """Forget the past: new watches from an older version get 410; open ones miss nothing."""
+        """Discard the history: new watches from an older version get 410; open ones miss nothing."""
         with self.changed:
             self.oldest = self.version
 
     def cut_watches(self) -> None:
-        """End every watch that is open."""
+        """End all open watches."""
         with self.changed:
             self.cuts += 1
             self.changed.notify_all()
@@ -154,7 +154,7 @@ class FakeApiServer:
         self.faults[path].extend(faults)
 
     def count(self, path: str, *, watch: bool) -> int:
-        """Return how many lists or watches of a path have been asked for."""
+        """Return the number of lists or watches requested for a path."""
         return sum(p == path and ("watch" in q) == watch for _, p, q in self.requests)
 
     def _note(self, path: str, event: str, raw: bytes) -> None:
@@ -194,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
         state = self.server_state
         split = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(split.query).items()}
-        # Before anybody can know of the request: who then adds faults and cuts watches meets this one with either.
+        # Before the request is visible: faults or cuts that a test makes after seeing it always affect it.
         cuts = state.cuts
         state.requests.append((self.command, split.path, query))
         fault = self._fault(split.path, "watch" in query)
@@ -270,7 +270,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(200, wrap("List", "v1", page.SerializeToString()), cut=fault.cut_after if fault else None)
 
     def _watch(self, path: str, query: Mapping[str, str], fault: Fault | None, cuts: int) -> None:
-        """Send events until the watch's time is over, or watches were cut more often than `cuts` times."""
+        """Send events until the watch's timeout, or until watches were cut more than `cuts` times."""
         state, kind = self.server_state, self.server_state._kinds[path]
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
@@ -309,7 +309,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._chunk(b"")
 
     def _keep_silent(self, fault: Fault) -> None:
-        """Leave a watch open, beyond the time that it was asked for, without a whole frame."""
+        """Keep a watch open beyond its requested timeout without sending a complete frame."""
         if fault.silent == "trickle":
             self._chunk((1 << 20).to_bytes(4, "big"))
         while not self.server_state.closing:
@@ -321,7 +321,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
 
     def _document(self, path: str, body: Json | None) -> None:
-        """JSON objects: access reviews, and anything that is created, read and replaced by path."""
+        """Handle JSON objects: access reviews, and all that are created, read and replaced by path."""
         state = self.server_state
         if path.endswith("/selfsubjectaccessreviews") and body is not None:
             attributes = body["spec"]["resourceAttributes"]

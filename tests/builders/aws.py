@@ -1,7 +1,7 @@
-"""AWS on loopback: moto's server, and in front of it a proxy for what moto does not model.
+"""AWS on loopback: moto's server behind a proxy for what moto does not model.
 
-The proxy lets calls be throttled, lost after they took effect, answered by garbage or by what a test wants: scaling
-activities, lists of an earlier moment, life-cycle states.
+The proxy can throttle calls, lose them after they took effect, or answer with garbage or with a test's own content:
+scaling activities, outdated lists, life-cycle states.
 """
 
 import os
@@ -29,7 +29,7 @@ XML_ERROR = "<ErrorResponse><Error><Code>{code}</Code><Message>as the test wants
 
 
 class Fault(NamedTuple):
-    """What happens to one call. `code` = the error's; "" = the answer is lost, after the call took effect."""
+    """A fault of one call. `code` : of the error; "" = the answer is lost after the call took effect."""
 
     code: str = ""
     status: int = 400
@@ -39,7 +39,7 @@ class Fault(NamedTuple):
 @lru_cache(maxsize=1)
 def moto_address() -> str:
     """Return the address of moto's server, started once."""
-    # Reading Amazon's images takes seconds, at each reset.
+    # Reading Amazon's images takes seconds at each reset.
     os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
@@ -52,9 +52,9 @@ class AwsProxy:
 
     def __init__(self) -> None:
         self.faults: dict[str, deque[Fault]] = defaultdict(deque)
-        # By action: makes an answer of the one that moto gives.
+        # By action: converts moto's answer.
         self.edits: dict[str, Callable[[str], str]] = {}
-        # By action: answers a request in place of moto, which does not know the action.
+        # By action: answers a request instead of moto, which does not know the action.
         self.answers: dict[str, Callable[[str], str]] = {}
         self.actions: list[str] = []
 
@@ -72,11 +72,11 @@ class AwsProxy:
         self._http.server_close()
 
     def fail(self, action: str, *faults: Fault) -> None:
-        """Let the next calls of an action fail, in this order."""
+        """Make the next calls of an action fail, in this order."""
         self.faults[action].extend(faults)
 
     def count(self, action: str) -> int:
-        """Return how many calls of an action were made."""
+        """Return the number of calls of an action."""
         return self.actions.count(action)
 
 
@@ -138,7 +138,7 @@ def aws() -> Iterator[AwsProxy]:
 
 @lru_cache
 def client(service: str) -> Any:
-    """Return a client that goes around the proxy."""
+    """Return a client that bypasses the proxy."""
     return boto3.client(service, region_name=REGION, endpoint_url=moto_address())
 
 
@@ -160,7 +160,7 @@ def launch_configuration(name: str, instance_type: str, **more: str) -> None:
 
 
 def scaling_group(name: str, sizes: tuple[int, int, int], *, tags: dict[str, str] | None = None, **more: Any) -> None:
-    """Make a group; `sizes` = least, most, wanted; without more, of the launch template with its name, in one zone."""
+    """Make a group; `sizes` : minimum, maximum, desired; by default from the template of its name, in one zone."""
     low, high, target = sizes
     launch = (
         {}
@@ -217,7 +217,7 @@ def with_image(answer: str, image: str) -> str:
 
 
 def without_instances(count: int) -> Callable[[str], str]:
-    """Return an edit that lacks the last instances of each group: they were asked for, and do not come."""
+    """Return an edit that removes the last instances of each group: they were requested but do not start."""
 
     def edit(answer: str) -> str:
         root = ElementTree.fromstring(answer)

@@ -27,7 +27,7 @@ def a_pod(name: str, cpu: str = "1", memory: str = "1Gi") -> core_pb2.Pod:
 
 
 def a_node(name: str, cpu: str = "4", memory: str = "16Gi", **labels: str) -> core_pb2.Node:
-    """What new nodes of a group are like."""
+    """The template of a group's new nodes."""
     made: Any = encoded(node(name, cpu=cpu, memory=memory, labels=labels))
     return core_pb2.Node.FromString(made.SerializeToString())
 

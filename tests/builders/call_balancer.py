@@ -1,4 +1,4 @@
-"""A load balancer for gRPC calls: it forwards each one to one of several planners, by the metadata of the call."""
+"""A load balancer for gRPC calls: it forwards each call to one of several planners, chosen by the call's metadata."""
 
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,23 +17,23 @@ from clients.transport.client import connect
 FORWARDED: Final = (CLUSTER_KEY, SESSION_KEY)
 
 Choice = Callable[[Mapping[str, str], list[str]], str]
-"""Takes the metadata of a call and the names of the planners there are, returns one of them."""
+"""Takes the metadata of a call and the names of the available planners, and returns one of them."""
 
 
 def by_cluster(metadata: Mapping[str, str], names: list[str]) -> str:
-    """Consistent: without one of the planners, only calls that it had go elsewhere."""
+    """Choose consistently: if a planner is missing, only its calls go elsewhere."""
     cluster = metadata[CLUSTER_KEY]
     return max(names, key=lambda name: blake2b(f"{cluster} {name}".encode()).digest())
 
 
 def in_turn() -> Choice:
-    """Round robin, call by call."""
+    """Return a round-robin choice, call by call."""
     turns = count()
     return lambda _metadata, names: names[next(turns) % len(names)]
 
 
 class Forwarded(NamedTuple):
-    """A call to `Plan` that was forwarded: where, about what, as a delta or not, and whether it was answered."""
+    """A forwarded call to `Plan`: its planner and cluster, whether it sent a delta, and whether it was answered."""
 
     planner: str
     cluster: str
@@ -65,12 +65,12 @@ class CallBalancer(grpc.GenericRpcHandler):
             channel.close()
 
     def take_out(self, name: str) -> None:
-        """Forward nothing to a planner any more."""
+        """Stop forwarding calls to a planner."""
         with self._lock:
             self._names.remove(name)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
-        """Return what forwards a call. Each kind of call is a stream of bytes both ways on the wire."""
+        """Return the handler that forwards a call. On the wire each kind of call is a stream of bytes both ways."""
         method, metadata = handler_call_details.method, _forwarded(handler_call_details.invocation_metadata)
 
         def forward(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""CapacityBuffers and PodTemplates, and what the API server accepts as a CapacityBuffer, restated.
+"""CapacityBuffers and PodTemplates, and a restatement of what the API server accepts as a CapacityBuffer.
 
 Source: kubernetes/autoscaler, cluster-autoscaler/apis, CustomResourceDefinition capacitybuffers.autoscaling.x-k8s.io,
 v1beta1 and v1alpha1: the schema of `spec` and its two validation rules.
@@ -42,7 +42,7 @@ def template(name: str = "chunk", namespace: str = "default", of: dict[str, Any]
 
 
 def refused(buffer: dict[str, Any]) -> list[str]:
-    """Return why the API server refuses a CapacityBuffer; [] = it takes it as it is."""
+    """Return why the API server refuses a CapacityBuffer; [] = it accepts it."""
     spec, name = buffer.get("spec"), buffer.get("metadata", {}).get("name", "")
     out = []
     if buffer.get("apiVersion") not in VERSIONS or buffer.get("kind") != "CapacityBuffer":

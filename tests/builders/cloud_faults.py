@@ -1,9 +1,9 @@
-"""Clouds whose calls fail: each in every way, a number of times, and in the end as it should.
+"""Clouds whose calls fail in a given way, a given number of times, and then succeed.
 
-`FaultyCloud` stands before any `CloudProvider`, `FaultyProvider` is an external provider without network. Kinds:
-throttled (nothing was done), lost (done, and no answer), partial (half of it is done, or told), wrong (a refusal that
-refuses nothing, an answer that knows nothing), slow, and late (what changes something is done only before the next
-call; what reads answers as before).
+`FaultyCloud` wraps any `CloudProvider`, `FaultyProvider` is an external provider without network. Kinds: throttled
+(nothing was done), lost (done, but no answer), partial (half of it is done or reported), wrong (a refusal after the
+change was made, or an empty answer), slow, and late (a change takes effect only before the next call; a read returns
+the previous answer).
 """
 
 from collections import Counter
@@ -34,12 +34,12 @@ Do = Callable[..., Any]
 
 
 class Failing:
-    """Calls by name that fail as often as they are told to."""
+    """Calls by name that fail a given number of times."""
 
     writes: Sequence[str] = ()
 
     def __init__(self, sleep: Callable[[float], None]) -> None:
-        # By operation: the kind, and the calls that pass before, and that fail then.
+        # By operation: the kind, the number of calls that succeed first, and of those that then fail.
         self.faults: dict[str, tuple[str, int, int]] = {}
         self.struck: Counter[str] = Counter()
         self._sleep = sleep
@@ -48,11 +48,11 @@ class Failing:
         self._known: dict[Any, Any] = {}
 
     def fail(self, operation: str, kind: str, times: int, after: int = 0) -> None:
-        """Let calls of an operation fail, after so many that do not."""
+        """Make calls of an operation fail after `after` successful ones."""
         self.faults[operation] = kind, after, times
 
     def call(self, operation: str, *args: Any) -> Any:
-        """Make a call, or let it fail."""
+        """Make a call, or make it fail."""
         for call in self._late:
             with suppress(CloudError):
                 call()
@@ -66,7 +66,7 @@ class Failing:
         return self._strike(operation, kind, args)
 
     def make(self, operation: str, args: Sequence[Any]) -> Any:
-        """Make a call as it should be."""
+        """Make a call without a fault."""
         raise NotImplementedError
 
     def half_write(self, operation: str, args: Sequence[Any]) -> Any:
@@ -78,7 +78,7 @@ class Failing:
         raise NotImplementedError
 
     def nothing(self, operation: str, args: Sequence[Any], answer: Any) -> Any:
-        """Return the answer of a cloud that has forgotten everything."""
+        """Return the answer of a cloud that has lost its state."""
         raise NotImplementedError
 
     def _do(self, operation: str, args: Sequence[Any]) -> Any:
@@ -114,7 +114,7 @@ class Failing:
 
 
 class FaultyCloud(Failing):
-    """A `CloudProvider` whose calls fail. `remember` makes no call: it is slow at most."""
+    """A `CloudProvider` whose calls fail. `remember` makes no call, so it can only be slow."""
 
     writes = WRITES
 
@@ -174,7 +174,7 @@ for _name in (*READS, *WRITES):
 
 
 class FaultyProvider(Failing):
-    """The calls of an external provider over a cloud, in place of `actuator.cloud.externalgrpc.calls.Calls`."""
+    """The calls of an external provider on a cloud, instead of `actuator.cloud.externalgrpc.calls.Calls`."""
 
     writes = RPC_WRITES
 

@@ -1,4 +1,4 @@
-"""Rounds of planner and actuator over a simulated cluster, on virtual time; the loop is told of no node group."""
+"""Rounds of planner and actuator on a simulated cluster, on virtual time; the loop gets no node groups from files."""
 
 from google.protobuf.json_format import ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -21,7 +21,7 @@ from tests.builders.kubernetes import Json
 
 
 class Rounds:
-    """Planner and actuator over a simulated cluster; the loop is given no node group."""
+    """Planner and actuator on a simulated cluster; the loop gets no node groups from files."""
 
     def __init__(self, objects: list[Json], cloud: CloudProvider | None = None, **settings: Json) -> None:
         """`settings` : those of the plan, by decision."""
@@ -41,7 +41,7 @@ class Rounds:
         self.count = 0
 
     def round(self) -> RoundResult:
-        """Let ten seconds pass and make a round."""
+        """Advance time by ten seconds and make a round."""
         until_s = self.time.now_s + 10
         while (due_s := self.time.next_s()) is not None and due_s <= until_s:
             self.time.step()
@@ -56,7 +56,7 @@ class Rounds:
         return next(one.target_size for one in self.cloud.node_groups() if one.id == group)
 
     def run_for(self, seconds: float) -> list[tuple[str, int]]:
-        """Make a round every ten seconds; return the growths, as group and number of nodes."""
+        """Make a round every ten seconds; return the scale-ups as group and number of nodes."""
         grown = []
         for _ in range(int(seconds / 10)):
             splits = self.round().answer.scale_up.splits

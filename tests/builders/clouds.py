@@ -44,14 +44,14 @@ START_S = 1_800_000_000.0
 
 
 class World(NamedTuple):
-    """A cloud; `settle` lets its machines start and end."""
+    """A cloud; `settle` makes its machines start and end."""
 
     cloud: CloudProvider
     settle: Callable[[], None]
 
 
 class Clock:
-    """A clock that moves when told."""
+    """A clock that moves only when set."""
 
     def __init__(self) -> None:
         self.now_s = START_S
@@ -61,7 +61,7 @@ class Clock:
 
 
 def cloud_groups(nodes: bool) -> list[Json]:
-    """Return the groups as objects; with `nodes`, "g" names those that it starts with."""
+    """Return the groups as objects; with `nodes`, "g" names its initial nodes."""
     template = node("template", cpu="8", memory="32Gi", labels={"pool": "a"}, taints=["team=web:NoSchedule"])
     names = ["g-0", "g-1", "g-2"] if nodes else None
     large = node_group("g", 1, 6, target=3, nodes=names, template=template, price=0.4)
@@ -71,7 +71,7 @@ def cloud_groups(nodes: bool) -> list[Json]:
 
 
 def simulated_cluster(clock: Clock, objects: Sequence[Json] = ()) -> SimulatedCluster:
-    """Return the cluster behind the cloud `memory`; objects : in place of the usual ones."""
+    """Return the cluster behind the cloud `memory`; objects : replace the default ones."""
     machines = [node(f"g-{number}", cpu="8", memory="32Gi") for number in range(3)]
     delays = Delays(node_start_s=3, instance_delete_s=2)
     made = list(objects) or [*machines, *cloud_groups(nodes=True)]
@@ -117,7 +117,7 @@ SETTINGS = ActuatorSettings(
 
 
 class ExternalWorld(NamedTuple):
-    """An actuator that serves the Cluster Autoscaler, over the simulated cluster, and a connection to it."""
+    """An actuator that serves the Cluster Autoscaler on the simulated cluster, and a connection to it."""
 
     cluster: SimulatedCluster
     actuator: Actuator
@@ -131,7 +131,7 @@ def external_actuator(
     security: ChannelSecurity | None = None,
     objects: Sequence[Json] = (),
 ) -> Iterator[ExternalWorld]:
-    """An actuator with the cloud `memory`, as external cloud provider; objects : of the cluster, in place of ours."""
+    """An actuator with the cloud `memory`, as external cloud provider; objects : replace the default cluster."""
     clock = Clock()
     cluster = simulated_cluster(clock, objects)
     actuator = Actuator(MemoryStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)

@@ -1,4 +1,4 @@
-"""A management cluster on a small API server, and what the controllers of Cluster API do there."""
+"""A management cluster on a small API server, with stand-ins for the controllers of Cluster API."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ KIND = "MachineDeployment/default/"
 
 
 def machine_deployment(name: str, low: int, high: int, replicas: int, **annotations: str) -> Json:
-    """Return a MachineDeployment that is a node group. `annotations` : of its capacity, by the end of their names."""
+    """Return a MachineDeployment that is a node group. `annotations` : of its capacity, by suffix."""
     return {
         "apiVersion": "cluster.x-k8s.io/v1beta1",
         "kind": "MachineDeployment",
@@ -40,7 +40,7 @@ def machine_deployment(name: str, low: int, high: int, replicas: int, **annotati
 
 
 class Controllers:
-    """Makes Machines of MachineDeployments, starts them, and removes those that are marked when there are too many."""
+    """Creates Machines for MachineDeployments, starts them, and removes marked ones when there are too many."""
 
     def __init__(self, server: JsonApiServer) -> None:
         self._server = server
@@ -56,7 +56,7 @@ class Controllers:
                     self._count += 1
 
     def settle(self) -> None:
-        """Let everything happen that is due."""
+        """Run all controllers until nothing is due."""
         with self._server.lock:
             for group in self._of("machinedeployments"):
                 machines = self.machines(group)
@@ -140,7 +140,7 @@ class ShortNames:
 
 
 def fill(server: JsonApiServer) -> Controllers:
-    """Put the two groups of the contract's tests there, with all their Machines running."""
+    """Create the two groups of the contract tests on the server, with all their Machines running."""
     large = machine_deployment("g", 1, 6, 3, cpu="8", memory="32Gi", labels="pool=a", taints="team=web:NoSchedule")
     large["metadata"]["annotations"] |= {PRICE: "0.4", OPTIONS + "scaledownunneededtime": "7m"}
     for item in (large, machine_deployment("h", 0, 2, 0, cpu="4", memory="16Gi")):

@@ -28,7 +28,7 @@ RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 
 
 class _Dictionary:
-    """Strings and label sets, numbered after all are known."""
+    """Strings and label sets, numbered once all are known."""
 
     def __init__(self, nodes: list[NodeRow], pods: list[PodRow], namespaces: dict[str, Labels]) -> None:
         all_labels = [n.labels for n in nodes] + [p.labels for p in pods] + list(namespaces.values())

@@ -1,4 +1,4 @@
-"""How many random examples a test looks at.
+"""How many random examples a test checks.
 
 Each run draws the same ones, so that more of them prove something the first time alone: after a change of what is
 tested, `TRIMTAB_ALL_EXAMPLES=1` draws as many as a test says. So does the profile `explore`, which draws new ones.
@@ -18,6 +18,6 @@ EXPLORED = 100
 
 
 def examples(explored: int) -> settings:
-    """Return settings of a test. explored : how many examples the profile `explore` looks at."""
+    """Return a test's settings. explored : number of examples that the profile `explore` checks."""
     exploring = settings.get_current_profile_name() == EXPLORE
     return settings(max_examples=explored if exploring else min(explored, MOST))

@@ -1,4 +1,4 @@
-"""One pod, some nodes, some placed pods: which reasons does each node give."""
+"""The reasons for which each node refuses a pod, given some nodes and placed pods."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -34,7 +34,7 @@ def node(name: str = "n1", zone: str = "", labels: Labels | None = None, **field
 
 
 def pending(spec: PodSpec, labels: Labels | None = None, namespace: str = "default", **fields: Any) -> PodRow:
-    """Return the pod that is asked about."""
+    """Return the pod to be checked."""
     return PodRow("pending", spec, namespace, labels or {}, **fields)
 
 

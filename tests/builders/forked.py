@@ -1,7 +1,7 @@
-"""Programs in processes of their own, forked from one that has imported what they import.
+"""Programs in separate processes, forked from one that has already imported their modules.
 
-To start an interpreter and to import takes longer than most commands do. For tests of what a command prints and how it
-ends, not of how it starts. Each has standard input closed, and neither memory nor files of those before it.
+Starting an interpreter and importing takes longer than most commands. For tests of a command's output and exit, not of
+its start. Each program has standard input closed and shares neither memory nor open files with earlier ones.
 """
 
 import gc
@@ -40,9 +40,10 @@ class Programs:
         self._process, self._directory = process, directory
 
     def __call__(self, *arguments: object, environment: Mapping[str, str] | None = None) -> Ended:
-        """Run a module, or "-c" and a program, with arguments until it ends. environment : by default the test's.
+        """Run a module, or "-c" and a program, with arguments until it ends.
 
-        Of what Python reads at its start, PYTHONPATH and PYTHONDONTWRITEBYTECODE count.
+        environment : by default the test's. Of the variables that Python reads at its start, only PYTHONPATH and
+        PYTHONDONTWRITEBYTECODE have an effect.
         """
         out, err = self._directory / "out", self._directory / "err"
         words = list(map(str, arguments))
@@ -58,7 +59,7 @@ class Programs:
 
 @contextmanager
 def programs(modules: Sequence[str] = COMMANDS, environment: Mapping[str, str] | None = None) -> Iterator[Programs]:
-    """Import modules in a process of its own, and let it fork. environment : in which it starts, as above."""
+    """Import modules in a separate process that forks programs. environment : of that process, as above."""
     command = [sys.executable, "-m", "tests.builders.forked", *modules]
     root = Path(__file__).parents[2]
     with (
@@ -71,17 +72,17 @@ def programs(modules: Sequence[str] = COMMANDS, environment: Mapping[str, str] |
         try:
             yield Programs(process, Path(directory))
         finally:
-            # With what it has forked and a test did not wait for.
+            # Together with forked programs that a test did not wait for.
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def main() -> None:
     """Import, then fork for each line of standard input."""
-    # As whoever starts a program does: gRPC reads it when it is loaded.
+    # As when a program starts: gRPC reads it when it is loaded.
     os.environ.setdefault(CIPHERS_VARIABLE, TLS_1_3_ALONE)
     for module in sys.argv[1:]:
         import_module(module)
-    # Memory that is not visited stays shared.
+    # Memory that the collector does not visit stays shared.
     gc.freeze()
     for line in sys.stdin:
         task = json.loads(line)
@@ -93,7 +94,7 @@ def main() -> None:
 
 
 def _run(arguments: Sequence[str], environment: Mapping[str, str], files: Sequence[str], directory: str) -> int:
-    """Become the program; return the code to end with."""
+    """Run the program in this process; return its exit code."""
     for number, path in enumerate((os.devnull, *files)):
         opened = os.open(path, os.O_RDONLY if not number else os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(opened, number)
@@ -122,7 +123,7 @@ def _run(arguments: Sequence[str], environment: Mapping[str, str], files: Sequen
 
 
 def _end(code: int) -> NoReturn:
-    """End without taking the interpreter apart, which takes as long as to import all of it."""
+    """Exit without finalizing the interpreter, which takes as long as the imports."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

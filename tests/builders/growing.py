@@ -30,7 +30,7 @@ def node_group(name: str, size: int = 0, most: int = 10) -> NodeGroup:
 
 
 def template(row: NodeRow, residents: list[PodRow]) -> GroupTemplate:
-    """Return what new nodes like a row, with residents like rows of pods, look like to the planner."""
+    """Return the planner's view of new nodes like a row, with residents like rows of pods."""
     pods = [VirtualPod(p.namespace, p.spec, tuple(sorted(p.labels.items()))) for p in residents]
     labels, amounts = tuple(sorted(row.labels.items())), tuple(sorted(row.allocatable.items()))
     node = NodeTemplate(labels, amounts, row.taints, row.unschedulable, row.attach_limits)
@@ -44,7 +44,7 @@ def growing_cluster(
     blanks: int,
     namespaces: dict[str, dict[str, str]] | None = None,
 ) -> GrowingCluster:
-    """Return both sides. groups : (what new nodes look like, residents, how many are upcoming)."""
+    """Return both sides. groups : (template of new nodes, residents, number of upcoming nodes)."""
     nodes = sorted(nodes, key=lambda one: one.name.encode())
     made = snapshot(nodes, pods, namespaces)
     made = made._replace(groups=tuple(node_group(f"g{at}") for at in range(len(groups))))

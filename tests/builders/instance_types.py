@@ -1,4 +1,4 @@
-"""Published facts of instance types: what their clouds say of them, and what nodes of them have.
+"""Published facts about instance types: the clouds' descriptions, and the resources of real nodes.
 
 - `AWS`: vCPUs, GiB and pods by addresses from DescribeInstanceTypes, and the bytes of memory that Karpenter's authors
   measured to be missing on nodes (aws/karpenter-provider-aws, `zz_generated.memory_overhead.go` at 15e8769). What a
@@ -118,7 +118,7 @@ AWS: Final[dict[str, dict[str, tuple[int, float, int, int]]]] = {
 
 
 class RealNode(NamedTuple):
-    """A node in use: cpu, GiB and pods by its cloud; what it has, and what of that pods may request, bytes."""
+    """A node in use: cpu, GiB and pods by its cloud; capacity and allocatable memory in bytes."""
 
     cpu: int
     gib: float
@@ -151,7 +151,7 @@ def aws_machine(name: str) -> MachineType:
 
 
 def aws_seen(name: str, group: str = "g") -> SeenType:
-    """Return what nodes of an instance type show on EKS."""
+    """Return the resources that nodes of an instance type report on EKS."""
     machine = aws_machine(name)
     family, _, size = name.partition(".")
     cpu, _, pods, missing = AWS[family][size]
@@ -168,7 +168,7 @@ def real_machine(name: str, reservation: Reservation = Reservation.KUBELET) -> M
 
 
 def real_seen(name: str, group: str = "g") -> SeenType:
-    """Return what a node in use shows."""
+    """Return the resources that a node in use reports."""
     node = NODES[name]
     capacity = NodeAmounts(node.cpu * 1000, node.memory, node.pods)
     allocatable = NodeAmounts(node.allocatable_milli, node.allocatable_memory, node.pods)
@@ -176,5 +176,5 @@ def real_seen(name: str, group: str = "g") -> SeenType:
 
 
 def nominal(machine: MachineType) -> NodeAmounts:
-    """Return what the cloud says of a machine."""
+    """Return the cloud's description of a machine."""
     return NodeAmounts(machine.cpu_milli, machine.memory_bytes, machine.pods)

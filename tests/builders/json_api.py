@@ -1,7 +1,7 @@
 """A small API server on loopback that speaks JSON: nodes, pods, ConfigMaps, Leases, evictions, and faults on demand.
 
-It checks resource versions and the tests of JSON patches as a real one does. Faults are queued per method and used
-up in order:
+It checks resource versions and the tests of JSON patches as a real one does. Faults are queued per method and consumed
+in order:
 
     with JsonApiServer() as server:
         server.put("/api/v1/nodes", {"metadata": {"name": "n1"}})
@@ -30,7 +30,7 @@ LISTED = ("/nodes", "/pods", "/podgroupcosts", "/v1alpha1/capacitybuffers", "/ma
 
 
 class Fault(NamedTuple):
-    """What happens to one request. `status` 0 = the connection is cut, before (or `after`) it was carried out."""
+    """A fault of one request. `status` 0 = the connection is cut before (or `after`) the request was executed."""
 
     status: int = 0
     message: str = "as the test wants"
@@ -103,7 +103,7 @@ class JsonApiServer:
         return [taint["key"] for taint in self.objects[f"/api/v1/nodes/{node}"].get("spec", {}).get("taints", [])]
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Json]:
-        """Carry a request out."""
+        """Execute a request."""
         with self.lock:
             if path.endswith("/eviction"):
                 return self._evict(path.removesuffix("/eviction"), body)
@@ -191,7 +191,7 @@ class JsonApiServer:
         return 200, self.put(path.rpartition("/")[0], item)
 
     def _apply(self, path: str, body: Json, forced: bool) -> tuple[int, Json]:
-        """Server-side apply by one manager: what it leaves out goes, what another one has set is a conflict."""
+        """Apply as one manager: omitted fields are removed, fields of another manager are a conflict."""
         if path.endswith("/status"):
             return 200, self._set(path.removesuffix("/status"), status=body["status"])
         if path not in self.objects and body["kind"] in ("Pod", "Node"):
@@ -241,7 +241,7 @@ def _collection(path: str) -> str:
 def _handler(server: JsonApiServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        # Head and body are two writes; without this each answer waits for the other side's delayed acknowledgement.
+        # Headers and body are two writes; without this each answer waits for the peer's delayed acknowledgement.
         disable_nagle_algorithm = True
 
         def _serve(self) -> None:

@@ -1,7 +1,7 @@
 """Kubernetes objects as plain JSON dicts, as `kubectl get -o json` prints them.
 
-Every builder takes what tests vary as keywords; anything else goes into `spec`, `status`, `metadata`, dicts that are
-laid over the built object last (a key given there wins). Uids derive from kind and name, so they are stable.
+Every builder takes the varying parts as keywords; everything else goes into `spec`, `status` and `metadata`, dicts that
+are merged into the built object last and win. Uids derive from kind and name, so they are stable.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

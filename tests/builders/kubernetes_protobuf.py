@@ -12,7 +12,7 @@ INLINED = ("volume_source", "persistent_volume_source")
 
 
 def encoded(obj: dict[str, Any]) -> Message:
-    """Return an object as its message; fields that the message lacks are left out, as unread."""
+    """Return an object as its message; fields that the message lacks are omitted, as they are not read."""
     made = BY_KIND[obj["kind"]].message
     assert made is not None, f"{obj['kind']} comes as JSON"
     message = made()

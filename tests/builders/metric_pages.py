@@ -6,7 +6,7 @@ from tests.builders.metrics import HISTOGRAMS
 
 
 def check_page(page: str, promised: dict[str, dict[str, set[str]]]) -> None:
-    """Raise AssertionError unless a page has every metric promised, with its labels and at least those values."""
+    """Raise AssertionError unless a page has every promised metric with its labels and at least those values."""
     samples: dict[str, list[dict[str, str]]] = {}
     for family in text_string_to_metric_families(page):
         for sample in family.samples:

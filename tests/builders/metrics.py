@@ -1,7 +1,7 @@
 """Metrics that the services promise, with their labels and the values that are checked.
 
-Tests of running services hold these tables against what is served; tests of rules and dashboards hold queries against
-these tables.
+Tests of running services compare the served metrics with these tables; tests of rules and dashboards compare their
+queries with them.
 """
 
 PLANNER: dict[str, dict[str, set[str]]] = {

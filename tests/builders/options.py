@@ -1,4 +1,4 @@
-"""Options of scale-up and what is known of their groups, without a cluster."""
+"""Scale-up options and the facts of their node groups, without a cluster."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ ALL = SimilaritySettings()
 
 
 class Group(NamedTuple):
-    """A node group and its option: cores and GiB of a node, nodes that are new, pods and what they request."""
+    """A node group and its option: cores and GiB of a node, number of new nodes, pods and their requests."""
 
     cores: float = 4
     gib: float = 16
@@ -32,7 +32,7 @@ class Group(NamedTuple):
 
 
 def groups_of(rows: Mapping[str, Group]) -> Groups:
-    """What is known of groups, sorted by id."""
+    """Return the facts of groups, sorted by id."""
     ids = sorted(rows)
     return Groups(
         tuple(ids),
@@ -46,7 +46,7 @@ def groups_of(rows: Mapping[str, Group]) -> Groups:
 
 
 def options_of(rows: Mapping[str, Group]) -> Options:
-    """One option for each group, in the order given."""
+    """Return one option per group, in the given order."""
     ids = sorted(rows)
     return as_columns([
         Option(ids.index(name), row.nodes, np.arange(row.pods, dtype=np.int32), round(row.pod_cores * 1000),
@@ -56,7 +56,7 @@ def options_of(rows: Mapping[str, Group]) -> Options:
 
 
 def ranked(ranks: Mapping[int, Sequence[str]]) -> ScaleUpSettings:
-    """Settings of PRIORITY."""
+    """Return settings of PRIORITY."""
     found = (PriorityRank(rank, tuple(map(re.compile, ranks[rank]))) for rank in sorted(ranks, reverse=True))
     return ScaleUpSettings(priority=tuple(found))
 
@@ -64,7 +64,7 @@ def ranked(ranks: Mapping[int, Sequence[str]]) -> ScaleUpSettings:
 def chosen_among(
     rows: Mapping[str, Group], *expanders: int, settings: ScaleUpSettings | None = None, **more: Any
 ) -> tuple[str, Choice]:
-    """The group chosen ("" = none), and the choice. more : of `ExpanderContext`, and `choice`."""
+    """Return the chosen group ("" = none) and the choice. more : fields of `ExpanderContext`, and `choice`."""
     choice = more.pop("choice", 0)
     context = ExpanderContext(groups_of(rows), settings or ScaleUpSettings(), **({"node_count": 10} | more))
     sizes = np.array([rows[name].size for name in sorted(rows)], np.int64)

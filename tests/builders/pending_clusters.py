@@ -1,9 +1,8 @@
-"""Problems of the cheapest plan as clusters, in which the whole decision is taken.
+"""Problems of the cheapest plan as clusters, for tests of the whole decision.
 
-What a problem limits by numbers, constraints and resources of a cluster say: which groups take a class by node
-affinity, how many pods a node takes by a resource of their own, an even spread over zones by a topology spread
-constraint, or by node selectors where the problem says which zones get one pod more. So a bound of the problem is one
-of the cluster.
+The numbers of a problem become constraints and resources of a cluster: the groups that take a class become node
+affinity, the number of pods per node an extra resource, an even spread over zones a topology spread constraint, or node
+selectors if the problem says which zones get one pod more. So a bound of the problem is also one of the cluster.
 """
 
 import numpy as np
@@ -44,7 +43,7 @@ def cluster_of(asked: Problem) -> Cluster:
 
 
 def _zones(asked: Problem, of_class: int) -> list[str]:
-    """Return the zone of each pod of a class whose spread is not the same for all zones; nothing for others."""
+    """Return the zone of each pod of a class that is spread unevenly over zones; nothing for others."""
     most = asked.zone_most[of_class]
     if len(set(most.tolist())) <= 1:
         return []

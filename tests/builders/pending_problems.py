@@ -1,7 +1,7 @@
-"""Pods that need nodes and node groups as clouds have them, by chance: problems for the cheapest plan.
+"""Random pending pods and node groups like those of clouds: problems for the cheapest plan.
 
 Groups: families of instances (memory per core), sizes, zones; price nearly linear in size, with a bend and noise;
-kubelet reserves and DaemonSets taken off. Pods: few or many classes, sizes as people write them or of any number.
+kubelet reserves and DaemonSets subtracted. Pods: few or many classes, with round or arbitrary sizes.
 """
 
 from random import Random
@@ -84,7 +84,7 @@ def _counts(random: Random, pods: int) -> list[int]:
 
 
 def _demand(random: Random, capacity: np.ndarray) -> tuple[int, ...]:
-    """A pod that fits the group with most cores, at the least."""
+    """Return a pod that fits at least the group with most cores."""
     largest = capacity[capacity[:, 0].argmax()]
     if random.random() < 0.5:
         cpu, memory = random.choice(CPU_MILLI), random.choice(MEMORY_MIB)
@@ -107,7 +107,7 @@ def _allowed(random: Random, groups: int, zone: np.ndarray) -> np.ndarray:
 
 
 def _spread(random: Random, asked: Problem, zones: int) -> Problem:
-    """Some classes spread evenly over the zones whose groups take them."""
+    """Spread some classes evenly over the zones whose groups take them."""
     most = np.full((len(asked.pods), zones), UNLIMITED)
     fits = asked.allowed & (asked.demand[:, None, :] <= asked.capacity[None]).all(axis=2)
     for of_class in range(len(most)):

@@ -1,4 +1,4 @@
-"""Pod costs over clusters of Kubernetes objects: settings, one decision, and what it says of each group."""
+"""Pod costs for clusters of Kubernetes objects: settings, one decision, and its result for each group."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ S = pb.PodCostStrategy
 
 
 def term(strategy: Any, **fields: Any) -> pb.PodCostTerm:
-    """Build a term; what the strategy needs besides is filled in."""
+    """Build a term; other fields that the strategy needs are filled in."""
     needed = {S.BALANCE_DOMAINS: {"topology_key": ZONE}, S.IDLE: {"annotation": NUMBER}}
     needed[S.ACCUMULATED_WORK] = needed[S.IDLE]
     return pb.PodCostTerm(strategy=strategy, **needed.get(strategy, {}) | fields)
@@ -44,23 +44,23 @@ def decide(
 
 
 def groups(answer: pb.PlanResponse) -> dict[str, pb.PodCostGroup]:
-    """Groups by owner."""
+    """Return groups by owner."""
     return {group.owner: group for group in answer.pod_costs.groups}
 
 
 def reasons(answer: pb.PlanResponse) -> dict[str, str]:
-    """Why groups are not complete, by owner; "" = complete."""
+    """Return why groups are incomplete, by owner; "" = complete."""
     names = PodCostGroupReason.Code
     return {group.owner: "" if group.complete else names.Name(group.reason) for group in answer.pod_costs.groups}
 
 
 def own_ranks(group: pb.PodCostGroup, share: int = 0) -> dict[str, float]:
-    """A strategy's own ranks by name of the pod."""
+    """Return a strategy's own ranks by pod name."""
     return {pod.partition("/")[2]: rank for pod, rank in zip(group.order, group.shares[share].own_ranks, strict=True)}
 
 
 def costs(group: pb.PodCostGroup) -> dict[str, int]:
-    """Costs by name of the pod."""
+    """Return costs by pod name."""
     return {pod.partition("/")[2]: cost for pod, cost in group.costs.items()}
 
 

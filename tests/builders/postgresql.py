@@ -1,4 +1,4 @@
-"""A PostgreSQL server on loopback from the binaries of Debian's package, thrown away afterwards.
+"""A temporary PostgreSQL server on loopback from the binaries of Debian's package.
 
 Durability is switched off: the process is killed in these tests, never the machine.
 """
@@ -23,7 +23,7 @@ ATTEMPTS = 3
 
 
 def missing() -> str:
-    """Return why no server can be started here; "" = it can, or has to, since TRIMTAB_REQUIRE_POSTGRESQL is set."""
+    """Return why no server can be started here; "" = one can, or must because TRIMTAB_REQUIRE_POSTGRESQL is set."""
     if os.environ.get("TRIMTAB_REQUIRE_POSTGRESQL"):
         return ""
     if find_spec("psycopg") is None:
@@ -35,7 +35,7 @@ def missing() -> str:
 
 @contextmanager
 def running_postgresql() -> Iterator[str]:
-    """A server; gives the URL of an empty database."""
+    """Run a server; yield the URL of an empty database."""
     binaries = _binaries()
     assert binaries is not None, "PostgreSQL is not installed"
     directory = Path(tempfile.mkdtemp(prefix="trimtab-postgresql-"))
@@ -79,7 +79,7 @@ def _binaries() -> Path | None:
 
 
 def _as_user(command: Sequence[str]) -> list[str]:
-    """The server refuses to run as root."""
+    """Return a command that runs as another user, since the server refuses to run as root."""
     if os.getuid() != 0:
         return list(command)
     return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *command]
@@ -92,7 +92,7 @@ def _give_away(directory: Path) -> None:
 
 
 def _answers(url: str, process: subprocess.Popen[bytes]) -> bool:
-    """Wait until a server answers; False = it ended."""
+    """Wait until a server answers; return False if it ended."""
     import psycopg
 
     end = time.monotonic() + LIMIT_S

@@ -1,6 +1,6 @@
 """Random small clusters for hypothesis: `clusters()` draws one, `changes()` one that follows another.
 
-All obey the contract; references to what is not there are included.
+All obey the contract; dangling references are included.
 """
 
 import math
@@ -47,7 +47,7 @@ def _sorted_tuples(elements: st.SearchStrategy[Any], most: int = 2) -> st.Search
     return st.lists(elements, max_size=most, unique=True).map(lambda found: tuple(sorted(found)))
 
 
-# Strategies that are built anew for each draw take more time than what they draw.
+# Building strategies for each draw would take longer than drawing.
 OPERATORS = {True: st.sampled_from([1, 2, 3, 4, 5, 6]), False: st.sampled_from([1, 2, 3, 4])}
 VALUES = st.sets(TEXTS, min_size=1, max_size=2)
 
@@ -224,7 +224,7 @@ BOOLEANS = st.booleans()
 
 @st.composite
 def changes(draw: st.DrawFn, before: Cluster) -> Cluster:
-    """Draw a cluster that has some rows of another as they were, some changed, some gone, some new."""
+    """Draw a cluster with some rows of another unchanged, some changed, some deleted and some new."""
     other = draw(CLUSTERS)
     tables = {}
     for table in ("pods", "volumes", "nodes", "groups", "owners", "budgets", "namespaces"):

@@ -1,4 +1,4 @@
-"""Random clusters with node groups that can grow and pods that wait, with every constraint that scheduling knows."""
+"""Random clusters with node groups that can grow and pending pods, with every scheduling constraint."""
 
 from collections.abc import Iterable
 from random import Random
@@ -16,12 +16,12 @@ MARKED = 32
 """Flag of a pod that the scheduler could not place."""
 NAMES = {"x/gpu": "nvidia.com/gpu", "weird": "example.com/licence"}
 INVALID = {"a b", "+3", "-1", "99999999999999999999"}
-"""Values of labels that no API server takes, or not as numbers."""
+"""Label values that no API server accepts, or not as numbers."""
 HEALTHY = (NodeGroupHealth.UNSPECIFIED,) * 6 + tuple(NodeGroupHealth.Code.values())
 
 
 def growing_cluster(seed: int, most_pending: int = 24) -> Cluster:
-    """Return a cluster; many of its waiting pods are equal, and some groups are like others but for their zone."""
+    """Return a cluster; many of its pending pods are equal, and some groups differ only in their zone."""
     random = Random(seed)
     rows = [random_rows.node(random, number) for number in range(random.randint(0, 4))]
     groups = _groups(random)
@@ -65,12 +65,12 @@ def _node(random: Random, row: NodeRow, groups: dict[str, Group]) -> Node:
 
 
 def _amounts(given: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
-    """Return amounts by names that snapshots of these builders have."""
+    """Return amounts by the resource names of these builders' snapshots."""
     return tuple(sorted((NAMES.get(name, name), amount) for name, amount in given if amount))
 
 
 def _spec(random: Random) -> PodSpec:
-    """Return a spec that the API server takes."""
+    """Return a spec that the API server accepts."""
     spec = random_rows.spec(random)
     terms = spec.node_affinity or ()
     values = {value for term in terms for one in term.match_expressions for value in one.values}

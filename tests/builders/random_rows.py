@@ -1,4 +1,4 @@
-"""Small random clusters with every constraint that scheduling knows, drawn so that constraints often meet."""
+"""Small random clusters with every scheduling constraint, drawn such that constraints often interact."""
 
 from random import Random
 
@@ -107,7 +107,7 @@ def toleration(random: Random) -> Toleration:
 
 
 def spec(random: Random) -> PodSpec:
-    """Return a pod spec with a few constraints out of all."""
+    """Return a pod spec with a few random constraints."""
 
     def sometimes(share: float) -> bool:
         return random.random() < share
@@ -135,7 +135,7 @@ def spec(random: Random) -> PodSpec:
 
 def volume(random: Random, number: int) -> Volume:
     """Return a volume of any state; few numbers, so that pods share some."""
-    rare = Random(number * 7919)  # what a volume is depends on its number alone
+    rare = Random(number * 7919)  # a volume's content depends only on its number
     state = rare.choice((VolumeState.BOUND,) * 6 + (VolumeState.WAIT_FOR_FIRST_CONSUMER, VolumeState.MISSING))
     zones = ((rare.choice((ZONE, BETA_ZONE)), rare.choice(("za", "zb", "za__zb", "za__"))),)
     return Volume(

@@ -1,4 +1,4 @@
-"""Nodes and pods as plain rows: what naive twins decide on, and what `tests.builders.columns` makes snapshots of."""
+"""Nodes and pods as plain rows: the input of naive twins, and of the snapshots of `tests.builders.columns`."""
 
 from typing import NamedTuple
 

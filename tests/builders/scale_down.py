@@ -1,4 +1,4 @@
-"""A scale-down decision from plain objects, proven by the certificate before any test looks at it."""
+"""A scale-down decision from plain objects, verified by the certificate before a test checks it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_down import offences
 
 NOW_S = 1_800_000_000
-"""A moment long after everything that builders create."""
+"""A time long after all times that builders use."""
 
 
 class Outcome(NamedTuple):
-    """A decision in words: node to reason, pod to destination."""
+    """A decision as plain names: reason by node, destination by pod."""
 
     decision: plan_pb2.ScaleDownDecision
     state: plan_pb2.ScaleDownState
@@ -34,19 +34,19 @@ class Outcome(NamedTuple):
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why each node stays."""
+        """Return why each node stays."""
         name = reason_pb2.UnremovableReason.Code.Name
         return {entry.node: name(entry.reason) for entry in self.decision.unremovable}
 
     @property
     def not_now(self) -> dict[str, str]:
-        """Why each unneeded node does not go now; "" = it does."""
+        """Return why each unneeded node is not removed now; "" = it is."""
         name = reason_pb2.UnremovableReason.Code.Name
         return {e.node: name(e.not_now_reason) if e.not_now_reason else "" for e in self.decision.unneeded}
 
     @property
     def blocking(self) -> dict[str, tuple[str, str]]:
-        """Pod in the way of each node that has one, and why."""
+        """Return the blocking pod of each node that has one, and why it blocks."""
         name = reason_pb2.BlockingPodReason.Code.Name
         return {e.node: (e.blocking_pod, name(e.blocking_reason)) for e in self.decision.unremovable if e.blocking_pod}
 
@@ -60,14 +60,14 @@ class Outcome(NamedTuple):
 
 
 def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
-    """Settings from JSON: keys of `scaleDown`, and `nodeGroups` and `planner` beside them."""
+    """Return settings from JSON: keys of `scaleDown`, plus `nodeGroups` and `planner`."""
     given = dict(given or {})
     more = {key: given.pop(key) for key in ("nodeGroups", "planner") if key in given}
     return ParseDict({"scaleDown": given} | more, plan_pb2.PlanSettings())
 
 
 def even(most: int) -> Json:
-    """Settings with which similar node groups and zones differ by at most so many nodes."""
+    """Return settings with which similar node groups and zones differ by at most `most` nodes."""
     return {"planner": {"balance": {"maxDifference": most}}}
 
 
@@ -78,7 +78,7 @@ def scale_down_request(
     state: plan_pb2.ScaleDownState | None = None,
     time_left: Callable[[], bool] | None = None,
 ) -> ScaleDownRequest:
-    """Return a request over a snapshot in a round of its own."""
+    """Return a request for a snapshot in its own round."""
     this = Round(
         snapshot,
         lambda pods: build_simulation(snapshot, VirtualRows(pods)),
@@ -96,7 +96,7 @@ def plan_message(
     now_s: int = NOW_S,
     time_left: Callable[[], bool] | None = None,
 ) -> Outcome:
-    """Decide over a snapshot, and prove the plan."""
+    """Decide on a snapshot, and verify the plan."""
     snapshot = canonicalize(message)
     given = settings_of(settings)
     result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left)).whole()
@@ -107,7 +107,7 @@ def plan_message(
 def plan(
     *objects: Json | Sequence[Json], actuation: snapshot_pb2.ActuationStatus | None = None, **more: Any
 ) -> Outcome:
-    """Decide over Kubernetes objects; `settings`, `state`, `now_s`, `time_left` as for `plan_message`."""
+    """Decide on Kubernetes objects; `settings`, `state`, `now_s`, `time_left` as for `plan_message`."""
     message = snapshot_of(*objects)
     if actuation is not None:
         message.actuation_status.CopyFrom(actuation)

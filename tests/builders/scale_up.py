@@ -1,4 +1,4 @@
-"""A scale-up decision from plain objects, proven by the certificate before any test looks at it."""
+"""A scale-up decision from plain objects, verified by the certificate before a test checks it."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -14,28 +14,28 @@ from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_up import offences
 
 NOW_S = 1_800_000_000
-"""A moment long after everything that builders create."""
+"""A time long after all times that builders use."""
 
 
 class Outcome(NamedTuple):
-    """A decision in words."""
+    """A decision as plain names."""
 
     decision: plan_pb2.ScaleUpDecision
     answer: plan_pb2.PlanResponse
 
     @property
     def growth(self) -> dict[str, int]:
-        """New nodes by group."""
+        """Return the number of new nodes by group."""
         return {split.node_group: split.new_size - split.current_size for split in self.decision.splits}
 
     @property
     def on_new(self) -> dict[str, list[str]]:
-        """Pods for which each group grows."""
+        """Return the pods for which each group grows."""
         return {split.node_group: list(split.pods) for split in self.decision.splits}
 
     @property
     def pending(self) -> dict[str, dict[str, str]]:
-        """Pods that stay pending, and why no group helps: the predicate's name where one refuses."""
+        """Return the pods that stay pending, and why no group helps: the predicate's name if one fails."""
         return {
             entry.pod: {
                 group: reason_pb2.PredicateReason.Code.Name(entry.failed_predicates[group])
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
     @property
     def skipped(self) -> dict[str, str]:
-        """Pods that are not served, and why."""
+        """Return the skipped pods, and why they are skipped."""
         return {one.pod: reason_pb2.SkippedPodReason.Code.Name(one.reason) for one in self.decision.skipped}
 
     @property
@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
 
 
 def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
-    """Settings from JSON: keys of `scaleUp`, and `planner` and `scaleDown` beside them."""
+    """Return settings from JSON: keys of `scaleUp`, plus `planner` and `scaleDown`."""
     given = dict(given or {})
     more = {key: given.pop(key) for key in ("planner", "scaleDown") if key in given}
     return ParseDict({"scaleUp": given} | more, plan_pb2.PlanSettings())
@@ -72,7 +72,7 @@ def plan_message(
     decisions: Sequence["plan_pb2.Decision.Code.ValueType"] = (plan_pb2.Decision.SCALE_UP,),
     time_left: Callable[[], bool] | None = None,
 ) -> Outcome:
-    """Decide over a snapshot, and prove the plan."""
+    """Decide on a snapshot, and verify the plan."""
     given = settings_of(settings)
     request = plan_pb2.PlanRequest(decisions=decisions, settings=given, seed=seed)
     request.now.seconds = now_s
@@ -85,7 +85,7 @@ def plan_message(
 def plan(
     *objects: Json | Sequence[Json], actuation: snapshot_pb2.ActuationStatus | None = None, **more: Any
 ) -> Outcome:
-    """Decide over Kubernetes objects; `settings`, `state`, `now_s`, `seed`, `decisions` as for `plan_message`."""
+    """Decide on Kubernetes objects; `settings`, `state`, `now_s`, `seed`, `decisions` as for `plan_message`."""
     message = snapshot_of(*objects)
     if actuation is not None:
         message.actuation_status.CopyFrom(actuation)

@@ -1,4 +1,4 @@
-"""Slack decisions over clusters of plain rows, one loop after the other."""
+"""Slack decisions on clusters of plain rows, loop by loop."""
 
 from collections import Counter
 from typing import Any
@@ -30,7 +30,7 @@ def node(name: str, **more: Any) -> Node:
 
 
 def cluster(nodes: int = 10, pods: dict[str, str] | None = None, **more: Any) -> Cluster:
-    """A cluster of equal nodes "n00", ...; pods : name to node, "" = pending; each asks for half a core and 1 GiB."""
+    """A cluster of equal nodes "n00", ...; pods : name to node, "" = pending; each requests half a core and 1 GiB."""
     names = [f"n{i:02}" for i in range(nodes)]
     rows = {("default", name): pod(name, where) for name, where in (pods or {}).items()}
     group = Group(0, 1000, nodes, Node(allocatable=ROOM, labels=(("pool", "a"),)), 1.0)
@@ -50,7 +50,7 @@ def decide(
     now_s: int = NOW_S,
     decisions: tuple[str, ...] = ("SLACK",),
 ) -> pb.PlanResponse:
-    """Take decisions over a cluster."""
+    """Take decisions on a cluster."""
     request = pb.PlanRequest(decisions=[pb.Decision.Code.Value(one) for one in decisions])
     request.now.seconds = now_s
     ParseDict(RATE if settings is None else settings, request.settings)
@@ -63,11 +63,11 @@ def where(answer: pb.PlanResponse) -> dict[str, str]:
 
 
 def sizes(answer: pb.PlanResponse) -> Counter[tuple[int, int]]:
-    """Return how many placeholders there are of each size: cpu in milli-cores, memory in bytes."""
+    """Return the number of placeholders of each size: cpu in milli-cores, memory in bytes."""
     return Counter((one.cpu_milli, one.memory_bytes) for one in answer.slack.placeholders)
 
 
 def total(answer: pb.PlanResponse) -> tuple[int, int]:
-    """Return what all placeholders hold together: cpu and memory."""
+    """Return the cpu and memory of all placeholders together."""
     rows = answer.slack.placeholders
     return sum(one.cpu_milli for one in rows), sum(one.memory_bytes for one in rows)

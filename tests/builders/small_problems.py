@@ -1,4 +1,4 @@
-"""Small problems for the cheapest plan with small numbers, in which every rule comes into play."""
+"""Small problems for the cheapest plan, with small numbers and every rule in use."""
 
 from random import Random
 

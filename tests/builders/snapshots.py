@@ -1,7 +1,7 @@
 """Clusters as plain rows with all strings in place, written as `ClusterSnapshot` or `SnapshotDelta` in any numbering.
 
-A `Cluster` says what is there; `write` puts it into a message, its rows and dictionaries shuffled by a seed and with
-entries that nothing refers to. Random ones are drawn by `tests.builders.random_clusters`.
+A `Cluster` has the content; `write` writes it as a message, with rows and dictionaries shuffled by a seed and with
+unreferenced entries. Random ones are drawn by `tests.builders.random_clusters`.
 """
 
 import random

@@ -42,7 +42,7 @@ class TcpProxy:
         self._open.set()
 
     def hold(self) -> None:
-        """From now on nothing passes, in neither direction, and nobody is told: connections stay, new ones hang."""
+        """Silently stop all traffic in both directions: connections stay open, new ones hang."""
         self._open.clear()
 
     def cut(self) -> None:
@@ -51,7 +51,7 @@ class TcpProxy:
         self._reset_all()
 
     def heal(self, *, deliver: bool = False) -> None:
-        """Let everything pass again. What was under way arrives late (`deliver`), or is lost with its connection."""
+        """Resume traffic. Data in transit arrives late (`deliver`) or is lost with its connection."""
         if not deliver:
             self._reset_all()
         self._refusing = False
@@ -105,7 +105,7 @@ class TcpProxy:
 
 
 def _reset(one: socket.socket) -> None:
-    """Close so that the other side sees a reset, and whoever reads here an end."""
+    """Close a connection: the peer sees a reset, a local reader an end of file."""
     with contextlib.suppress(OSError):
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         one.shutdown(socket.SHUT_RDWR)

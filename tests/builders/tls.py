@@ -1,4 +1,4 @@
-"""Certificates for tests: a CA of the test's own, and files of what it issues."""
+"""Certificates for tests: a separate CA, and files with the certificates that it issues."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ class OwnCa:
     def issue(
         self, name: str, identity: str = "", hosts: tuple[str, ...] = HOSTS, age: timedelta = timedelta()
     ) -> None:
-        """Write a certificate that holds one day, from `age` ago."""
+        """Write a certificate that is valid for one day, starting `age` ago."""
         issued = self.made[0].issue(
             name, identity or f"spiffe://trimtab/{name}", hosts, datetime.now(UTC) - age, days=1
         )
@@ -41,12 +41,12 @@ class OwnCa:
         (self.directory / f"{name}.crt").write_bytes(issued.cert)
 
     def port(self, name: str = "server", *, client_ca: bool = True, **more: bool) -> PortSecurity:
-        """Return what protects the ports of a service with a certificate of this name."""
+        """Return the port protection of a service with the certificate of this name."""
         cert, key = self.directory / f"{name}.crt", self.directory / f"{name}.key"
         return PortSecurity(cert, key, self.ca if client_ca else None, **more)
 
     def channel(self, name: str = "", ca: Path | None = None, **more: object) -> ChannelSecurity:
-        """Return what a client with a certificate of this name ("" = none) trusts and shows."""
+        """Return the channel security of a client with the certificate of this name ("" = none)."""
         cert, key = (self.directory / f"{name}.crt", self.directory / f"{name}.key") if name else (None, None)
         return ChannelSecurity(ca or self.ca, cert, key, **more)  # type: ignore[arg-type]
 

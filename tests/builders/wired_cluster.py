@@ -1,7 +1,7 @@
-"""The simulated cluster behind HTTP messages: what lies between the actuator and an API server runs, on virtual time.
+"""The simulated cluster behind HTTP messages: all code between the actuator and an API server runs, on virtual time.
 
-`Wire` takes the place of a connection: it answers requests as an API server does and lets those fail that a test
-wants. One thread, no sockets, so a run depends on its inputs alone.
+`Wire` replaces a connection: it answers requests as an API server does and makes chosen ones fail. It uses one thread
+and no sockets, so a run depends only on its inputs.
 """
 
 import io
@@ -35,16 +35,16 @@ EMPTY_POOL = urllib3.HTTPConnectionPool("wire")
 
 
 class WireFault(NamedTuple):
-    """What happens to one request. `status` 0 = the connection breaks."""
+    """A fault of one request. `status` 0 = the connection breaks."""
 
     name: str
     status: int = 0
-    # Whether the request is carried out all the same, and only the answer is lost.
+    # Whether the request is executed and only the answer is lost.
     after: bool = False
-    # It takes so long first.
+    # Delay before the request.
     delay_s: float = 0.0
     retry_after: str = ""
-    # The answer comes, but not as it should.
+    # The answer arrives, but is not correct.
     spoils: bool = False
     passes: bool = False
 
@@ -68,7 +68,7 @@ FAULTS = [
 
 
 class Wire:
-    """A connection to the simulated cluster. `faults`: by number of a request from now on, from 1."""
+    """A connection to the simulated cluster. `faults` : by number of the request, counted from 1 from now on."""
 
     server = "http://wire"
 
@@ -76,7 +76,7 @@ class Wire:
         self._cluster = cluster
         self._sleep = sleep
         self.faults: dict[int, WireFault] = {}
-        # Names of faults that struck.
+        # Names of the faults that occurred.
         self.struck: list[str] = []
 
     def send(self, request: Request) -> urllib3.HTTPResponse:
@@ -97,7 +97,7 @@ class Wire:
         raise ProtocolError("the connection was reset")
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing, as there is nothing to close."""
 
     def _answer(self, request: Request) -> tuple[int, Json]:
         body: Any = None if request.body is None else json.loads(request.body)
@@ -172,7 +172,7 @@ class Wire:
 
 
 def wired(cluster: SimulatedCluster, sleep: Callable[[float], None]) -> tuple[KubeCluster, Wire]:
-    """The client of a live cluster over the simulated one, and what lies between them."""
+    """Return the live-cluster client on the simulated cluster, and the wire between them."""
     wire = Wire(cluster, sleep)
     return KubeCluster(Api(HttpApi(wire))), wire  # type: ignore[arg-type]
 

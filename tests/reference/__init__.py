@@ -1,1 +1,1 @@
-"""Naive twins: the planner's answers, computed slowly and plainly."""
+"""Naive twins: the planner's answers, computed in the simplest way, however slow."""

@@ -4,17 +4,17 @@ from trimtab.v1 import planner_pb2
 
 
 def groups_of(request: planner_pb2.BalanceScaleUpRequest) -> list[tuple[str, int, int]]:
-    """Id, size and largest size of each group."""
+    """Return id, size and largest size of each group."""
     return [(one.node_group, one.current_size, one.max_size) for one in request.node_groups]
 
 
 def ids_ascend(ids: list[str]) -> bool:
-    """Whether ids come in the order of their bytes, each once."""
+    """Return whether ids are in bytewise order, without duplicates."""
     return sorted({one.encode() for one in ids}) == [one.encode() for one in ids]
 
 
 def splits(rows: list[tuple[str, int, int, int]]) -> planner_pb2.BalanceScaleUpResponse:
-    """The answer; rows : id, size, new size, largest size."""
+    """Return the answer; rows : id, size, new size, largest size."""
     answer = planner_pb2.BalanceScaleUpResponse()
     for name, size, grown, most in rows:
         answer.splits.add(node_group=name, current_size=size, new_size=grown, max_size=most)

@@ -1,4 +1,4 @@
-"""Naive twin of `planner.decisions.kernels.fit`: one pod after the other, each taken off its node meanwhile."""
+"""Naive twin of `planner.decisions.kernels.fit`: pod by pod, each taken off its node while it is checked."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,10 +11,10 @@ def explain(
     without: Callable[[int], Amounts],
     need: Callable[[int], Sequence[int]],
 ) -> list[list[tuple[int, list[bool]]]]:
-    """Return, for each pod and node, the mask of what says no and which resources lack.
+    """Return, for each pod and node, the mask of failing predicates and the resources of which too little is free.
 
-    failing : mask of a pod on a node, as if the pod were on none; without : free amounts by node and resource, the pod
-    left out; need : amounts that the pod asks for.
+    failing : mask of a pod on a node, as if the pod were on none; without : free amounts by node and resource without
+    the pod; need : amounts that the pod requests.
     """
     return [
         [

@@ -1,4 +1,4 @@
-"""Budgets by pod, one pod after the other."""
+"""Budgets by pod, pod by pod."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Which nodes admit a pod that leaves its own, by asking all predicates of a cluster without the pod."""
+"""Which nodes admit a pod that leaves its node, by checking all predicates on a cluster without the pod."""
 
 from collections import Counter
 
@@ -7,7 +7,9 @@ from tests.reference.simulation.checks import failing
 
 
 def refusals(loop: Loop, pod: int, allowed: list[bool]) -> tuple[Counter[int], bool]:
-    """By reason how many allowed nodes but its own refuse a pod, reason 0 counting those that do not; is there any."""
+    """Count by reason the allowed nodes, except its own, that refuse a pod; reason 0 counts those that admit it; is
+    any.
+    """
     cluster, names = loop.cluster, list(loop.cluster.nodes)
     home = cluster.at[pod]
     fork = cluster.mark()

@@ -1,4 +1,4 @@
-"""Digests of uids over Python's integers, and hints by dictionary."""
+"""Digests of uids with Python's integers, and hints by dictionary."""
 
 WORD = 2**64 - 1
 
@@ -19,7 +19,7 @@ def digest(text: bytes) -> int:
 def match(remembered: dict[int, list[tuple[int, int]]], members: list[list[int]], digests: list[int]) -> dict[int, int]:
     """Return the destination by pod, from (digest, destination) by node.
 
-    The entry behind the last match is taken where it is the pod's, otherwise the first one that is.
+    The entry after the last match is used if it is the pod's, otherwise the first matching one.
     """
     found = {}
     for group, entries in remembered.items():

@@ -1,4 +1,4 @@
-"""First fit onto new nodes: every pod on every node opened so far, then on a new one of each group in turn."""
+"""First fit onto new nodes: each pod is tried on every node opened so far, then on a new one of each group."""
 
 from tests.reference.simulation.checks import fits
 from tests.reference.simulation.moves import Cluster
@@ -7,9 +7,9 @@ from tests.reference.simulation.moves import Cluster
 def pack(
     cluster: Cluster, pods: list[int], blanks: list[str], groups: list[tuple[str, int, int]], most_nodes: int
 ) -> tuple[list[int], list[int]]:
-    """Return the new node of each pod, -1 = none, and the group of each new node; the pods stay where they are put.
+    """Return the new node of each pod, -1 = none, and the group of each new node; the pods stay where they are placed.
 
-    groups : (name of a node like its new ones, nodes that it has, how many more it may have).
+    groups : (name of a node like its new ones, number of nodes, how many more are allowed).
     """
     found: list[int] = []
     group_of: list[int] = []
@@ -29,7 +29,7 @@ def pack(
 def _new_node_for(
     cluster: Cluster, pod: int, blank: str, groups: list[tuple[str, int, int]], group_of: list[int]
 ) -> int:
-    """Open the new node as one of the smallest group whose node the pod fits; return that group, -1 = none."""
+    """Open a new node of the smallest group whose nodes the pod fits; return that group, -1 = none."""
     order = sorted(range(len(groups)), key=lambda q: (groups[q][1] + group_of.count(q), q))
     for q in order:
         if group_of.count(q) >= groups[q][2]:
@@ -45,7 +45,7 @@ def _new_node_for(
 def place_on_new(
     cluster: Cluster, pods: list[int], node_of: list[int], blanks: list[str], prototype_of: list[str]
 ) -> list[str]:
-    """Open the nodes as pods come to them and place those that fit; return where each is, "" = nowhere."""
+    """Open the nodes as pods reach them and place those that fit; return the node of each pod, "" = none."""
     opened, placed_on = 0, []
     for pod, at in zip(pods, node_of, strict=True):
         while opened <= at:

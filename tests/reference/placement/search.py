@@ -1,4 +1,4 @@
-"""Pods placed one after the other, every node asked for every pod."""
+"""Pods placed one by one, with every node checked for every pod."""
 
 from typing import NamedTuple
 
@@ -7,8 +7,9 @@ from tests.reference.simulation.moves import Cluster
 
 
 class Placed(NamedTuple):
-    """destination : node by pod asked, -1 = no place; hits : pods that went to their hint; stuck : the first without a
-    place where every pod must have one, -1 = none."""
+    """destination : node by requested pod, -1 = no place; hits : pods placed at their hint; stuck : the first pod
+    without a place if every pod must have one, -1 = none.
+    """
 
     destination: dict[int, int]
     hits: int
@@ -27,7 +28,7 @@ def evacuate(cluster: Cluster, nodes: list[int], pods: list[int], gone: bool) ->
 
 
 def place_all(cluster: Cluster, order: list[int], hint: dict[int, int], pods: list[int], strict: bool) -> Placed:
-    """Place each pod that is on no node at its hint if that is in the order and fits, else at the first that fits."""
+    """Place each pod that is on no node: at its hint if that is in the order and fits, else at the first fit."""
     names, destination, hits = list(cluster.nodes), dict[int, int](), 0
     for pod in pods:
         if cluster.at[pod]:

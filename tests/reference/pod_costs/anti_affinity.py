@@ -1,10 +1,10 @@
-"""ANTI_AFFINITY by comparing every pod with every other one."""
+"""ANTI_AFFINITY by comparing all pairs of pods."""
 
 from typing import NamedTuple
 
 
 class Term(NamedTuple):
-    """A term: labels that it matches, all at once; topology key; weight. It looks in the pod's own namespace."""
+    """A term: labels that a pod must all have, topology key, weight. It applies in the pod's own namespace."""
 
     labels: tuple[tuple[str, str], ...]
     key: str
@@ -12,7 +12,7 @@ class Term(NamedTuple):
 
 
 class Pod(NamedTuple):
-    """A pod on a node. domains : value of each topology key on its node, as far as it has it."""
+    """A pod on a node. domains : values of the topology keys that its node has."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -21,12 +21,12 @@ class Pod(NamedTuple):
 
 
 def ranks(pods: list[Pod]) -> dict[str, int]:
-    """What the removal of each pod takes off the sum of violated terms."""
+    """Return by how much the removal of each pod reduces the sum of violated terms."""
     return {pod.name: violated(pods) - violated([one for one in pods if one is not pod]) for pod in pods}
 
 
 def violated(pods: list[Pod]) -> int:
-    """The weights of all terms, once for each other pod in the same domain that they match."""
+    """Return the sum of the terms' weights, counted once for each other matching pod in the same domain."""
     return sum(
         term.weight
         for one in pods
@@ -37,10 +37,10 @@ def violated(pods: list[Pod]) -> int:
 
 
 def matches(term: Term, pod: Pod) -> bool:
-    """Whether a term matches a pod's labels."""
+    """Return whether a term matches a pod's labels."""
     return set(term.labels) <= set(pod.labels)
 
 
 def together(key: str, one: Pod, other: Pod) -> bool:
-    """Whether two pods are in the same domain."""
+    """Return whether two pods are in the same domain."""
     return key in dict(one.domains) and dict(one.domains)[key] == dict(other.domains).get(key)

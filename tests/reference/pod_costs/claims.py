@@ -1,8 +1,8 @@
-"""Pods that a second controller claims, by asking every controller about every pod."""
+"""Pods that a second controller claims, by checking every controller for every pod."""
 
 
 def find_claims(pods: list[tuple[int, int, int]], claims: dict[int, list[int]], namespace: list[int]) -> list[int]:
-    """For each pod (owner, label set, namespace) the first other controller that selects it, -1 = none.
+    """Return for each pod (owner, label set, namespace) the first other controller that selects it, -1 = none.
 
     claims : controllers by label set, in order; namespace : of each controller.
     """

@@ -1,10 +1,10 @@
-"""Groups that differ from what they were, by comparing lists."""
+"""Groups that have changed, by comparing lists."""
 
 from typing import NamedTuple
 
 
 class Pod(NamedTuple):
-    """What is compared of a pod."""
+    """The compared fields of a pod."""
 
     namespace: int
     name: str
@@ -15,5 +15,5 @@ class Pod(NamedTuple):
 
 
 def differing(now: list[list[Pod]], before: list[list[Pod]], place: list[int]) -> list[bool]:
-    """Say for each group whether it has other pods than the group at its place before; -1 = there was none."""
+    """Return for each group whether its pods differ from those of the group at its earlier place, -1 = none."""
     return [at < 0 or group != before[at] for group, at in zip(now, place, strict=True)]

@@ -14,7 +14,7 @@ PHASES = {"Pending": 0, "": 1, "Unknown": 1, "Running": 2}
 
 
 class Pod(NamedTuple):
-    """What the comparison reads. Times are seconds, 0 = unknown; cost is the annotation."""
+    """The compared fields. Times are seconds, 0 = unknown; cost is the annotation."""
 
     name: str
     node: str = "n"
@@ -63,14 +63,14 @@ def less(one: Pod, other: Pod, ranks: Counter[str], now_s: int) -> int:  # noqa:
 
 
 def deleted(pods: Sequence[Pod], count: int, now_s: int) -> list[str]:
-    """Names of the pods that a controller deletes to have `count` fewer, in its order."""
+    """Return the names of the `count` pods that a controller deletes, in its order."""
     ranks = Counter(pod.node for pod in pods)
     ordered = sorted(pods, key=cmp_to_key(lambda one, other: less(one, other, ranks, now_s)))
     return [pod.name for pod in ordered[:count]]
 
 
 def _rounded(now_s: int, since_s: int) -> int:
-    """Whole logarithm of an age, -1 below a second; an unknown time counts as the longest age."""
+    """Return the integer logarithm of an age, -1 below a second; an unknown time counts as the longest age."""
     if not since_s:
         return 1 << 60
     age_s = now_s - since_s

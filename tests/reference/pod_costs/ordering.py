@@ -2,12 +2,12 @@
 
 
 def sort_groups(groups: list[list[int]]) -> list[list[int]]:
-    """Places within each group by key, equal keys in their order."""
+    """Return places within each group by key; the order of equal keys is kept."""
     return [sorted(range(len(keys)), key=keys.__getitem__) for keys in groups]
 
 
 def count_in_turn(groups: list[list[int]], domains: list[list[int]]) -> list[list[float]]:
-    """For each place of a group how many of its domain have come so far, itself included; 0 outside of domains."""
+    """Return for each place of a group how many of its domain precede it, itself included; 0 without a domain."""
     found = []
     for order, domain in zip(groups, domains, strict=True):
         rank = [0.0] * len(order)

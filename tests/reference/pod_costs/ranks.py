@@ -1,4 +1,4 @@
-"""Ranks and costs of one group by loops over its pods: nothing shared with the planner but the contract's words.
+"""Ranks and costs of one group by loops over its pods, sharing no code with the planner.
 
 Every function takes the pods of a group as dictionaries: name, created_s, zone (None = the node lacks the label),
 taints (untolerated ones of the node: effects), price (None = unknown), number (None = missing, nan = invalid), and
@@ -19,7 +19,7 @@ USUAL = {S.YOUNGEST: 2**26, S.OLDEST: 2**26, S.NODE_DRAIN: 1000, S.NODE_COST: 10
 
 
 def balance_domains(pods: list[Pod], term: plan_pb2.PodCostTerm) -> list[float]:
-    """1 + how many of the same zone are older, or as old and earlier by name."""
+    """Return 1 + the number of pods in the same zone that are older, or of the same age and earlier by name."""
     key = [(pod["created_s"], pod["name"].encode()) for pod in pods]
     return [
         1.0 + sum(1 for j, other in enumerate(pods) if other["zone"] == pod["zone"] and key[j] < key[i])
@@ -28,7 +28,7 @@ def balance_domains(pods: list[Pod], term: plan_pb2.PodCostTerm) -> list[float]:
 
 
 def ages(pods: list[Pod], term: plan_pb2.PodCostTerm) -> list[float]:
-    """Seconds after the oldest, or after the beginning of its 388 days."""
+    """Return seconds after the oldest pod, or after the start of its 388 days."""
     oldest = min(pod["created_s"] for pod in pods)
     if not term.HasField("threshold"):
         oldest -= oldest % 2**25
@@ -36,7 +36,7 @@ def ages(pods: list[Pod], term: plan_pb2.PodCostTerm) -> list[float]:
 
 
 def own_ranks(pods: list[Pod], term: plan_pb2.PodCostTerm) -> list[float]:
-    """Ranks of one strategy in its own unit."""
+    """Return the ranks of one strategy in its own unit."""
     limit = threshold(term)
     if term.strategy == S.BALANCE_DOMAINS:
         return balance_domains(pods, term)
@@ -58,7 +58,7 @@ def own_ranks(pods: list[Pod], term: plan_pb2.PodCostTerm) -> list[float]:
 
 
 def problem(pods: list[Pod], term: plan_pb2.PodCostTerm) -> set[int]:
-    """The reasons for which a strategy cannot rank some pod; empty = it can."""
+    """Return the reasons why a strategy cannot rank some pod; empty = it can."""
     at_nodes = (S.BALANCE_DOMAINS, S.UNTOLERATED_TAINTS, S.PREFER_NO_SCHEDULE_NODES, S.NODE_COST)
     found: set[int] = set()
     for pod in pods:
@@ -78,17 +78,17 @@ def problem(pods: list[Pod], term: plan_pb2.PodCostTerm) -> set[int]:
 
 
 def threshold(term: plan_pb2.PodCostTerm) -> float:
-    """What ranks are divided by."""
+    """Return the divisor of ranks."""
     return term.threshold if term.HasField("threshold") else float(USUAL.get(term.strategy, 2**20))
 
 
 def weight(term: plan_pb2.PodCostTerm) -> float:
-    """1 unless given."""
+    """Return the weight, by default 1."""
     return term.weight if term.HasField("weight") else 1.0
 
 
 def exact_costs(ranks: list[list[float]], terms: list[plan_pb2.PodCostTerm]) -> list[Fraction]:
-    """Costs before rounding, in exact arithmetic. ranks : by strategy."""
+    """Return costs before rounding, in exact arithmetic. ranks : by strategy."""
     total = sum(Fraction(weight(term)) for term in terms)
     unit = Fraction(2**26) if total * 2**26 <= 2**31 - 1 else Fraction(2**31 - 1) / total
     sums = []

@@ -1,11 +1,12 @@
-"""What terms of anti-affinity add to ranks, and which groups they link, by comparing every pod with every other one."""
+"""Contribution of anti-affinity terms to ranks, and the groups that they link, by comparing all pairs of pods."""
 
 from typing import NamedTuple
 
 
 class Term(NamedTuple):
-    """A term. specs : those that have it, each once; sets : label sets that it matches; spaces : namespaces in which it
-    looks, None = in that of its pod."""
+    """A term. specs : the specs that have it, each once; sets : label sets that it matches; spaces : namespaces in
+    which it applies, None = in that of its pod.
+    """
 
     weight: int
     key: int
@@ -25,7 +26,7 @@ class Pod(NamedTuple):
 
 
 def ranks(pods: list[Pod], terms: list[Term]) -> list[int]:
-    """For each pod the weights of all pairs that it is in."""
+    """Return for each pod the sum of the weights of all its pairs."""
     found = [0] * len(pods)
     for term in terms:
         for one, pod in enumerate(pods):
@@ -38,9 +39,10 @@ def ranks(pods: list[Pod], terms: list[Term]) -> list[int]:
 
 
 def linked(pods: list[Pod], terms: list[Term], count: int) -> list[int]:
-    """For each group the smallest that it is linked with: by a term that pods of it have or that matches them.
+    """Return for each group the smallest group that it is linked with, by a term that its pods have or that matches
+    them.
 
-    A term that looks in the namespaces of its pods matches there wherever they are, also on nodes without the key.
+    A term that applies in its pods' namespaces matches there on every node, also on nodes without the key.
     """
     lowest = list(range(count))
     for term in terms:
@@ -56,6 +58,6 @@ def linked(pods: list[Pod], terms: list[Term], count: int) -> list[int]:
 
 
 def matches(term: Term, pod: Pod, other: Pod) -> bool:
-    """Whether a term of a pod matches another one, wherever they are."""
+    """Return whether a term of a pod matches another pod, whatever their nodes."""
     spaces = {pod.namespace} if term.spaces is None else term.spaces
     return other.labels in term.sets and other.namespace in spaces

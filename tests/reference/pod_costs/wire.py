@@ -1,4 +1,4 @@
-"""Groups of an answer built field by field."""
+"""Groups of an answer, built field by field."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ def group(
     target: int,
     after_each: bool,
 ) -> plan_pb2.PodCostGroup:
-    """What the bytes must parse to. pods : (name, cost) in order; shares : (strategy, ranks, own ranks)."""
+    """Return the message encoded by the bytes. pods : (name, cost) in order; shares : (strategy, ranks, own ranks)."""
     found = plan_pb2.PodCostGroup(owner=owner, complete=True, waits_for=waits_for, target=target)
     found.ranked_after_each_removal = after_each
     for name, cost in pods:

@@ -1,4 +1,4 @@
-"""Host ports, disks, inter-pod affinity and anti-affinity: look at every pod. Source: kube-scheduler v1.34.3."""
+"""Host ports, disks, inter-pod affinity and anti-affinity, by checking every pod. Source: kube-scheduler v1.34.3."""
 
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 

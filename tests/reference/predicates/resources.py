@@ -1,4 +1,4 @@
-"""NodeResourcesFit: sum up the pods of the node. Source: kube-scheduler v1.34.3."""
+"""NodeResourcesFit, by summing up the pods of the node. Source: kube-scheduler v1.34.3."""
 
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 

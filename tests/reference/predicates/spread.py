@@ -1,4 +1,4 @@
-"""PodTopologySpread: count every pod in every domain. Source: kube-scheduler v1.34.3."""
+"""PodTopologySpread, by counting every pod in every domain. Source: kube-scheduler v1.34.3."""
 
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
@@ -23,7 +23,7 @@ def eligible(pod: PodRow, constraint: SpreadConstraint, node: NodeRow) -> bool:
 def violated(
     pod: PodRow, constraint: SpreadConstraint, node: NodeRow, nodes: dict[str, tuple[NodeRow, bool, list[PodRow]]]
 ) -> bool:
-    """nodes : name to (node, whether it is retired, pods)."""
+    """Return whether a node would violate a constraint. nodes : name to (node, whether it is retired, pods)."""
     key = constraint.topology_key
     if key not in node.labels:
         return True

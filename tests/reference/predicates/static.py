@@ -1,4 +1,4 @@
-"""Predicates that no other pod changes: one pod, one node. Source: kube-scheduler v1.34.3."""
+"""Predicates that depend on one pod and one node only. Source: kube-scheduler v1.34.3."""
 
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator, VolumeState

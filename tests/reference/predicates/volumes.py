@@ -1,4 +1,4 @@
-"""ReadWriteOncePod claims and attach limits: look at every pod. Source: kube-scheduler v1.34.3."""
+"""ReadWriteOncePod claims and attach limits, by checking every pod. Source: kube-scheduler v1.34.3."""
 
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 

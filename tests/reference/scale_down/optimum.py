@@ -1,10 +1,12 @@
-"""The most nodes that can go at all, found by trying every set of them with every way of placing their pods."""
+"""The largest number of removable nodes, found by trying every set of nodes with every placement of their pods."""
 
 from itertools import combinations
 
 
 def most_that_can_go(room: list[int], pods: list[list[int]], stays: set[int]) -> int:
-    """Return how many nodes can go at most. room : free amount by node; pods : amounts by node; stays : cannot go."""
+    """Return how many nodes can go at most. room : free amount by node; pods : amounts by node; stays : by
+    node.
+    """
     candidates = [node for node in range(len(room)) if node not in stays]
     for count in range(len(candidates), 0, -1):
         for going in combinations(candidates, count):
@@ -16,13 +18,13 @@ def most_that_can_go(room: list[int], pods: list[list[int]], stays: set[int]) ->
 
 
 def _fit(moving: list[int], left: list[int]) -> bool:
-    """Whether all amounts, largest first, fit into what is left, by trying all places."""
+    """Return whether all amounts, largest first, fit into the remaining room, by trying all places."""
     if not moving:
         return True
     if sum(moving) > sum(left):
         return False
     for node, free in enumerate(left):
-        # Nodes with the same room are the same place.
+        # Nodes with equal room are equivalent.
         if free >= moving[0] and free not in left[:node]:
             left[node] -= moving[0]
             if _fit(moving[1:], left):

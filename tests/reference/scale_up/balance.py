@@ -1,11 +1,11 @@
-"""Who grows when similar groups are kept even, in plain Python: one node after the other to the smallest group."""
+"""Growth of balanced similar groups, in plain Python: each node goes to the smallest group."""
 
 
 def grow_smallest(order: list[int], size: list[int], most: list[int], count: int) -> list[int]:
-    """The sizes after `count` nodes; order : the groups by size.
+    """Return the sizes after `count` nodes; order : the groups by size.
 
-    A turn goes through the groups that are as small as the smallest, in their order. A full one is taken out: the first
-    in the order takes its place.
+    Nodes go in turn to the groups of the smallest size, in their order. A full group is dropped: the first in the order
+    replaces it.
     """
     size, waiting = list(size), list(order)
     while count > 0 and waiting:

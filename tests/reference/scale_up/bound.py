@@ -1,8 +1,8 @@
-"""What no plan can cost less than: the linear relaxation of planning nodes, solved by HiGHS.
+"""A lower bound of the cost of any plan: the linear relaxation of the planning problem, solved by HiGHS.
 
-Variables: nodes of each group, pods of each class on each group. What a group's nodes have together holds what its pods
-take together, and as many pods of a class as fit a node, times the nodes, hold the pods of the class. With `whole`
-the nodes are whole numbers, which no plan can do without.
+Variables: nodes of each group, pods of each class on each group. A group's nodes together have room for its pods'
+total, and the number of pods of a class is at most what fits one node, times the nodes. With `whole` the numbers of
+nodes are integers, as in every plan.
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,10 @@ import numpy as np
 
 
 def bound(asked: Any, count: np.ndarray, whole: bool, values: Sequence[np.ndarray] = ()) -> float:
-    """The least total price of nodes for so many pods of each class, int64[C]; every group has a price.
+    """Return the lowest total price of nodes for `count` pods of each class, int64[C]; every group has a price.
 
-    values : float64[C] each, >= 0: whatever pods are taken to be worth, nodes that hold all pods can hold as much worth
-    as the pods have together, each group's nodes as much as the best knapsack of one. So each is a valid row more.
+    values : float64[C] each, >= 0: whatever value is assigned to pods, nodes that hold all pods hold at least the pods'
+    total value, and a node of a group at most the value of its best knapsack. So each is an additional valid row.
     """
     classes, groups = asked.allowed.shape
     pairs, fit = _pairs(asked)
@@ -61,7 +61,7 @@ def bound(asked: Any, count: np.ndarray, whole: bool, values: Sequence[np.ndarra
 
 
 def most_worth(asked: Any, value: np.ndarray, group: int, count: np.ndarray) -> float:
-    """No less than what the pods on a node of a group can be worth: a bounded knapsack, solved by HiGHS."""
+    """Return an upper bound of the value of pods on one node of a group: a bounded knapsack, solved by HiGHS."""
     fits = asked.allowed[:, group] & (asked.demand <= asked.capacity[group]).all(axis=1) & (count > 0) & (value > 0)
     of_class = np.flatnonzero(fits & (asked.per_node > 0))
     if not len(of_class):
@@ -85,7 +85,7 @@ def most_worth(asked: Any, value: np.ndarray, group: int, count: np.ndarray) -> 
 
 
 def _pairs(asked: Any) -> tuple[list[tuple[int, int]], list[int]]:
-    """Classes with the groups they fit, and how many fit a node."""
+    """Return classes with the groups that they fit, and how many fit one node."""
     pairs, fit = [], []
     for of_class, takes in enumerate(asked.demand):
         for group in np.flatnonzero(asked.allowed[of_class]):
@@ -102,7 +102,7 @@ def _row(solver: Any, columns: np.ndarray, values: np.ndarray, low: float, high:
 
 
 def optimum(asked: Any) -> float:
-    """The least price there is, limits of nodes and zones left aside. Every fill is a column: for few pods only."""
+    """Return the lowest price, ignoring limits of nodes and zones. Every fill is a column: for few pods only."""
     fills = np.array(list(np.ndindex(*(asked.pods + 1))))[1:]
     takes = fills @ asked.demand
     fits = (takes[:, None, :] <= asked.capacity[None]).all(axis=2) & (fills <= asked.per_node).all(axis=1)[:, None]

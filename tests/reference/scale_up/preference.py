@@ -16,7 +16,7 @@ class PlannedNode(NamedTuple):
 
 
 class WholePlan(NamedTuple):
-    """nodes : new ones; left : priorities of pods without a place; expanders : those that have chosen."""
+    """nodes : new ones; left : priorities of pods without a place; expanders : those that chose."""
 
     nodes: list[PlannedNode]
     left: list[int]
@@ -24,10 +24,10 @@ class WholePlan(NamedTuple):
 
 
 def is_better(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> bool:
-    """Return whether one plan is better than the other. expanders : those that are configured."""
+    """Return whether one plan is better than the other. expanders : the configured ones."""
     here, there = sorted(one.left, reverse=True), sorted(other.left, reverse=True)
     if here != there:
-        # The first pod, by importance, in which they differ decides; a plan that leaves no further one is better.
+        # The most important pod in which they differ decides; the plan that leaves fewer is better.
         for mine, its in zip(here, there, strict=False):
             if mine != its:
                 return mine < its and may_cost_more(one, other, expanders)
@@ -48,17 +48,17 @@ def is_better(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> b
 
 
 def may_cost_more(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> bool:
-    """Return whether the first plan, which leaves less, does not cost too much for that."""
+    """Return whether the first plan, which leaves fewer pods, is not too expensive for that."""
     if expanders[0] != Expander.PRICE or one.expanders == expanders:
         return True
     return unknown(one) < unknown(other) or (unknown(one) == unknown(other) and price(one) <= price(other))
 
 
 def unknown(plan: WholePlan) -> int:
-    """How many nodes have no price."""
+    """Return the number of nodes without a price."""
     return sum(node.price is None for node in plan.nodes)
 
 
 def price(plan: WholePlan) -> float:
-    """What the nodes whose price is known cost together."""
+    """Return the total cost of the nodes with a known price."""
     return sum(node.price for node in plan.nodes if node.price is not None)

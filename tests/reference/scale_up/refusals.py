@@ -1,11 +1,11 @@
-"""Why a new node of each group refuses each pod, one node opened after the other."""
+"""Why a new node of each group refuses each pod, with one node opened at a time."""
 
 from tests.reference.simulation.checks import failing
 from tests.reference.simulation.moves import Cluster
 
 
 def refusals(cluster: Cluster, blank: str, prototypes: list[str], pods: list[int]) -> list[list[int]]:
-    """Return for each pod and prototype the mask `1 << reason`, -1 where there is no prototype ("")."""
+    """Return for each pod and prototype the mask `1 << reason`, -1 without a prototype ("")."""
     found: list[list[int]] = [[] for _ in pods]
     for prototype in prototypes:
         before = cluster.mark()

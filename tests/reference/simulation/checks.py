@@ -1,4 +1,4 @@
-"""Whether a pod fits a node, by all predicates in turn, from the rows alone."""
+"""Whether a pod fits a node, by all predicates, computed only from the rows."""
 
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 

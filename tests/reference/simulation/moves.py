@@ -1,4 +1,4 @@
-"""A cluster as rows and a dict of who is where; a fork is a copy."""
+"""A cluster as rows and a dict of the pods' nodes; a fork is a copy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Mark = tuple[list[str], dict[str, str], dict[str, NodeRow], dict[str, list[PodRo
 
 class Cluster:
     """`at` : node of each pod by its index, "" = nowhere; `state` : "open", "retired" or "dropped" by node, a closed
-    virtual node counting as dropped; `residents` : pods that are on a node as long as it is not dropped."""
+    virtual node counting as dropped; `residents` : pods on a node until it is dropped."""
 
     def __init__(self, nodes: list[NodeRow], pods: list[PodRow], namespaces: dict[str, Labels] | None = None) -> None:
         self.nodes = {node.name: node for node in sorted(nodes, key=lambda n: n.name.encode())}
@@ -21,7 +21,7 @@ class Cluster:
         self.residents: dict[str, list[PodRow]] = {}
 
     def placed(self) -> list[tuple[PodRow, str]]:
-        """Return every pod that is somewhere, and where."""
+        """Return every placed pod with its node."""
         staying = [(pod, at) for at, pods in self.residents.items() if self.state[at] != "dropped" for pod in pods]
         return [(pod, at) for pod, at in zip(self.pods, self.at, strict=True) if at] + staying
 
@@ -46,16 +46,16 @@ class Cluster:
         self.state[node] = "dropped"
 
     def open_as(self, node: str, prototype: str) -> None:
-        """Let a node join that is like another one in all but its name."""
+        """Add a node that equals another one except for its name."""
         labels = {key: value for key, value in self.nodes[prototype].labels.items() if key != HOSTNAME}
         self.nodes[node] = self.nodes[prototype]._replace(name=node, labels=labels | {HOSTNAME: node})
         self.residents[node] = self.residents.get(prototype, [])
         self.state[node] = "open"
 
     def mark(self) -> Mark:
-        """Return a copy of what can change."""
+        """Return a copy of the mutable state."""
         return list(self.at), dict(self.state), dict(self.nodes), dict(self.residents)
 
     def revert(self, mark: Mark) -> None:
-        """Back to the copy."""
+        """Restore the copy."""
         self.at, self.state, self.nodes, self.residents = list(mark[0]), dict(mark[1]), dict(mark[2]), dict(mark[3])

@@ -1,4 +1,4 @@
-"""Which placeholders stay and where the others go, in plain Python: every choice and every node is looked at."""
+"""Which placeholders stay and where the others go, in plain Python: every choice and every node is checked."""
 
 from itertools import groupby, product
 
@@ -19,7 +19,7 @@ def kept(free: list[int], sizes: list[tuple[int, list[int]]]) -> list[bool]:
 
 
 def first_ones(free: list[int], sizes: list[tuple[int, list[int]]]) -> list[bool]:
-    """Return which stay where there are too many choices: one after the other, each with those that stay before it."""
+    """Return which stay if there are too many choices: one by one, each together with those kept before it."""
     stays: list[bool] = []
     for row, (_, request) in enumerate(sizes):
         others = [sizes[other][1] for other in range(row) if stays[other]]
@@ -31,7 +31,7 @@ def first_ones(free: list[int], sizes: list[tuple[int, list[int]]]) -> list[bool
 
 
 def has_room(free: list[int], requests: list[list[int]]) -> bool:
-    """Return whether requests fit together; a resource that none asks for is not looked at."""
+    """Return whether requests fit together; a resource that none requests is ignored."""
     totals = [sum(request[r] for request in requests) for r in range(len(free))]
     return all(total == 0 or total <= room for total, room in zip(totals, free, strict=True))
 
@@ -39,9 +39,10 @@ def has_room(free: list[int], requests: list[list[int]]) -> bool:
 def settle(
     cluster: Cluster, sets: list[list[int]], hints: dict[int, str], order: list[str], alone: set[int]
 ) -> list[int]:
-    """Place the pods of each set: at their hints, then wherever they fit; return how many nodes each set has tried.
+    """Place the pods of each set at their hints, then on the first node that fits; return the number of nodes that each
+    set has tried. order :
 
-    order : names of the nodes that may be used; alone : pods for which only the node matters.
+    names of the usable nodes; alone : pods for which only the node matters.
     """
     for pods in sets:
         for pod in pods:
@@ -53,7 +54,7 @@ def settle(
 def _search(cluster: Cluster, pods: list[int], order: list[str], alone: set[int]) -> int:
     tried = at = 0
     for pod in pods:
-        # For a set that only the node matters to, nodes behind which the search is are full for good.
+        # If only the node matters to a set, the nodes that the search has passed stay full.
         waiting = order[at:] if pod in alone else order[at:] + order[:at]
         found = next((n for n, node in enumerate(waiting) if fits(cluster, cluster.pods[pod], node)), None)
         tried += len(waiting) if found is None else found + 1

@@ -1,6 +1,6 @@
-"""Naive twin of `planner.snapshot.decode`: a message as lists of rows with every string in place, one loop for each.
+"""Naive twin of `planner.snapshot.decode`: a message as lists of rows with all strings resolved, one loop for each.
 
-Nothing is checked and nothing numbered; rows are sorted by their keys.
+It checks and numbers nothing; rows are sorted by their keys.
 """
 
 import math
@@ -275,7 +275,7 @@ def int64(data: bytes, count: int = 0) -> list[int]:
 
 
 def texts(data: bytes, lengths: bytes) -> list[str]:
-    """Cut texts out of their bytes."""
+    """Return the texts in a string of bytes."""
     found, start = [], 0
     for length in int32(lengths):
         found.append(data[start : start + length].decode())

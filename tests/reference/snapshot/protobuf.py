@@ -2,7 +2,7 @@
 
 
 def varint(value: int) -> bytes:
-    """Return a number of at least 0 in base 128, the lowest digit first, each but the last with its high bit set."""
+    """Return a number of at least 0 in base 128, the lowest digit first, with the high bit set in all but the last."""
     digits = [value % 128]
     while value := value // 128:
         digits.append(value % 128)

@@ -11,7 +11,7 @@ def first_not_ascending(keys: Sequence[Key]) -> int:
 
 
 def sort(keys: Sequence[Key]) -> list[int]:
-    """Return the rows by ascending key, equal ones in their order."""
+    """Return the rows by ascending key; the order of equal ones is kept."""
     return sorted(range(len(keys)), key=lambda row: keys[row])
 
 
@@ -21,6 +21,6 @@ def locate(keys: Sequence[Key], wanted: Sequence[Key]) -> list[tuple[int, bool]]
 
 
 def gather(first: Sequence[bytes], second: Sequence[bytes], source: Sequence[int]) -> list[bytes]:
-    """Return the texts of the rows, those of `second` counted after those of `first`."""
+    """Return the texts of the rows; rows of `second` are counted after those of `first`."""
     both = [*first, *second]
     return [both[row] for row in source]

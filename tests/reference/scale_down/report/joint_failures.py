@@ -1,4 +1,4 @@
-"""Why the pods of a node have no place at the same time, by placing them on a copy of the cluster."""
+"""Why the pods of a node do not all fit at the same time, by placing them on a copy of the cluster."""
 
 from collections import Counter
 
@@ -7,12 +7,12 @@ from tests.reference.simulation.checks import failing, fits
 
 
 def joint_failures(loop: Loop, node: int) -> tuple[int, dict[int, int]]:
-    """The first pod of a node without a place (-1 = none), and by reason how many allowed nodes it rules out."""
+    """Return the first pod of a node without a place (-1 = none), and the number of refusing nodes by reason."""
     cluster, names = loop.cluster, list(loop.cluster.nodes)
     others = [other for other in range(len(names)) if loop.allowed[other] and other != node]
     fork = cluster.mark()
     cluster.retire(names[node])
-    # What was received last is placed first.
+    # Pods received last are placed first.
     pods = loop.moving[node] + loop.held.get(node, [])[::-1]
     for pod in pods:
         cluster.remove(pod)

@@ -1,4 +1,4 @@
-"""Nodes of an answer built field by field, and uids sorted by Python."""
+"""Nodes of an answer, built field by field, and uids sorted by Python."""
 
 from trimtab.v1 import plan_pb2
 
@@ -34,5 +34,5 @@ def unremovable_node(row: Stay) -> plan_pb2.UnremovableNode:
 
 
 def sorted_uids(uids: list[str]) -> bytes:
-    """Uids in order, a line feed behind each."""
+    """Return uids in order, each followed by a line feed."""
     return b"".join(uid + b"\n" for uid in sorted(uid.encode() for uid in uids))

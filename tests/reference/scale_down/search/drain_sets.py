@@ -1,4 +1,4 @@
-"""The greedy loop in plain Python: every node is asked for every pod, a fork is a copy of the cluster."""
+"""The greedy loop in plain Python: every node is checked for every pod, a fork is a copy of the cluster."""
 
 from dataclasses import dataclass, field
 
@@ -10,11 +10,11 @@ ACCEPTED, MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION = 0, 6, 9, 14, 15, 1
 
 @dataclass
 class Loop:
-    """Inputs by index of pod and node, and what the loop found.
+    """Inputs by index of pod and node, and the loop's results.
 
-    moving : pods to move by node; order : nodes in search order; hint : node by pod; needs : budgets by pod, with
-    what moving it uses up; left : disruptions by budget; in_turn : by node, whether one left is enough; group,
-    group_left, amount, amount_left : minimums.
+    moving : pods to move by node; order : nodes in search order; hint : node by pod; needs : budgets by pod, with the
+    disruptions that its move uses; left : disruptions by budget; in_turn : by node, whether one remaining disruption is
+    enough; group, group_left, amount, amount_left : minimums.
     """
 
     cluster: Cluster
@@ -42,7 +42,7 @@ class Loop:
             self.outcome[node] = DESTINATION if self.held.get(node) else self._consider(node)
 
     def empty_destinations(self, candidates: list[int], patience: int) -> int:
-        """Try once more those that have received pods, until too many fail on end."""
+        """Try nodes that have received pods once more, until too many in a row fail."""
         failures = 0
         for node in candidates:
             if failures >= patience:
@@ -68,7 +68,7 @@ class Loop:
         return self._empty(node, spent) if outcome == ACCEPTED else outcome
 
     def repeat(self, nodes: list[int], residents: dict[int, list[int]]) -> bool:
-        """Let nodes go all together, pods to their hints; whether all fit is asked when all are in their places."""
+        """Remove nodes all together, with pods at their hints; check whether all fit once all are placed."""
         names, fork = list(self.cluster.nodes), self.cluster.mark()
         for node in nodes:
             kept, spent = self._kept(node)
@@ -96,7 +96,7 @@ class Loop:
         return fit
 
     def _stays(self, pod: int) -> bool:
-        """Whether a pod fits where it is."""
+        """Return whether a pod fits its node."""
         target = self.hint.get(pod, -1)
         if target < 0 or not self.allowed[target]:
             return False
@@ -112,7 +112,7 @@ class Loop:
         self.amount_left = [a - b for a, b in zip(self.amount_left, self.amount[node], strict=True)]
 
     def _kept(self, node: int) -> tuple[int, list[int]]:
-        """What limits and budgets say, and what is left of the budgets without the pods of the node."""
+        """Return the verdict of limits and budgets, and the remaining budgets without the pods of the node."""
         if self.group_left[self.group[node]] <= 0:
             return MIN_SIZE, self.left
         if any(0 < a > left for a, left in zip(self.amount[node], self.amount_left, strict=True)):
@@ -133,7 +133,7 @@ class Loop:
         fork = self.cluster.mark()
         might_receive, self.allowed[node] = self.allowed[node], False
         self.cluster.retire(names[node])
-        # What was received last is placed first.
+        # Pods received last are placed first.
         pods = self.moving.get(node, []) + self.held.get(node, [])[::-1]
         where: dict[int, int] = {}
         for pod in pods:

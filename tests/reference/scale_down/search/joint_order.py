@@ -1,4 +1,6 @@
-"""Which nodes have to stay so that there is an order for the pods of all others: in rounds, asking every pod."""
+"""Which nodes have to stay such that the pods of all others can be placed in some order, by checking every pod in
+rounds.
+"""
 
 from collections.abc import Iterable
 
@@ -7,7 +9,7 @@ from tests.reference.simulation.checks import fits
 
 
 def without_order(loop: Loop, loose: Iterable[int], marked: Iterable[int]) -> dict[int, int]:
-    """The nodes that have to stay besides those marked, each with the pod that never fits. Nothing is left changed."""
+    """Return the nodes that must stay besides marked ones, each with the pod that never fits. Changes nothing."""
     cluster, names = loop.cluster, list(loop.cluster.nodes)
     before, stays, found = cluster.mark(), set(marked), dict[int, int]()
     for pod in loose:

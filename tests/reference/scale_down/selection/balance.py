@@ -1,13 +1,14 @@
-"""Evenness of similar groups and zones, by checking every candidate again in every step."""
+"""Balance of similar groups and zones, by checking every candidate again in every step."""
 
 Cell = tuple[str, str]
 """Group and zone; zone "" = none."""
 
 
 def level_order(cells: list[Cell], sizes: dict[Cell, int]) -> list[int]:
-    """Positions of candidates by turns: largest group, in it the largest zone, then the first in the order given.
+    """Return the positions of candidates: next is always the largest group, its largest zone, the first in the given
+    order.
 
-    `sizes` : nodes by cell, candidates among them; a zone "" never counts.
+    `sizes` : nodes by cell, including candidates; a zone "" is ignored.
     """
     gone: list[int] = []
     while len(gone) < len(cells):
@@ -22,5 +23,5 @@ def level_order(cells: list[Cell], sizes: dict[Cell, int]) -> list[int]:
 
 
 def is_even(before: dict[str, int], after: dict[str, int], most: int) -> bool:
-    """Whether every part that gave is within `most` nodes of the largest of its like."""
+    """Return whether every part that lost nodes is within `most` nodes of the largest similar part."""
     return all(after[part] >= max(after.values()) - most for part in before if after[part] < before[part])

@@ -1,4 +1,4 @@
-"""Nodes planned one after the other, the one worth most for its price first, each as often as it can be repeated."""
+"""Nodes planned one by one, the one with the highest value for its price first, each repeated as often as possible."""
 
 from tests.reference.scale_up.cheapest.fill import Fill, Market, filled
 
@@ -8,7 +8,7 @@ ALL = 1 << 40
 
 
 def built(market: Market, value: list[float], groups: list[int], ways: int) -> list[Batch]:
-    """The batches planned; the market's pods, nodes and zones are lowered."""
+    """Return the planned batches; reduces the market's pods, nodes and zones."""
     ratio = [_ratio(market, value, group, ways)[0] for group in groups]
     batches: list[Batch] = []
     while (best := max(ratio, default=-1.0)) >= 0.0:
@@ -21,7 +21,7 @@ def built(market: Market, value: list[float], groups: list[int], ways: int) -> l
 
 
 def _ratio(market: Market, value: list[float], group: int, ways: int) -> tuple[float, Fill]:
-    """Worth for price of a node filled anew; worth is kept from before where others are asked meanwhile."""
+    """Return the value per price of a newly filled node; the earlier value is kept while others are checked."""
     if market.nodes[group] <= 0:
         return -1.0, {}
     worth, fill = filled(market, value, group, ways)
@@ -29,7 +29,7 @@ def _ratio(market: Market, value: list[float], group: int, ways: int) -> tuple[f
 
 
 def taken(market: Market, groups: list[int], group: int, fill: Fill, most: int) -> list[Batch]:
-    """The batch of as many nodes as can have a fill, of the cheapest group that holds it; none where none can."""
+    """Return the largest possible batch of nodes with a fill, of the cheapest group that holds it; [] if none can."""
     holders = [other for other in groups if market.nodes[other] > 0 and _holds(market, other, fill)]
     group = min([group, *holders], key=lambda other: market.cost[other])
     zone, nodes = market.zone[group], min(market.nodes[group], most)
@@ -46,7 +46,7 @@ def taken(market: Market, groups: list[int], group: int, fill: Fill, most: int) 
 
 
 def move(market: Market, batch: Batch, nodes: int) -> None:
-    """Count so many nodes of a batch as planned; fewer than none give back what they had."""
+    """Count nodes of a batch as planned; a negative number releases them."""
     group, _, fill = batch
     market.nodes[group] -= nodes
     for of_class, pods in fill.items():

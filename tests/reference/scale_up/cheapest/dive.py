@@ -1,4 +1,4 @@
-"""Fractions of the linear programme made whole nodes, what is left being solved anew."""
+"""Fractions of the linear programme rounded to whole nodes; the rest is solved again."""
 
 from tests.reference.scale_up.cheapest.build import Batch, taken
 from tests.reference.scale_up.cheapest.fill import Market
@@ -7,7 +7,7 @@ from tests.reference.scale_up.cheapest.master import Programme
 
 
 def dived(market: Market, programme: Programme, search: Search, nearly: float, solutions: int) -> list[Batch]:
-    """The batches planned."""
+    """Return the planned batches."""
     batches: list[Batch] = []
     for solved in range(solutions):
         found: list[Batch] = []

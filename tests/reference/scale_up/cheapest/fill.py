@@ -1,4 +1,4 @@
-"""One node filled with pods worth as much as possible, greedily, in several ways: plain lists and dictionaries."""
+"""One node filled greedily with pods of the highest value, in several ways, with plain lists and dictionaries."""
 
 from dataclasses import dataclass, field
 
@@ -8,7 +8,7 @@ Fill = dict[int, int]
 
 @dataclass
 class Market:
-    """A problem with what is still to be planned. Lists by class, group, resource, zone; allowed by class and group."""
+    """A problem with its unplanned part. Lists by class, group, resource, zone; allowed by class and group."""
 
     demand: list[list[int]]
     capacity: list[list[int]]
@@ -22,7 +22,7 @@ class Market:
     pours: int = 0
 
     def room(self, group: int, of_class: int, fill: Fill) -> int:
-        """How many more pods of a class a node with a fill takes."""
+        """Return how many more pods of a class a node with a fill takes."""
         limits = [self.pods[of_class], self.per_node[of_class]]
         if self.zone[group] >= 0:
             limits.append(self.zone_pods[of_class][self.zone[group]])
@@ -31,14 +31,14 @@ class Market:
         return min([most, *(has // one for has, one in zip(free, self.demand[of_class], strict=True) if one > 0)])
 
     def free(self, group: int, fill: Fill) -> list[int]:
-        """What a node with a fill has left of each resource."""
+        """Return the free amount of each resource on a node with a fill."""
         return [
             has - sum(self.demand[of_class][at] * pods for of_class, pods in fill.items())
             for at, has in enumerate(self.capacity[group])
         ]
 
     def pour(self, value: list[float], group: int, way: int, fill: Fill) -> float:
-        """Put more pods beside those of a fill; what those are worth."""
+        """Add pods to a fill; return their value."""
         self.pours += 1
         worth, weight = 0.0, self._weights(group, way, fill)
         while True:
@@ -67,7 +67,7 @@ class Market:
 
 
 def filled(market: Market, value: list[float], group: int, ways: int) -> tuple[float, Fill]:
-    """The best fill of the first ways, with its worth."""
+    """Return the best fill of the first ways, with its value."""
     best: tuple[float, Fill] = (-1.0, {})
     for way in range(ways):
         fill: Fill = {}
@@ -78,7 +78,7 @@ def filled(market: Market, value: list[float], group: int, ways: int) -> tuple[f
 
 
 def refined(market: Market, value: list[float], group: int, found: tuple[float, Fill]) -> tuple[float, Fill]:
-    """A fill with pods exchanged for others, one pod taken out at a time."""
+    """Return a fill with pods exchanged for others, one pod at a time."""
     worth, best = found
     for _ in range(4):
         helped = False

@@ -1,4 +1,4 @@
-"""Fills added to the linear programme until none helps: some groups at a time, one way after the other."""
+"""Fills added to the linear programme until none helps: some groups at a time, one way at a time."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ STEPS, TOGETHER, ADDED = 2000, 32, 12
 
 @dataclass
 class Search:
-    """Groups in question, and where the search for fills is."""
+    """The considered groups, and the state of the search for fills."""
 
     groups: list[int]
     limit_row: list[int]
@@ -21,7 +21,7 @@ class Search:
 
 
 def added(market: Market, programme: Programme, search: Search, group: int, fill: Fill) -> bool:
-    """Add a fill to the programme, if there is room."""
+    """Add a fill to the programme if there is room."""
     entries = {of_class: float(fill[of_class]) for of_class in sorted(fill) if fill[of_class]}
     if search.limit_row[group] >= 0:
         entries[search.limit_row[group]] = 1.0
@@ -29,7 +29,7 @@ def added(market: Market, programme: Programme, search: Search, group: int, fill
 
 
 def generated(market: Market, programme: Programme, search: Search, pours: int) -> int:
-    """How many fills were added."""
+    """Return the number of added fills."""
     ways, until, total = len(market.demand[0]) + 2, market.pours + pours, 0
     lanes = -(-len(search.groups) // TOGETHER)
     programme.improve(STEPS)

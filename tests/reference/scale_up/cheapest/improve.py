@@ -1,11 +1,11 @@
-"""A few nodes taken out of a plan and their pods planned anew, where that is cheaper, many times over."""
+"""A few nodes removed from a plan and their pods planned again if that is cheaper, many times."""
 
 from tests.reference.scale_up.cheapest.build import Batch, built, move
 from tests.reference.scale_up.cheapest.fill import Market
 
 
 class Numbers:
-    """The sequence of numbers that looks like chance."""
+    """The sequence of pseudo-random numbers."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -18,9 +18,9 @@ class Numbers:
 def improved(
     market: Market, value: list[float], groups: list[int], most: tuple[int, int], batches: list[Batch]
 ) -> list[Batch]:
-    """The batches after improvement, with those that have no nodes any more; given are the batches before.
+    """Return the improved batches, including those left without nodes; `batches` are those before.
 
-    most : nodes filled, about, and tries.
+    most : approximate number of filled nodes, and of tries.
     """
     pours, tries = most
     number, until = Numbers(1), market.pours + pours

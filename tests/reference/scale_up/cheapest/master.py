@@ -1,4 +1,4 @@
-"""The linear programme over fills of nodes, solved with lists by the textbook: revised simplex, dense inverse."""
+"""The linear programme over fills of nodes, solved with lists as in a textbook: revised simplex, dense inverse."""
 
 from dataclasses import dataclass, field
 
@@ -25,24 +25,24 @@ class Programme:
         self.begin()
 
     def begin(self) -> None:
-        """Nothing but what lacks and what is left of each row."""
+        """Start with only the shortage and slack columns of the rows."""
         rows = len(self.bound)
         self.basis = list(range(rows))
         self.level = [bound + 1e-3 / 65536 * (row * 40503 % 65536) for row, bound in enumerate(self.bound)]
         self.inverse = [[1.0 if row == at else 0.0 for at in range(rows)] for row in range(rows)]
 
     def first_fill(self) -> int:
-        """The column of the first fill."""
+        """Return the column of the first fill."""
         return len(self.bound) + self.classes
 
     def cost(self, column: int) -> float:
-        """What a column costs."""
+        """Return the cost of a column."""
         if column < self.classes:
             return self.missing
         return self.fill_cost[column - self.first_fill()] if column >= self.first_fill() else 0.0
 
     def times(self, of_row: list[float], column: int) -> float:
-        """A row vector times a column."""
+        """Return a row vector times a column."""
         if column < len(self.bound):
             return of_row[column]
         if column < self.first_fill():
@@ -53,7 +53,7 @@ class Programme:
         return total
 
     def add(self, group: int, cost: float, entries: dict[int, float]) -> bool:
-        """Add a fill, if there is room."""
+        """Add a fill if there is room."""
         used = sum(len(its) for _, its in self.fills)
         if len(self.fills) + 1 >= self.room[0] or used + self.classes >= self.room[1]:
             return False
@@ -62,7 +62,7 @@ class Programme:
         return True
 
     def improve(self, most: int) -> int:
-        """Take steps that make it cheaper, at most so many."""
+        """Take steps that lower the cost, at most `most`."""
         self.dual = [0.0] * len(self.bound)
         for row, column in enumerate(self.basis):
             if self.cost(column) != 0.0:

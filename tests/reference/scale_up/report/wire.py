@@ -4,5 +4,5 @@ from trimtab.v1 import plan_pb2
 
 
 def write_pods(names: list[str]) -> bytes:
-    """The bytes of the field `NewNode.pods`."""
+    """Return the bytes of the field `NewNode.pods`."""
     return plan_pb2.NewNode(pods=names).SerializeToString()

@@ -1,4 +1,4 @@
-"""Does a plan of new nodes keep all that the problem asks for? Only the problem and the plan are looked at."""
+"""Check that a plan of new nodes meets all requirements of its problem, from problem and plan alone."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def offences(asked: Any, plan: Any) -> list[str]:
-    """What is wrong with the plan, in words; nothing = it holds."""
+    """Yield what is wrong with the plan; nothing if it holds."""
     found = []
     planned, in_zone = np.zeros(len(asked.pods), int), np.zeros(asked.zone_most.shape, int)
     nodes_of = np.zeros(len(asked.capacity), int)

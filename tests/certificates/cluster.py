@@ -1,4 +1,4 @@
-"""A `ClusterSnapshot` as plain Python objects. Slow, obvious, and independent of everything it serves to check."""
+"""A `ClusterSnapshot` as plain Python objects. Slow, obvious, and independent of the code that it checks."""
 
 from array import array
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ class Cluster:
         self.pods = {pod.key: pod for pod in self._read_pods(message.pods)}
 
     def message_nodes(self) -> dict[str, pb.Node]:
-        """Return the nodes of the snapshot, without those that were added since."""
+        """Return the nodes of the snapshot, without those added since."""
         return {node.name: node for node in self.message.nodes}
 
     def label_set(self, index: int) -> Labels:

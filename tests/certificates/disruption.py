@@ -1,4 +1,4 @@
-"""What pods let happen to them: which may be moved at all, and what their disruption budgets allow.
+"""Which pods may be moved at all, and what their disruption budgets allow.
 
 Source: Kubernetes eviction subresource and policy/v1; Cluster Autoscaler's rules for draining, as documented.
 """
@@ -27,7 +27,7 @@ def waits_for_completion(pod: Pod) -> bool:
 
 
 def blocks(cluster: Cluster, pod: Pod, settings: plan_pb2.ScaleDownSettings, now_s: int) -> str:
-    """Return why a pod that would have to be moved may not be, "" = it may. Budgets are not considered."""
+    """Return why a pod must not be moved although its node is removed, "" = it may be. Ignores budgets."""
     asks_no_budget = pod.deletion_s or pod.ended or pod.phase == pb.PodPhase.PENDING
     if len(budgets_of(cluster, pod)) > 1 and not asks_no_budget:
         return "several budgets match it"
@@ -70,7 +70,7 @@ def allowed(budget: pb.PodDisruptionBudget) -> int:
 
 
 def disrupts(budget: pb.PodDisruptionBudget, pod: Pod) -> bool:
-    """Return whether evicting the pod takes one of the budget's disruptions."""
+    """Return whether evicting the pod uses one of the budget's disruptions."""
     if pod.deletion_s or pod.ended or pod.phase == pb.PodPhase.PENDING or pod.name in budget.status.disrupted_pods:
         return False
     if pod.flags & READY:
@@ -83,8 +83,8 @@ def disrupts(budget: pb.PodDisruptionBudget, pod: Pod) -> bool:
 def overdrawn(cluster: Cluster, first: Iterable[Pod], then: Iterable[Pod], in_turn: bool) -> list[str]:
     """Return the budgets that the pods of a plan (`then`) exceed after those of deletions in progress (`first`).
 
-    in_turn: the pods of one node may be more than are left, for they go one after the other, if all other nodes leave
-    one disruption for it.
+    in_turn: one node may have more pods than disruptions are left, because they are evicted serially, if all other
+    nodes leave one disruption for it.
     """
     problems = []
     first, then = list(first), list(then)

@@ -1,4 +1,4 @@
-"""What a plan must keep of evenness: which node groups are similar, and how far they and their zones may differ.
+"""Balance that a plan must keep: which node groups are similar, and how far they and their zones may differ.
 
 Source: own definition, `ScaleDownSettings.balance` and `BalanceSettings` in the contract.
 """
@@ -19,7 +19,7 @@ Part = tuple[int, str, str]
 
 
 def parts_of(cluster: Cluster, leaving: set[str]) -> dict[str, list[Part]]:
-    """Return the parts that each node belongs to; nodes that take no part are left out."""
+    """Return the parts that each node belongs to; nodes without any are omitted."""
     groups: dict[str, list[str]] = {}
     for node, row in sorted(cluster.nodes.items()):
         group = cluster.groups.get(row.node_group)
@@ -65,7 +65,7 @@ def _labels(cluster: Cluster, node: str) -> dict[str, str]:
 
 
 def too_uneven(cluster: Cluster, leaving: set[str], going: Iterable[str], most: int) -> Iterator[str]:
-    """Return the parts that give although another part of their kind then has more than `most` nodes more."""
+    """Return the parts that lose nodes although a similar part then has over `most` nodes more."""
     parts = parts_of(cluster, leaving)
     before = Counter(part for of_node in parts.values() for part in of_node)
     given = Counter(part for node in going for part in parts.get(node, ()))

@@ -10,7 +10,7 @@ from tests.certificates.scale_down import selects
 
 
 class Limits:
-    """What counts against limits before the plan: capacity of nodes that stay, and of those that have not come yet."""
+    """Usage of limits before the plan: capacity of nodes that stay, and of those that have not registered yet."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class Limits:
         self.cluster, self.settings, self.leaving, self.templates = cluster, settings, leaving, templates
 
     def exceeded(self, added: Mapping[str, int], only: str = "") -> Iterator[str]:
-        """Yield the limits that are exceeded with so many nodes more by group, by those that count the group `only`."""
+        """Yield the limits exceeded with `added` nodes by group; only those that count the group `only`."""
         for limit in self.settings.limits:
             more = {key: count * self._of_group(key, limit) for key, count in added.items()}
             if not (more.get(only, 0) if only else sum(more.values())):

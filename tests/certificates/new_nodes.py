@@ -1,4 +1,4 @@
-"""What a new node of a node group is like, and which DaemonSet pods run on it. Slow and obvious.
+"""The properties of a new node of a node group, and the DaemonSet pods that run on it. Slow and obvious.
 
 Source: the contract (`NodeTemplate`, `ScaleUpSettings`); the Cluster Autoscaler's sanitising of template nodes.
 """
@@ -35,7 +35,7 @@ DAEMON_PRIORITY = 2_000_001_000
 
 @dataclass
 class NewNode:
-    """A node like others of its group: its labels but the host name, its row, the pods that run on it anyway."""
+    """A node like others of its group: its labels except the host name, its row, and its DaemonSet and static pods."""
 
     labels: Labels
     row: pb.Node
@@ -61,7 +61,7 @@ def has_startup_taint(cluster: Cluster, row: pb.Node, settings: plan_pb2.ScaleUp
 
 
 def is_ready(cluster: Cluster, row: pb.Node, settings: plan_pb2.ScaleUpSettings) -> bool:
-    """Return whether a node is ready: by its condition, and without a taint of its start or status."""
+    """Return whether a node is ready: by its condition, and without startup or status taints."""
     named = settings.status_taints
     keys = [cluster.text(taint.key) for taint in row.taints]
     status = any(key in named.keys or key.startswith((STATUS, *named.prefixes)) for key in keys)
@@ -82,7 +82,7 @@ def _lasts(key: str, settings: plan_pb2.ScaleUpSettings) -> bool:
 def new_node_of(
     cluster: Cluster, group: pb.NodeGroup, settings: plan_pb2.ScaleUpSettings, now_s: int
 ) -> NewNode | None:
-    """Return what a new node of a group is like; None = it cannot be known."""
+    """Return a new node of a group; None = its properties cannot be known."""
     example, good = _example(cluster, group, settings, now_s)
     prefers_node = settings.template_source == plan_pb2.TemplateSource.PREFER_NODE
     if group.HasField("template") and not (prefers_node and good):
@@ -91,7 +91,7 @@ def new_node_of(
 
 
 def _example(cluster: Cluster, group: pb.NodeGroup, settings: plan_pb2.ScaleUpSettings, now_s: int) -> tuple[str, bool]:
-    """Return the group's node that others are taken to be like, and whether it serves well."""
+    """Return the group's node that serves as template, and whether it is a good one."""
     leaving = cluster.leaving(now_s)
     members = sorted(name for name, row in cluster.nodes.items() if row.node_group == group.id)
     for name in members:
@@ -159,7 +159,7 @@ def _is_daemon(pod: Pod) -> bool:
 
 
 def _add_daemons(cluster: Cluster, node: NewNode, everything: bool, there: set[str]) -> None:
-    """Add the DaemonSets that would run on a node: all of them, or only those that evict others."""
+    """Add the DaemonSet pods that would run on a node: all of them, or only those that preempt others."""
     newest: dict[str, Pod] = {}
     for pod in _running(cluster):
         if _is_daemon(pod) and (pod.owner not in newest or pod.created_s > newest[pod.owner].created_s):

@@ -1,6 +1,6 @@
-"""Proof that a scale-down decision holds, from the request's snapshot and settings and the answer alone.
+"""Proof that a scale-down decision is valid, from only the request's snapshot and settings and the answer.
 
-`offences` lists everything that is wrong; a good plan has none. Shares no code with the planner.
+`offences` lists every violation; a valid plan has none. Shares no code with the planner.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ Reason = reason_pb2.UnremovableReason
 
 
 class Plan:
-    """A decision with what it was made from."""
+    """A decision and its inputs."""
 
     def __init__(
         self,
@@ -41,14 +41,14 @@ class Plan:
         self.cutoff = cutoff if self.general.HasField("expendable_pods_priority_cutoff") else -10
 
     def ready(self, node: str) -> bool:
-        """Say whether a node is ready: by its condition and its taints."""
+        """Return whether a node is ready: by its condition and its taints."""
         return is_ready(self.cluster, self.cluster.nodes[node], self.scale_up)
 
     def pods_on(self, node: str) -> list[Pod]:
         return [pod for pod in self.cluster.pods.values() if pod.node == node]
 
     def to_move(self, node: str) -> list[Pod]:
-        """Pods of a node that need another place; those awaited to complete stay where they are."""
+        """Return the pods of a node that need another place; pods that must complete first stay."""
         return [
             pod
             for pod in self.pods_on(node)
@@ -57,7 +57,7 @@ class Plan:
         ]
 
     def placement(self, without: str = "", ghosts: bool = False) -> Placement:
-        """Return the cluster without the unneeded nodes, moved pods but one in place; `ghosts`: cordoned, not gone."""
+        """Return the cluster without the unneeded nodes, with all moved pods but one; `ghosts`: only cordoned."""
         node_of = {}
         for pod in self.cluster.pods.values():
             entry = self.unneeded.get(pod.node)
@@ -70,7 +70,7 @@ class Plan:
         return Placement(self.cluster, set(self.cluster.nodes) - closed, node_of)
 
     def evicted(self) -> Placement:
-        """Return the cluster with all pods to move evicted, and the nodes to remove cordoned but still there."""
+        """Return the cluster with all pods to move evicted, and the nodes to remove cordoned but present."""
         closed = self.leaving | set(self.unneeded)
         gone = {pod.key for node in closed for pod in self.to_move(node)}
         node_of = {pod.key: pod.node for pod in self.cluster.pods.values() if pod.node and not pod.ended}
@@ -84,7 +84,7 @@ def offences(
     decision: plan_pb2.ScaleDownDecision,
     now_s: int,
 ) -> list[str]:
-    """Everything that is wrong with a decision."""
+    """Return every violation of a decision."""
     plan = Plan(snapshot, settings, decision, now_s)
     checks = (
         lists, eligible, moves, places, order, budgets, minimums, resource_minimums, limits, timers, cooldowns,
@@ -118,7 +118,7 @@ def lists(plan: Plan) -> Iterator[str]:
 
 
 def eligible(plan: Plan) -> Iterator[str]:
-    """No unneeded node is being deleted, protected or outside every node group."""
+    """Check that no unneeded node is being deleted, protected, or in no node group."""
     for node in plan.unneeded:
         row = plan.cluster.nodes[node]
         if node in plan.leaving or row.scale_down_disabled or not row.node_group:
@@ -126,7 +126,7 @@ def eligible(plan: Plan) -> Iterator[str]:
 
 
 def moves(plan: Plan) -> Iterator[str]:
-    """Exactly the pods that need a place have one; none of them blocks; the assumption describes them."""
+    """Check that exactly the pods that need a place have one, none blocks, and the assumption matches them."""
     for node, entry in plan.unneeded.items():
         pods = plan.to_move(node)
         if {pod.key for pod in pods} != set(entry.destinations):
@@ -146,7 +146,7 @@ def moves(plan: Plan) -> Iterator[str]:
 
 
 def places(plan: Plan) -> Iterator[str]:
-    """Check that the scheduler could put every moved pod where the plan has it, all of them at the same time."""
+    """Check that the scheduler could place every moved pod on its planned node, all at the same time."""
     placement = plan.placement()
     for entry in plan.decision.unneeded:
         for key, target in sorted(entry.destinations.items()):
@@ -161,10 +161,10 @@ def places(plan: Plan) -> Iterator[str]:
 
 
 def no_place(plan: Plan) -> Iterator[str]:
-    """Check that a pod that the plan reports without a place has none with the plan carried out, nodes gone or not yet.
+    """Check that a pod reported without a place has none once the plan is executed, before or after nodes are gone.
 
-    With detail it has one alone, and lacks it beside the other pods of its node. Pods without a node may hold room that
-    is not in the plan, so nothing is checked where there are any.
+    With a detail it fits alone, but not together with the other pods of its node. Pods without a node may use room that
+    is not in the plan, so nothing is checked if there are any.
     """
     pods = plan.cluster.pods.values()
     recent = plan.cluster.message.actuation_status.recent_evictions
@@ -180,7 +180,7 @@ def no_place(plan: Plan) -> Iterator[str]:
 
 
 def _admits(placement: Placement, pod: Pod, node: str) -> bool:
-    """Return whether a node admits a pod that is on none."""
+    """Return whether a node admits a pod that is on no node."""
     placement.put(pod, node)
     admits = not any(one(placement, pod, node) for one in PREDICATES)
     placement.take_off(pod, node)
@@ -188,13 +188,13 @@ def _admits(placement: Placement, pod: Pod, node: str) -> bool:
 
 
 def order(plan: Plan) -> Iterator[str]:
-    """There is an order in which the scheduler can place all moved pods, all evicted and the nodes that go closed."""
+    """Check that the scheduler can place all moved pods in some order, with all evicted and removed nodes closed."""
     target_of = {key: node for entry in plan.decision.unneeded for key, node in entry.destinations.items()}
     moved = [plan.cluster.pods[key] for key in sorted(target_of)]
     needy = [pod for pod in moved if pod.spec.pod_affinity or pod.spec.topology_spread]
     waits = {pod.key for pod in needy}
     stuck: list[str] = []
-    # Pods that need no others go first: more of them around takes nothing from what holds in the end anyway.
+    # Pods that do not depend on others go first: placing them early cannot violate what holds in the end.
     for turn in (needy, needy[::-1]) if needy else ():
         placement = plan.evicted()
         for pod in moved:
@@ -208,7 +208,7 @@ def order(plan: Plan) -> Iterator[str]:
 
 
 def _stuck(placement: Placement, pods: list[Pod], target_of: dict[str, str]) -> list[str]:
-    """Place pods round by round, each when it fits; return those that never do."""
+    """Place pods round by round, each once it fits; return those that never fit."""
     while pods:
         left = []
         for pod in pods:
@@ -224,7 +224,7 @@ def _stuck(placement: Placement, pods: list[Pod], target_of: dict[str, str]) -> 
 
 
 def budgets(plan: Plan) -> Iterator[str]:
-    """Check that all moves together stay within every budget, except for one node each that is evicted serially."""
+    """Check that all moves stay within every budget, except for one serially evicted node for each."""
     first = [pod for node in plan.leaving for pod in plan.to_move(node)]
     then = [pod for node in plan.unneeded for pod in plan.to_move(node)]
     in_turn = plan.settings.evict_in_turn or not plan.settings.HasField("evict_in_turn")
@@ -232,7 +232,7 @@ def budgets(plan: Plan) -> Iterator[str]:
 
 
 def minimums(plan: Plan) -> Iterator[str]:
-    """No node group falls below its minimum; all-or-nothing groups go whole."""
+    """Check that no node group falls below its minimum, and that all-or-nothing groups go as a whole."""
     reported = plan.cluster.message.actuation_status.deletions
     for name, group in plan.cluster.groups.items():
         members = {node for node, row in plan.cluster.nodes.items() if row.node_group == name}
@@ -248,7 +248,7 @@ def minimums(plan: Plan) -> Iterator[str]:
 
 
 def resource_minimums(plan: Plan) -> Iterator[str]:
-    """What must stay in the cluster stays."""
+    """Check that the minimum resources of the cluster stay."""
     for limit in plan.general.limits:
         counted = {
             node: 1 if limit.resource == "nodes" else plan.cluster.capacity(node).get(limit.resource, 0)
@@ -275,7 +275,7 @@ def selects(selector: plan_pb2.Selector, labels: Mapping[str, str]) -> bool:
 
 
 def limits(plan: Plan) -> Iterator[str]:
-    """No more deletions and drains at a time than allowed; one all-or-nothing group may overflow."""
+    """Check the limits of simultaneous deletions and drains; one all-or-nothing group may exceed them."""
     settings = plan.settings
     total = settings.max_scale_down_parallelism or settings.max_empty_bulk_delete or 10
     drains = settings.max_drain_parallelism or 10
@@ -299,7 +299,7 @@ def limits(plan: Plan) -> Iterator[str]:
 
 
 def timers(plan: Plan) -> Iterator[str]:
-    """No node goes before its time, and none is unneeded since the future."""
+    """Check that no node goes before its time, and that none has been unneeded since a future time."""
     for node, entry in plan.unneeded.items():
         since_s = entry.since.seconds
         if since_s > plan.now_s:
@@ -309,7 +309,7 @@ def timers(plan: Plan) -> Iterator[str]:
 
 
 def health(plan: Plan) -> Iterator[str]:
-    """Nothing goes while too many nodes are unready, and the result says so."""
+    """Check that no node goes while too many are unready, and that the result says so."""
     settings, nodes = plan.settings, plan.cluster.nodes
     share = settings.max_total_unready_percentage if settings.HasField("max_total_unready_percentage") else 45.0
     most = settings.ok_total_unready_count if settings.HasField("ok_total_unready_count") else 3
@@ -335,7 +335,7 @@ DELAYS = {
 
 
 def cooldowns(plan: Plan) -> Iterator[str]:
-    """Nothing goes in a cool-down; while a group waits alone, its nodes are not even unneeded."""
+    """Check that no node goes in a cool-down; if only its group waits, it is not even unneeded."""
     waiting = {name for name, group in plan.cluster.groups.items() if _waits(plan, group)}
     local = plan.settings.delay_type_local
     going = {*plan.decision.delete_empty, *plan.decision.drain}
@@ -358,7 +358,7 @@ def _waits(plan: Plan, group: snapshot_pb2.NodeGroup) -> bool:
 
 
 def evenness(plan: Plan) -> Iterator[str]:
-    """Similar node groups and their zones keep the difference asked for, in the whole plan and in what goes now."""
+    """Check the balance of similar node groups and their zones, in the whole plan and in the nodes that go now."""
     most = plan.general.balance.max_difference
     if most:
         now = [*plan.decision.delete_empty, *plan.decision.drain]

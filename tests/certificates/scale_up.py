@@ -1,8 +1,8 @@
-"""Proof that a scale-up decision holds, from the request's snapshot and settings and the answer alone.
+"""Proof that a scale-up decision is valid, from only the request's snapshot and settings and the answer.
 
-`offences` lists everything that is wrong; a good plan has none. Shares no code with the planner. Where a node is being
-deleted or a pod was just evicted, pods hold room that the answer does not name, so that spread and affinity, which
-depend on where they are, are not checked.
+`offences` lists every violation; a valid plan has none. Shares no code with the planner. If a node is being deleted or
+a pod was just evicted, pods use room that the answer does not name. Spread and affinity depend on their place, so these
+are not checked then.
 """
 
 from collections import Counter
@@ -43,12 +43,12 @@ IN_ORDER: tuple[tuple[Callable[[Placement, Pod, str], str], tuple[int, ...]], ..
     ),
     (scheduling.supported, (Predicate.UNSUPPORTED_CONSTRAINT,)),
 )  # fmt: skip
-"""Predicates in the scheduler's order, with the reasons that they give."""
+"""Predicates in the scheduler's order, with their reasons."""
 BY_OTHERS = (scheduling.topology_spread, scheduling.affinity, scheduling.anti_affinity)
 
 
 class Plan:
-    """A decision with what it was made from."""
+    """A decision and its inputs."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Plan:
         return names
 
     def _coming(self) -> dict[str, int]:
-        """Return by group how many nodes were asked for and take no pods yet."""
+        """Return by group how many requested nodes take no pods yet."""
         coming = {}
         for key, group in self.cluster.groups.items():
             members = [name for name in self.known if self.cluster.nodes[name].node_group == key]
@@ -108,13 +108,13 @@ class Plan:
         return young and starts and name not in self.leaving
 
     def running(self) -> dict[str, str]:
-        """Return where pods are before anything is placed, those of nodes being deleted left out."""
+        """Return the pods' nodes before any placement, without those of nodes being deleted."""
         return {
             pod.key: pod.node for pod in self.pods.values() if pod.node in self.known - self.leaving and not pod.ended
         }
 
     def waiting(self) -> dict[str, Pod]:
-        """Return the pods that wait for a node."""
+        """Return the pending pods."""
         return {
             key: pod for key, pod in self.cluster.pods.items() if not pod.node and not pod.ended and not pod.deletion_s
         }
@@ -142,7 +142,7 @@ class Plan:
 
 
 def _evicted(cluster: Cluster) -> dict[str, Pod]:
-    """Return pods that were just evicted, as they will come back."""
+    """Return recently evicted pods as they will be recreated."""
     found = {}
     for one in cluster.message.actuation_status.recent_evictions:
         if one.HasField("spec"):
@@ -155,7 +155,7 @@ def _evicted(cluster: Cluster) -> dict[str, Pod]:
 
 
 def admits(placement: Placement, pod: Pod, node: str, *, exact: bool = True) -> bool:
-    """Return whether a node admits a pod that is on none; not exact: as far as it depends on the node alone."""
+    """Return whether a node admits a pod that is on no node; if not exact, only by node-local predicates."""
     placement.put(pod, node)
     found = not any(one(placement, pod, node) for one in PREDICATES if exact or one not in BY_OTHERS)
     placement.take_off(pod, node)
@@ -170,7 +170,7 @@ def offences(
     *,
     bounded: bool = False,
 ) -> list[str]:
-    """Everything that is wrong with a decision. bounded : a deadline or a bound may have left groups out."""
+    """Return every violation of a decision. bounded : a deadline or a bound may have excluded groups."""
     plan = Plan(snapshot, settings, decision, now_s)
     checks = (lists, splits, prices, skipped, places, order, limits, results, options)
     problems = [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
@@ -178,7 +178,7 @@ def offences(
 
 
 def lists(plan: Plan) -> Iterator[str]:
-    """Check that every pod that waits is in exactly one list, and that lists are sorted."""
+    """Check that every pending pod is in exactly one list, and that lists are sorted."""
     decision = plan.decision
     if plan.settings.HasField("enabled") and not plan.settings.enabled:
         return
@@ -210,7 +210,7 @@ def lists(plan: Plan) -> Iterator[str]:
 
 
 def splits(plan: Plan) -> Iterator[str]:
-    """Check sizes; each new node is for some pod, but in groups that grow whole."""
+    """Check sizes; each new node serves some pod, except in groups that grow as a whole."""
     for entry in plan.decision.splits:
         group = plan.cluster.groups.get(entry.node_group)
         if group is None:
@@ -246,7 +246,7 @@ def prices(plan: Plan) -> Iterator[str]:
 
 
 def skipped(plan: Plan) -> Iterator[str]:
-    """Check that pods that are not served are rightly not, and that no such pod is served."""
+    """Check that exactly the pods that must be skipped are skipped."""
     served = {*plan.decision.on_existing, *plan.decision.on_upcoming, *plan.target}
     served |= {entry.pod for entry in plan.decision.unschedulable}
     waiting = plan.waiting()
@@ -275,9 +275,9 @@ def _is_skipped_for(plan: Plan, pod: Pod, reason: int) -> bool:
 
 
 def places(plan: Plan) -> Iterator[str]:
-    """Check that every pod fits where the plan has it, all of them being there at the same time.
+    """Check that every pod fits its planned node, with all pods placed at the same time.
 
-    What depends on other nodes depends on the order in which pods come too: `order` checks that.
+    Predicates across nodes also depend on the order in which pods are placed: `order` checks that.
     """
     end = plan.end()
     for key, node in sorted([*plan.decision.on_existing.items(), *plan.target.items()]):
@@ -293,7 +293,7 @@ def places(plan: Plan) -> Iterator[str]:
 
 
 def order(plan: Plan) -> Iterator[str]:
-    """Check that the scheduler can place all pods in some order: those that fit now, then the rest, with new nodes."""
+    """Check that the scheduler can place all pods in some order: those that fit now, then the others with new nodes."""
     now = {key: (node,) for key, node in plan.decision.on_existing.items()}
     now |= {key: tuple(plan.upcoming.get(group, ())) for key, group in plan.decision.on_upcoming.items()}
     then = {key: (node,) for key, node in plan.target.items()}
@@ -317,7 +317,7 @@ def order(plan: Plan) -> Iterator[str]:
 
 
 def _stuck(plan: Plan, placement: Placement, targets: dict[str, tuple[str, ...]], attempt: int) -> list[str]:
-    """Place pods round by round, each when it fits; return those that never do."""
+    """Place pods round by round, each once it fits; return those that never fit."""
     keys = sorted(targets, reverse=attempt == 1)
     random = Random(attempt)
     if attempt > 2:
@@ -368,7 +368,7 @@ def results(plan: Plan) -> Iterator[str]:
 
 
 def options(plan: Plan) -> Iterator[str]:
-    """Check that what was chosen has no reason, everything else has one, and excluded groups are rightly excluded."""
+    """Check that chosen options have no reason, all others have one, and groups are excluded correctly."""
     for option in plan.decision.options:
         if option.node_group not in plan.cluster.groups or option.node_count <= 0:
             yield f"option {option.node_group} with {option.node_count} nodes"
@@ -377,7 +377,7 @@ def options(plan: Plan) -> Iterator[str]:
 
 
 def reasons(plan: Plan, bounded: bool) -> Iterator[str]:
-    """Check that no group could help a pod that is called unschedulable, and that every reason given is true."""
+    """Check that no group could help a pod reported as unschedulable, and that every reason is true."""
     end = plan.end()
     for key, reason in sorted(plan.decision.excluded.items()):
         if key not in plan.cluster.groups or not holds(plan, plan.cluster.groups[key], reason, bounded):
@@ -398,7 +398,7 @@ def reasons(plan: Plan, bounded: bool) -> Iterator[str]:
 
 
 def _wrong_predicate(plan: Plan, end: Placement, entry: plan_pb2.UnschedulablePod, key: str) -> Iterator[str]:
-    """Check that the named predicate is the first that refuses the pod on one node more of the group."""
+    """Check that the named predicate is the first that refuses the pod on an additional node of the group."""
     template, pod = plan.templates[key], plan.pods[entry.pod]
     if template is None:
         yield f"{entry.pod}: a predicate refuses it on {key}, of which nothing is known"
@@ -425,7 +425,7 @@ def _wrong_predicate(plan: Plan, end: Placement, entry: plan_pb2.UnschedulablePo
 
 
 def holds(plan: Plan, group: pb.NodeGroup, reason: int, bounded: bool = False) -> bool:
-    """Return whether a reason why a group does not grow is true of it."""
+    """Return whether the reason why a group does not grow is true."""
     added = _added(plan)
     size = group.target_size + added.get(group.id, 0)
     step = max(group.max_size - size, 1) if group.zero_or_max else 1

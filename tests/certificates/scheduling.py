@@ -1,6 +1,7 @@
-"""Would the scheduler put a pod where a plan puts it, all others being where they will be? One predicate a function.
+"""Whether the scheduler would place a pod on its planned node, with all other pods in place. One function per
+predicate.
 
-Each returns what is wrong, "" = nothing. Source: Kubernetes' documentation; kube-scheduler's Filter plugins.
+Each returns the violation, "" = none. Source: Kubernetes' documentation; kube-scheduler's Filter plugins.
 """
 
 from collections.abc import Callable
@@ -16,12 +17,12 @@ ZONE_LABELS = {
     for kind in ("failure-domain.beta.kubernetes.io", "topology.kubernetes.io")
     for name in ("zone", "region")
 }
-"""Label of a volume -> label of the node that is asked where the node lacks that of the volume."""
+"""Label of a volume -> label that is checked on nodes without the volume's label."""
 Requirement = tuple[str, int, tuple[str, ...]]
 
 
 class Placement:
-    """Where every pod is at one time; `nodes` are those that are there, `closed` those of them that take no pod."""
+    """The nodes of all pods at one time; `nodes` are the present ones, `closed` those that take no pods."""
 
     def __init__(
         self, cluster: Cluster, nodes: set[str], node_of: dict[str, str], closed: frozenset[str] = frozenset()
@@ -36,7 +37,7 @@ class Placement:
         self.repelling = [(name, pod) for name, pods in self.on.items() for pod in pods if pod.spec.pod_anti_affinity]
 
     def put(self, pod: Pod, node: str) -> None:
-        """Put one pod more on a node."""
+        """Put another pod on a node."""
         self.on[node].append(pod)
         if pod.spec.pod_anti_affinity:
             self.repelling.append((node, pod))
@@ -179,10 +180,11 @@ def _ports(cluster: Cluster, pod: Pod) -> list[tuple[str, str, int]]:
 
 
 def term_selects(cluster: Cluster, term: pb.PodAffinityTerm, owner: Pod, other: Pod, *, placed: bool = False) -> bool:
-    """Return whether a term of `owner` looks at `other`. `placed`: the owner is on its node, the other one comes.
+    """Return whether a term of `owner` applies to `other`. `placed`: the owner is on its node, the other one is
+    incoming.
 
-    For the term of a pod that comes, the scheduler asks the namespace selector about an empty label set as well, so
-    that one which this matches looks everywhere.
+    For a term of an incoming pod the scheduler also matches the namespace selector with an empty label set; if that
+    matches, the term applies in every namespace.
     """
     if not term.HasField("selector") or not selects(cluster, term.selector, other.labels):
         return False
@@ -216,7 +218,7 @@ def anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
 
 
 def affinity(placement: Placement, pod: Pod, node: str) -> str:
-    """Every term has a matching pod in the node's domain (the pod itself counts if it is the first of its group)."""
+    """Check that every term matches a pod in the node's domain (the first pod of a group may match itself)."""
     cluster = placement.cluster
     terms = pod.spec.pod_affinity
     if not terms:
@@ -232,7 +234,7 @@ def affinity(placement: Placement, pod: Pod, node: str) -> str:
     if all(met):
         return ""
     has_keys = all(cluster.text(term.topology_key) in cluster.node_labels(node) for term in terms)
-    # A pod on a node in none of the domains is not seen.
+    # A pod on a node without a domain is ignored.
     keys = [cluster.text(term.topology_key) for term in terms]
     seen = [other for name, other in everyone if any(key in cluster.node_labels(name) for key in keys)]
     alone = not any(all(term_selects(cluster, term, pod, other) for term in terms) for other in seen)
@@ -262,7 +264,7 @@ def _counts_itself(cluster: Cluster, row: pb.TopologySpreadConstraint, pod: Pod)
 
 
 def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstraint, keys: list[str]) -> dict[str, int]:
-    """Return the matching pods by domain, the pod itself left out, over the nodes that count for this constraint."""
+    """Return the number of matching pods by domain, without the pod itself, on the nodes that count."""
     cluster, key = placement.cluster, placement.cluster.text(row.topology_key)
     merged = {
         cluster.text(k): pod.labels[cluster.text(k)] for k in row.match_label_keys if cluster.text(k) in pod.labels
@@ -278,7 +280,7 @@ def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstra
         closing = name in placement.closed and not tolerates(cluster, pod, CLOSED)
         if row.honor_node_taints and (closing or taints(placement, pod, name)):
             continue
-        # A selector without any requirement matches every pod, yet the scheduler counts none by it.
+        # A selector without requirements matches every pod, but the scheduler counts none.
         counted = placement.on[name] if row.selector.requirements or merged else []
         found = sum(
             one.key != pod.key
@@ -319,14 +321,14 @@ def volumes(placement: Placement, pod: Pod, node: str) -> str:
 
 
 def _disks_clash(cluster: Cluster, pod: Pod, other: Pod) -> bool:
-    """Return whether a disk that a pod has for itself is mounted by another in any way."""
+    """Return whether another pod mounts a disk that this pod uses exclusively."""
     mine = {cluster.text(one) for one in pod.spec.exclusive_disks}
     its = {cluster.text(one) for one in [*other.spec.exclusive_disks, *other.spec.read_only_disks]}
     return bool(mine & its)
 
 
 def _attach_limits(placement: Placement, pod: Pod, node: str) -> str:
-    """A pod that brings volumes of its own must not bring too many; others' excess is not its fault."""
+    """Check that a pod with new volumes does not exceed the attach limit; it is not blamed for others' volumes."""
     cluster = placement.cluster
     for limit in cluster.nodes[node].attach_limits:
         others = {handle for one in placement.others(pod, node) for handle in _attached(cluster, one, limit.driver)}

@@ -1,7 +1,7 @@
-"""A proof of slack and scale-down together, from the messages alone and without planner code.
+"""A proof of slack and scale-down together, from the messages only, without planner code.
 
-For clusters of plain pods: requests and nothing else. Equal placeholders of one set can be counted: a node has room for
-as many as its free amounts hold. How many have to be there is computed from the nodes that are left.
+For clusters of plain pods that have only requests. Equal placeholders of one set can be counted: a node has room for as
+many as its free amounts hold. The required number is computed from the remaining nodes.
 """
 
 import math
@@ -19,9 +19,9 @@ Amounts = tuple[int, int, int]
 
 
 def offences(cluster: Cluster, answer: pb.PlanResponse, rate: float, granularity: int = 5) -> list[str]:
-    """Return what is wrong with an answer to a cluster of equal nodes, with one set of placeholders; [] = nothing.
+    """Return the violations of an answer for a cluster of equal nodes with one set of placeholders; [] = none.
 
-    rate, granularity : of slack, as asked for.
+    rate, granularity : of slack, as requested.
     """
     rows = answer.slack.placeholders
     sizes = {(one.cpu_milli, one.memory_bytes, 1) for one in rows}
@@ -54,8 +54,8 @@ def _needless(
 ) -> list[str]:
     """Return nodes without pods that are kept for slack although the others have room for it.
 
-    room : placeholders that the nodes have room for that stay; without : how many are asked for if one of them goes,
-    too. The last node stays.
+    room : number of placeholders that fit on the staying nodes; without : number requested if one of these goes too.
+    The last node stays.
     """
     busy = {pod.node for pod in cluster.pods.values()}
     kept = [
@@ -68,9 +68,9 @@ def _needless(
 
 
 def needed(offered: Sequence[tuple[int, int]], rate: float, granularity: int, size: tuple[int, int]) -> int:
-    """Return how many placeholders of a size make the share of nodes that offer so much, of cpu and of memory.
+    """Return how many placeholders of a size make up the share of nodes that offer these amounts of cpu and memory.
 
-    A size that is a part of the average node, rounded down, counts as that part.
+    A size that is a rounded-down share of the average node counts as that share.
     """
     count = 0
     for column, own in enumerate(size):
@@ -83,7 +83,7 @@ def needed(offered: Sequence[tuple[int, int]], rate: float, granularity: int, si
 
 
 def free(cluster: Cluster, moves: Mapping[str, str]) -> dict[str, Amounts]:
-    """Return what each node has free once pods ("namespace/name") have moved; pods that wait have no place."""
+    """Return the free amounts of each node after pods ("namespace/name") have moved; pending pods have no place."""
     left = {}
     for name, node in cluster.nodes.items():
         offered = dict(node.allocatable)
@@ -98,5 +98,5 @@ def free(cluster: Cluster, moves: Mapping[str, str]) -> dict[str, Amounts]:
 
 
 def takes(room: Amounts, size: Amounts) -> int:
-    """Return how many placeholders of a size have room."""
+    """Return how many placeholders of a size fit."""
     return max(min(amount // one for amount, one in zip(room, size, strict=True) if one > 0), 0)

@@ -1,8 +1,8 @@
-"""Proof that the decisions of one plan hold together, from the messages alone and without planner code.
+"""Proof that the decisions of one plan are consistent, from the messages only, without planner code.
 
-All pending pods that were placed, all pods that move and all placeholders that were placed are on the nodes that stay
-at the same time. For one set of equal placeholders that any node may hold: as many as are there must have room on the
-nodes that stay, or as many as their share asks for, if that is less, which then is a matter of counting.
+All placed pending pods, all moved pods and all placed placeholders are on the staying nodes at the same time. For one
+set of equal placeholders that may be on any node, it is enough to count: the present number must fit on the staying
+nodes, or the number that their share requires if that is smaller.
 """
 
 from collections import Counter
@@ -16,13 +16,13 @@ from tests.certificates.scheduling import PREDICATES, Placement
 from tests.certificates.slack import needed
 
 BY_NODE = tuple(one for one in PREDICATES if one not in scale_up.BY_OTHERS)
-"""Predicates that only the node and the pods on it decide."""
+"""Predicates that depend only on the node and its pods."""
 
 
 def offences(
     snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse, now_s: int
 ) -> list[str]:
-    """Everything that is wrong with scale-up, scale-down and slack of one answer beside each other."""
+    """Return every conflict between scale-up, scale-down and slack of one answer."""
     plan = scale_up.Plan(snapshot, settings, answer.scale_up, now_s)
     end = plan.end()
     gone = {entry.node for entry in answer.scale_down.unneeded}
@@ -38,12 +38,12 @@ def offences(
 
 
 def _placed(answer: plan_pb2.PlanResponse) -> list[tuple[str, str]]:
-    """Return the pending pods that an existing node gets."""
+    """Return the pending pods that are placed on existing nodes."""
     return sorted(answer.scale_up.on_existing.items())
 
 
 def _moved(plan: scale_up.Plan, end: Placement, gone: set[str], moves: dict[str, str]) -> Placement:
-    """Return where pods are once the unneeded nodes are gone."""
+    """Return the pods' nodes after the unneeded nodes are gone."""
     node_of = {pod.key: name for name, pods in end.on.items() for pod in pods if name not in gone}
     return Placement(plan.cluster, end.nodes - gone, node_of | {k: n for k, n in moves.items() if k in plan.pods})
 
@@ -51,7 +51,7 @@ def _moved(plan: scale_up.Plan, end: Placement, gone: set[str], moves: dict[str,
 def _slack(
     plan: scale_up.Plan, after: Placement, answer: plan_pb2.PlanResponse, settings: plan_pb2.SlackSettings
 ) -> Iterator[str]:
-    """Check that the nodes that stay and the new ones have room for the placeholders that were put on some node."""
+    """Check that the staying and new nodes have room for the placed placeholders."""
     rows = answer.slack.placeholders
     sizes = {(one.cpu_milli, one.memory_bytes) for one in rows}
     if not rows:
@@ -80,13 +80,13 @@ def _slack(
 
 
 def _counts(plan: scale_up.Plan, node: str) -> bool:
-    """Say whether slack is a share of a node: it may take pods without tolerations."""
+    """Return whether slack counts a node: it takes pods without tolerations."""
     row = plan.cluster.nodes[node]
     return not row.unschedulable and all(one.effect == pb.TaintEffect.PREFER_NO_SCHEDULE for one in row.taints)
 
 
 def _takes(plan: scale_up.Plan, after: Placement, node: str, size: dict[str, int]) -> int:
-    """Return how many placeholders a node has room for."""
+    """Return how many placeholders fit on a node."""
     cluster = plan.cluster
     if not _counts(plan, node):
         return 0

@@ -1,1 +1,1 @@
-"""Damaged input in any number: `NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=DIR python -m tests.fuzz --inputs 1000000`."""
+"""Any amount of damaged input: `NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=DIR python -m tests.fuzz --inputs 1000000`."""

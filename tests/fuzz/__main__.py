@@ -1,4 +1,4 @@
-"""Read damaged input until so many have been, or so long; print what was found."""
+"""Read damaged input up to a number or for a time; print what was found."""
 
 import argparse
 import logging

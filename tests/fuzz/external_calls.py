@@ -1,8 +1,8 @@
-"""Calls of a Cluster Autoscaler to both of its ports of ours, as bytes that can be damaged, and what takes them.
+"""Calls of a Cluster Autoscaler to both of our services for it, as bytes that can be damaged, with handlers.
 
-Calls to the external provider are one message of their own: each has a field for the request of every rpc, and those
-that are there are made in the order of the fields. What was ordered is carried out, in virtual time, before the next
-call; a cluster that has changed is replaced by a new one before the next input, so that each input can be repeated.
+Calls to the external provider are one message with a field for the request of each rpc; the present ones are made in
+the order of the fields. Orders are executed in virtual time before the next call. A changed cluster is replaced by a
+new one before the next input, so each input is reproducible.
 """
 
 import math
@@ -29,20 +29,20 @@ from tests.builders.best_options import VERSIONS, a_node, a_pod, sent
 from tests.builders.kubernetes import node_group, snapshot_of
 
 CHAIN: Final = (plan_pb2.Expander.BALANCED, plan_pb2.Expander.PRICE, plan_pb2.Expander.LEAST_WASTE)
-# Too many calls in one input take time and show nothing new.
+# Too many calls in one input take time and test nothing new.
 MOST_CALLS: Final = 20
 SETTLES_S: Final = 30.0
 
 
 class Context:
-    """What the handlers use of a call."""
+    """The parts of a call's context that handlers use."""
 
     def time_remaining(self) -> float | None:
         """Return the time left; None = without limit."""
         return None
 
     def is_active(self) -> bool:
-        """Whether the caller waits."""
+        """Return whether the caller still waits."""
         return True
 
 
@@ -55,11 +55,11 @@ class World:
         self.stage = Stage(objects)
         actuator = self.stage.actuator
         self.servicer = ExternalServicer(actuator)
-        # Nobody waits for an answer: work is carried out between calls.
+        # No call waits for a result: work is executed between calls.
         self.servicer._orders = ExternalOrders(actuator.processor, actuator.cluster, actuator.cloud, answer_s=0.0)
 
     def make(self, rpc: str, request: Message) -> bool:
-        """Make a call and carry out what it orders; return whether it was answered. Raises what is no refusal."""
+        """Make a call and execute its orders; return whether it was answered. Raises errors other than refusals."""
         try:
             answer = getattr(self.servicer, rpc)(request, Context())
         except ServiceError:
@@ -74,12 +74,12 @@ class World:
 
     @property
     def is_new(self) -> bool:
-        """Whether nothing was ordered."""
+        """Return whether nothing was ordered."""
         return not (self.stage.noted("grown") or self.stage.noted("deleted") or self.stage.finished())
 
     def check(self) -> None:
-        """Check that sizes are within their limits, that they count what is there, and that nothing was doubled."""
-        # Machines that were ordered start, and those that are not wanted any more go.
+        """Check that sizes are within their limits and match the instances, and that there are no duplicates."""
+        # Ordered machines start, and unwanted ones terminate.
         self.stage.run_for(SETTLES_S)
         with self.stage.looking():
             groups: list[NodeGroupView] = list(self.stage.cloud.node_groups())
@@ -112,7 +112,7 @@ def calls_type() -> Any:
 
 @cache
 def external_seeds() -> list[Message]:
-    """Every call once, each after a refresh and all in the order of a loop."""
+    """Return every call once, each after a refresh, and all in the order of a loop."""
     node: Any = pb.ExternalGrpcNode(provider_id="test://n2", name="n2", labels={"a": "b"})
     group, pod = "g", a_pod("p").SerializeToString()
     hour: Any = {"start_timestamp": {"seconds": 0}, "end_timestamp": {"seconds": 3600}}
@@ -136,7 +136,7 @@ _worlds: list[World] = []
 
 
 def read_calls(data: bytes) -> object:
-    """Calls to the external provider; None = none was answered."""
+    """Make calls to the external provider; return None if none was answered."""
     calls = calls_type()()
     try:
         calls.ParseFromString(data)
@@ -149,7 +149,7 @@ def read_calls(data: bytes) -> object:
     try:
         for call in calls.calls[:MOST_CALLS]:
             for field, request in call.ListFields():
-                # As the service has it: of the generated type.
+                # Of the generated type, as in the service.
                 kind = getattr(pb, request.DESCRIPTOR.name)
                 answered += world.make(field.name, kind.FromString(request.SerializeToString()))
         world.check()
@@ -161,7 +161,7 @@ def read_calls(data: bytes) -> object:
 
 @cache
 def expander() -> ExpanderServicer:
-    """The expander of a planner that has planned for a cluster with the groups a and b."""
+    """Return the expander of a planner that has planned for a cluster with the groups a and b."""
     request = plan_pb2.PlanRequest(cluster="here")
     request.settings.scale_up.expanders.extend(CHAIN)
     plans = LastPlans()
@@ -175,14 +175,14 @@ def expander() -> ExpanderServicer:
 
 @cache
 def best_options_seeds() -> list[Message]:
-    """Two options for two pods, as each version of the Cluster Autoscaler sends them."""
+    """Return two options for two pods as each version of the Cluster Autoscaler encodes them."""
     pods = [a_pod("p", cpu="100m"), a_pod("q", cpu="1500m")]
     nodes = {"a": a_node("a", zone="a"), "b": a_node("b", cpu="8", zone="b")}
     return [sent({"a": (2, pods), "b": (1, pods[:1])}, nodes, version) for version in VERSIONS]
 
 
 def read_best_options(data: bytes) -> object:
-    """A request for the best option, to a planner that knows the cluster. An empty answer would forbid growth."""
+    """Request the best option from a planner that knows the cluster. An empty answer would forbid scale-up."""
     request = expander_pb2.BestOptionsRequest()
     try:
         request.ParseFromString(data)

@@ -1,10 +1,10 @@
-"""Coverage-guided fuzzing of what reads bytes from outside: `pip install atheris`, then
+"""Coverage-guided fuzzing of the readers of external bytes: `pip install atheris`, then
 
     NUMBA_CACHE_DIR=DIR python -m tests.fuzz.guided READER --inputs 1000000 [--corpus DIR]
 
 READER : one of `tests.fuzz.readers`. An input that leads to lines not seen before is kept and changed further: as
-bytes, and as a message whose fields, columns and rows are damaged. What is raised and is no refusal is printed with the
-input; exit code 1. An input that takes longer than a minute, or more than 2 GiB, ends the run.
+bytes, and as a message whose fields, columns and rows are damaged. An exception that is not a refusal is printed with
+its input, and the exit code is 1. An input that takes longer than a minute, or more than 2 GiB, ends the run.
 """
 
 import argparse
@@ -28,14 +28,14 @@ REPORT_EVERY = 20_000
 
 
 def uninstrumented() -> list[str]:
-    """Return the modules that are compiled, which cannot be watched line by line."""
+    """Return the compiled modules, which cannot be traced line by line."""
     files = [path for path in (ROOT / "planner").rglob("*.py") if "kernels" in path.parts]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files]
     return [*names, "planner.model.jit"]
 
 
 class Fuzzed:
-    """One reader, and what it has been given."""
+    """One reader with the statistics of its inputs."""
 
     def __init__(self, name: str, most: int) -> None:
         readers: Any = importlib.import_module("tests.fuzz.readers")
@@ -60,7 +60,7 @@ class Fuzzed:
             self.end()
 
     def report(self) -> None:
-        """Print how far it is."""
+        """Print progress."""
         took_s = time.monotonic() - self._begun_s
         print(
             f"{self._name}: {self.count} inputs, of which {self.read_count} were read and the others refused,"
@@ -69,7 +69,7 @@ class Fuzzed:
         )
 
     def end(self) -> None:
-        """Leave; libFuzzer knows no other way."""
+        """Exit the process, the only way to end libFuzzer."""
         self.report()
         os._exit(1 if self.found else 0)
 
@@ -99,7 +99,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=Path, help="kept inputs, read first; default: none are kept")
     options = parser.parse_args()
-    # The records of the services are not what is looked for.
+    # Log records of the services are irrelevant here.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     # A read past the end of an array raises.
     os.environ["NUMBA_BOUNDSCHECK"] = "1"
@@ -111,7 +111,7 @@ def main() -> None:
     for number, seed in enumerate(fuzzed.reader.seeds()):
         (corpus / f"seed-{number}").write_bytes(seed)
     flags = (f"-seed={options.seed}", "-max_len=16384", "-timeout=60", "-rss_limit_mb=2048", "-print_final_stats=1")
-    # What libFuzzer writes down itself, such as slow inputs.
+    # Files that libFuzzer writes itself, such as slow inputs.
     flags = (*flags, f"-artifact_prefix={tempfile.mkdtemp(prefix='trimtab-fuzz-found-')}/")
     atheris.Setup([sys.argv[0], *flags, str(corpus)], fuzzed.take, custom_mutator=fuzzed.change)
     atheris.Fuzz()

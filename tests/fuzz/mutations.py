@@ -1,6 +1,6 @@
-"""Messages damaged as an attacker or a fault on the way would: bytes, columns of numbers, fields.
+"""Messages damaged as by an attacker or a transmission error: bytes, columns of numbers, fields.
 
-Pure but for the generator that is handed in: a seed repeats every input.
+Pure except for the given generator: a seed reproduces every input.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ LONG_EXTREMES = (*EXTREMES, 2**63 - 1, -(2**63), 2**53, 2**53 + 1, 2**62)
 
 
 def damaged(message: Message, random: Random) -> Message | None:
-    """Return a damaged copy, or None where its bytes are no message any more."""
+    """Return a damaged copy, or None if its bytes are no longer a message."""
     copy = type(message)()
     if random.random() < 0.3:
         try:
@@ -31,7 +31,7 @@ def damaged(message: Message, random: Random) -> Message | None:
 
 
 def flipped(data: bytes, random: Random) -> bytes:
-    """Return bytes of which some are others, are missing, or are there twice."""
+    """Return bytes with some changed, missing or duplicated."""
     out = bytearray(data)
     for _ in range(random.choice((1, 1, 2, 4, 16))):
         if not out:
@@ -62,7 +62,7 @@ def place(message: Message, random: Random) -> tuple[Message, FieldDescriptor]:
 
 
 def is_map(field: FieldDescriptor) -> bool:
-    """Whether a field is a map."""
+    """Return whether a field is a map."""
     return bool(field.message_type and field.message_type.GetOptions().map_entry)
 
 
@@ -77,7 +77,7 @@ def damage(holder: Any, field: FieldDescriptor, random: Random) -> None:
 
 
 def damage_rows(rows: Any, field: FieldDescriptor, random: Random) -> None:
-    """Take a row away, give one twice, or change one."""
+    """Remove, duplicate or change a row."""
     how = random.random()
     if rows and how < 0.3:
         del rows[random.randrange(len(rows))]
@@ -99,7 +99,7 @@ def value_of(field: FieldDescriptor, now: Any, random: Random) -> Any:
 
 
 def column(now: bytes | None, random: Random) -> bytes:
-    """Return a column with numbers that point anywhere."""
+    """Return a column with arbitrary indices."""
     data = bytearray(now or bytes(4 * random.randrange(6)))
     width = random.choice((1, 4, 4, 4, 8))
     if random.random() < 0.15:

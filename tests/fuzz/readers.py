@@ -1,6 +1,6 @@
-"""What reads bytes from outside, as functions of those bytes, each with bytes that it reads well to begin from.
+"""The readers of external bytes as functions, each with valid bytes to start from.
 
-A reader returns what it has read, or None where it has refused it. It raises what is no refusal.
+A reader returns what it has read, or None if it refused the bytes. It raises every other error.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +43,7 @@ GONE: Final = snapshot_pb2.SnapshotDelta(changed=snapshot_pb2.ClusterSnapshot(),
 
 
 class Reader(NamedTuple):
-    """message : the type of the bytes, None = they are text; seeds : returns bytes that it reads."""
+    """message : the type of the bytes, None = text; seeds : returns valid bytes."""
 
     read: Callable[[bytes], object]
     message: type[Message] | None
@@ -51,17 +51,17 @@ class Reader(NamedTuple):
 
 
 def read_snapshot(data: bytes) -> object:
-    """A snapshot sent whole."""
+    """Read a whole snapshot."""
     return canonicalize(parse_snapshot(data))
 
 
 def read_delta(data: bytes) -> object:
-    """A delta against a base."""
+    """Read a delta against a base."""
     return apply_delta(BASE, parse_delta(data))
 
 
 def read_request(data: bytes) -> object:
-    """The head of a request: what is asked, with which settings, and the state of the last answer."""
+    """Read the header of a request: decisions, settings, and the state of the last answer."""
     request = plan_pb2.PlanRequest()
     try:
         request.ParseFromString(data)
@@ -75,7 +75,7 @@ def read_request(data: bytes) -> object:
 
 
 def read_options(data: bytes) -> object:
-    """What a Cluster Autoscaler asks its expander."""
+    """Read a Cluster Autoscaler's request to its expander."""
     request = expander_pb2.BestOptionsRequest()
     try:
         request.ParseFromString(data)
@@ -86,7 +86,7 @@ def read_options(data: bytes) -> object:
 
 
 def read_access_policy(data: bytes) -> object:
-    """The file that says who may do what."""
+    """Read the access policy."""
     with NamedTemporaryFile(prefix="trimtab-policy-") as file:
         file.write(data)
         file.flush()
@@ -105,7 +105,7 @@ def refused(read: Callable[[bytes], object], data: bytes) -> bool:
 
 
 def head() -> plan_pb2.PlanRequest:
-    """A request with a state, a delta's base and settings of all kinds."""
+    """Return a request with a state, a delta's base and settings of all kinds."""
     request = asking()
     request.decisions[:] = [decision.code for decision in TABLE]
     request.state.CopyFrom(planned())
@@ -120,7 +120,7 @@ def head() -> plan_pb2.PlanRequest:
 
 
 def encoded(messages: Sequence[Message]) -> list[bytes]:
-    """Messages as bytes."""
+    """Return messages as bytes."""
     return [one.SerializeToString() for one in messages]
 
 

@@ -1,6 +1,6 @@
-"""What reads bytes from outside: each target takes a generator, makes one input and reads it.
+"""The readers of external bytes: each target takes a generator, makes one input and reads it.
 
-A target raises what is no refusal; a read past an array raises with `NUMBA_BOUNDSCHECK=1`.
+A target raises every error that is not a refusal; a read past an array raises with `NUMBA_BOUNDSCHECK=1`.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ HANDLER = RequestHandler(NoOpMeterProvider().get_meter("fuzz"), 0, log_decisions
 
 
 def asking() -> plan_pb2.PlanRequest:
-    """A request that is whole but for the snapshot."""
+    """Return a request that is complete except for the snapshot."""
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
     request.now.seconds = NOW_S
     request.settings.scale_down.unneeded_time.seconds = 60
@@ -37,7 +37,7 @@ def asking() -> plan_pb2.PlanRequest:
 
 
 def change() -> pb.SnapshotDelta:
-    """A delta that changes rows of most kinds and deletes one."""
+    """Return a delta that changes rows of most kinds and deletes one."""
     delta = pb.SnapshotDelta(changed=small_cluster())
     del delta.changed.nodes[:2]
     budget = delta.changed.pod_disruption_budgets.pop()
@@ -51,18 +51,18 @@ BASE = canonicalize(SNAPSHOT)
 
 @cache
 def planned() -> plan_pb2.PlanState:
-    """The state of a first plan. Made when asked for: it compiles all kernels."""
+    """Return the state of a first plan, made on demand because it compiles all kernels."""
     return HANDLER.plan(asking(), SNAPSHOT.SerializeToString(), Caller()).state
 
 
 @cache
 def groups() -> PodGroups:
-    """The pods that a state may be about."""
+    """Return the pods that a state may refer to."""
     return group_pods(BASE)
 
 
 def snapshot(random: Random) -> None:
-    """A damaged snapshot is read or refused."""
+    """Check that a damaged snapshot is read or refused."""
     message = damaged(SNAPSHOT, random)
     if message is not None:
         with suppress(*REFUSALS):
@@ -70,7 +70,7 @@ def snapshot(random: Random) -> None:
 
 
 def delta(random: Random) -> None:
-    """A damaged delta is applied or refused."""
+    """Check that a damaged delta is applied or refused."""
     message = damaged(DELTA, random)
     if message is not None:
         with suppress(*REFUSALS):
@@ -78,14 +78,14 @@ def delta(random: Random) -> None:
 
 
 def state(random: Random) -> None:
-    """A damaged state is read or counts as absent; what was read points at nodes that are there."""
+    """Check that a damaged state is read or counts as absent, and that its nodes exist."""
     message = damaged(planned(), random)
     if message is not None:
         check_state(message)  # type: ignore[arg-type]
 
 
 def check_state(state: plan_pb2.PlanState) -> None:
-    """Read a state. What was read must point at nodes that are there."""
+    """Read a state. Its nodes must exist."""
     memory, _ = recall(state.scale_down, BASE.nodes.name, groups(), NOW_S * 10**9)
     count = len(BASE.nodes.name)
     for nodes in (memory.unneeded, memory.failed.node):
@@ -97,7 +97,7 @@ def check_state(state: plan_pb2.PlanState) -> None:
 
 
 def plan(random: Random) -> None:
-    """A damaged snapshot with a damaged state has a plan, or is refused by an error of the contract."""
+    """Check that a damaged snapshot with a damaged state gets a plan or an error of the contract."""
     request = asking()
     given = damaged(planned(), random)
     if given is not None:
@@ -110,14 +110,14 @@ def plan(random: Random) -> None:
 
 
 def external(random: Random) -> None:
-    """Damaged calls to the external provider are answered or refused, and leave the cluster whole."""
+    """Check that damaged calls to the external provider are answered or refused, and leave the cluster consistent."""
     message = damaged(random.choice(external_seeds()), random)
     if message is not None:
         read_calls(message.SerializeToString())
 
 
 def expander(random: Random) -> None:
-    """A damaged question for the best option has an answer of what was asked, or is refused."""
+    """Check that a damaged request for the best option gets one of its options, or is refused."""
     message = damaged(random.choice(best_options_seeds()), random)
     if message is not None:
         with suppress(ServiceError):

@@ -1,1 +1,1 @@
-"""Mixed calls for a long time: does a service grow? `python -m tests.soak`."""
+"""Mixed calls for a long time, to find out whether a service grows: `python -m tests.soak`."""

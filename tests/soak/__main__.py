@@ -1,4 +1,4 @@
-"""Mixed calls for a long time: `python -m tests.soak --minutes 30`. Exit code 1 where a service grows or fails."""
+"""Mixed calls for a long time: `python -m tests.soak --minutes 30`. Exit code 1 if a service grows or fails."""
 
 import argparse
 import json
@@ -23,9 +23,9 @@ from tests.soak.planner_calls import PlannerCalls
 PLANNED = ClusterShape(nodes=500, pods=10_000)
 ACTED_ON = ClusterShape(nodes=60, pods=900)
 CACHE_BYTES = 64 << 20
-"""Full within the warm-up, or a cache that fills looks like growth."""
+"""Small enough to be full within the warm-up: a cache that still fills looks like growth."""
 KEEP_S = 60
-"""How long the actuator keeps results; with the hour that is usual its memory grows for an hour."""
+"""How long the actuator keeps results; with the default of an hour its memory grows for an hour."""
 CALLERS = 3
 
 
@@ -65,14 +65,14 @@ def start(directory: Path, stack: ExitStack) -> list[Soaked]:
     document = json.loads(planned.read_text())
     snapshots = [read_files([planned]).snapshot]
     for number in range(3):
-        # Some pods are gone, others than before.
+        # Some pods are gone, different ones than before.
         items = [item for at, item in enumerate(document["items"]) if item["kind"] != "Pod" or at % 97 != number]
         planned.write_text(json.dumps(document | {"items": items}))
         snapshots.append(read_files([planned]).snapshot)
     deciding = stack.enter_context(planner(directory, options=("--cache-bytes", str(CACHE_BYTES))))
     keep = ("--keep-finished", str(KEEP_S), "--keep-evictions", str(KEEP_S))
     acting = stack.enter_context(actuator(directory, [acted_on], keep))
-    # Both serve before a sample is taken.
+    # Both serve before the first sample.
     planner_at, actuator_at = deciding.address, acting.address
     return [
         Soaked("planner", deciding.process.pid, lambda: PlannerCalls(planner_at, snapshots)),
@@ -81,7 +81,7 @@ def start(directory: Path, stack: ExitStack) -> list[Soaked]:
 
 
 def soak(services: list[Soaked], options: argparse.Namespace) -> None:
-    """Let callers call, and take samples."""
+    """Run the callers and take samples."""
     stopped, begun_s = threading.Event(), time.monotonic()
     threads = [
         threading.Thread(
@@ -108,7 +108,7 @@ def soak(services: list[Soaked], options: argparse.Namespace) -> None:
 
 
 def report(services: list[Soaked], warm_up_s: float) -> int:
-    """Print what was measured; return 1 where something grew or failed."""
+    """Print the measurements; return 1 if something grew or failed."""
     faults = []
     for one in services:
         print(f"{one.name}: {sum(one.answers.counts.values())} calls")

@@ -1,4 +1,4 @@
-"""Calls of an actuator over an embedded cluster: deletions and new nodes in their place, watches, bad input."""
+"""Calls to an actuator with an embedded cluster: deletions and replacement nodes, watches, bad input."""
 
 import json
 from functools import partial
@@ -25,7 +25,7 @@ METHODS: Final = (
 
 
 class ActuatorCalls:
-    """What one caller asks of an actuator. fewest : nodes that the cluster keeps."""
+    """The calls of one caller to an actuator. fewest : number of nodes that the cluster keeps."""
 
     def __init__(self, address: str, fewest: int) -> None:
         self._fewest = fewest
@@ -75,7 +75,7 @@ class ActuatorCalls:
         self._client.cancel_deletion([one.node for one in status.deletions][:1])
 
     def _grow(self, random: Random) -> None:
-        """Give every group that has shrunk its nodes back, one by one."""
+        """Restore the nodes of every group that has shrunk, one by one."""
         groups = self._client.get_status(without_finished=True).node_groups
         group = random.choice(groups)
         split = plan_pb2.ScaleUpSplit(
@@ -103,12 +103,12 @@ class ActuatorCalls:
         self._client.start_deletion(actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries))
 
     def _damaged(self, random: Random) -> None:
-        """A request as it was sent before, damaged. Nodes that it still names may go."""
+        """Send a damaged copy of an earlier request. Nodes that it still names may be deleted."""
         if self._last is not None and (message := damaged(self._last, random)) is not None:
             self._client.start_deletion(message)  # type: ignore[arg-type]
 
     def _bytes(self, random: Random) -> None:
-        """A message that is none."""
+        """Send bytes that are not a message."""
         method = f"/trimtab.v1.Actuator/{random.choice(METHODS)}"
         for _ in self._channel.unary_stream(method)(random.randbytes(random.randrange(1, 60)), timeout=TIMEOUT_S):
             break

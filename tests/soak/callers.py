@@ -1,6 +1,6 @@
-"""A caller that makes calls of many kinds, one after the other; what it was answered is counted.
+"""A caller that makes calls of many kinds, one after another, and counts the answers.
 
-Which call is next comes from a generator with a seed; when it is made depends on the machine.
+A seeded generator chooses the next call; its time depends on the machine.
 """
 
 import socket
@@ -16,7 +16,7 @@ from clients.transport.errors import TrimtabError
 from clients.transport.telemetry import split_address
 
 PAUSE_S: Final = 0.1
-"""Between two calls of a caller, so that the machine has time for others."""
+"""Pause between two calls of a caller, which leaves time for others."""
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -30,24 +30,24 @@ class Target(Protocol):
 
 
 class Answers:
-    """How often each kind of call was answered with what."""
+    """The number of answers of each kind, by kind of call."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.counts: Counter[tuple[str, str]] = Counter()
 
     def add(self, kind: str, answer: str) -> None:
-        """Count one."""
+        """Count an answer."""
         with self._lock:
             self.counts[kind, answer] += 1
 
     def unexpected(self) -> dict[tuple[str, str], int]:
-        """Return the answers that no call of ours should have: faults of the service, or no connection."""
+        """Return the answers that should not occur: faults of the service, or no connection."""
         return {key: count for key, count in self.counts.items() if key[1] in ("INTERNAL", "UNKNOWN", "UNAVAILABLE")}
 
 
 def call_until(stopped: threading.Event, make: Callable[[], Target], random: Random, answers: Answers) -> None:
-    """Make calls until told to stop; connect anew now and then."""
+    """Make calls until stopped; reconnect now and then."""
     while not stopped.is_set():
         target = make()
         try:
@@ -72,7 +72,7 @@ def answered(call: Callable[[Random], None], random: Random) -> str:
 
 
 def break_connection(address: str, random: Random) -> None:
-    """Open a connection as a gRPC client does, or as anybody, and leave it in the middle."""
+    """Open a connection as a gRPC client or another client does, and abandon it midway."""
     begun = random.choice((b"", b"GET / HTTP/1.1\r\n", PREFACE, PREFACE + random.randbytes(40), random.randbytes(200)))
     with socket.create_connection(split_address(address), timeout=30.0) as connection:
         connection.sendall(begun)

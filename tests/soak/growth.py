@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 SHARE: Final = 0.05
-"""Memory may differ by so much between two parts of a run: threads and the allocator keep more or less of it."""
+"""Memory may differ by this much between two parts of a run: threads and the allocator retain varying amounts."""
 LEAST_BYTES: Final = 8 << 20
 COUNT: Final = 4
-"""File descriptors and threads may differ by so many: calls are in progress when a sample is taken."""
+"""File descriptors and threads may differ by this number: calls are in progress when a sample is taken."""
 
 
 class Sample(NamedTuple):
-    """A process at one moment. at_s : since the start of the run."""
+    """A process at one time. at_s : since the start of the run."""
 
     at_s: float
     rss_bytes: int
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
 
 
 def sample(pid: int, at_s: float) -> Sample:
-    """Look at a process."""
+    """Return a sample of a process."""
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     descriptors = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
     return Sample(at_s, int(status["VmRSS"].split()[0]) * 1024, descriptors, int(status["Threads"]))
@@ -34,7 +34,7 @@ def sample(pid: int, at_s: float) -> Sample:
 def ends(samples: Sequence[Sample], warm_up_s: float) -> tuple[Sample, Sample]:
     """Return the medians of the first and of the last fifth of the samples after the warm-up.
 
-    Errors: ValueError where there are less than ten.
+    Errors: ValueError for fewer than ten.
     """
     warm = [one for one in samples if one.at_s >= warm_up_s]
     if len(warm) < 10:
@@ -50,7 +50,7 @@ def median(samples: Sequence[Sample]) -> Sample:
 
 
 def grown(first: Sample, last: Sample) -> list[str]:
-    """Return what has grown, in words; [] = nothing."""
+    """Return descriptions of what has grown; [] = nothing."""
     found = []
     if last.rss_bytes > first.rss_bytes + max(LEAST_BYTES, SHARE * first.rss_bytes):
         found.append(f"memory from {first.rss_bytes >> 20} to {last.rss_bytes >> 20} MiB")

@@ -1,4 +1,4 @@
-"""Calls of a planner: snapshots, deltas, bad input, streams that end in the middle."""
+"""Calls to a planner: snapshots, deltas, bad input, streams that end midway."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -20,9 +20,9 @@ ONCE: Final = RetryPolicy(attempts=1)
 
 
 class PlannerCalls:
-    """What one caller asks of a planner.
+    """The calls of one caller to a planner.
 
-    snapshots : states of one cluster, that deltas lead from one to the other.
+    snapshots : of one cluster at several times, between which deltas are sent.
     """
 
     def __init__(self, address: str, snapshots: Sequence[snapshot_pb2.ClusterSnapshot]) -> None:
@@ -60,7 +60,7 @@ class PlannerCalls:
         return request
 
     def _plan(self, random: Random) -> None:
-        """As a loop does: what has changed since the last call, and the last state."""
+        """Plan as a loop does: send the changes since the last call, and the last state."""
         request = self._request()
         if self._state is not None:
             request.state.CopyFrom(self._state)
@@ -104,7 +104,7 @@ class PlannerCalls:
         answers.cancel()
 
     def _bytes(self, random: Random) -> None:
-        """A message that is none."""
+        """Send bytes that are not a message."""
         call = self._channel.stream_unary("/trimtab.v1.Planner/Plan")
         head = next(parts(self._request(), b"")).SerializeToString()
         call(iter([flipped(head, random)]), timeout=TIMEOUT_S)
@@ -114,7 +114,7 @@ class PlannerCalls:
 
 
 def parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[plan_pb2.PlanRequestPart]:
-    """Yield a request in small pieces, so that there is a middle to end in."""
+    """Yield a request in small pieces, so the stream can end midway."""
     request.snapshot_size_bytes = len(payload)
     yield plan_pb2.PlanRequestPart(request=request)
     for index, start in enumerate(range(0, len(payload), PIECE)):

@@ -51,12 +51,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(autouse=True)
 def logging_as_in_a_new_process() -> None:
-    """Forget how a command of an earlier test configured logging: to no output, or to the stream of that test."""
+    """Reset the logging configuration of an earlier test's command: no output, or the stream of that test."""
     structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
 def forked() -> Iterator[Programs]:
-    """Commands in processes that need not import what they run."""
+    """Run commands in processes that have already imported their modules."""
     with programs() as started:
         yield started

@@ -1,6 +1,6 @@
-"""The rules of the house that no tool knows: sizes, names, twins, layering by word, nothing of one machine.
+"""House rules that no tool checks: sizes, names, twins, layering, no machine-specific paths.
 
-Each test collects every offence and shows them all, so that one run is enough to mend them.
+Each test collects and shows all offences, so one run is enough to correct them.
 """
 
 import ast
@@ -28,7 +28,7 @@ PARAMETERS, KERNEL_PARAMETERS = 6, 8
 PURE = ("planner", "actuator/tracker", "actuator/node_types")
 IMPURE_PARTS = ("planner/service", "planner/__main__.py", "planner/model/kernel_lock.py")
 TEXT_SUFFIXES = {".py", ".pyi", ".md", ".toml", ".proto", ".yaml", ".yml", ".sh", ".json", ".txt", ".svg", ""}
-# Written so that this file does not offend against its own rule.
+# Written such that this file does not violate its own rule.
 MACHINE_PATHS = re.compile(
     "|".join(["/wo" + "rk/", "/ho" + r"me/\w", "/ro" + "ot/", "/Us" + r"ers/\w", "/op" + "t/wheels"])
 )
@@ -38,14 +38,14 @@ REGISTRIES = re.compile(
 
 
 def python_files(*roots: str) -> list[Path]:
-    """Every Python file below the roots that a person wrote."""
+    """Return every Python file below the roots that is not generated."""
     return sorted(
         path for root in roots for path in (ROOT / root).rglob("*.py") if "__pycache__" not in path.parts
     )  # fmt: skip
 
 
 def name_of(path: Path) -> str:
-    """The path as shown in messages."""
+    """Return the path as shown in messages."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -66,7 +66,7 @@ class Function(NamedTuple):
 
 
 class Module(NamedTuple):
-    """What the rules look at in a file: whether it says what it is for, its functions, its imports with their lines."""
+    """The checked parts of a file: whether it has a docstring, its functions, its imports with their lines."""
 
     has_docstring: bool
     functions: tuple[Function, ...]
@@ -84,11 +84,11 @@ def module(path: Path) -> Module:
 
 
 def function_of(node: FunctionNode, path: Path) -> Function:
-    """What the rules look at in a function."""
+    """Return the checked parts of a function."""
     arguments = node.args
     count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
     count -= bool(arguments.args) and arguments.args[0].arg in {"self", "cls"}
-    # A builder's signature is a list of all that can be given; only its body counts.
+    # A builder's signature lists all its options; only its body counts.
     start = node.body[0].lineno if "builders" in path.parts else node.lineno
     is_kernel = any(isinstance(mark, ast.Name) and mark.id in KERNEL_MARKS for mark in node.decorator_list)
     is_command = any("command" in ast.dump(mark) for mark in node.decorator_list)
@@ -96,7 +96,7 @@ def function_of(node: FunctionNode, path: Path) -> Function:
 
 
 def imported(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every module that a statement imports, with its line."""
+    """Yield every module that a statement imports, with its line."""
     if isinstance(node, ast.Import):
         yield from ((node.lineno, alias.name) for alias in node.names)
     elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
@@ -104,7 +104,7 @@ def imported(node: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def imports_any(path: Path, *roots: str) -> list[str]:
-    """Imports of a file that lie in one of the modules named."""
+    """Return the imports of a file from one of the named modules."""
     return [
         f"{name_of(path)}:{line} imports {name}"
         for line, name in module(path).imports
@@ -113,7 +113,7 @@ def imports_any(path: Path, *roots: str) -> list[str]:
 
 
 def kept(directory: Path) -> Iterator[Path]:
-    """What belongs to the repository: not git's own, nor what .gitignore names, nor any virtual environment."""
+    """Return files of the repository: without git's own, those in .gitignore, and virtual environments."""
     ignored = [line.strip("/ ") for line in (ROOT / ".gitignore").read_text().splitlines() if line.strip()]
     for path in sorted(directory.iterdir()):
         is_ignored = path.name == ".git" or any(fnmatch.fnmatch(path.name, pattern) for pattern in ignored)
@@ -122,7 +122,7 @@ def kept(directory: Path) -> Iterator[Path]:
 
 
 def checked_in() -> list[Path]:
-    """Text files of the repository."""
+    """Return the text files of the repository."""
 
     def walk(directory: Path) -> Iterator[Path]:
         for path in kept(directory):
@@ -249,7 +249,7 @@ def test_of_the_clients_the_services_import_the_transport_alone_and_the_actuator
     service: str, allowed: str
 ) -> None:
     lines = [line for path in python_files(service) for line in imports_any(path, "clients")]
-    # A Cluster Autoscaler sends pods and nodes as Kubernetes encodes them, and its choices are recorded as rounds are.
+    # A Cluster Autoscaler sends pods and nodes in the encoding of Kubernetes, and its choices are recorded like rounds.
     of_autoscaler = r"planner/service/expander/.* imports clients\.(kubernetes_objects|recording)(\.|$)"
     meant = rf"imports clients\.({allowed})(\.|$)|^{of_autoscaler}"
     no_offences([line for line in lines if not re.search(meant, line)])

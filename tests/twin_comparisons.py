@@ -1,7 +1,7 @@
 """Which kernels are compared with their naive twins, read from the syntax of the tests.
 
-A kernel counts as compared where one test function, with the functions of its module that it uses, calls something that
-rests on the kernel's module, calls something that rests on the twin, and asserts.
+A kernel counts as compared if one test function, together with the functions of its module that it uses, calls code
+that uses the kernel's module, calls code that uses the twin, and asserts.
 """
 
 import ast
@@ -14,14 +14,14 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class TestFunction(NamedTuple):
-    """A test function. calls : modules that what it calls comes from, those of its own module's functions included."""
+    """A test function. calls : modules of the functions that it calls, or that functions of its module call."""
 
     calls: frozenset[str]
     asserts: bool
 
 
 def compared(tests: list[TestFunction], kernel: str, twin: str) -> bool:
-    """Say whether any test compares a kernel's module with its twin."""
+    """Return whether any test compares a kernel's module with its twin."""
     return any(
         test.asserts
         and any(kernel in rests_on(module) for module in test.calls)
@@ -46,7 +46,7 @@ def functions_in(path: Path) -> Iterator[TestFunction]:
 
 @cache
 def rests_on(module: str) -> frozenset[str]:
-    """Return a module of the planner or of the twins and all such modules that it imports, directly or not."""
+    """Return a module of the planner or the twins, and all such modules that it imports directly or indirectly."""
     found, waiting = set(), [module]
     while waiting:
         one = waiting.pop()
@@ -59,7 +59,7 @@ def rests_on(module: str) -> frozenset[str]:
 
 @cache
 def _imported(module: str) -> frozenset[str]:
-    """Return the modules that the names come from that a module imports. Each file is read once."""
+    """Return the modules of the names that a module imports. Each file is read once."""
     path = _file_of(module)
     assert path is not None
     return frozenset(of for _, of in _origins(ast.parse(path.read_text(encoding="utf-8"))))
@@ -75,7 +75,7 @@ def _file_of(module: str) -> Path | None:
 
 
 def _origins(module: ast.Module) -> Iterator[tuple[str, str]]:
-    """Yield every imported name of a file with the module that it is, or comes from."""
+    """Yield every imported name of a file with its module."""
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
             yield from ((alias.asname or alias.name.partition(".")[0], alias.name) for alias in node.names)
@@ -86,7 +86,7 @@ def _origins(module: ast.Module) -> Iterator[tuple[str, str]]:
 
 
 def _with_parts(node: ast.AST, parts: dict[str, ast.FunctionDef | ast.ClassDef]) -> list[ast.AST]:
-    """Return a function with all functions and classes of its module that it names, directly or not."""
+    """Return a function with all functions and classes of its module that it uses directly or indirectly."""
     found: list[ast.AST] = []
     waiting = [node]
     while waiting:
@@ -99,7 +99,7 @@ def _with_parts(node: ast.AST, parts: dict[str, ast.FunctionDef | ast.ClassDef])
 
 
 def _called(node: ast.AST) -> Iterator[str]:
-    """Yield the first name of everything that is called: `module` of `module.function(…)`."""
+    """Yield the first name of every call: `module` of `module.function(…)`."""
     for one in ast.walk(node):
         if isinstance(one, ast.Call):
             target: ast.AST = one.func

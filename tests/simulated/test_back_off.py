@@ -1,8 +1,8 @@
-"""Groups that have run out of instances: where growth ends up, through planner and actuator, on virtual time.
+"""Groups that have run out of instances: where scale-up succeeds, with planner and actuator on virtual time.
 
-Source: the Zalando fork of CA, ZALANDO_CHANGES ("More reliable backoff logic") and its simulations. Of the groups n1 to
-n4 there, three have run out of instances. Each of which only silence tells so is waited for once, as in the fork's
-`TestZalandoScalingTest`: three time-outs where nothing else is known, two where the shortage of one is.
+Source: the Zalando fork of CA, ZALANDO_CHANGES ("More reliable backoff logic") and its simulations. Three of its groups
+n1 to n4 have run out of instances. A group that reports no error is waited for once, as in the fork's
+`TestZalandoScalingTest`: three time-outs if no shortage is reported, two if one is.
 """
 
 from dataclasses import replace
@@ -27,7 +27,7 @@ def settings() -> plan_pb2.PlanSettings:
 
 
 def simulation(*out: str, kind: type[Simulation] = Simulation) -> Simulation:
-    """Four groups, the first preferred most; machines of those in `out` never start."""
+    """Return a simulation of four groups, the first preferred most; machines of those in `out` never start."""
     made = kind(settings=settings())
     for place, name in enumerate(NAMES):
         start = NEVER if name in out else "60s"
@@ -36,7 +36,7 @@ def simulation(*out: str, kind: type[Simulation] = Simulation) -> Simulation:
 
 
 def run_out(made: Simulation, *groups: str) -> None:
-    """From now on machines of these groups never start."""
+    """Make machines of these groups never start from now on."""
     for name in groups:
         made._groups[name] = made._groups[name].model_copy(update={"start": NEVER_S})
 
@@ -66,7 +66,7 @@ def time_outs(made: Simulation) -> list[str]:
 
 
 def demand(made: Simulation) -> None:
-    """Two pods, each of which takes most of a node."""
+    """Add two pods, each of which takes most of a node."""
     made.add_workload("web", replicas=2, cpu="1", memory="24Gi")
 
 
@@ -110,7 +110,7 @@ def test_where_one_failure_is_told_at_once_the_fourth_serves_after_two_time_outs
 
 
 def test_where_one_shortage_is_known_from_before_the_fourth_serves_after_two_time_outs() -> None:
-    """By silence alone: hours later, after any back-off by time, n1 is not tried again."""
+    """Without a reported error: even hours later, after any timed back-off, n1 is not tried again."""
     made = simulation("n1")
     made.add_workload("before", replicas=1, cpu="1", memory="24Gi")
     made.run_for("25m")
@@ -187,7 +187,7 @@ def test_a_group_that_is_backed_off_loses_nodes_that_are_not_needed_and_stays_ba
 
 
 class ByTime(Simulation):
-    """A simulation whose actuator backs groups off by time, as the Cluster Autoscaler does."""
+    """A simulation whose actuator uses timed back-off, as the Cluster Autoscaler does."""
 
     def _actuator_settings(self) -> ActuatorSettings:
         made = super()._actuator_settings()

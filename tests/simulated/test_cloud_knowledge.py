@@ -1,4 +1,4 @@
-"""Node groups that only the cloud knows: no file declares them, and they grow all the same, from size 0."""
+"""Node groups that only the cloud knows: no file declares them, but they grow, even from size 0."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from tests.builders.kubernetes import Json, node, node_group, pod
 
 
 def waiting() -> list[Json]:
-    """Pods that only a node of the group serves: by label, taint and size."""
+    """Return pods that fit only nodes of the group: by label, taint and size."""
     return [
         pod(
             f"web-{number}",
@@ -62,7 +62,7 @@ def test_a_group_without_nodes_grows_by_the_template_of_its_cloud(
         assert [(one.node_group, one.new_size) for one in done.answer.scale_up.splits] == [("g", 2)]
         assert done.grown == ["g"]
         assert rounds.target("g") == 2
-        # The nodes are on their way: nothing more is added for the same pods.
+        # The nodes are starting: nothing more is added for the same pods.
         assert not rounds.round().answer.scale_up.splits
         assert done.request.settings.node_groups["g"].unneeded_time.ToSeconds() == 90
 

@@ -1,4 +1,4 @@
-"""`trimtab demo` as a user runs it: a process of its own, judged by what it prints and by what it leaves behind."""
+"""`trimtab demo` as a user runs it: a separate process, judged by its output and by what it leaves behind."""
 
 import os
 import signal
@@ -20,25 +20,25 @@ MARK = "TRIMTAB_TEST_RUN"
 
 
 class Demo(NamedTuple):
-    """How to run a demo whose traces can be told from everybody else's."""
+    """A demo whose processes and files can be distinguished from others."""
 
     environment: dict[str, str]
     temporary: Path
     mark: str
 
     def command(self, *arguments: object) -> list[str]:
-        """The command line."""
+        """Return the command line."""
         return [sys.executable, "-m", "clients.cli", "demo", *map(str, arguments)]
 
     def left_behind(self) -> list[str]:
-        """What stays; processes that were told to end may take a moment."""
+        """Return what remains; terminated processes may take a moment."""
         until_s = time.monotonic() + LIMIT_S
         while (found := self._left_now()) and time.monotonic() < until_s:
             time.sleep(0.1)
         return found
 
     def _left_now(self) -> list[str]:
-        """Processes of this run that are still there, and files in its temporary directory."""
+        """Return running processes of this run, and files in its temporary directory."""
         found = [str(path) for path in self.temporary.iterdir()]
         for process in Path("/proc").glob("[0-9]*"):
             try:
@@ -71,7 +71,7 @@ def test_the_demo_removes_nodes_serves_a_burst_and_loses_nothing(demo: Demo) -> 
     assert "kill -9" in done.stdout
     assert done.stdout.count("Survived:") == 1
     assert done.stdout.count("Cluster Autoscaler 1.36 (recorded)") == 2
-    for part in ("A burst: 60 pods", "The burst is over", "60 of 60 pods ran", "the cluster shrank again"):
+    for part in ("A burst: 60 pods", "The burst ends", "60 of 60 pods ran", "the cluster shrank again"):
         assert part in done.stdout
     assert len(done.stdout.splitlines()) <= 60, "an answer that is read at once"
     assert max(map(len, done.stdout.splitlines())) <= 120
@@ -98,7 +98,7 @@ def test_the_demo_takes_a_cluster_of_ones_own(demo: Demo, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
 def test_an_interrupted_demo_leaves_nothing_behind(demo: Demo, number: signal.Signals) -> None:
-    # In the background of a shell Ctrl-C is ignored, also by what is started there; not where it has a handler.
+    # Background processes of a shell and their children ignore Ctrl-C, unless they have a handler.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         demo.command(), env=demo.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -1,6 +1,6 @@
-"""Growth while a node is being drained for long: its room and its place in its group count for nothing.
+"""Scale-up during a long drain: the drained node's room and its place in the group do not count.
 
-Source: the Zalando fork of CA, which lets scale-down go on for as long as budgets hold it up; in our own words, planner
+Source: the Zalando fork of CA, which continues scale-down for as long as budgets delay it; in our own words, planner
 and actuator on virtual time.
 """
 
@@ -12,7 +12,7 @@ DELETION = "ToBeDeletedByClusterAutoscaler"
 
 
 def draining(made: Simulation) -> list[str]:
-    """Return the nodes that are marked to be deleted."""
+    """Return the nodes that are marked for deletion."""
     nodes = made.cluster.state.nodes
     return [
         name
@@ -22,12 +22,12 @@ def draining(made: Simulation) -> list[str]:
 
 
 def grown(made: Simulation) -> list[tuple[str, int]]:
-    """Return the growths so far, in order."""
+    """Return the scale-ups so far, in order."""
     return [(entry["group"], entry["count"]) for entry in made.decisions.entries if entry["kind"] == "scale-up"]
 
 
 def in_a_long_drain() -> tuple[Simulation, str]:
-    """A node whose pods leave one at a time, each as soon as the one before is ready elsewhere: minutes of drain."""
+    """Return a simulation with a node whose pods leave one by one, each once the previous is ready elsewhere."""
     settings = plan_pb2.PlanSettings()
     settings.scale_down.delay_after_add.SetInParent()
     settings.scale_down.unneeded_time.seconds = 300

@@ -1,4 +1,6 @@
-"""Pods that ask for just more than a new node will have: growth ends, through planner and actuator, on virtual time."""
+"""Pods that request slightly more than a new node will have: scale-up ends, with planner and actuator on virtual
+time.
+"""
 
 from collections.abc import Callable
 
@@ -11,20 +13,20 @@ from tests.builders.cloud_rounds import Rounds
 from tests.builders.instance_types import MIB, aws_machine, aws_seen
 from tests.builders.kubernetes import Json, node, node_group, pod
 
-# Of no type do nodes have as little of what AWS says: by the published rule 3114 MiB are free for pods, and 2989 are.
+# The type with the largest difference from AWS's figures: by the published rule pods have 3114 MiB, in fact 2989.
 TYPE = "c5.large"
 REAL = aws_seen(TYPE)
 TOO_MUCH, FITTING = "3050Mi", "2950Mi"
 
 
 def waiting(memory: str, count: int = 3, prefix: str = "web") -> list[Json]:
-    """Pods of which a node has room for one."""
+    """Return pods of which one fits a node."""
     status = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
     return [pod(f"{prefix}-{number}", cpu="1", memory=memory, status=status) for number in range(count)]
 
 
 def group(name: str = "g", instance_type: str = TYPE, most: int = 20) -> Json:
-    """A group without nodes; its machines become nodes as they are on EKS."""
+    """Return a group without nodes; its machines become nodes like those of EKS."""
     seen = aws_seen(instance_type)
     real = node(
         "x",
@@ -43,7 +45,7 @@ def group(name: str = "g", instance_type: str = TYPE, most: int = 20) -> Json:
 
 @pytest.fixture
 def rounds_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rounds]:
-    """Return rounds over groups of which the cloud knows the machines alone, as AWS does."""
+    """Return rounds with groups of which the cloud knows only the machines, as AWS does."""
 
     def build(*objects: Json, reservation: Reservation = Reservation.EKS, **settings: Json) -> Rounds:
         own = MemoryCloud.template
@@ -70,12 +72,12 @@ def test_growth_for_pods_that_fit_no_real_node_ends_with_the_first_nodes_and_the
     rounds_of: Callable[..., Rounds], reservation: Reservation
 ) -> None:
     rounds = rounds_of(group(), *waiting(TOO_MUCH), reservation=reservation, scaleDown={"unneededTime": "60s"})
-    # The estimate is all there is, and one node is tried for each pod.
+    # Only the estimate is known, and one node is tried for each pod.
     assert rounds.run_for(60) == [("g", 3)]
     assert rounds.run_for(3600) == []
     assert (rounds.target("g"), rounds.nodes("g")) == (0, [])
     assert rounds.pending == ["web-0", "web-1", "web-2"]
-    # It is known for pods to come as well, though no node is left.
+    # The resources stay known for later pods, although no node is left.
     rounds.add(*waiting(TOO_MUCH, 5, "later"))
     assert rounds.run_for(600) == []
 

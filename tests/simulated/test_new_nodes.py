@@ -1,4 +1,4 @@
-"""What new nodes turn out to be like, and that growth reckons with it: DaemonSets, several instance types, priorities.
+"""The real properties of new nodes, which scale-up considers: DaemonSets, several instance types, priorities.
 
 Planner and actuator on virtual time. Source: the Zalando fork of CA, ZALANDO_CHANGES ("Improved handling of template
 nodes", "Support for AWS autoscaling groups with multiple instance types") and its expander by labels, in our own words.
@@ -16,19 +16,19 @@ LABEL = "zalando.org/scaling-priority"
 
 
 def group(name: str, most: int = 10, **template: object) -> Json:
-    """An empty group of nodes with 4 cores."""
+    """Return an empty group of nodes with 4 cores."""
     model = node("x", cpu="4", memory="32Gi", **template)  # type: ignore[arg-type]
     return node_group(name, 0, most, target=0, nodes=[], template=model)
 
 
 def waiting(name: str, cpu: str, memory: str = "1Gi") -> Json:
-    """A pod that the scheduler has no node for."""
+    """Return an unschedulable pod."""
     status = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
     return pod(name, cpu=cpu, memory=memory, status=status)
 
 
 def with_agent() -> Rounds:
-    """An empty group, and elsewhere a node that is filled by a DaemonSet's pod with limits and no requests."""
+    """Return an empty group, and a node full of a DaemonSet's pod that has limits and no requests."""
     agent = daemon_set("agent")
     running = pod("agent-1", None, None, limits={"cpu": "1"}, node="old", owner=agent, namespace="kube-system")
     return Rounds([group("a"), node("old", cpu="1", memory="2Gi"), agent, running])

@@ -1,4 +1,4 @@
-"""What operators and clouds do to node groups, and what planner and actuator make of it, on virtual time.
+"""Changes of node groups by operators and clouds, and the reaction of planner and actuator, on virtual time.
 
 Source: the simulations of the Zalando fork of CA (`zalando_simulation_test.go`), in our own words.
 """
@@ -13,13 +13,13 @@ CHECKS = "startup-taint.cluster-autoscaler.kubernetes.io/checks"
 
 
 def group(name: str, most: int = 10, memory: str = "32Gi", cpu: str = "4", **template: object) -> Json:
-    """An empty group."""
+    """Return an empty group."""
     model = node("x", cpu=cpu, memory=memory, **template)  # type: ignore[arg-type]
     return node_group(name, 0, most, target=0, nodes=[], template=model)
 
 
 def waiting(name: str, memory: str = "24Gi", cpu: str = "1", **more: object) -> Json:
-    """A pod that the scheduler has no node for."""
+    """Return an unschedulable pod."""
     status = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
     return pod(name, cpu=cpu, memory=memory, status=status, **more)  # type: ignore[arg-type]
 

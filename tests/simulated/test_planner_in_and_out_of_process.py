@@ -1,4 +1,4 @@
-"""A planner in the command's own process and one that runs as a service give the same answers, byte for byte."""
+"""A planner in the command's process and a planner service give the same answers, byte for byte."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(*arguments: object, hash_seed: int = 0) -> str:
-    """What `trimtab` prints, in a process whose hashes are seeded."""
+    """Return the output of `trimtab` in a process with seeded hashes."""
     done = subprocess.run(
         [sys.executable, "-m", "clients.cli", *map(str, arguments)],
         env=os.environ | {"PYTHONHASHSEED": str(hash_seed)},
@@ -45,7 +45,7 @@ def printed(*arguments: object, hash_seed: int = 0) -> str:
 
 
 def decided(text: str) -> dict[str, Any]:
-    """A plan without what may differ between two equal requests."""
+    """Return a plan without the parts that may differ between two equal requests."""
     answer: dict[str, Any] = json.loads(text)
     for stage in answer["diagnostics"]["stages"]:
         del stage["duration"]

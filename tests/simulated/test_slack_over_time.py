@@ -1,5 +1,6 @@
-"""Slack over hours, planner and actuator in a closed loop on virtual time: bursts arrive, pods start at once inside
-slack, and what that costs in node-hours."""
+"""Slack over hours, planner and actuator in a closed loop on virtual time: bursts arrive, pods start at once in the
+room of slack, and its cost in node-hours is known.
+"""
 
 import math
 import re
@@ -14,7 +15,7 @@ from clients.simulator.scenario import Scenario
 
 DECISIONS = {"decisions": ["slack", "scale-up", "scale-down"]}
 START_S = 120.0
-"""How long a node takes to start."""
+"""Start-up time of a node."""
 BURSTS, FIRST_S = 3, 1800.0
 CORES, POD_CORES, RESTING = 4.0, 0.8, 10
 PRICE = 0.2
@@ -22,8 +23,7 @@ PAGE = Path(__file__).parents[2] / "clients" / "SLACK.md"
 
 
 def shop(rate: float, size: int = 5) -> Simulation:
-    """Ten pods of 800m, which fill two nodes of 4 cores, and three bursts of some more, each for a quarter of an
-    hour."""
+    """Return ten pods of 800m, which fill two nodes of 4 cores, and three bursts of 15 minutes with more pods."""
     group = {"name": "general", "cpu": "4", "memory": "20Gi", "price": PRICE, "size": 2, "maxSize": 20, "start": "2m"}
     bursts = {"base": RESTING, "size": size, "every": "1h", "length": "15m", "first": "30m"}
     web = {"name": "web", "bursts": bursts, "pod": {"cpu": "800m", "memory": "1Gi"}}
@@ -34,7 +34,7 @@ def shop(rate: float, size: int = 5) -> Simulation:
 
 
 def needed(rate: float, pods: int) -> int:
-    """The least nodes of which the pods leave the rate free."""
+    """Return the smallest number of nodes of which the pods leave the given share free."""
     return next(nodes for nodes in range(1, 99) if CORES * nodes * (1 - rate) >= POD_CORES * pods - 1e-9)
 
 
@@ -57,7 +57,7 @@ def test_what_slack_keeps_free_and_what_pods_take_of_it_are_told(summaries: dict
     without, with_slack = summaries[0.0], summaries[0.3]
     assert [without[key] for key in ("slackCpuHours", "slackMoney", "slackTaken", "slackTakenCpu")] == [0, 0, 0, 0]
     assert (with_slack["slackTaken"], with_slack["slackTakenCpu"]) == (BURSTS * 5, BURSTS * 5 * POD_CORES)
-    # Room of whole placeholders, of the size of the largest pod, on four to six nodes.
+    # Room of whole placeholders with the size of the largest pod, on four to six nodes.
     assert 0.3 * CORES * 4 * 3 * 0.9 < with_slack["slackCpuHours"] < 0.3 * CORES * 6 * 3
     assert with_slack["slackMoney"] == pytest.approx(with_slack["slackCpuHours"] / CORES * PRICE, rel=0.01)
 

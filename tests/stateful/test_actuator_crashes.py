@@ -1,5 +1,4 @@
-"""The actuator dies at every store write and every call to cluster and cloud, starts again, and ends right all the
-same."""
+"""The actuator dies at every store write and every call to cluster and cloud, restarts, and still ends correctly."""
 
 import random
 from pathlib import Path
@@ -17,7 +16,7 @@ GROWTH = actuator_pb2.ScaleUpRequest(
 
 
 def scenario(stage: Stage) -> None:
-    """What a caller does; repeated with the same request ids after each crash, as a caller would."""
+    """Make a caller's requests; repeated with the same request ids after each crash, as a caller would do."""
     drains = stage.request("drains", *DRAINED)
     empties = stage.request("empties", *EMPTY, drain=False)
     stage.start(drains)
@@ -27,7 +26,7 @@ def scenario(stage: Stage) -> None:
 
 
 def survive(stage: Stage, moments: list[int]) -> int:
-    """Run the scenario, dying at the given moments of each life; returns the moments of the last life."""
+    """Run the scenario and die at the given point of each life; return the number of points of the last life."""
     for moment in moments:
         try:
             stage.boot(die_at=moment)
@@ -187,7 +186,7 @@ def test_an_eviction_granted_unseen_is_remembered_though_the_drain_is_cancelled_
         except Crash:
             stage.boot()
         stage.actuator.deletions.begin_cancel(["n0", "n1"], "changed my mind")
-        # Nothing has looked at the node since: the roll-back is the first to do so.
+        # Nothing has read the node since: the roll-back is the first to do so.
         stage.boot()
         stage.run()
         return stage
@@ -219,7 +218,7 @@ def test_an_eviction_granted_unseen_is_remembered_though_the_node_is_gone() -> N
         stage.cluster.delete_node("n0", stage.cluster.get_node("n0").uid)
     stage.run()
     assert stage.finished() == {"n0": ("FAILED", "NODE_GONE")}
-    # Which of the pods went with the node cannot be told: all that may have been evicted are remembered.
+    # It is unknown which pods were deleted with the node: all that may have been evicted are remembered.
     assert {one.uid for one in stage.status().recent_evictions} > set(stage.noted("evicted"))
 
 

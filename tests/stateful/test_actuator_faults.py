@@ -1,8 +1,8 @@
-"""The actuator over an API server and a cloud that fail in every way, with a clock that jumps: all that holds without
-faults holds with them.
+"""The actuator with an API server and a cloud that fail in every way, and a clock that jumps: all invariants hold
+despite faults.
 
-The client of a real cluster takes part: what fails are HTTP messages. Faults strike requests by number, so that each
-call of each task meets each of them in some run.
+The client of a real cluster takes part: HTTP messages fail. Faults hit requests by number, so each call of each task
+meets each fault in some run.
 """
 
 import types
@@ -23,11 +23,11 @@ from tests.builders.wired_cluster import FAULTS, WireFault, wired
 from tests.stateful.test_actuator_machine import ActuatorMachine as Machine
 from tests.stateful.test_actuator_machine import nodes
 
-# Far below what results are kept for, all together.
+# Together far less than the time for which results are kept.
 JUMPS_S = (-3600, -40, 40, 700, 3600)
 MOST_JUMPS = 4
 DRAINED = ("n0", "n1", "n2", "n3", "n4")
-# From the last fault to the end of all work: a drain's deadline and the roll-back after it.
+# Time from the last fault to the end of all work: a drain's deadline and its roll-back.
 CALM_S = 1500
 faults = st.dictionaries(st.integers(1, 20), st.sampled_from(FAULTS), min_size=1, max_size=12)
 
@@ -38,7 +38,7 @@ class FaultyMachine(Machine):
         super().begin()
         self.stage.face, self.wire = wired(self.stage.cluster, self.stage.time.sleep)
         self.jump_count = 0
-        # Nodes whose instance somebody else has ended.
+        # Nodes whose instance was terminated by another client.
         self.taken: set[str] = set()
         # Pauses between attempts take virtual time.
         self.naps = mock.patch.object(tenacity.nap, "time", types.SimpleNamespace(sleep=self.stage.time.sleep))
@@ -110,7 +110,7 @@ class FaultyMachine(Machine):
         assert all(State(deletion.state) in FINAL_STATES for deletion in status.finished)
 
     def _boot(self) -> None:
-        """Start until it succeeds, as whoever runs the process does."""
+        """Start until it succeeds, as a process manager does."""
         while True:
             try:
                 self.stage.boot()

@@ -1,4 +1,6 @@
-"""However often it is asked, and whenever it dies: within no hour go more nodes than the access policy allows."""
+"""In no hour are more nodes deleted than the access policy allows, however often it is requested and whenever the
+actuator dies.
+"""
 
 import random
 from dataclasses import replace
@@ -17,19 +19,19 @@ NODES = [f"n{number}" for number in range(14)]
 
 def guarded(**rules: object) -> Stage:
     made = DeletionRules.model_validate(rules)
-    # Results are hardly kept: the limit must not depend on them.
+    # Results expire quickly: the limit must not depend on them.
     settings = replace(SETTINGS, deletion_rules=lambda: made, retention=Retention(finished_s=1, evictions_s=1))
     return Stage(small_cluster(4, spare=10), settings)
 
 
 def busiest_hour(stage: Stage) -> int:
-    """Return the most nodes for which the cloud was called within any hour."""
+    """Return the largest number of nodes for which the cloud was called within an hour."""
     times_ms = [entry.time_ms for entry in stage.cluster.journal() if entry.what == "deleted"]
     return max((sum(begin <= one < begin + HOUR_MS for one in times_ms) for begin in times_ms), default=0)
 
 
 def ask_for_all(stage: Stage, request_id: str) -> set[str]:
-    """Ask for every node that is left, drained or not; return the reasons of refusals."""
+    """Request the deletion of every remaining node, drained or not; return the reasons of refusals."""
     left = [name for name in NODES if name in stage.cluster.state.nodes]
     spare = {f"n{number}" for number in range(4, 14)}
     for drain in (False, True):

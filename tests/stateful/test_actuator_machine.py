@@ -46,12 +46,12 @@ class ActuatorMachine(RuleBasedStateMachine):
         group["spec"]["minSize"] = MIN_SIZE
         self.stage = Stage(objects, SETTINGS.__class__(**{**SETTINGS.__dict__, "limits": LIMITS}))
         self.numbers = itertools.count()
-        # The model: what was answered, and what was asked of the cloud.
+        # The model: the answers, and the calls to the cloud.
         self.answers: dict[str, Any] = {}
         self.requests: dict[str, Any] = {}
         self.ever_accepted: set[str] = set()
         self.vanished: set[str] = set()
-        # Cancelled, and not accepted anew since.
+        # Cancelled, and not accepted again since.
         self.cancelled: set[str] = set()
         self.grown = 0
 
@@ -133,7 +133,7 @@ class ActuatorMachine(RuleBasedStateMachine):
             assert len(deletions) <= LIMITS.max_parallelism
             assert sum(deletion.drain for deletion in deletions) <= LIMITS.max_drain_parallelism
             assert self.stage.target("g") >= MIN_SIZE
-            # Not even once a node has vanished with its pods: what that takes from a budget is not counted.
+            # Except after a node has vanished with its pods: the budget violations of that are not counted.
             assert self.stage.violations == []
 
     @invariant()

@@ -1,9 +1,9 @@
 """Calls of AWS fail in every way while the actuator deletes instances, grows a group, and ends an instance that never
-registers: moto behind a proxy. The actuator dies at a write besides, and is started again at once or later. In the end
-nothing was deleted twice, what was is told, the sizes are right, and no group is stuck.
+registers: moto behind a proxy. The actuator also dies at a write, and restarts at once or later. In the end nothing was
+deleted twice, all deletions are reported, the sizes are right, and no group is stuck.
 
-In the suite a few deaths meet a few faults; every fault with a death at every write takes the better part of an hour:
-`TRIMTAB_ALL_DEATHS=1 pytest tests/stateful/test_aws_faults.py`.
+In the suite a few deaths are combined with a few faults; every fault with a death at every write takes the better part
+of an hour: `TRIMTAB_ALL_DEATHS=1 pytest tests/stateful/test_aws_faults.py`.
 """
 
 import os
@@ -38,14 +38,14 @@ OTHER_READS = (
 )  # fmt: skip
 CHANGES = ("SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup")
 CALLS = {"lists": (LISTS,), "other reads": OTHER_READS, "growth": CHANGES[:1], "termination": CHANGES[1:]}
-# More than the attempts of a read.
+# More than the number of attempts of a read.
 TIMES = 8
-# The two instances that a caller deletes, by place; the one without Node object.
+# The positions of the two instances that a caller deletes, and of the one without a Node object.
 DELETED, LOST = (0, 1), 3
 
 
 class OverAws(Stage):
-    """A stage whose cloud is AWS; a node joins for each instance, but for the lost one."""
+    """A stage whose cloud is AWS; a node joins for each instance except the lost one."""
 
     def __init__(self, proxy: AwsProxy) -> None:
         fake_aws.launch_template("g", "m5.large")
@@ -62,7 +62,7 @@ class OverAws(Stage):
         self.restart()
 
     def restart(self, die_at: int | None = None) -> None:
-        """Start a process, which knows what is in the store and in AWS, and dies at a write of its own."""
+        """Start a process, which knows only the store and AWS, and dies at one of its writes."""
         while True:
             settings, reader = AwsSettings(groups=("g",)), Reader(self.api, Backoff(0.0, 0.001))
             self.cloud = AwsCloud(self.api, settings, reader, clock=self.time.clock)  # type: ignore[assignment]
@@ -85,7 +85,7 @@ class OverAws(Stage):
         return sorted(f"aws:///{one['AvailabilityZone']}/{one['InstanceId']}" for one in self.group()["Instances"])
 
     def join(self) -> None:
-        """Let the nodes of new instances join."""
+        """Make the nodes of new instances join."""
         with self.cluster.transaction() as state:
             for instance in self.instances():
                 name = instance.rpartition("/")[2]
@@ -93,7 +93,7 @@ class OverAws(Stage):
                     state.put(node(name, cpu="2", provider_id=instance))
 
     def live(self) -> None:
-        """Let everything happen until the end, as the service does it and a caller wants it."""
+        """Run service and caller until the end."""
         self.until_s = self.time.now_s + END_S
         while self.time.now_s < self.until_s:
             self.join()
@@ -104,12 +104,12 @@ class OverAws(Stage):
                     step()
 
     def read(self) -> None:
-        """Read what the next snapshot has."""
+        """Read the content of the next snapshot."""
         self.cloud.refresh()
         self.actuator.status(with_finished=True)
 
     def ask(self) -> None:
-        """Ask for what is lacking, by what cluster and cloud really have."""
+        """Request the missing changes, compared with the real state of cluster and cloud."""
         leaving = self.actuator.processor.read(lambda tracker, _: set(tracker.data.deletions))
         names = [instance.rpartition("/")[2] for instance in self.deleted]
         nodes = [name for name in names if name in self.cluster.state.nodes and name not in leaving]
@@ -125,7 +125,7 @@ class OverAws(Stage):
 
 
 def repeated(edit: Callable[[str], str]) -> Callable[[str], str]:
-    """Return an edit of the next answers alone."""
+    """Return an edit of only the next answers."""
     left = [TIMES]
 
     def edited(answer: str) -> str:
@@ -136,12 +136,12 @@ def repeated(edit: Callable[[str], str]) -> Callable[[str], str]:
 
 
 def strike(proxy: AwsProxy, stage: OverAws, kind: str, action: str) -> None:
-    """Let the next calls of an action fail."""
+    """Make the next calls of an action fail."""
     first: list[str] = []
 
     def slow(answer: str) -> str:
         stage.time.sleep(SLOW_S)
-        # The story has as much time as without.
+        # The scenario gets as much time as without a fault.
         stage.until_s += SLOW_S
         return answer
 
@@ -177,7 +177,7 @@ def life(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AwsProxy, OverAws]]:
 
 
 def ended() -> set[str]:
-    """Return all instances that AWS has ended, whenever it launched them."""
+    """Return all instances that AWS has terminated, whenever it launched them."""
     found = fake_aws.client("ec2").describe_instances()["Reservations"]
     return {
         f"aws:///{one['Placement']['AvailabilityZone']}/{one['InstanceId']}"
@@ -222,9 +222,9 @@ def test_each_call_that_fails_in_each_way_ends_right(calls: str, kind: str, monk
         assert any(proxy.count(action) for action in CALLS[calls])
 
 
-# Before and after each write of a life without fault, and then some.
+# Before and after each write of a life without fault, and some more.
 MOST_WRITES, SOME = 70, 7
-# Until a process that died is started again.
+# Time until a dead process is restarted.
 DOWN_S = (0.0, 10.0, 120.0)
 DEATHS = (
     [*product(FAULTS, range(1, MOST_WRITES))]
@@ -247,7 +247,7 @@ def test_a_death_at_a_write_besides_ends_right(
 
     with life(monkeypatch) as (proxy, stage):
         stage.breaker.die_at = at
-        # The fault meets the process that dies, or the next one.
+        # The fault hits the process that dies, or the next one.
         if at % 2:
             begin()
         with suppress(Crash):

@@ -1,8 +1,8 @@
 """Every call of a cloud fails in every way while groups grow, wait for nodes, lose nodes and are reconciled; the
-actuator dies at a write besides, and is started again at once or later. In the end nothing was deleted twice, what was
-is told, the sizes are right, and no group is stuck.
+actuator also dies at a write, and restarts at once or later. In the end nothing was deleted twice, all deletions are
+reported, the sizes are right, and no group is stuck.
 
-In the suite each fault meets a few deaths, and all writes are met by some fault; every fault with a death at every
+In the suite each fault is combined with a few deaths, and each write with some fault; every fault with a death at every
 write takes minutes: `TRIMTAB_ALL_DEATHS=1 pytest tests/stateful/test_cloud_faults.py`.
 """
 
@@ -35,23 +35,23 @@ from tests.unit.actuator.service.test_group_keeper import Kept
 
 DELETED, LOST = ("n0", "n1"), "n3"
 WANTED_SIZE = 8
-# When machines start again, and until when everything is over.
+# Time when machines start again, and time when everything has ended.
 SHORTAGE_S, END_S = 900.0, 2600.0
 STEP_S = 20.0
-# More than the attempts of one call, and than those of all growths.
+# More than the attempts of one call, and of all scale-ups.
 TIMES, MANY = 4, 1000
-# Until a process that died is started again; instances end within some seconds.
+# Time until a dead process is restarted; instances terminate within some seconds.
 DOWN_S = (0.0, 10.0, 120.0)
-# Moments before and after writes, and how many of them lie between two deaths.
+# Points before and after writes, and the number of them between two deaths.
 MOST_WRITES, SOME = 70, 23
 FAULTS = [*product((*READS, *WRITES), KINDS)]
 RPC_FAULTS = [*product((*RPC_READS, *RPC_WRITES), KINDS)]
-# Nothing of the story has a GPU.
+# Nothing in the scenario has a GPU.
 NOT_NEEDED = ("GPULabel",)
 
 
 class Faulty(Kept):
-    """A stage whose cloud fails in one way, and a caller that wants two nodes less and then a number of nodes."""
+    """A stage whose cloud fails in one way, and a caller that removes two nodes and then requests a number of nodes."""
 
     def __init__(self) -> None:
         super().__init__(out="g", count=6)
@@ -63,7 +63,7 @@ class Faulty(Kept):
         self.start_s = self.time.now_s
 
     def stand_before(self, cloud: CloudProvider) -> Failing:
-        """Let calls of the cloud fail from now on; return what lets them."""
+        """Make calls of the cloud fail from now on; return the wrapper that does."""
         faulty = FaultyCloud(cloud, self.time.sleep)
         self.cloud = faulty  # type: ignore[assignment]
         return faulty
@@ -80,16 +80,16 @@ class Faulty(Kept):
             return
 
     def forget(self) -> None:
-        """Let go of what only a process knew."""
+        """Drop the state that only a process had."""
 
     def miss(self, seconds: float) -> None:
-        """Let time pass without a process."""
+        """Advance time without a process."""
         self.time.stop()
         self.time.now_s += seconds
         self.start_s += seconds
 
     def live(self) -> None:
-        """Let everything happen until the end, as the service does it and a caller wants it."""
+        """Run service and caller until the end."""
         while self.time.now_s < self.start_s + END_S:
             if self.time.now_s > self.start_s + SHORTAGE_S:
                 self.end_shortage()
@@ -100,12 +100,12 @@ class Faulty(Kept):
                     step()
 
     def read(self) -> None:
-        """Read what the next snapshot has."""
+        """Read the content of the next snapshot."""
         self.cloud.refresh()
         self.actuator.status(with_finished=True)
 
     def ask(self) -> None:
-        """Ask for what is lacking, by what the cluster and the cloud really have."""
+        """Request the missing changes, compared with the real state of cluster and cloud."""
         leaving = self.actuator.processor.read(lambda tracker, _: set(tracker.data.deletions))
         backed_off = self.actuator.processor.read(lambda tracker, _: bool(tracker.data.backoffs))
         nodes = [name for name in DELETED if name in self.cluster.state.nodes and name not in leaving]
@@ -126,7 +126,7 @@ class Faulty(Kept):
             return next(view.target_size for view in self.real.node_groups() if view.id == group)
 
     def end_shortage(self) -> None:
-        """Let all machines start from now on."""
+        """Make all machines start from now on."""
         with self.cluster.transaction() as state:
             due_ms = int(self.time.now_s * 1000) + 1000
             for one in list(state.instances.values()):
@@ -136,7 +136,7 @@ class Faulty(Kept):
 
 
 class External(Faulty):
-    """The same over the calls of an external provider."""
+    """The same with the calls of an external provider."""
 
     def stand_before(self, cloud: CloudProvider) -> Failing:
         self.provider = FaultyProvider(cloud, self.time.sleep)
@@ -148,11 +148,11 @@ class External(Faulty):
 
 
 def survive(operation: str = "", kind: str = "", after: int = 0, die_at: int | None = None) -> Faulty:
-    """Run the story with one fault, after so many calls without, and one death at the given write."""
+    """Run the scenario with one fault after `after` successful calls, and one death at the given write."""
     stage = External() if operation in (*RPC_READS, *RPC_WRITES) else Faulty()
     stage.faulty.fail(operation, kind, TIMES, after)
     if operation == "was_set":
-        # It is asked for when no growth was answered in time.
+        # It is called if no scale-up was answered in time.
         stage.faulty.fail("set_size", "lost", MANY)
     with suppress(Crash):
         stage.restart()
@@ -171,7 +171,7 @@ def deaths(some: Iterable[int], every: Iterable[int]) -> Iterable[int]:
 
 
 def check_deaths(operation: str, kind: str, after: int, writes: Iterable[int]) -> None:
-    """Run the story with a fault and a death at each of these writes."""
+    """Run the scenario with a fault and a death at each of these writes."""
     for at in writes:
         stage = survive(operation, kind, after + at % 5, die_at=at)
         try:
@@ -211,7 +211,7 @@ def test_the_story_has_writes_enough_to_be_worth_dying_in() -> None:
 def test_each_call_that_fails_in_each_way_ends_right(operation: str, kind: str) -> None:
     stage = survive(operation, kind)
     check(stage)
-    # What an earlier process acted on is told to a new one alone.
+    # Only a new process learns what an earlier one acted on.
     assert (operation == "remember") != bool(stage.faulty.struck[operation])
     number = FAULTS.index((operation, kind))
     some = range(1 + number % SOME, MOST_WRITES, SOME)
@@ -226,7 +226,7 @@ def test_each_call_of_an_external_provider_that_fails_in_each_way_ends_right(
     stage = survive(operation, kind, after)
     check(stage)
     assert after or bool(stage.faulty.struck[operation]) == (operation not in NOT_NEEDED)
-    # Half of the writes at once and the others later; of these, one for each fault.
+    # Half of the writes at once and the others later; one of them for each fault.
     number = RPC_FAULTS.index((operation, kind))
     some = [1 + number % (MOST_WRITES - 1)] if after else []
     check_deaths(operation, kind, after, deaths(some, range(1 + bool(after), MOST_WRITES, 2)))

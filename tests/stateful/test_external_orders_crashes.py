@@ -1,4 +1,4 @@
-"""An actuator that serves the Cluster Autoscaler dies at every moment: nothing is doubled, and nothing lost."""
+"""An actuator that serves the Cluster Autoscaler dies at every point: no order is executed twice or lost."""
 
 import pytest
 
@@ -6,12 +6,12 @@ from actuator.service.external.orders import ExternalOrders, NodeOrder
 from tests.builders.actuator import Crash, Stage, small_cluster
 
 NODES = [NodeOrder("n6", "test://n6"), NodeOrder("n7", "test://n7")]
-# Before and after each write and each call: what an undisturbed run has.
+# The points before and after each write and call of an undisturbed run.
 MOMENTS = 60
 
 
 def order(stage: Stage) -> None:
-    """Ask as the Cluster Autoscaler does: for growth while the sizes do not show it, for deletions once more."""
+    """Send orders as the Cluster Autoscaler does: scale-ups until the sizes show them, deletions twice."""
     orders = ExternalOrders(stage.actuator.processor, stage.cluster, stage.cloud)
     with stage.looking():
         has_grown = any(stage.noted("grown"))

@@ -1,5 +1,5 @@
-"""The actuator dies at every write and call while a group is backed off and an instance is deleted that never
-registered; it starts again, and the sizes are right in the end, nothing is deleted twice, no group is stuck.
+"""The actuator dies at every write and call while a group is in back-off and an instance that never registered is
+deleted. It restarts; in the end the sizes are right, nothing is deleted twice, and no group is stuck.
 """
 
 from contextlib import suppress
@@ -9,13 +9,13 @@ from tests.unit.actuator.service.test_group_keeper import PROVISION_S, Kept
 
 
 def scenario(stage: Kept, seconds: float) -> None:
-    """Grow by three of which none comes, while one of the machines has lost its Node object."""
+    """Grow by three nodes that never join, while one of the machines has lost its Node object."""
     stage.grow("r", 6, by=3)
     stage.look_for(seconds)
 
 
 def survive(die_at: int | None) -> Kept:
-    """Run the scenario with one death; returns what is left of it when all time is over."""
+    """Run the scenario with one death; return its final state."""
     stage = Kept(out="g", count=6)
     stage.look_for(20)
     stage.lose("n3")
@@ -41,7 +41,7 @@ def test_dying_at_any_moment_leaves_the_sizes_right_and_deletes_nothing_twice() 
     check(whole)
     count = whole.breaker.count
     assert count > 100
-    # Most moments are looks at which nothing happens.
+    # At most points nothing happens.
     writes = [moment for moment in range(1, count + 1) if moment < 40 or moment % 7 == 0]
     for moment in writes:
         stage = survive(moment)

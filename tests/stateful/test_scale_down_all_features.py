@@ -1,4 +1,4 @@
-"""Plans over clusters that use every constraint of scheduling, each proven by the certificate."""
+"""Plans for clusters that use every scheduling constraint, each verified by the certificate."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ KINDS = {
 
 
 def objects_of(document: dict[str, Any]) -> list[Json]:
-    """The cluster's objects; every pod belongs to one ReplicaSet of its namespace, every node to one group."""
+    """Return the cluster's objects; every pod belongs to one ReplicaSet of its namespace, every node to one group."""
     built: list[Json] = []
     for table, (version, kind) in KINDS.items():
         built += [{"apiVersion": version, "kind": kind, **row} for row in document.get(table, [])]
@@ -66,7 +66,7 @@ def test_such_plans_move_pods() -> None:
 
 
 def test_a_node_goes_that_has_a_place_only_behind_all_others() -> None:
-    """None of the orders lets n012 go: a place for its pod is made by the moves of nodes that go later."""
+    """In no order can n012 go by itself: only the moves of nodes that go later make room for its pod."""
     found = outcome(136)
     assert "n012" in found.unneeded
     assert found.decision.unneeded[-1].destinations

@@ -1,4 +1,4 @@
-"""Loops that have time for few nodes each, over a cluster that changes meanwhile: every node gets its turn."""
+"""Loops with time for only a few nodes each, on a changing cluster: every node is evaluated in turn."""
 
 from collections import Counter
 from random import Random
@@ -12,7 +12,7 @@ from tests.builders.kubernetes import Json, node, node_group, pod, replica_set
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
 from tests.stateful.test_scale_down_loops import LOOPS, SETTINGS, STEP_S, World
 
-# Failed simulations are believed for a moment only, so that the same nodes ask to be looked at again and again.
+# Results of failed simulations expire quickly, so the same nodes must be evaluated again and again.
 FORGETFUL: Json = SETTINGS | {"unremovableNodeRecheckTimeout": "1s", "utilizationThreshold": 1.0}
 BOUNDS: dict[str, tuple[Json, int, bool]] = {
     "one node a loop": ({"maxEvaluatedNodes": 1}, 1, True),
@@ -47,7 +47,7 @@ def test_no_node_waits_longer_than_the_line_before_it(bound: str, seed: int) -> 
             left = set()
         waiting = Counter({name: waiting[name] + 1 for name in left})
         most_nodes = max(most_nodes, len(world.nodes))
-        # Each node before it in line is looked at once; one more for those that came meanwhile and for rounding.
+        # Each node before it in line is evaluated once; one more for nodes added meanwhile and for rounding.
         assert max(waiting.values(), default=0) <= most_nodes // BOUNDS[bound][1] + 2
         assert found.decision.not_evaluated == len(left) or found.result == "ERROR"
         world.live(found)
@@ -55,7 +55,7 @@ def test_no_node_waits_longer_than_the_line_before_it(bound: str, seed: int) -> 
 
 
 def full(count: int) -> list[Json]:
-    """Nodes of which none can go, alike but for their names."""
+    """Return nodes that cannot go and differ only in their names."""
     web = replica_set("web", 99)
     names = [f"n{i:02}" for i in range(count)]
     return [
@@ -77,7 +77,7 @@ def test_everybody_is_looked_at_once_before_anybody_is_again() -> None:
 
 
 def test_the_line_is_kept_when_the_node_at_its_head_is_gone() -> None:
-    """Without the node where the last loop stopped, the next goes on with those that were never looked at."""
+    """If the node where the last loop stopped is gone, the next loop continues with nodes that were never evaluated."""
     chosen = FORGETFUL | {"maxEvaluatedNodes": 2}
     objects, state = full(11), None
     looked_at: set[str] = set()

@@ -1,7 +1,7 @@
-"""Twenty loops of a random cluster that lives: pods come and go, nodes are deleted, some deletions fail, nodes die.
+"""Twenty loops of a changing random cluster: pods come and go, nodes are deleted, some deletions fail, nodes die.
 
-Every plan is proven by the certificate (`plan_message` does). Between loops the test is scheduler and actuator in one:
-a node that goes loses its pods to the places the plan gave them, or keeps them when its deletion fails.
+The certificate verifies every plan (in `plan_message`). Between loops the test acts as scheduler and actuator: the pods
+of a removed node move to their planned nodes, or stay if its deletion fails.
 """
 
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ OTHERS: dict[str, list[Json]] = {
     "unready": [{}, {"unreadyEnabled": False}],
     "pending": [{}, {"planner": {"reserveForPendingPods": False}}],
 }  # fmt: skip
-"""Of each concern one of these at random."""
+"""One of these is drawn for each concern."""
 
 
 def some_settings(random: Random) -> Json:
@@ -55,7 +55,7 @@ def some_settings(random: Random) -> Json:
     chosen: Json = dict(SETTINGS)
     for ways in OTHERS.values():
         drawn = random.choice(ways)
-        # Several concerns have settings of the planner: none replaces those of another.
+        # Several concerns have planner settings, so they are merged.
         planner = chosen.get("planner", {}) | drawn.get("planner", {})
         chosen |= drawn | ({"planner": planner} if planner else {})
     return chosen
@@ -63,7 +63,7 @@ def some_settings(random: Random) -> Json:
 
 @dataclass
 class World:
-    """What is there: pods as name to (app, cpu, node); nodes as name to group; deletions as node to (loop, drain)."""
+    """The cluster: pods as name to (app, cpu, node); nodes as name to group; deletions as node to (loop, drain)."""
 
     random: Random
     loop: int = 0
@@ -88,7 +88,7 @@ class World:
         return 4000 - sum(cpu for _, cpu, at in self.pods.values() if at == name)
 
     def arrive(self) -> None:
-        """A new pod where there is room, as a scheduler without constraints would have it."""
+        """Add a pod where there is room, as a scheduler without constraints would do."""
         cpu = self.random.choice((100, 300, 500, 900))
         where = [name for name in self.nodes if self.free(name) >= cpu and name not in self.deletions]
         if where:
@@ -138,7 +138,7 @@ class World:
             )  # fmt: skip
 
     def live(self, found: Outcome) -> None:
-        """Carry out what was decided, finish or fail what was begun, let pods come and go."""
+        """Execute the decisions, finish or fail started deletions, add and remove pods."""
         self.evicted.clear()
         for name in [*found.decision.delete_empty, *found.decision.drain]:
             where = {
@@ -167,7 +167,7 @@ class World:
         self.suffer()
 
     def suffer(self) -> None:
-        """Nodes stop and start answering; now and then one dies with its pods, which then wait or are just gone."""
+        """Make nodes unready or ready; sometimes one dies with its pods, which then are pending or gone."""
         for name in sorted(self.nodes):
             if self.random.random() < (0.3 if name in self.unready else 0.03):
                 self.unready ^= {name}
@@ -187,7 +187,7 @@ class World:
                 self.pods[waiting] = (app, cpu, self.random.choice(room))
 
     def _finish(self, name: str, where: dict[str, str]) -> None:
-        """The node goes; each of its pods starts anew where the plan had it, or has just been evicted."""
+        """Remove the node; each of its pods restarts on its planned node, or has just been evicted."""
         for old, (app, cpu, at) in list(self.pods.items()):
             if at != name:
                 continue
@@ -207,13 +207,13 @@ def since(found: Outcome) -> dict[str, int]:
 
 
 def assert_timers_go_on(now_s: int, before: dict[str, int], found: Outcome) -> None:
-    """A node that stays unneeded keeps its time; one that is new starts now."""
+    """Check that a node that stays unneeded keeps its time, and that a new one starts now."""
     for name, start in since(found).items():
         assert start == before.get(name, now_s)
 
 
 def assert_nothing_flaps(world: World, settings_now: Json, found: Outcome, now_s: int) -> None:
-    """Asked again at once, the answer is the same, from memory alone; only pods that fit nowhere are tried again."""
+    """Check that the same request at once gets the same answer from the state; only unplaceable pods are retried."""
     again = plan_message(world.message(), settings_now, found.state, now_s + 1)
     assert again.unneeded == found.unneeded
     assert again.decision.searches <= sum(not at for _, _, at in world.pods.values())
@@ -222,7 +222,7 @@ def assert_nothing_flaps(world: World, settings_now: Json, found: Outcome, now_s
 
 
 def move_budgets(world: World) -> None:
-    """Budgets come, grow, shrink and go, as pods of them start and fail outside the test's view."""
+    """Add, raise, lower and remove budgets, as if their pods started and failed elsewhere."""
     for app in "wxz":
         if world.random.random() < 0.3:
             world.budgets[app] = world.random.randint(0, 4)
@@ -234,7 +234,7 @@ def move_budgets(world: World) -> None:
 @example(seed=3841598)
 @settings(max_examples=25, deadline=None)
 def test_a_living_cluster_gets_a_proven_plan_in_every_loop(seed: int) -> None:
-    """Settings, budgets and the state that comes along change from loop to loop: the last one, an older one, none."""
+    """Settings, budgets and the given state change from loop to loop: the last state, an older one, or none."""
     world = World(Random(seed))
     chosen = some_settings(world.random)
     states: list[tuple[plan_pb2.ScaleDownState | None, dict[str, int]]] = [(None, {})]
@@ -254,7 +254,7 @@ def test_a_living_cluster_gets_a_proven_plan_in_every_loop(seed: int) -> None:
 
 
 def worth(world: World, found: Outcome) -> float:
-    """What the nodes of a plan cost for one hour."""
+    """Return the cost of a plan's nodes per hour."""
     return sum(world.prices[world.nodes[name]] for name in found.unneeded)
 
 
@@ -262,7 +262,7 @@ def worth(world: World, found: Outcome) -> float:
 @example(seed=1003687533)
 @settings(max_examples=6, deadline=None)
 def test_prices_that_move_change_a_plan_only_for_one_that_is_better_by_the_margin(seed: int) -> None:
-    """Beside each loop one that never leaves the last plan: the same nodes, or more of them or worth more by 5 %."""
+    """Compares with loops that never leave the last plan: the same nodes, or more, or worth 5 % more."""
     world = World(Random(seed))
     state: plan_pb2.ScaleDownState | None = None
     for loop in range(LOOPS):
@@ -282,7 +282,7 @@ def test_prices_that_move_change_a_plan_only_for_one_that_is_better_by_the_margi
 
 
 def test_a_steady_plan_is_compared_anew_when_prices_change() -> None:
-    """n1 or n2 can go, not both; the plan follows the price, and only by more than the margin."""
+    """n1 or n2 can go, not both; the plan follows the price only if the difference exceeds the margin."""
 
     def at(price: float) -> snapshot_pb2.ClusterSnapshot:
         web = replica_set("web", 9)

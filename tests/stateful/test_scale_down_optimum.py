@@ -1,4 +1,4 @@
-"""Plans beside the best that there is, in clusters small enough to try every set of nodes and every placement."""
+"""Plans compared with the optimum, in clusters small enough to try every set of nodes and every placement."""
 
 from random import Random
 
@@ -11,7 +11,7 @@ CLUSTERS = 60
 
 
 def freed_and_most(seed: int) -> tuple[int, int]:
-    """How many nodes of a random cluster the plan frees, and how many could go."""
+    """Return how many nodes of a random cluster the plan frees, and how many could go."""
     random = Random(seed)
     count = random.randint(3, 8)
     pods = [[random.randrange(100, 1200, 100) for _ in range(random.randint(0, 3))] for _ in range(count)]
@@ -32,7 +32,7 @@ def freed_and_most(seed: int) -> tuple[int, int]:
 
 
 def test_a_plan_frees_nearly_as_many_nodes_as_can_go_and_never_more() -> None:
-    """Packing is hard, so a plan may miss a node; of all that can go in such clusters it finds 97 %."""
+    """Packing is hard, so a plan may miss a node; it finds 97 % of the removable nodes of such clusters."""
     found = [freed_and_most(seed) for seed in range(CLUSTERS)]
     assert all(freed <= most for freed, most in found)
     assert sum(freed for freed, _ in found) >= 0.97 * sum(most for _, most in found)

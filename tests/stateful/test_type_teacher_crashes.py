@@ -1,5 +1,5 @@
-"""The actuator dies at every write and call while it learns what nodes of a type have; it starts again, and knows in
-the end what it would have known, each thing recorded once.
+"""The actuator dies at every write and call while it learns the resources of a type's nodes. It restarts, and in the
+end has the same records as without a crash, each once.
 """
 
 from contextlib import suppress
@@ -14,7 +14,7 @@ DISK = {"ephemeral-storage": "20Gi"}
 
 
 def scenario(stage: Taught) -> None:
-    """Nodes show a type, then less of it, then a device that the others of the type lack, then nothing is left."""
+    """Show nodes of a type, then smaller ones, then one with a device that the others lack, then none."""
     stage.look()
     stage.show(machine_node("n0", memory="6000Mi"))
     stage.look()
@@ -28,7 +28,7 @@ def scenario(stage: Taught) -> None:
 
 
 def survive(die_at: int | None) -> Taught:
-    """Run the scenario with one death; what the nodes show is then shown all at once."""
+    """Run the scenario with one death; then show all nodes at once."""
     stage = Taught(machine_node("n0", others=DISK), machine_node("n1", others=DISK))
     with suppress(Crash):
         stage.restart(die_at)

@@ -1,6 +1,6 @@
-"""A history with every kind of event, and writing it as this version keeps it: what later versions have to read.
+"""A history with every kind of event, written in this version's format, which later versions have to read.
 
-Usage: python -m tests.stored.history DIRECTORY      once for a release; what is written is never changed again.
+Usage: python -m tests.stored.history DIRECTORY      once per release; its output never changes again.
 """
 
 import sys
@@ -24,7 +24,7 @@ def accepted(request: str, *nodes: str, drain: bool) -> e.SetAccepted:
 
 
 def history() -> Iterator[e.Event]:
-    """Deletions that end well, fail, are cancelled, and are under way; growth that comes and does not."""
+    """Return deletions that succeed, fail, are cancelled or in progress, and scale-ups with and without nodes."""
     yield accepted("drained", "n1", drain=True)
     yield e.SetTainted("drained")
     yield e.DrainStarted("n1", PODS)
@@ -74,10 +74,10 @@ def fill(journal: Journal) -> None:
 
 
 def main(directory: Path) -> None:
-    """Write the store, and what the actuator knows after it."""
+    """Write the store, and the actuator's resulting state."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / STORE).unlink(missing_ok=True)
-    # Compacted on the way: a snapshot and events after it.
+    # Compacted midway: a snapshot and later events.
     journal = Journal(SqlStore(sqlite_url(directory / STORE)), compact_after=30)
     fill(journal)
     (directory / DATA).write_bytes(journal.tracker.dump() + b"\n")

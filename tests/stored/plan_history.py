@@ -1,6 +1,6 @@
-"""A plan whose state has every part, kept as this version keeps it: what later versions have to go on from.
+"""A plan whose state has every part, in this version's format, from which later versions have to continue.
 
-Usage: python -m tests.stored.plan_history DIRECTORY      once for a release; what is written is never changed again.
+Usage: python -m tests.stored.plan_history DIRECTORY      once per release; its output never changes again.
 """
 
 import json
@@ -31,7 +31,7 @@ FIRST_S, STEP_S = 1_790_000_000, 60
 
 
 def snapshot() -> snapshot_pb2.ClusterSnapshot:
-    """Nodes that could go, those that a budget, a bare pod, or one that fits nowhere else keep; a pod that waits."""
+    """Return removable nodes, nodes blocked by a budget, a bare pod or an unplaceable pod, and a pending pod."""
     nodes = [f"n{number}" for number in range(1, 7)]
     web, kept = replica_set("web", 9), replica_set("kept", 1)
     homes = ["n1"] * 5 + ["n2"] * 2 + ["n3", "n4"]
@@ -63,7 +63,7 @@ def ask(
 
 
 def known(answer: plan_pb2.PlanResponse) -> dict[str, Any]:
-    """Return what an answer owes to the memory of earlier ones: since when, and which placeholders are where."""
+    """Return the parts of an answer that come from earlier state: times, and the placeholders' nodes."""
     return {
         "unneeded": {one.node: one.since.ToSeconds() for one in answer.scale_down.unneeded},
         "placeholders": {one.name: one.node for one in answer.slack.placeholders},
@@ -71,7 +71,7 @@ def known(answer: plan_pb2.PlanResponse) -> dict[str, Any]:
 
 
 def main(directory: Path) -> None:
-    """Write the snapshot, the state after two plans, and what the second one said."""
+    """Write the snapshot, the state after two plans, and the second answer."""
     directory.mkdir(parents=True, exist_ok=True)
     first = ask(snapshot(), None, FIRST_S)
     second = ask(snapshot(), first.state, FIRST_S + STEP_S)

@@ -1,4 +1,4 @@
-"""What one version has stored is read by the others: a store that release 0.1.0 wrote, and one of a version to come."""
+"""Stores of other versions are readable: one that release 0.1.0 wrote, and one of a future version."""
 
 import json
 import shutil
@@ -18,11 +18,11 @@ from tests.stored.history import DATA, FIRST_MS, STEP_MS, STORE, fill, history
 
 RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / STORE).exists())
 LATER = {"node_types_seen"}
-"""Kinds of events that came after the last release: versions before cannot go on with a store that has them."""
+"""Kinds of events added after the last release: earlier versions cannot continue with a store that has them."""
 
 
 def holds(present: Any, before: Any, place: str = "") -> None:
-    """Check that what is known has all that was known before; it may have more."""
+    """Check that the present state contains the earlier one; it may have more."""
     if isinstance(before, dict):
         for key, value in before.items():
             assert key in present, f"{place}.{key} is lost"
@@ -33,7 +33,7 @@ def holds(present: Any, before: Any, place: str = "") -> None:
 
 @pytest.fixture(params=RELEASES, ids=[path.name for path in RELEASES])
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """What a release wrote, copied: opening a store writes to it."""
+    """Return a copy of a release's store, because opening a store writes to it."""
     return Path(shutil.copytree(request.param, tmp_path / "release"))
 
 

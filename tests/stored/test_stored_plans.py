@@ -1,4 +1,4 @@
-"""A state of a plan that one version has kept is gone on with by the others: of a release, and of a version to come."""
+"""Plan states of other versions can be continued: of a release, and of a future version."""
 
 import json
 import shutil
@@ -16,14 +16,14 @@ RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / ST
 KEPT_S = FIRST_S + STEP_S
 PARTS = [field.name for field in plan_pb2.PlanState.DESCRIPTOR.fields]
 AFRESH: set[str] = set()
-"""Parts of releases' states whose layout is another one now: these decisions start afresh after an upgrade."""
+"""Parts of releases' states whose layout has changed: these decisions start with empty state after an upgrade."""
 LATER_FIELD = b"\xc2\x3e\x05later"
 """Field 1000 with five bytes."""
 
 
 @pytest.fixture(params=RELEASES, ids=[path.name for path in RELEASES])
 def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """What a release wrote."""
+    """Return the files of a release."""
     return Path(shutil.copytree(request.param, tmp_path / "release"))
 
 
@@ -70,6 +70,6 @@ def test_a_part_of_a_layout_to_come_starts_afresh_says_so_and_leaves_the_others(
     answer = ask(snapshot(), state, KEPT_S)
     assert [one for one in answer.diagnostics.notes if "started afresh" in one] == [
         f"scale-down state has layout {state.scale_down.layout_version},"
-        f" not {state.scale_down.layout_version - 1}: started afresh"
+        f" not {state.scale_down.layout_version - 1}: starting with empty state"
     ]
     assert set(known(answer)["unneeded"].values()) == {KEPT_S}

@@ -5,5 +5,7 @@ class NotLeaderError(Exception):
     """This process does not lead (any more); `leader` is the identity of the leader, as last read."""
 
     def __init__(self, leader: str = "") -> None:
-        super().__init__(f"this actuator does not lead; ask {leader or 'again in a moment, nobody leads'}")
+        super().__init__(
+            f"this actuator does not lead; {f'ask {leader}' if leader else 'there is no leader now; try again'}"
+        )
         self.leader = leader

@@ -120,7 +120,7 @@ class RecordingReader:
         if first is None:
             raise self._broken("it is cut off before its first frame")
         if first.header.magic != MAGIC:
-            raise RecordingError(f"{path}: not a recording: its first frame is no header; give a *.trimtab file")
+            raise RecordingError(f"{path}: not a recording: its first frame is not a header; give a *.trimtab file")
         if first.header.format_version != FORMAT_VERSION:
             version = first.header.format_version
             raise RecordingError(

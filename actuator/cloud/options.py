@@ -48,14 +48,14 @@ def duration_s(text: str) -> float:
     if text == "0":
         return 0.0
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is no duration; write it as 90s, 10m or 1h30m")
+        raise ValueError(f"{text!r} is not a duration; write it as 90s, 10m or 1h30m")
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
 
 
 def _share(text: str) -> float:
     value = float(text)
     if not 0 <= value <= 1:
-        raise ValueError(f"{text!r} is no share; give a number from 0 to 1")
+        raise ValueError(f"{text!r} is not a share; give a number from 0 to 1")
     return value
 
 

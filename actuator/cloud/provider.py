@@ -178,8 +178,8 @@ class CloudProvider(Protocol):
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of instances and lower the target size by one for each; return the failed ones.
 
-        An instance that is being deleted or gone is no error and does not lower the target size again; an unknown one
-        is refused, and so is one that would violate the minimum. Raises `CloudError` when nothing was done.
+        An instance that is being deleted or gone is not an error and does not lower the target size again; an unknown
+        one is refused, and so is one that would violate the minimum. Raises `CloudError` when nothing was done.
         """
 
     def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
@@ -234,7 +234,7 @@ def check_decrease(group: NodeGroupView, running_count: int, change: tuple[int, 
         size = group.target_size
         raise SizeChangedError(f"node group {group.id} has size {size}, not {expected} as expected; plan again")
     if wanted > expected:
-        raise CloudRefusedError(f"node group {group.id}: from {expected} to {wanted} is no decrease")
+        raise CloudRefusedError(f"node group {group.id}: from {expected} to {wanted} is not a decrease")
     if wanted < group.min_size:
         raise CloudRefusedError(f"node group {group.id}: size {wanted} is below the minimum {group.min_size}")
     if running_count > wanted:

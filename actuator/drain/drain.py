@@ -160,7 +160,7 @@ class DrainTask:
         if self._planned_uids is not None:
             unplanned = [pod.key for pod in pods if pod.uid not in self._planned_uids]
             if unplanned:
-                detail = f"{len(unplanned)} pods came after the plan was checked, such as {unplanned[0]}"
+                detail = f"{len(unplanned)} pods appeared after the plan was checked, such as {unplanned[0]}"
                 self._recorder.submit(e.DeletionFailed(self.node, Reason.NODE_CHANGED, detail, tuple(unplanned)))
                 return False
         self._record_pods(pods)
@@ -255,7 +255,7 @@ class DrainTask:
     def _fail(self, pods: list[PodView]) -> None:
         """Report the failure after the deadline: the remaining pods, and the reason for the first of them."""
         left = [pod.key for pod in pods]
-        detail = f"{len(left)} pods did not go within {self._timeout_s:g} s"
+        detail = f"{len(left)} pods did not terminate within {self._timeout_s:g} s"
         refused = [(pod.key, self._refusals[pod.uid]) for pod in pods if pod.uid in self._refusals]
         if refused:
             detail += f"; {refused[0][0]}: {refused[0][1]}"

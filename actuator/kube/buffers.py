@@ -102,4 +102,4 @@ def _decoded(answer: bytes) -> _List:
     try:
         return msgspec.json.decode(answer, type=_List)
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"the API server's answer is no list of CapacityBuffers: {error}") from error
+        raise ClusterError(f"the API server's answer is not a list of CapacityBuffers: {error}") from error

@@ -148,4 +148,4 @@ def _decode(kind: type[_Kind], answer: bytes) -> _Kind:
     try:
         return msgspec.json.decode(answer, type=kind)
     except msgspec.MsgspecError as error:
-        raise ClusterError(f"the API server's answer is no PodGroupCost: {error}") from error
+        raise ClusterError(f"the API server's answer is not a PodGroupCost: {error}") from error

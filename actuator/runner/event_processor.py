@@ -221,7 +221,7 @@ class EventProcessor:
             self._changed.notify_all()
 
     def _break(self, batch: list[_Ticket], error: StoreError) -> None:
-        log.error("the store failed; nothing more is done before a restart", detail=str(error))
+        log.error("the store failed; no further work until a restart", detail=str(error))
         self._end_all(batch, error)
         self._on_broken()
 

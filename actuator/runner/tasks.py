@@ -114,7 +114,7 @@ class CheckEmptyTask:
             return self._context.settings.rollback_retry_s
         if pods:
             keys = tuple(pod.key for pod in pods)
-            detail = f"{len(pods)} pods came after the node was tainted, such as {keys[0]}"
+            detail = f"{len(pods)} pods appeared after the node was tainted, such as {keys[0]}"
             recorder.submit(e.DeletionFailed(self._node, Reason.NODE_CHANGED, detail, keys))
         elif settling_s := self._taint.settling_s():
             return settling_s
@@ -206,7 +206,9 @@ class GrowTask:
             if self._context.recorder.steady_ms() <= self._until_ms:
                 persistent(lambda: cloud.set_size(group, growth.expected, growth.wanted, token), backoff)
             elif not persistent(lambda: cloud.was_set(group, growth.wanted, token), backoff):
-                detail = f"the cloud has not done it within {self._context.settings.grow.timeout_s:g} s; plan again"
+                detail = (
+                    f"the cloud has not completed it within {self._context.settings.grow.timeout_s:g} s; plan again"
+                )
                 return GrowthAnswer(group, False, detail, GrowthReason.NOT_CARRIED_OUT)
         except SizeChangedError as error:
             return GrowthAnswer(group, False, str(error), GrowthReason.SIZE_CHANGED)

@@ -106,7 +106,7 @@ class Actuator:
 
     def _restore_taint(self, name: str) -> None:
         """Restore the taint of a node being deleted: another client removed it while no actuator was running."""
-        log.warning("the taint was removed by another client; it is restored", node=name)
+        log.warning("another client removed the taint; it is restored", node=name)
         try:
             self.cluster.add_taint(name, hard_taint(self.processor.now_ms()))
         except ClusterError as error:
@@ -145,7 +145,7 @@ def _report_taint(node: str, taint: Taint | None) -> None:
         "unknown_taint",
         node=node,
         since_unix_s=taint.value if taint else "",
-        detail="the node is marked for deletion, and no deletion is known here; if no other autoscaler works on it,"
+        detail="the node is marked for deletion, but no deletion is known here; if no other autoscaler works on it,"
         f" remove the taint: kubectl taint node {node} {HARD_TAINT_KEY}-",
     )
 

@@ -45,8 +45,8 @@ class Deletions:
             raise ServiceError(
                 grpc.StatusCode.UNAVAILABLE,
                 Reason.BACKEND_UNAVAILABLE,
-                f"the taints are not all written after {self._settings.answer_s:g} s; the work goes on, ask again with"
-                " the same request_id",
+                f"not all taints are written after {self._settings.answer_s:g} s; the work continues, repeat the "
+                "call with the same request_id",
             )
         return answers
 
@@ -156,7 +156,7 @@ def _known(tracker: Tracker, request_id: str, digest: str) -> bool:
         raise ServiceError(
             grpc.StatusCode.ALREADY_EXISTS,
             Reason.REQUEST_ID_REUSED,
-            f"request_id {request_id} was used for another StartDeletion; take a new one",
+            f"request_id {request_id} was used for another StartDeletion; use a new one",
             {"request_id": request_id},
         )
     return True

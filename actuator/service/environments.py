@@ -79,7 +79,7 @@ def _refuse_ignored(cloud: str, options: EnvironmentOptions) -> None:
         unread.append("cloud_config")
     if unread:
         flags = ", ".join("--" + name.replace("_", "-") for name in unread)
-        raise SettingError(f"--cloud {cloud} does not read {flags}; leave it out, or choose another cloud")
+        raise SettingError(f"--cloud {cloud} does not use {flags}; omit it, or choose another cloud")
 
 
 def _changed(section: Any) -> list[str]:
@@ -93,7 +93,7 @@ def open_memory_cluster(directory: Path, options: SimulationOptions) -> Simulate
     with collection_paused():
         cluster = SimulatedCluster(_read(options.cluster), directory / "cluster.sqlite", options.delays())
     if cluster.restored and options.cluster:
-        log.info("going on with the cluster in the state directory; --cluster files are not read again")
+        log.info("continuing with the cluster in the state directory; --cluster files are not read again")
     return cluster
 
 

@@ -71,12 +71,12 @@ def _read(cloud: CloudProvider, group: str, now_s: float) -> _Kept:
 
 
 def _check_amounts(template: NodeTemplate) -> None:
-    """Raise `ValueError` naming an amount that is no quantity, which would make the whole snapshot unusable."""
+    """Raise `ValueError` naming an amount that is not a quantity, which would make the whole snapshot unusable."""
     for resource, text in (*template.capacity.items(), *template.allocatable.items()):
         try:
             parse_quantity(text)
         except ValueError as error:
-            raise ValueError(f"the template's {resource} is {text!r}, no quantity: {error}") from error
+            raise ValueError(f"the template's {resource} is {text!r}, not a quantity: {error}") from error
 
 
 def template_message(template: NodeTemplate) -> actuator_pb2.CloudTemplate:

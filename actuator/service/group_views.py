@@ -89,6 +89,6 @@ class GroupViews:
         try:
             self._ask()
         except CloudError as error:
-            log.info("node groups not read ahead", detail=str(error))
+            log.info("node groups not read in advance", detail=str(error))
         finally:
             self._asking.release()

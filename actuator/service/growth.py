@@ -43,7 +43,7 @@ class Growths:
                 raise ServiceError(
                     grpc.StatusCode.ALREADY_EXISTS,
                     Reason.REQUEST_ID_REUSED,
-                    f"request_id {request_id} was used for another ScaleUp; take a new one",
+                    f"request_id {request_id} was used for another ScaleUp; use a new one",
                     {"request_id": request_id},
                 )
             return None
@@ -65,7 +65,7 @@ class Growths:
         raise ServiceError(
             grpc.StatusCode.UNAVAILABLE,
             Reason.BACKEND_UNAVAILABLE,
-            f"the cloud has not answered after {self._answer_s:g} s; ask again with the same request_id",
+            f"the cloud has not answered after {self._answer_s:g} s; repeat the call with the same request_id",
         )
 
 

@@ -76,7 +76,7 @@ class Leadership:
             self._end(str(error))
             raise NotLeaderError(self._lease.holder) from error
         except StoreError as error:
-            raise ClusterError(f"whether this process leads is unknown: {error}") from error
+            raise ClusterError(f"it is unknown whether this process leads: {error}") from error
 
     def may_act(self) -> bool:
         """Return whether this process leads, without reading the store."""

@@ -32,13 +32,13 @@ class Metrics:
         self._deleted_gpu = meter.create_counter("scaled_down_gpu_nodes", description="GPU nodes deleted")
         self._failed = meter.create_counter("failed_scale_downs", description="Deletions failed or cancelled")
         self._evictions = meter.create_counter("evictions", description="Eviction requests by result")
-        self._failed_growths = meter.create_counter("failed_scale_ups", description="Growths that brought no node")
+        self._failed_growths = meter.create_counter("failed_scale_ups", description="Scale-ups that added no node")
         self._unregistered = meter.create_counter(
             "old_unregistered_nodes_removed", description="Instances deleted because they never registered"
         )
         self._durations = meter.create_histogram("function_duration", unit="s", description="Time of functions")
         self._scale_down = meter.create_histogram(
-            "scale_down_duration", unit="s", description="From the taint to the node gone"
+            "scale_down_duration", unit="s", description="From the taint until the node is gone"
         )
 
     def watch(self, processor: EventProcessor) -> None:
@@ -74,10 +74,10 @@ class Metrics:
             return [Observation(processor.read(lambda tracker, _: len(tracker.data.missing)))]
 
         self._meter.create_observable_gauge(
-            "unhealthy_node_groups", [groups], description="Groups that wait for nodes, or are backed off"
+            "unhealthy_node_groups", [groups], description="Groups that wait for nodes or are in back-off"
         )
         self._meter.create_observable_gauge(
-            "unregistered_nodes", [missing], description="Instances that run without Node object"
+            "unregistered_nodes", [missing], description="Instances that run without a Node object"
         )
         self._meter.create_observable_gauge("leading", [leads], description="1 while this process may act")
 

@@ -32,7 +32,7 @@ _K, _L, _C = KwokSettings(), LeaseSettings(name="trimtab-actuator"), KubeSetting
 class StateOptions:
     """Where state is kept, and which cloud is used."""
 
-    state_dir: Annotated[Path, typer.Option(help="directory of the actuator's databases; made when missing")]
+    state_dir: Annotated[Path, typer.Option(help="directory of the actuator's databases; created if missing")]
     store: Annotated[str, typer.Option(help="SQLAlchemy URL of the store; empty = SQLite in the state directory")] = ""
     cloud: Annotated[str, typer.Option(help="cloud provider: memory, kwok, externalgrpc, aws, clusterapi")] = "memory"
     serve_externalgrpc: Annotated[
@@ -46,75 +46,78 @@ class WorkOptions:
 
     drain_timeout: Annotated[float, typer.Option(min=0, help="time for the whole drain of a node")] = _D.timeout_s
     eviction_retry: Annotated[float, typer.Option(min=0, help="pause after a refused eviction")] = _D.eviction_retry_s
-    drain_poll: Annotated[float, typer.Option(min=0.01, help="pause between reads of a draining node")] = _D.poll_s
+    drain_poll: Annotated[float, typer.Option(min=0.01, help="interval between reads of a draining node")] = _D.poll_s
     drain_threads: Annotated[int, typer.Option(min=1, help="threads for drains")] = _D.thread_count
-    drain_poll_max: Annotated[float, typer.Option(min=0.01, help="the same for a drain without progress")] = (
+    drain_poll_max: Annotated[float, typer.Option(min=0.01, help="the same while a drain makes no progress")] = (
         _D.poll_max_s
     )
-    max_graceful_termination: Annotated[int, typer.Option(min=0, help="longest grace period given to a pod")] = (
+    max_graceful_termination: Annotated[int, typer.Option(min=0, help="longest grace period granted to a pod")] = (
         _D.max_graceful_termination_s
     )
     drain_priority_config: Annotated[
         str,
         typer.Option(
-            help="PRIORITY:SECONDS,… : pods go in these groups, low priority first, each with that longest grace"
-            " period instead of --max-graceful-termination; empty = all together"
+            help="PRIORITY:SECONDS,… : pods are evicted in these groups, low priority first, each with its longest "
+            "grace period instead of --max-graceful-termination; empty = all together"
         ),
     ] = ""
     daemonset_eviction_for_occupied_nodes: Annotated[
-        bool, typer.Option(help="evict DaemonSet pods of drained nodes; nothing waits for them")
+        bool, typer.Option(help="evict DaemonSet pods of drained nodes, without waiting for them")
     ] = _D.evict_daemons_occupied
-    daemonset_eviction_for_empty_nodes: Annotated[bool, typer.Option(help="the same for nodes without drain")] = (
-        _D.evict_daemons_empty
-    )
+    daemonset_eviction_for_empty_nodes: Annotated[
+        bool, typer.Option(help="the same for nodes that are not drained")
+    ] = _D.evict_daemons_empty
     expendable_priority: Annotated[
-        int, typer.Option(help="pods of lower priority are not drained; must be as the planner has it")
+        int, typer.Option(help="pods of lower priority are not drained; must equal the planner's setting")
     ] = _D.expendable_priority
-    delete_timeout: Annotated[float, typer.Option(min=0, help="time for an instance to be gone")] = _W.delete.timeout_s
-    delete_poll: Annotated[float, typer.Option(min=0.01, help="pause between reads of instance states")] = (
+    delete_timeout: Annotated[float, typer.Option(min=0, help="time within which an instance must be gone")] = (
+        _W.delete.timeout_s
+    )
+    delete_poll: Annotated[float, typer.Option(min=0.01, help="interval between reads of instance states")] = (
         _W.delete.poll_s
     )
-    delete_batch: Annotated[float, typer.Option(min=0, help="deletions in a group within this time go together")] = (
+    delete_batch: Annotated[float, typer.Option(min=0, help="deletions in a group within this time are one batch")] = (
         _W.delete.batch_s
     )
     delay_after_taint: Annotated[float, typer.Option(min=0, help="pause between taint and first eviction")] = (
         _W.delay_after_taint_s
     )
-    max_parallelism: Annotated[int, typer.Option(min=1, help="nodes being deleted at a time")] = (
+    max_parallelism: Annotated[int, typer.Option(min=1, help="most nodes being deleted at a time")] = (
         _S.limits.max_parallelism
     )
-    max_drain_parallelism: Annotated[int, typer.Option(min=1, help="nodes being drained at a time")] = (
+    max_drain_parallelism: Annotated[int, typer.Option(min=1, help="most nodes being drained at a time")] = (
         _S.limits.max_drain_parallelism
     )
-    max_plan_age: Annotated[float, typer.Option(min=0, help="oldest plan that is carried out")] = (
-        _S.limits.max_plan_age_s
-    )
-    max_clock_skew: Annotated[float, typer.Option(min=0, help="how far a plan may be ahead of this clock")] = (
+    max_plan_age: Annotated[float, typer.Option(min=0, help="oldest plan that is executed")] = _S.limits.max_plan_age_s
+    max_clock_skew: Annotated[float, typer.Option(min=0, help="how far a plan's time may be ahead of this clock")] = (
         _S.limits.max_clock_skew_s
     )
     keep_finished: Annotated[float, typer.Option(min=0, help="how long results are kept")] = _S.retention.finished_s
     keep_evictions: Annotated[float, typer.Option(min=0, help="how long evictions are kept")] = _S.retention.evictions_s
-    max_soft_taints: Annotated[int, typer.Option(min=1, help="soft taints changed by one call")] = (
+    max_soft_taints: Annotated[int, typer.Option(min=1, help="most soft taints changed by one call")] = (
         _S.soft_taints.max_count
     )
-    max_soft_taint_time: Annotated[float, typer.Option(min=0, help="time one call may change soft taints")] = (
-        _S.soft_taints.max_s
-    )
-    max_pod_costs: Annotated[int, typer.Option(min=1, help="pod deletion costs written by one call")] = (
+    max_soft_taint_time: Annotated[
+        float, typer.Option(min=0, help="longest time for changing soft taints in one call")
+    ] = _S.soft_taints.max_s
+    max_pod_costs: Annotated[int, typer.Option(min=1, help="most pod deletion costs written by one call")] = (
         _S.pod_costs.max_count
     )
-    max_pod_cost_time: Annotated[float, typer.Option(min=0, help="time one call may write pod deletion costs")] = (
-        _S.pod_costs.max_s
-    )
+    max_pod_cost_time: Annotated[
+        float, typer.Option(min=0, help="longest time for writing pod deletion costs in one call")
+    ] = _S.pod_costs.max_s
 
     node_group_backoff: Annotated[
-        Backoff, typer.Option(help="after a growth that brought no node: wait for one node, or for some minutes")
+        Backoff, typer.Option(help="after a scale-up that added no node: wait for one node, or for some minutes")
     ] = _S.groups.backoff
     max_node_provision_time: Annotated[
-        float, typer.Option(min=1, help="within this a node joins; later its group is backed off, its instance deleted")
+        float,
+        typer.Option(
+            min=1, help="time for a node to register; after it, its group is backed off and its instance deleted"
+        ),
     ] = _S.groups.max_node_provision_s
     startup_taints: Annotated[
-        str, typer.Option(help="KEY,… or PREFIX*,… : with such a taint a node has not joined yet")
+        str, typer.Option(help="KEY,… or PREFIX*,… : a node with such a taint does not count as registered")
     ] = ""
 
     def settings(self) -> ActuatorSettings:
@@ -173,10 +176,12 @@ class SimulationOptions:
         list[Path],
         typer.Option(help="Kubernetes objects to start from (.json, .yaml, .gz); may be given several times"),
     ] = field(default_factory=list)
-    pod_start: Annotated[float, typer.Option(min=0, help="time a pod takes to become ready")] = _M.pod_start_s
-    pod_stop: Annotated[float, typer.Option(min=0, help="time a pod takes to go")] = _M.pod_stop_s
-    node_start: Annotated[float, typer.Option(min=0, help="time a new node takes to come")] = _M.node_start_s
-    instance_delete: Annotated[float, typer.Option(min=0, help="time an instance takes to go")] = _M.instance_delete_s
+    pod_start: Annotated[float, typer.Option(min=0, help="time until a pod becomes ready")] = _M.pod_start_s
+    pod_stop: Annotated[float, typer.Option(min=0, help="time until a deleted pod is gone")] = _M.pod_stop_s
+    node_start: Annotated[float, typer.Option(min=0, help="time until a new node registers")] = _M.node_start_s
+    instance_delete: Annotated[float, typer.Option(min=0, help="time until a deleted instance is gone")] = (
+        _M.instance_delete_s
+    )
 
     def delays(self) -> Delays:
         """Return the delays of the simulated cluster."""
@@ -188,7 +193,7 @@ class KubeOptions:
     """A real cluster, and who may act on it."""
 
     kubeconfig: Annotated[
-        Path | None, typer.Option(help="kubeconfig; none = the service account, then the usual places")
+        Path | None, typer.Option(help="kubeconfig; none = the service account, then the default locations")
     ] = None
     context: Annotated[str, typer.Option(help="context of the kubeconfig; empty = its current one")] = ""
     cloud_config: Annotated[Path | None, typer.Option(help="NodeGroup objects of --cloud kwok (.yaml, .json)")] = None
@@ -196,15 +201,15 @@ class KubeOptions:
     cordon_node_before_terminating: Annotated[
         bool, typer.Option(help="also mark nodes unschedulable while they carry the hard taint")
     ] = _C.cordon
-    kube_timeout: Annotated[float, typer.Option(min=0.1, help="longest silence of the API server")] = 10.0
+    kube_timeout: Annotated[float, typer.Option(min=0.1, help="longest wait for the API server")] = 10.0
     leader_elect: Annotated[
-        bool, typer.Option(help="act only while holding a Lease; replicas share --store and answer reads")
+        bool, typer.Option(help="act only while holding a Lease; replicas share --store and serve reads")
     ] = False
     lease_name: Annotated[str, typer.Option(help="name of the Lease")] = _L.name
-    lease_duration: Annotated[float, typer.Option(min=1, help="without renewal for so long, others take over")] = (
+    lease_duration: Annotated[float, typer.Option(min=1, help="time without renewal after which others take over")] = (
         _L.duration_s
     )
-    renew_deadline: Annotated[float, typer.Option(min=0.1, help="without renewal for so long, a leader stops")] = (
+    renew_deadline: Annotated[float, typer.Option(min=0.1, help="time without renewal after which a leader stops")] = (
         _L.renew_deadline_s
     )
     lease_retry: Annotated[float, typer.Option(min=0.05, help="pause between two attempts")] = _L.retry_period_s
@@ -236,10 +241,12 @@ class ExternalOptions:
     """The cloud `externalgrpc`: a provider that serves the Cluster Autoscaler."""
 
     cloud_address: Annotated[str, typer.Option(help="host:port of the provider of --cloud externalgrpc")] = ""
-    cloud_ca: Annotated[Path | None, typer.Option(help="CAs that its certificate is of, PEM; none = plain text")] = None
-    cloud_cert: Annotated[Path | None, typer.Option(help="our certificate for it, PEM")] = None
-    cloud_key: Annotated[Path | None, typer.Option(help="the certificate's key, PEM")] = None
-    cloud_timeout: Annotated[float, typer.Option(min=0.1, help="longest call of the provider")] = 10.0
+    cloud_ca: Annotated[
+        Path | None, typer.Option(help="CA certificates for its certificate, PEM; none = plain text")
+    ] = None
+    cloud_cert: Annotated[Path | None, typer.Option(help="client certificate for it, PEM")] = None
+    cloud_key: Annotated[Path | None, typer.Option(help="key of the client certificate, PEM")] = None
+    cloud_timeout: Annotated[float, typer.Option(min=0.1, help="longest time for one call to the provider")] = 10.0
 
     def open_channel(self) -> grpc.Channel:
         """Open a channel to the provider; no call is made. Raises `ValueError`, `OSError`."""
@@ -256,23 +263,23 @@ class ExternalOptions:
 class AwsOptions:
     """The cloud `aws`: Auto Scaling groups. Credentials come from where boto3 finds them."""
 
-    aws_region: Annotated[str, typer.Option(help="region; empty = as boto3 finds it, such as AWS_REGION")] = ""
-    aws_groups: Annotated[str, typer.Option(help="NAME,… of the Auto Scaling groups to act on")] = ""
-    aws_tags: Annotated[str, typer.Option(help="KEY[=VALUE],… : act on the groups that have all of these tags")] = ""
+    aws_region: Annotated[str, typer.Option(help="region; empty = as boto3 finds it, for example in AWS_REGION")] = ""
+    aws_groups: Annotated[str, typer.Option(help="NAME,… of the Auto Scaling groups to manage")] = ""
+    aws_tags: Annotated[str, typer.Option(help="KEY[=VALUE],… : manage the groups that have all of these tags")] = ""
     aws_prices: Annotated[
         Path | None, typer.Option(help="prices by instance type, or answers of AWS with prices (.yaml, .json)")
     ] = None
     aws_price_list: Annotated[
-        bool, typer.Option(help="ask AWS for prices: its price list on demand, its history for spot")
+        bool, typer.Option(help="ask AWS for prices: on-demand from its price list, spot from its price history")
     ] = False
-    aws_endpoint: Annotated[str, typer.Option(help="address in place of AWS, for tests")] = ""
+    aws_endpoint: Annotated[str, typer.Option(help="address instead of AWS's, for tests")] = ""
 
     def settings(self) -> AwsSettings:
         """Return the settings of the cloud. Raises `ValueError`."""
         groups = tuple(part.strip() for part in self.aws_groups.split(",") if part.strip())
         tags = read_tags(self.aws_tags)
         if not groups and not tags:
-            raise ValueError("--cloud aws needs --aws-groups or --aws-tags: which Auto Scaling groups to act on")
+            raise ValueError("--cloud aws needs --aws-groups or --aws-tags: the Auto Scaling groups to manage")
         return AwsSettings(
             self.aws_region, groups, tags, self.aws_endpoint, self.aws_prices, price_list=self.aws_price_list
         )
@@ -283,7 +290,7 @@ class ClusterApiOptions:
     """The cloud `clusterapi`: MachineDeployments and MachinePools."""
 
     capi_namespace: Annotated[str, typer.Option(help="namespace of the Machines; empty = all")] = ""
-    capi_cluster: Annotated[str, typer.Option(help="name of the Cluster that they belong to; empty = any")] = ""
+    capi_cluster: Annotated[str, typer.Option(help="name of their Cluster; empty = any")] = ""
     capi_kubeconfig: Annotated[
         Path | None, typer.Option(help="kubeconfig of the management cluster; none = the cluster itself")
     ] = None
@@ -304,10 +311,10 @@ class KwokOptions:
     call_failure_rate: Annotated[float, typer.Option(min=0, max=1, help="share of cloud calls that fail")] = (
         _K.call_failure_rate
     )
-    start_failure_rate: Annotated[float, typer.Option(min=0, max=1, help="share of instances that never come")] = (
+    start_failure_rate: Annotated[float, typer.Option(min=0, max=1, help="share of instances that never start")] = (
         _K.start_failure_rate
     )
-    seed: Annotated[int, typer.Option(help="what failures are drawn from")] = _K.seed
+    seed: Annotated[int, typer.Option(help="seed of the failures")] = _K.seed
 
     def settings(self, namespace: str, simulation: SimulationOptions) -> KwokSettings:
         """Return the settings of the cloud."""

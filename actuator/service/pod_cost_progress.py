@@ -88,7 +88,7 @@ class Progress:
         """Write or remove a pod's cost; return why it failed, "" = success. `counts` = count it in the response."""
         if not self.may_write():
             self.response.left_count += counts
-            return "the limit of one call left pods for the next one"
+            return "the limit of one call leaves pods for the next"
         try:
             self.cluster.write_pod_cost(pod, cost)
         except ClusterError as error:

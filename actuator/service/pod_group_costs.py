@@ -102,7 +102,7 @@ class GroupObjects:
         if not is_new and known is not None and not self._is_due(known, status):
             return ""
         if not self._progress.may_write():
-            return "the limit of one call left it for the next one"
+            return "the limit of one call leaves it for the next"
         if is_new:
             generation = self._progress.cluster.write_group_cost(cost)
         self._progress.cluster.write_group_cost_status(cost, generation, status)

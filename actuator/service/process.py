@@ -119,7 +119,7 @@ def _run(
 
     serve(shell, begin, servicer.end_streams, end)
     if leadership is not None and leadership.lost is not None:
-        raise SettingError(f"ended, to follow at the next start: {leadership.lost}")
+        raise SettingError(f"exiting, to follow after a restart: {leadership.lost}")
     if actuator.processor.broken is not None:
         raise actuator.processor.broken
 
@@ -160,7 +160,7 @@ def _lock(file: Path, kind: int, on_end: Callable[[Callable[[], None]], object])
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError as error:
         raise SettingError(
-            f"another actuator works in {file.parent} ({file.name} is locked); stop it, or name another --state-dir and"
+            f"another actuator uses {file.parent} ({file.name} is locked); stop it, or give another --state-dir and"
             " --store"
         ) from error
 

@@ -195,7 +195,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         base: Parts | None = None
         while context.is_active():
             if self._stopping.is_set():
-                raise not_ready("the actuator is stopping; watch again in a moment")
+                raise not_ready("the actuator is stopping; watch again shortly")
             place.check()
             revision = processor.wait_for_change(sent, IDLE_S)
             if revision == sent:
@@ -229,7 +229,7 @@ def backend_errors() -> Iterator[None]:
     except StoreError as error:
         # Address and errors of the store are for the operator only.
         log.error("the store failed a call", detail=str(error))
-        message = "the actuator's store does not work; its log says why"
+        message = "the actuator's store has failed; its log says why"
         raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, message) from error
     except (ClusterError, CloudError) as error:
         raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, str(error)) from error

@@ -43,7 +43,8 @@ def check_epoch(epoch: int, data: TrackerData) -> None:
         raise ServiceError(
             grpc.StatusCode.FAILED_PRECONDITION,
             Reason.EPOCH_SUPERSEDED,
-            f"the order is of epoch {epoch}, and one of epoch {data.epoch} was taken: the caller leads no longer",
+            f"the order has epoch {epoch}, and one of epoch {data.epoch} was accepted: the caller is no longer the "
+            "leader",
             {"epoch": str(data.epoch)},
         )
 
@@ -78,8 +79,8 @@ def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[Growth, ...]:
         delta = split.new_size - split.current_size
         if split.current_size < 0 or not 1 <= delta <= MAX_GROWTH:
             raise invalid_request(
-                f"splits[{position}] ({split.node_group}): from {split.current_size} to {split.new_size} is no growth"
-                f" of 1 to {MAX_GROWTH} nodes",
+                f"splits[{position}] ({split.node_group}): from {split.current_size} to {split.new_size} is not a"
+                f" growth of 1 to {MAX_GROWTH} nodes",
                 field="splits",
                 row=str(position),
             )
@@ -106,7 +107,7 @@ def cost_orders(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> Co
         namespace, slash, name = pod.partition("/")
         if not slash or not is_label(namespace) or not is_subdomain(name):
             raise invalid_request(
-                f"{field}: {pod[:100]!r} is no pod; write namespace/name, each of {RULE}", field=field
+                f"{field}: {pod[:100]!r} is not a pod; write namespace/name, each of {RULE}", field=field
             )
         if pod in seen:
             raise invalid_request(f"{field}: {pod} was given before", field=field)
@@ -123,7 +124,7 @@ def buffer_states(request: actuator_pb2.ApplyBufferStatusRequest) -> dict[str, B
         kind, _, key = one.object.partition("/")
         namespace, _, name = key.partition("/")
         if kind != "CapacityBuffer" or not is_label(namespace) or not is_subdomain(name):
-            message = f"buffers.object: {one.object[:100]!r} is no buffer; write CapacityBuffer/namespace/name"
+            message = f"buffers.object: {one.object[:100]!r} is not a buffer; write CapacityBuffer/namespace/name"
             raise invalid_request(message, field="buffers.object")
         if key in found:
             raise invalid_request(f"buffers.object: {key} was given before", field="buffers.object")
@@ -141,7 +142,7 @@ def _check_owner(group: GroupOrder) -> None:
     namespace, _, name = rest.partition("/")
     if not kind.isalnum() or not is_label(namespace) or not is_subdomain(name):
         raise invalid_request(
-            f"groups.owner: {group.owner[:100]!r} is no owner; write Kind/namespace/name", field="groups.owner"
+            f"groups.owner: {group.owner[:100]!r} is not an owner; write Kind/namespace/name", field="groups.owner"
         )
 
 
@@ -178,7 +179,7 @@ def check_nodes(field: str, names: Sequence[str], may_be_empty: bool = False) ->
     for position, name in enumerate(names):
         if not is_subdomain(name):
             raise invalid_request(
-                f"{field}[{position}]: {name[:100]!r} is no name of a node; those have {RULE}",
+                f"{field}[{position}]: {name[:100]!r} is not the name of a node; names have {RULE}",
                 field=field,
                 row=str(position),
             )
@@ -203,4 +204,4 @@ def _check_time(request: actuator_pb2.StartDeletionRequest | actuator_pb2.ApplyP
     try:
         request.plan_time.ToDatetime()
     except (ValueError, OverflowError) as error:
-        raise invalid_request(f"plan_time is no time: {error}", field="plan_time") from error
+        raise invalid_request(f"plan_time is not a time: {error}", field="plan_time") from error

@@ -121,7 +121,7 @@ class WatcherPlaces:
         counts = Counter(one.caller for one in self._taken)
         richest, most = counts.most_common(1)[0]
         if counts[caller] + 1 >= most:
-            raise overloaded(f"{self._most} streams watch already; use GetStatus")
+            raise overloaded(f"{self._most} streams are already open; use GetStatus")
         oldest = next(one for one in self._taken if one.caller == richest)
         self._taken.remove(oldest)
-        oldest.lose(overloaded("other callers want to watch, and this one has most streams; use GetStatus"))
+        oldest.lose(overloaded("other callers wait to watch, and this one has the most streams; use GetStatus"))

@@ -96,5 +96,5 @@ class Database:
         except (sqlite3.Error, msgspec.DecodeError) as error:
             raise DatabaseError(
                 f"{self._path or 'the in-memory database'}: the cluster in it cannot be read or written: {error}; if it"
-                " is damaged, delete it to begin again from --cluster"
+                " is damaged, delete it to start again from --cluster"
             ) from error

@@ -65,7 +65,7 @@ def _flatten(document: Any, place: str) -> Iterator[Object]:
     if document is None:
         return
     if not isinstance(document, dict):
-        raise ObjectError(f"{place}: an object was expected, not {type(document).__name__}")
+        raise ObjectError(f"{place}: expected an object, not {type(document).__name__}")
     if isinstance(document.get("items"), list):
         for position, item in enumerate(document["items"]):
             if isinstance(item, dict) and "kind" not in item and str(document.get("kind", "")).endswith("List"):
@@ -80,7 +80,7 @@ def check(item: Object, place: str) -> None:
     """Raise `ObjectError` unless an object has the fields that every object needs."""
     metadata = item.get("metadata")
     if not isinstance(item.get("kind"), str) or not isinstance(metadata, dict) or not metadata.get("name"):
-        raise ObjectError(f"{place}: kind and metadata.name are needed")
+        raise ObjectError(f"{place}: kind and metadata.name are required")
     _check_names(item["kind"], metadata, place)
     for field in ("spec", "status"):
         if not isinstance(item.get(field) or {}, dict):
@@ -93,7 +93,7 @@ def _check_names(kind: str, metadata: Mapping[str, Any], place: str) -> None:
     if kind in ("Node", "Pod") and not (isinstance(name, str) and is_subdomain(name)):
         raise ObjectError(f"{place}: {kind} {str(name)[:100]!r}: a name has {RULE}")
     if not isinstance(namespace, str) or not is_label(namespace):
-        raise ObjectError(f"{place}: {kind} {name}: {str(namespace)[:100]!r} is no namespace; those have {RULE}")
+        raise ObjectError(f"{place}: {kind} {name}: {str(namespace)[:100]!r} is not a namespace; names have {RULE}")
 
 
 def controller_of(item: Mapping[str, Any]) -> Mapping[str, Any]:

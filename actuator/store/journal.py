@@ -98,7 +98,7 @@ def _replay(history: History, retention: Retention | None) -> Tracker:
             tracker.handle(decode(record.payload), record.time_ms)
         except (msgspec.DecodeError, ImpossibleEventError) as error:
             raise StoreError(
-                f"event {seq} of the store is damaged ({error}); restore the database from a copy, or move it away and"
-                " look at every tainted node by hand"
+                f"event {seq} of the store is damaged ({error}); restore the database from a backup, or move it "
+                "away and check every tainted node by hand"
             ) from error
     return tracker

@@ -95,8 +95,8 @@ class SqlStore:
         for position, row in enumerate(rows, start=seq + 1):
             if row.seq != position:
                 raise StoreError(
-                    f"{self._shown}: event {position} is missing; restore the database from a copy, or move it away"
-                    " and look at every tainted node by hand"
+                    f"{self._shown}: event {position} is missing; restore the database from a backup, or move it "
+                    "away and check every tainted node by hand"
                 )
         records = tuple(Record(row.time_ms, row.payload.encode()) for row in rows)
         return History(unpack(snapshot.payload) if snapshot else None, seq, records)
@@ -150,8 +150,8 @@ class SqlStore:
         for path, identity in self._identities.items():
             if _identity(path) != identity:
                 raise StoreError(
-                    f"{path} was deleted or replaced while the actuator worked with it, and what it remembers would be"
-                    " lost; put the file back, or start again and look at every tainted node by hand"
+                    f"{path} was deleted or replaced while the actuator worked with it, and its records would be "
+                    "lost; put the file back, or restart and check every tainted node by hand"
                 )
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class SqlStore:
             raise self._taken_over()
 
     def _taken_over(self) -> StoreConflictError:
-        return StoreConflictError(f"{self._shown}: another process has taken this store over; only one may act")
+        return StoreConflictError(f"{self._shown}: another process has taken over this store; only one may act")
 
     def _open(self) -> None:
         """Create the tables in an empty database; refuse one of another application."""
@@ -221,8 +221,8 @@ class SqlStore:
             ) from error
         except sa.exc.DatabaseError as error:
             raise StoreError(
-                f"cannot {verb} {self._shown}: {self._redact(error.orig)}; if the file is damaged restore it from a"
-                " copy, or move it away and look at every tainted node by hand"
+                f"cannot {verb} {self._shown}: {self._redact(error.orig)}; if the file is damaged, restore it from "
+                "a backup, or move it away and check every tainted node by hand"
             ) from error
         except sa.exc.SQLAlchemyError as error:
             raise StoreError(f"cannot {verb} {self._shown}: {self._redact(error)}") from error
@@ -240,7 +240,9 @@ def unpack(text: str) -> bytes:
     try:
         return zstandard.decompress(base64.b64decode(text.removeprefix(PACKED), validate=True))
     except (ValueError, zstandard.ZstdError) as error:
-        raise StoreError(f"the snapshot in the store is damaged: {error}; restore the database from a copy") from error
+        raise StoreError(
+            f"the snapshot in the store is damaged: {error}; restore the database from a backup"
+        ) from error
 
 
 def parse_url(url: str) -> sa.URL:
@@ -249,7 +251,7 @@ def parse_url(url: str) -> sa.URL:
         return sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError) as error:
         raise StoreError(
-            "the store's URL is none; write sqlite:////directory/file or postgresql://user:password@host/database"
+            "the store's URL is invalid; write sqlite:////directory/file or postgresql://user:password@host/database"
         ) from error
 
 
@@ -266,7 +268,9 @@ def store_file(url: str) -> Path | None:
         return None
     name = (found.database or "").removeprefix("file:").partition("?")[0]
     if name in ("", ":memory:"):
-        raise StoreError("a store in memory forgets everything; name a file, such as sqlite:////directory/store.sqlite")
+        raise StoreError(
+            "a store in memory loses everything at exit; name a file, such as sqlite:////directory/store.sqlite"
+        )
     return Path(name).resolve()
 
 

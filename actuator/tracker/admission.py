@@ -16,9 +16,9 @@ from actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Re
 class Limits(NamedTuple):
     """Bounds on what may be in progress."""
 
-    # Most nodes being deleted at a time, with or without drain. Upstream: --max-scale-down-parallelism.
+    # Most most nodes being deleted at a time, with or without drain. Upstream: --max-scale-down-parallelism.
     max_parallelism: int
-    # Most nodes being drained at a time. Upstream: --max-drain-parallelism.
+    # Most most nodes being drained at a time. Upstream: --max-drain-parallelism.
     max_drain_parallelism: int
     # Greatest age of a plan that is carried out, by its `plan_time`, seconds.
     max_plan_age_s: float
@@ -222,7 +222,8 @@ class _Counts:
         ahead_s = self._limits.max_clock_skew_s
         if age_s is not None and age_s < -ahead_s:
             detail = (
-                f"the plan is of {-age_s:.0f} s from now, at most {ahead_s:.0f} s are accepted; look at both clocks"
+                f"the plan's time is {-age_s:.0f} s in the future, at most {ahead_s:.0f} s are accepted; check "
+                "both clocks"
             )
             return Reason.PLAN_AHEAD, detail
         return NO_REASON, ""
@@ -237,18 +238,21 @@ class _Counts:
             what = "the node belongs" if seen.provider_id else "the node has no provider id yet, so it belongs"
             return Reason.NODE_GROUP_NOT_FOUND, f"{what} to no node group of the cloud"
         if seen.tainted:
-            return Reason.ALREADY_IN_PROGRESS, "the node carries the taint already, though by no request known here"
+            return Reason.ALREADY_IN_PROGRESS, "the node already has the taint, but not from a request known here"
         return NO_REASON, ""
 
     def _refuse_change(self, request: NodeRequest) -> tuple[int, str]:
         uids = self._facts.nodes[request.node].uids
         if not request.drain and uids:
-            return Reason.NODE_CHANGED, f"{len(uids)} pods would have to move, and no drain was asked for"
+            return Reason.NODE_CHANGED, f"{len(uids)} pods would have to move, but no drain was requested"
         if request.pods_digest is not None and (len(uids), digest_of(uids)) != (
             request.pods_count,
             request.pods_digest,
         ):
-            return Reason.NODE_CHANGED, f"{len(uids)} pods to move; the plan assumed {request.pods_count}, or others"
+            return (
+                Reason.NODE_CHANGED,
+                f"{len(uids)} pods to move; the plan assumed {request.pods_count} or different ones",
+            )
         return NO_REASON, ""
 
     def _refuse_size(self, request: NodeRequest) -> tuple[int, str]:

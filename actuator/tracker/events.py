@@ -91,7 +91,7 @@ class DrainProgressed(NodeEvent, frozen=True, tag="drain_progressed"):
 
 
 class Drained(NodeEvent, frozen=True, tag="drained"):
-    """No pod to move is left."""
+    """No pod is left to move."""
 
 
 class DeleteBegun(NodeEvent, frozen=True, tag="delete_begun"):
@@ -179,7 +179,7 @@ class GroupRecovered(Event, frozen=True, tag="group_recovered"):
 
 
 class RegistrationNoted(Event, frozen=True, tag="registration_noted"):
-    """Instances that run without Node object (group and provider id of each), and earlier ones that no longer do."""
+    """Instances that run without a Node object (group and provider id of each), and earlier ones that no longer do."""
 
     missing: tuple[tuple[str, str], ...]
     settled: tuple[str, ...]

@@ -49,7 +49,7 @@ def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
             others = [one for one in data.node_types if (one.node_group, one.instance_type) not in seen]
             data.node_types = (*others, *types)[-MOST_TYPES:]
         case _:
-            raise AssertionError(f"{type(event).__name__} is no event of a group")
+            raise AssertionError(f"{type(event).__name__} is not an event of a group")
 
 
 def note_deletions(data: TrackerData, event: e.InstancesAccepted, now_ms: int) -> None:

@@ -35,11 +35,13 @@ EDGES = (
     Edge(State.DRAINING, e.DrainStarted, State.DRAINING, "The drain continues after a restart, or finds more pods."),
     Edge(State.DRAINING, e.PodsEvicted, State.DRAINING, "Evictions were granted."),
     Edge(State.DRAINING, e.DrainProgressed, State.DRAINING, "Pods have gone."),
-    Edge(State.DRAINING, e.Drained, State.DRAINED, "No pod to move is left."),
+    Edge(State.DRAINING, e.Drained, State.DRAINED, "No pod is left to move."),
     Edge(State.DRAINING, e.DeletionFailed, State.ROLLING_BACK, "A pod was not evicted in time."),
     Edge(State.DRAINING, e.CancelRequested, State.ROLLING_BACK, "Cancelled; evicted pods stay evicted."),
     Edge(State.DRAINING, e.NodeGone, State.FAILED, "The node vanished; there is no taint to remove."),
-    Edge(State.DRAINED, e.DeleteBegun, State.DELETING, "The cloud is about to be called; from here on no cancelling."),
+    Edge(
+        State.DRAINED, e.DeleteBegun, State.DELETING, "The cloud is about to be called; from here on, no cancellation."
+    ),
     Edge(State.DRAINED, e.DeletionFailed, State.ROLLING_BACK, "The step before the call to the cloud failed."),
     Edge(State.DRAINED, e.CancelRequested, State.ROLLING_BACK, "Cancelled before the cloud was called."),
     Edge(State.DRAINED, e.NodeGone, State.FAILED, "The node vanished; there is no taint to remove."),

@@ -1,4 +1,4 @@
-"""The signatures of all commands, and nothing else: each turns its options into one call.
+"""The signatures of all commands, and nothing else: each makes one call from its options.
 
 A command has a parameter for each option, so the limit on parameters does not apply to this module.
 """
@@ -28,28 +28,28 @@ FilesArgument = Annotated[
     typer.Argument(metavar="FILE...", help="Kubernetes objects (kubectl get -o json|yaml, .gz too) or a recording"),
 ]
 PlannerOption = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="ask this running planner; without it, decide in process")
+    str | None, typer.Option(metavar="HOST:PORT", help="address of a running planner; default: decide in process")
 ]
 SettingsOption = Annotated[Path | None, typer.Option(metavar="FILE", help="settings, YAML or JSON")]
-StateOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="`state` of the last plan, or that whole plan, as JSON")
-]
+StateOption = Annotated[Path | None, typer.Option(metavar="FILE", help="the last plan or its `state`, as JSON")]
 NowOption = Annotated[
-    str | None, typer.Option(metavar="TIME", help="the moment to decide for, RFC 3339 or Unix seconds")
+    str | None, typer.Option(metavar="TIME", help="time to decide for, RFC 3339 or Unix seconds")
 ]  # fmt: skip
 GroupByOption = Annotated[
     str | None,
-    typer.Option(metavar="LABEL,…", help="make node groups by these labels; default instance type and zone; or none"),
+    typer.Option(
+        metavar="LABEL,…", help="labels that define node groups; default: instance type and zone; none: no groups"
+    ),
 ]
 PricesOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="prices of instance types, CSV or YAML with type, price, zone, lifecycle"),
 ]
-VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node, and codes")]
+VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node and the reason codes")]
 MaxInputOption = Annotated[
-    int, typer.Option(metavar="BYTES", min=1, help="most bytes of one FILE, unpacked; more is refused")
+    int, typer.Option(metavar="BYTES", min=1, help="largest accepted FILE in bytes, uncompressed")
 ]
-OutputOption = Annotated[Format, typer.Option("-o", "--output", help="how to print the answer")]
+OutputOption = Annotated[Format, typer.Option("-o", "--output", help="output format")]
 
 
 @app.callback()
@@ -57,24 +57,28 @@ def options(
     show_version: VersionOption = False,
     tls_ca: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", envvar="TRIMTAB_TLS_CA", help="CAs of planner and actuator; none = plain text"),
+        typer.Option(
+            metavar="FILE", envvar="TRIMTAB_TLS_CA", help="CA certificates of planner and actuator; none = plain text"
+        ),
     ] = None,
     tls_cert: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", envvar="TRIMTAB_TLS_CERT", help="our certificate, where they ask for one"),
+        typer.Option(metavar="FILE", envvar="TRIMTAB_TLS_CERT", help="client certificate, if the services require one"),
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", envvar="TRIMTAB_TLS_KEY", help="its key")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", envvar="TRIMTAB_TLS_KEY", help="key of the client certificate")
+    ] = None,
     tls_server_name: Annotated[
         str,
         typer.Option(
-            metavar="NAME", envvar="TRIMTAB_TLS_SERVER_NAME", help="name in their certificates, if not the host's"
+            metavar="NAME",
+            envvar="TRIMTAB_TLS_SERVER_NAME",
+            help="host name in the services' certificates, if it is not the address's",
         ),
     ] = "",
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", envvar="TRIMTAB_TOKEN_FILE", help="bearer token, as of a Kubernetes ServiceAccount"
-        ),
+        typer.Option(metavar="FILE", envvar="TRIMTAB_TOKEN_FILE", help="bearer token, such as a ServiceAccount's"),
     ] = None,
 ) -> None:
     """Decide which nodes a Kubernetes cluster needs and which it can do without, explain why, and carry it out."""
@@ -88,12 +92,12 @@ def options(
 def demo(
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[FILE...]", help="a cluster of your own in place of the built-in ones"),
+        typer.Argument(metavar="[FILE...]", help="your own cluster, instead of the built-in ones"),
     ] = None,
     prices: PricesOption = None,
     verbose: VerboseOption = False,
 ) -> None:
-    """Show the whole thing at work: planner, actuator and a simulated cluster on this machine, on real data."""
+    """Run planner, actuator and a simulated cluster on this machine, and show how they work on real data."""
     from clients.cli.demo.command import demo as run
 
     run(files or [], prices, verbose=verbose)
@@ -120,10 +124,10 @@ def plan(
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: Annotated[
         PlanFormat,
-        typer.Option("-o", "--output", help="how to print the answer; the last two print objects that keep its slack"),
+        typer.Option("-o", "--output", help="output format; the last two print objects that hold the plan's slack"),
     ] = PlanFormat.TABLE,
 ) -> None:
-    """Decide once over files: which node groups grow and for which pods, which nodes can go, what keeps the others."""
+    """Make one plan from files: which node groups grow for which pods, which nodes can go, and why the others stay."""
     from clients.cli.plan import CommandOptions
     from clients.cli.plan import plan as run
 
@@ -139,7 +143,8 @@ def plan(
 def fit(
     files: FilesArgument,
     pod: Annotated[
-        list[str] | None, typer.Option(metavar="NAMESPACE/NAME", help="only this pod, bound or not; may be repeated")
+        list[str] | None,
+        typer.Option(metavar="NAMESPACE/NAME", help="check only this pod, bound or pending; may be repeated"),
     ] = None,
     planner: PlannerOption = None,
     settings: SettingsOption = None,
@@ -147,7 +152,7 @@ def fit(
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.JSON,
 ) -> None:
-    """Show for each pod that waits and each node whether it fits; JSON is one object a line."""
+    """Show on which nodes each pending pod fits, and why not on the others; JSON is one object per line."""
     from clients.cli.fit import fit as run
     from clients.cli.plan import CommandOptions
 
@@ -171,7 +176,7 @@ def explain(
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Explain why a pod is not scheduled, why a node is not removed, or what slack keeps free, where and why."""
+    """Explain why a pod is not scheduled, why a node is not removed, or what room slack holds, where and why."""
     from clients.cli.explain.command import explain as run
     from clients.cli.plan import CommandOptions
 
@@ -181,16 +186,18 @@ def explain(
 
 @app.command()
 def certificates(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="where they go; made when missing")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="directory to write to; created if missing")],
     namespace: Annotated[str, typer.Option(help="Kubernetes namespace of the services and of the Secrets")] = "trimtab",
-    days: Annotated[int, typer.Option(min=1, max=3650, help="how long certificates hold; the CA ten years")] = 365,
+    days: Annotated[
+        int, typer.Option(min=1, max=3650, help="validity of the certificates; the CA's is ten years")
+    ] = 365,
     name: Annotated[
         list[str] | None,
-        typer.Option(metavar="SERVICE=HOST", help="further DNS name or IP address of a service; may be repeated"),
+        typer.Option(metavar="SERVICE=HOST", help="additional DNS name or IP address of a service; may be repeated"),
     ] = None,
-    renew: Annotated[bool, typer.Option("--renew", help="write new certificates of the CA that is there")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="issue new certificates from the existing CA")] = False,
 ) -> None:
-    """Make a CA, and certificates for planner, actuator, loop and the Cluster Autoscaler, with their Secrets."""
+    """Create a CA and certificates for planner, actuator, loop and the Cluster Autoscaler, with their Secrets."""
     require_extra("certificates", "trimtab certificates")
     from clients.cli.certificates.command import certificates as run
 
@@ -208,29 +215,29 @@ def simulate(
     ] = None,
     settings: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE|upstream", help="settings, or the built-in policy; may be repeated to compare"),
+        typer.Option(metavar="FILE|upstream", help="settings, or the built-in policy; repeat to compare several"),
     ] = None,
     sweep: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATH=VALUE,…", help="simulate each value of a field of the settings; may be repeated"),
+        typer.Option(metavar="PATH=VALUE,…", help="simulate each value of a settings field; may be repeated"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="replaces the scenario's")] = None,
-    processes: Annotated[int, typer.Option(min=0, help="simulations at a time; 0 = one for each core")] = 0,
+    seed: Annotated[int | None, typer.Option(min=0, help="seed, instead of the scenario's")] = None,
+    processes: Annotated[int, typer.Option(min=0, help="simulations at a time; 0 = one per core")] = 0,
     dask: Annotated[
         str,
         typer.Option(metavar="ADDRESS", help="simulate on the Dask cluster of this scheduler, such as tcp://HOST:8786"),
     ] = "",
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIRECTORY", help="keep finished simulations here, and do not repeat them")
+        Path | None, typer.Option(metavar="DIRECTORY", help="keep finished simulations here and do not repeat them")
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="write the result, for `trimtab report`")] = None,
     recommend: Annotated[
         bool,
-        typer.Option("--recommend", help="name the cheapest settings that keep all limits; exit code 1 if none"),
+        typer.Option("--recommend", help="name the cheapest settings within all limits; exit code 1 if none"),
     ] = False,
     limit: Annotated[
         list[str] | None,
-        typer.Option(metavar="FIGURE<=VALUE", help="such as time_to_schedule_p99<=60s; may be repeated"),
+        typer.Option(metavar="FIGURE<=VALUE", help="limit such as time_to_schedule_p99<=60s; may be repeated"),
     ] = None,
     prices: PricesOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False,
@@ -251,9 +258,9 @@ def simulate(
 def report(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="what `trimtab simulate --save` wrote, or the objects of a cluster"),
+        typer.Argument(metavar="FILE...", help="output of `trimtab simulate --save`, or the objects of a cluster"),
     ],
-    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="the page, HTML")],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="HTML page to write")],
     planner: PlannerOption = None,
     settings: SettingsOption = None,
     now: NowOption = None,
@@ -261,7 +268,7 @@ def report(
     prices: PricesOption = None,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
 ) -> None:
-    """Write one page that needs no network: a simulation, or what a cluster could save and what blocks it."""
+    """Write a self-contained page about a simulation, or about what a cluster could save and what prevents it."""
     from clients.cli.plan import CommandOptions
     from clients.cli.report.command import report as run
 

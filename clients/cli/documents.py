@@ -23,7 +23,7 @@ from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 MessageType = TypeVar("MessageType", bound=Message)
 LARGEST_DOCUMENT_BYTES = 1 << 28
-_STATE_REMEDY = "give what `trimtab plan -o json` printed, or leave out --state"
+_STATE_REMEDY = "give the output of `trimtab plan -o json`, or omit --state"
 
 
 class _Loader(yaml.CSafeLoader):
@@ -35,7 +35,7 @@ class _Loader(yaml.CSafeLoader):
             key = self.construct_object(key_node, deep=True)
             if not isinstance(key, str):
                 where = f"line {key_node.start_mark.line + 1}"
-                raise InputError(f'{where}: key {key!r} is no text; write it in quotes: "{key_node.value}"')
+                raise InputError(f'{where}: key {key!r} is not text; write it in quotes: "{key_node.value}"')
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return mapping
 
@@ -74,8 +74,8 @@ def check_state(path: Path | None, state: plan_pb2.PlanState, snapshot: snapshot
     if path is not None and named and named.isdisjoint(node.name for node in snapshot.nodes):
         example = min(named)
         raise InputError(
-            f"state file {path}: the input has none of the {len(named)} nodes that it names, such as {example}: it is "
-            "the state of another cluster; leave out --state"
+            f"state file {path}: the input has none of its {len(named)} nodes, such as {example}: it is the state "
+            "of another cluster; omit --state"
         )
 
 
@@ -132,7 +132,7 @@ def _text(path: Path) -> str:
     except IsADirectoryError:
         raise InputError("this is a directory") from None
     except UnicodeDecodeError:
-        raise InputError("this is no text (YAML or JSON expected)") from None
+        raise InputError("this is not text (YAML or JSON expected)") from None
     except (InputSizeError, DamagedInputError) as error:
         raise InputError(str(error)) from None
     except OSError as error:

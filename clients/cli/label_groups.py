@@ -32,7 +32,7 @@ def read_labels(text: str | None) -> tuple[str, ...] | None:
         return None
     labels = tuple(part.strip() for part in text.split(",")) if text.strip() != NONE else ()
     if not all(labels):
-        raise InputError(f'--group-by {text}: give names of labels separated by commas, or "{NONE}"')
+        raise InputError(f'--group-by {text}: give label keys separated by commas, or "{NONE}"')
     return labels
 
 
@@ -42,7 +42,7 @@ def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) 
     """
     if snapshot.node_groups:
         if labels:
-            raise InputError("--group-by: the input has NodeGroup objects of its own; leave the option out")
+            raise InputError("--group-by: the input has its own NodeGroup objects; omit the option")
         return
     if not snapshot.nodes or labels == ():
         return
@@ -56,7 +56,7 @@ def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) 
     for name, size in sorted(sizes.items()):
         snapshot.node_groups.add(id=name, min_size=0, max_size=size + ROOM, target_size=size)
     left_out = len(snapshot.nodes) - sum(sizes.values())
-    out = f"; {counted(left_out, 'node')} of the control plane left out" if left_out else ""
+    out = f"; {counted(left_out, 'node')} of the control plane excluded" if left_out else ""
     note(
         f"the input has no NodeGroup objects, so nodes are grouped by {' and '.join(chosen)} into "
         f"{counted(len(sizes), 'group')} with minimum 0 and room to grow{out}. --group-by LABEL,… chooses other "

@@ -94,7 +94,7 @@ def _duration(value: Any, path: str) -> str:
     try:
         duration_ns = go_duration_ns(value if isinstance(value, str) else "")
     except FieldError:
-        problem = f"{value!r} is no duration; write a number with a unit"
+        problem = f"{value!r} is not a duration; write a number with a unit"
         raise InputError(f'{path}: {problem}, such as "600s" or "10m"') from None
     return f"{Decimal(duration_ns).scaleb(-9):f}s"
 

@@ -57,10 +57,10 @@ def _what_is_at(address: str) -> str:
     channel = connect(address)
     try:
         if is_served(channel, "trimtab.v1.Actuator"):
-            return "that is an actuator; name the planner's address"
+            return "that is an actuator; give the planner's address"
     finally:
         channel.close()
-    return "another gRPC service answers there"
+    return "another gRPC service listens there"
 
 
 class _InProcess:

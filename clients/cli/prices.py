@@ -68,7 +68,7 @@ def read_prices(path: Path) -> Prices:
         try:
             machine, price = _read(row)
             if machine in prices:
-                raise ValueError(f"{machine} has a price already, in line {lines[machine]}")
+                raise ValueError(f"{machine} already has a price, in line {lines[machine]}")
         except ValueError as error:
             raise InputError(f"{path}: line {line}: {error}") from None
         prices[machine], lines[machine] = price, line
@@ -112,12 +112,13 @@ def note_without(groups: Mapping[str, set[Machine]]) -> None:
     if not groups:
         return
     told = [
-        f"{name} ({' or '.join(sorted(map(str, machines))) or 'nothing known of its nodes'})"
+        f"{name} ({' or '.join(sorted(map(str, machines))) or 'nothing is known of its nodes'})"
         for name, machines in groups.items()
     ]
     more = f" and {len(told) - MOST_NOTED} more" if len(told) > MOST_NOTED else ""
     note(
-        f"the price file has no one price for {counted(len(told), 'node group')}: {', '.join(told[:MOST_NOTED])}{more}"
+        f"the price file does not determine the price for {counted(len(told), 'node group')}: "
+        f"{', '.join(told[:MOST_NOTED])}{more}"
     )
 
 
@@ -135,7 +136,7 @@ def machine_of(labels: Mapping[str, str]) -> Machine:
 def _read(row: Mapping[str, str]) -> tuple[Machine, float]:
     """Read one line. Raises ValueError."""
     if not row.get("type"):
-        raise ValueError("type is missing: the instance type, such as m5.large")
+        raise ValueError("type is missing; give the instance type, such as m5.large")
     lifecycle = row.get("lifecycle") or ON_DEMAND
     if lifecycle not in (ON_DEMAND, SPOT):
         raise ValueError(f"lifecycle {lifecycle!r} is neither {ON_DEMAND} nor {SPOT}")
@@ -145,7 +146,7 @@ def _read(row: Mapping[str, str]) -> tuple[Machine, float]:
     except ValueError:
         price = math.nan
     if not (math.isfinite(price) and price >= 0):
-        raise ValueError(f"price {text!r} is no price of an hour, such as 0.096")
+        raise ValueError(f"price {text!r} is not a price per hour, such as 0.096")
     return Machine(row["type"], row.get("zone") or "", lifecycle), price
 
 
@@ -160,7 +161,7 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
                 raise InputError(f"{path}: line {reader.line_num}: it has {extent} values than the first line columns")
             yield reader.line_num, {key: value.strip() for key, value in row.items()}
     except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: this is no CSV: {error}") from None
+        raise InputError(f"{path}: line {reader.line_num}: this is not CSV: {error}") from None
 
 
 def _check_columns(path: Path, columns: list[str]) -> None:

@@ -75,7 +75,7 @@ POD_COST_SENTENCES = {
     _Group.SEVERAL_CONTROLLERS: "two controllers claim its pods",
     _Group.ROLLING_UPDATE: "it is being replaced in a rolling update",
     _Group.TOPOLOGY_KEY_MISSING: "a node lacks the topology key",
-    _Group.ANNOTATION_INVALID: "an annotation is no number",
+    _Group.ANNOTATION_INVALID: "an annotation is not a number",
     _Group.PRICE_UNKNOWN: "a node has no price",
     _Group.STRATEGY_FAILED: "a strategy failed",
     _Group.FOREIGN_COST: "another client has set the cost of a pod",
@@ -106,7 +106,7 @@ NODE_GROUP_SENTENCES = {
     _NodeGroup.NOT_WHOLE: "it grows to its maximum or not at all, and the pods do not need all of it",
     _NodeGroup.NOT_CHOSEN: "an expander preferred another node group",
     _NodeGroup.PRICE_UNKNOWN: "it has no price, and an expander needs one",
-    _NodeGroup.PRIORITY_INVALID: "its priority is no number",
+    _NodeGroup.PRIORITY_INVALID: "its priority is not a number",
     _NodeGroup.NODE_GROUP_INVALID: "its description contradicts itself, such as a target size above the maximum",
     _NodeGroup.NOT_EVALUATED: "the time or the bound ended before it was looked at",
 }

@@ -109,7 +109,9 @@ def json_object(request: Request, answer: bytes) -> Json:
     try:
         return dict(msgspec.json.decode(answer)) if answer else {}
     except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, ValueError) as error:
-        raise MalformedAnswerError(f"{request.method} {request.path}: the answer is no JSON object: {error}") from error
+        raise MalformedAnswerError(
+            f"{request.method} {request.path}: the answer is not a JSON object: {error}"
+        ) from error
 
 
 def _pause_s(state: RetryCallState) -> float:

@@ -169,10 +169,10 @@ def _has_credentials(configuration: Any) -> bool:
 
 
 def _server(host: str) -> str:
-    """Return the server's address. Errors: ValueError when it is no URL."""
+    """Return the server's address. Errors: ValueError when it is not a URL."""
     found = urlsplit(host)
     if found.scheme not in ("http", "https") or not found.hostname:
-        raise ValueError(f"the server {host!r} is no http(s) URL")
+        raise ValueError(f"the server {host!r} is not an http(s) URL")
     return host
 
 

@@ -80,4 +80,4 @@ def _decoded(kind: type[T], raw: bytes | msgspec.Raw) -> T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"{len(bytes(raw))} bytes are no JSON of the API server: {error}") from error
+        raise MalformedAnswerError(f"{len(bytes(raw))} bytes are not JSON of the API server: {error}") from error

@@ -54,5 +54,5 @@ def object_path(collection: str, *words: str) -> str:
     """
     for word in words:
         if word in ("", ".", ".."):
-            raise ValueError(f"{word!r} is no name of an object")
+            raise ValueError(f"{word!r} is not the name of an object")
     return "/".join((collection, *(quote(word, safe="") for word in words)))

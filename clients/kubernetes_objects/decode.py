@@ -119,13 +119,13 @@ def _first_document(text: bytes | memoryview, file: str) -> tuple[int, _Document
 def add_value(value: Any, file: str, objects: Objects) -> None:
     """Convert one plain object, or a list of them, into `objects`. Errors: InputError, ObjectError."""
     if not isinstance(value, Mapping):
-        raise _not_kubernetes(file, f"a {type(value).__name__} is no object")
+        raise _not_kubernetes(file, f"this is not an object but {type(value).__name__}")
     items, api_version, kind = value.get("items"), str(value.get("apiVersion") or ""), str(value.get("kind") or "")
     if items is None and not _is_list(api_version, kind):
         _convert(value, ("", ""), file, objects)
         return
     if not isinstance(items or [], list):
-        raise _not_kubernetes(file, "`items` is no list")
+        raise _not_kubernetes(file, "`items` is not a list")
     expected = _items_kind(api_version, kind, objects)
     for item in items or []:
         _convert(item, expected, file, objects)
@@ -184,7 +184,7 @@ def _kind_of(raw: Raw, expected: tuple[str, str], file: str) -> tuple[str, str]:
 
 def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) -> None:
     if not isinstance(item, Mapping):
-        raise _not_kubernetes(file, f"a {type(item).__name__} is no object")
+        raise _not_kubernetes(file, f"this is not an object but {type(item).__name__}")
     api_version, kind = str(item.get("apiVersion") or ""), str(item.get("kind") or "")
     if not kind:
         api_version, kind = expected

@@ -74,7 +74,7 @@ class Dictionary:
         return pb.LabelSelector(requirements=[self._requirement(*one) for one in requirements])
 
     def node_selector(self, terms: Terms | None) -> pb.NodeSelector | None:
-        """Return a node selector as a message; None is no requirement."""
+        """Return a node selector as a message; None means no requirement."""
         if terms is None:
             return None
         messages = [

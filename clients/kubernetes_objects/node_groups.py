@@ -122,5 +122,5 @@ def _health(status: NodeGroupStatus) -> pb.NodeGroupHealth.Code.ValueType:
     if status.health is None:
         return pb.NodeGroupHealth.UNSPECIFIED
     if status.health not in HEALTH:
-        raise FieldError("status.health", f"{status.health!r} is no health", f"use one of {', '.join(HEALTH)}")
+        raise FieldError("status.health", f"{status.health!r} is not a health value", f"use one of {', '.join(HEALTH)}")
     return HEALTH[status.health]

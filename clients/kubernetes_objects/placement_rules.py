@@ -91,7 +91,7 @@ def preferred_terms(affinity: PodAntiAffinity | None, dictionary: Dictionary) ->
     for i, one in enumerate((affinity.preferred if affinity else None) or ()):
         with below(f"preferredDuringSchedulingIgnoredDuringExecution[{i}]"):
             if not 1 <= (one.weight or 0) <= 100:
-                raise FieldError("weight", f"{one.weight} is no weight", "give 1 to 100")
+                raise FieldError("weight", f"{one.weight} is not a weight", "give 1 to 100")
             with below("podAffinityTerm"):
                 term = _affinity_term(one.pod_affinity_term or PodAffinityTerm(), dictionary)
             out.append(pb.WeightedPodAffinityTerm(weight=one.weight or 0, term=term))
@@ -200,7 +200,7 @@ def _effect(effect: str | None) -> pb.TaintEffect.Code.ValueType:
 def host_ports(spec: PodSpec, dictionary: Dictionary) -> list[pb.HostPort]:
     """Return the host ports of containers and sidecars, without duplicates, sorted by (protocol, address, port).
 
-    Port 0 is no host port. In the host's network every container port is one, as the API server defaults it.
+    Port 0 means no host port. In the host's network every container port is one, as the API server defaults it.
     """
     found: set[tuple[str, str, int]] = set()
     for i, container in enumerate(spec.containers or ()):
@@ -231,5 +231,5 @@ def _container_ports(container: Container, host_network: bool) -> Iterable[tuple
 def _host_port(port: ContainerPort, host_network: bool) -> int:
     number = port.host_port or (port.container_port or 0 if host_network else 0)
     if not 0 <= number <= 65535:
-        raise FieldError("hostPort", f"{number} is no port", "give a number from 1 to 65535")
+        raise FieldError("hostPort", f"{number} is not a port", "give a number from 1 to 65535")
     return number

@@ -123,7 +123,7 @@ class _Reader:
             raise FieldError("spec.provisioningStrategy", f"{strategy!r} is not served", f"use {ACTIVE}")
         for field, count in (("replicas", spec.replicas), ("percentage", spec.percentage)):
             if count is not None and not 0 <= count <= _MOST:
-                raise FieldError(f"spec.{field}", f"{count} is no count", "give a number of at least 0")
+                raise FieldError(f"spec.{field}", f"{count} is not a count", "give a number of at least 0")
             if count is not None:
                 setattr(row, field, count)
         for resource, amount in amounts(spec.limits).items():

@@ -31,7 +31,7 @@ def timestamp(time: datetime | None) -> Timestamp | None:
 def go_duration_ns(text: str) -> int:
     """Return a Go duration in nanoseconds, cut towards zero; negative ones too.
 
-    Errors: FieldError, without a path, for what is no Go duration. Source: Go, time.ParseDuration.
+    Errors: FieldError, without a path, for what is not a Go duration. Source: Go, time.ParseDuration.
     """
     rest = text[1:] if text[:1] in ("+", "-") else text
     if rest == "0":

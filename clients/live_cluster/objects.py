@@ -42,7 +42,7 @@ def custom_object(kind: str, raw: bytes) -> Any:
     """Return an object of a kind that a CustomResourceDefinition defines, from JSON, without its status, which its
     controller writes. An object with a field of the wrong type is returned without content.
 
-    Errors: MalformedAnswerError for bytes that are no object.
+    Errors: MalformedAnswerError for bytes that are not an object.
     """
     try:
         try:

@@ -185,7 +185,7 @@ class Reflector:
             raise SilentWatchError("a watch ended without an event or a bookmark")
 
     def _follow(self) -> None:
-        """Pass on the events of one watch. A lost connection after the first one is no error."""
+        """Pass on the events of one watch. A lost connection after the first one is not an error."""
         has_seen, settings = False, self.settings
         try:
             stream = open_watch(self._api, self.resource, self._version, settings.watch_timeout_s, settings.silence_s)

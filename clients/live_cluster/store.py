@@ -153,7 +153,7 @@ class Store:
         return self.put_struct(kind, built)
 
     def put_struct(self, kind: str, built: Any) -> Key:
-        """Add or replace an object that is no pod."""
+        """Add or replace an object that is not a pod."""
         key = _key(kind, built.metadata)
         objects = self.objects[kind]
         old = objects.get(key)

@@ -100,7 +100,7 @@ def pod_columns(table: pb.PodTable, strings: Int32, label_sets: Int32, specs: In
     def indices(data: bytes) -> NDArray[Any]:
         found = column(data, "<i4")
         if data and found.min() < 0:
-            raise IndexError(f"{found.min()} is no index")
+            raise IndexError(f"{found.min()} is not an index")
         return found
 
     def texts(data: bytes, lengths: bytes) -> Texts:
@@ -139,7 +139,7 @@ def _numbers(table: pb.PodTable, strings: Int32) -> tuple[Int64, Int64]:
     having = np.frombuffer(table.number_pod, "<i4").astype(np.int64)
     key = np.frombuffer(table.number_key, "<i4")
     if len(key) and key.min() < 0:
-        raise IndexError(f"{key.min()} is no index")
+        raise IndexError(f"{key.min()} is not an index")
     places = (having << 32) | strings[key]
     bits = np.frombuffer(table.number, "<i8").astype(np.int64)
     if len(places) != len(bits):

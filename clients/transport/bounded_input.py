@@ -68,7 +68,7 @@ def read_text(path: Path, expected: str, encoding: str = "utf-8") -> str:
         with path.open("rb") as file:
             return read_bounded(file).decode(encoding)
     except UnicodeDecodeError:
-        raise UnreadableTextError(f"this is no text{expected}") from None
+        raise UnreadableTextError(f"this is not text{expected}") from None
     except (InputSizeError, DamagedInputError) as error:
         raise UnreadableTextError(str(error)) from None
     except OSError as error:

@@ -55,7 +55,7 @@ class CertificateFiles:
             try:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.cert, self.key, password=_no_password)
             except (ssl.SSLError, ValueError) as error:
-                raise ValueError(f"{self.cert} and {self.key} are no certificate and its key: {error}") from error
+                raise ValueError(f"{self.cert} and {self.key} are not a certificate and its key: {error}") from error
         if self.ca is not None:
             try:
                 ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(self.ca)

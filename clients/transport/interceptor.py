@@ -208,7 +208,9 @@ def as_service_error(error: Exception, caller_waits: bool = True) -> ServiceErro
     if isinstance(error, NotImplementedError):
         return not_implemented(str(error) or "this method")
     if isinstance(error, grpc.RpcError) or not caller_waits:
-        return ServiceError(grpc.StatusCode.CANCELLED, Reason.CANCELLED, "the caller went away")
+        return ServiceError(
+            grpc.StatusCode.CANCELLED, Reason.CANCELLED, "the caller cancelled the call or disconnected"
+        )
     return ServiceError(
         grpc.StatusCode.INTERNAL, Reason.INTERNAL, f"internal error ({type(error).__name__}); the service's log has it"
     )

@@ -19,27 +19,23 @@ from clients.transport.access_files import open_access
 from clients.transport.port_security import ANONYMOUS_OPTION, PLAINTEXT_OPTION, PortSecurity
 from clients.transport.server import ServerSettings
 
-AddressOption = Annotated[str, typer.Option("--address", help="host:port to listen on; port 0 takes a free one")]
+AddressOption = Annotated[str, typer.Option("--address", help="host:port to listen on; port 0 = any free port")]
 AddressFileOption = Annotated[
-    Path | None, typer.Option("--address-file", help="file that receives the address once it is bound")
+    Path | None, typer.Option("--address-file", help="file to which the address is written once it is bound")
 ]
 MetricsAddressOption = Annotated[
-    str, typer.Option("--metrics-address", help="host:port of the Prometheus endpoint; empty for none")
+    str, typer.Option("--metrics-address", help="host:port of the Prometheus endpoint; empty = none")
 ]
-GraceOption = Annotated[
-    float, typer.Option("--grace", min=0, help="seconds that calls in flight have to finish when stopping")
-]
-MaxWorkersOption = Annotated[
-    int, typer.Option("--max-workers", min=8, help="threads for calls, one for each open call")
-]
+GraceOption = Annotated[float, typer.Option("--grace", min=0, help="seconds for calls in flight to finish at shutdown")]
+MaxWorkersOption = Annotated[int, typer.Option("--max-workers", min=8, help="threads for calls, one per open call")]
 MaxCallsPerCallerOption = Annotated[
-    int, typer.Option("--max-calls-per-caller", min=0, help="calls that one caller may have open; 0 = half of all")
+    int, typer.Option("--max-calls-per-caller", min=0, help="most open calls of one caller; 0 = half of all")
 ]
 IdleTimeoutOption = Annotated[
     float, typer.Option("--idle-timeout", min=0.1, help="longest pause within a request, seconds")
 ]
 ReceiveTimeoutOption = Annotated[
-    float, typer.Option("--receive-timeout", min=0.1, help="longest time until a request is whole, seconds")
+    float, typer.Option("--receive-timeout", min=0.1, help="longest time until a request is complete, seconds")
 ]
 SendTimeoutOption = Annotated[
     float, typer.Option("--send-timeout", min=0.1, help="longest time until a caller reads a message, seconds")
@@ -47,32 +43,38 @@ SendTimeoutOption = Annotated[
 
 TlsCertOption = Annotated[
     Path | None,
-    typer.Option("--tls-cert", metavar="FILE", help="our certificate, PEM, for all ports; read when changed"),
+    typer.Option("--tls-cert", metavar="FILE", help="server certificate, PEM, for all ports; reloaded on change"),
 ]
-TlsKeyOption = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="its key, PEM, without password")]
+TlsKeyOption = Annotated[
+    Path | None, typer.Option("--tls-key", metavar="FILE", help="key of the server certificate, PEM, without password")
+]
 TlsClientCaOption = Annotated[
     Path | None,
-    typer.Option("--tls-client-ca", metavar="FILE", help="CAs, PEM; callers must have a certificate of one"),
+    typer.Option(
+        "--tls-client-ca", metavar="FILE", help="CA certificates, PEM; callers need a certificate from one of them"
+    ),
 ]
 PlaintextOption = Annotated[
-    bool, typer.Option(PLAINTEXT_OPTION, help="listen in plain text on other addresses than loopback too")
+    bool, typer.Option(PLAINTEXT_OPTION, help="allow plain text on addresses other than loopback")
 ]
 AnonymousOption = Annotated[
-    bool, typer.Option(ANONYMOUS_OPTION, help="with TLS, take orders from the network without knowing whose they are")
+    bool, typer.Option(ANONYMOUS_OPTION, help="with TLS, accept orders from unauthenticated callers on the network")
 ]
 
 PolicyOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="access policy, YAML: who may do what; read when changed")
+    Path | None, typer.Option(metavar="FILE", help="access policy, YAML: who may do what; reloaded on change")
 ]
 TokenAudienceOption = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="take bearer tokens of Kubernetes ServiceAccounts for this audience; empty = none"
+        metavar="NAME", help="accept bearer tokens of Kubernetes ServiceAccounts for this audience; empty = none"
     ),
 ]
 TokenKubeconfigOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="kubeconfig of the cluster that tokens are of; none = the pod's own account"),
+    typer.Option(
+        metavar="FILE", help="kubeconfig of the cluster that issues the tokens; none = the pod's service account"
+    ),
 ]
 
 
@@ -182,9 +184,7 @@ def _check_finite(values: dict[str, Any]) -> None:
     """Raise `typer.BadParameter` for "nan" and "inf", which are parsed as numbers but break comparisons."""
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
-            raise typer.BadParameter(
-                f"--{name.replace('_', '-')}: {value} is no number to work with; give a finite one"
-            )
+            raise typer.BadParameter(f"--{name.replace('_', '-')}: {value} is not a finite number")
 
 
 def _default(field: "Field[Any]") -> Any:

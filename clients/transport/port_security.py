@@ -58,7 +58,7 @@ class PortSecurity:
         if not self.has_tls and not self.allow_plaintext and not is_loopback(host):
             raise ExposedPortError(
                 f"{option} {host}: this port would be open to the network in plain text; give --tls-cert, --tls-key and"
-                f" --tls-client-ca (`trimtab certificates` makes them), listen on 127.0.0.1, or say {PLAINTEXT_OPTION}"
+                f" --tls-client-ca (`trimtab certificates` makes them), listen on 127.0.0.1, or give {PLAINTEXT_OPTION}"
             )
 
     def check_callers(self, option: str, host: str, knows_callers: bool) -> None:
@@ -67,7 +67,7 @@ class PortSecurity:
             return
         raise ExposedPortError(
             f"{option} {host}: whoever reaches this port could give orders; give --tls-client-ca, or"
-            f" --token-audience with --policy, or say {ANONYMOUS_OPTION}"
+            f" --token-audience with --policy, or give {ANONYMOUS_OPTION}"
         )
 
     def server_credentials(self) -> grpc.ServerCredentials:

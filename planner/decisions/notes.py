@@ -44,15 +44,15 @@ def notes(snapshot: Snapshot, request: pb.PlanRequest, table: Table) -> Iterator
     if unknown:
         shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
         yield (
-            f"no room is kept for {len(unknown)} evicted pods of which neither the spec nor another pod of the same "
+            f"no room is reserved for {len(unknown)} evicted pods: neither their spec nor another pod of their "
             f"owner is known: {shown}"
         )
     flags = snapshot.pods.flags[snapshot.dangling.owner.row]
     controlled = int(np.count_nonzero((flags & FLAG_OTHER_KIND) == 0))
     if controlled and not snapshot.owners:
         yield (
-            f"{controlled} pods name a controller, and the snapshot lists none: all count as not found and hold their "
-            "nodes; list the controllers as owners"
+            f"{controlled} pods have a controller, but the snapshot lists none: all count as not found and block "
+            "their nodes; list the controllers as owners"
         )
 
 
@@ -65,9 +65,9 @@ def _on_settings(snapshot: Snapshot, settings: pb.PlanSettings, table: Table) ->
     without = list(missing(table))
     for field in without:
         if settings.HasField(field):  # type: ignore[arg-type]
-            yield f"settings.{field} has no effect: this build does not take that decision"
+            yield f"settings.{field} has no effect: this build does not support that decision"
     if "scale_up" in without:
         for i, limit in enumerate(settings.planner.limits):
             for field in ("maximum", "maximum_added"):
                 if limit.HasField(field):  # type: ignore[arg-type]
-                    yield f"settings.planner.limits[{i}].{field} has no effect: this build does not take SCALE_UP"
+                    yield f"settings.planner.limits[{i}].{field} has no effect: this build does not support SCALE_UP"

@@ -38,21 +38,21 @@ def check_request(request: pb.PlanRequest) -> None:
     _check_size("base_version", request.base_version, MAX_VERSION_BYTES)
     _check_size("state_version", request.state_version, MAX_VERSION_BYTES)
     if not request.HasField("now"):
-        raise RequestError("now", "it is missing; give the moment the decision is for")
+        raise RequestError("now", "it is missing; give the time to decide for")
     if not (0 < request.now.seconds <= MAX_TIME_S and 0 <= request.now.nanos < 1_000_000_000):
-        raise RequestError("now", f"{request.now.seconds} s is no time; use 1 to {MAX_TIME_S} s since 1970")
+        raise RequestError("now", f"{request.now.seconds} s is not a time; use 1 to {MAX_TIME_S} s since 1970")
 
 
 def check_decisions(request: pb.PlanRequest, table: Table = TABLE) -> None:
     """Refuse a list of decisions that is empty, has one twice, or one that does not exist or is not in the table."""
     if not request.decisions:
-        raise RequestError("decisions", "there is none; name at least one")
+        raise RequestError("decisions", "it is empty; name at least one")
     known = set(pb.Decision.Code.values()) - {pb.Decision.UNSPECIFIED}
     for i, decision in enumerate(request.decisions):
         if decision not in known:
-            raise RequestError(f"decisions[{i}]", f"{decision} is no decision; use one of {sorted(known)}")
+            raise RequestError(f"decisions[{i}]", f"{decision} is not a decision; use one of {sorted(known)}")
         if decision in request.decisions[:i]:
-            raise RequestError(f"decisions[{i}]", f"{pb.Decision.Code.Name(decision)} is there twice; name each once")
+            raise RequestError(f"decisions[{i}]", f"{pb.Decision.Code.Name(decision)} is given twice; name each once")
     available = {decision.code for decision in table}
     for decision in request.decisions:
         if decision not in available:

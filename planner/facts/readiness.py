@@ -36,4 +36,4 @@ def unhealthy(unready: Bool, max_share: float, ok_count: int) -> str:
     count, total = int(unready.sum()), len(unready)
     if count <= ok_count or count <= max_share * total:
         return ""
-    return f"{count} of {total} nodes are unready; nothing goes while more than {max_share:.0%} are"
+    return f"{count} of {total} nodes are unready; no node is removed while more than {max_share:.0%} are"

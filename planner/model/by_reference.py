@@ -96,7 +96,7 @@ def _member(value: object) -> Any:
     found = numba.typeof(value)
     if isinstance(found, types.Array) or found in (types.int64, types.float64):
         return found
-    raise TypeError(f"{found} cannot be handed over by reference: only arrays, int and float")
+    raise TypeError(f"{found} cannot be passed by reference: only arrays, int and float")
 
 
 def _address(value: Any) -> int:

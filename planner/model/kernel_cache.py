@@ -95,7 +95,7 @@ def when_cold(call: Callable[[], None]) -> Iterator[None]:
 
 def _warn() -> None:
     """Warn once per process; Python suppresses repeated warnings from the same line."""
-    text = f"compiled kernels are not kept: numba {numba.__version__} is not as tested: {'; '.join(_MISSING)}"
+    text = f"compiled kernels are not cached: numba {numba.__version__} is not as tested: {'; '.join(_MISSING)}"
     warnings.warn(text, RuntimeWarning, stacklevel=1)
 
 

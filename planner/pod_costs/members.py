@@ -129,7 +129,7 @@ def _mixed(lowest: Int64, highest: Int64) -> dict[int, LeftAlone]:
     def detail(group: int) -> str:
         if lowest[group] == NO_TARGET:
             return f"targets[{highest[group]}] selects only some of its pods; select all of them or none"
-        return f"targets[{lowest[group]}] and targets[{highest[group]}] select pods of it; let one select all of them"
+        return f"targets[{lowest[group]}] and targets[{highest[group]}] select its pods; one target must select all"
 
     return {
         group: LeftAlone(Reason.SEVERAL_TARGETS, detail(group)) for group in np.flatnonzero(lowest != highest).tolist()
@@ -152,7 +152,7 @@ def _rolling(snapshot: Snapshot, members: Members, every: Members, derive: Deriv
             is_member = at < len(members.owners) and members.owners[at] == number
             if is_member and not (is_clear and owner.revision == newest):
                 others = ", ".join(snapshot.owners[other].name for other in rivals if other != number)
-                text = f"{owner.controller} is being rolled out: {others} has pods or wants some as well"
+                text = f"{owner.controller} is being rolled out: {others} also has or requests pods"
                 found[at] = LeftAlone(Reason.ROLLING_UPDATE, text)
     return found
 
@@ -177,7 +177,7 @@ def _rivals(snapshot: Snapshot, members: Members, derive: Derive) -> dict[int, L
     groups = np.searchsorted(members.bounds, places, "right") - 1
     for place, group in zip(places.tolist(), groups.tolist(), strict=True):
         other = int(rival[place])
-        text = f"{snapshot.pod_key(int(members.pods[place]))} is selected by {owner_name(snapshot, other)} too"
+        text = f"{snapshot.pod_key(int(members.pods[place]))} is also selected by {owner_name(snapshot, other)}"
         found.setdefault(group, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
         at = int(np.searchsorted(members.owners, other))
         if at < len(members.owners) and members.owners[at] == other:

@@ -23,8 +23,8 @@ _NEEDED: Final = {
         (_Strategy.BALANCE_DOMAINS,),
         'name the node label that makes a domain, such as "topology.kubernetes.io/zone"',
     ),
-    "annotation": ((_Strategy.IDLE, _Strategy.ACCUMULATED_WORK), "name the pods' annotation that holds the number"),
-    "name": ((_Strategy.CUSTOM,), "name the strategy that is installed"),
+    "annotation": ((_Strategy.IDLE, _Strategy.ACCUMULATED_WORK), "name the pods' annotation that contains the number"),
+    "name": ((_Strategy.CUSTOM,), "name an installed strategy"),
 }
 """Text fields of a term: the strategies that require it (all others refuse it), and what to set."""
 
@@ -77,10 +77,10 @@ def resolve_pod_costs(message: pb.PlanSettings) -> PodCostSettings:
 
 def _target(given: pb.PodCostTarget, path: str) -> PodCostTarget:
     if not given.strategies:
-        raise SettingsError(f"{path}.strategies", "there is none; name at least one strategy")
+        raise SettingsError(f"{path}.strategies", "it is empty; name at least one strategy")
     for field in ("namespaces", "owner_kinds"):
         if "" in getattr(given, field):
-            raise SettingsError(f"{path}.{field}", "one is empty; give names, or none at all to select every one")
+            raise SettingsError(f"{path}.{field}", "a name is empty; give names, or an empty list to select all")
     return PodCostTarget(
         frozenset(given.namespaces),
         frozenset(given.owner_kinds),
@@ -92,14 +92,14 @@ def _target(given: pb.PodCostTarget, path: str) -> PodCostTarget:
 def _term(given: pb.PodCostTerm, path: str) -> PodCostTerm:
     if given.strategy not in _KNOWN:
         names = ", ".join(_Strategy.Code.Name(code) for code in sorted(_KNOWN))
-        raise SettingsError(f"{path}.strategy", f"{given.strategy} is no strategy; use one of {names}")
+        raise SettingsError(f"{path}.strategy", f"{given.strategy} is not a strategy; use one of {names}")
     name = _Strategy.Code.Name(given.strategy)
     for field, (users, what) in _NEEDED.items():
         text = getattr(given, field)
         if given.strategy in users and not text:
             raise SettingsError(f"{path}.{field}", f"it is missing; for {name}, {what}")
         if given.strategy not in users and text:
-            raise SettingsError(f"{path}.{field}", f"{name} takes none; leave it out")
+            raise SettingsError(f"{path}.{field}", f"{name} does not use it; omit it")
     threshold = given.threshold if given.HasField("threshold") else None
     if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
         raise SettingsError(f"{path}.threshold", f"{threshold} is not a finite number above 0")

@@ -103,12 +103,12 @@ def _simulated(context: Context, simulation: Simulation) -> Finding:
     stuck = settle_leaving(context, simulation, problem)
     what = "a node being deleted"
     if stuck < 0:
-        stuck, what = settle_evicted(context, simulation, problem), "a pod just evicted"
+        stuck, what = settle_evicted(context, simulation, problem), "a recently evicted pod"
     codes = _judge(context, problem)
     blocked = _blocked(context, codes)
     reasons = _ineligible(context, blocked)
     if stuck >= 0:
-        detail = f"pod {name_of(context, stuck)} of {what} has no place"
+        detail = f"pod {name_of(context, stuck)} of {what} fits on no node"
         return Finding(context, simulation, problem, codes, reasons, None, detail)
     choice, besides = _simulate(context, simulation, problem, reasons)
     return Finding(context, simulation, problem, codes, reasons, choice, "", besides)
@@ -185,7 +185,7 @@ def _search_order(context: Context, candidates: Int32) -> Int32:
 
 
 def _staying(context: Context, candidates: Int32) -> Int32:
-    """Return the nodes that are no candidates, cyclically from where the last search stopped. int32."""
+    """Return the nodes that are not candidates, cyclically from where the last search stopped. int32."""
     is_candidate = np.zeros(len(context.leaving), bool)
     is_candidate[candidates] = True
     staying = np.flatnonzero(~is_candidate)
@@ -207,7 +207,7 @@ def _blocked(context: Context, codes: UInt8) -> Bool:
 
 
 def _ineligible(context: Context, blocked: Bool) -> UInt8:
-    """Step 3: return by node why it is no candidate, 0 = it is one. uint8[N]."""
+    """Step 3: return by node why it is not a candidate, 0 = it is one. uint8[N]."""
     request = context.request
     failed = context.previous.failed
     recent = np.zeros(len(context.leaving), bool)

@@ -67,11 +67,13 @@ def recall(
     if state is None or state.layout_version == 0:
         return nothing, ()
     if state.layout_version != LAYOUT_VERSION:
-        return nothing, (f"scale-down state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
+        return nothing, (
+            f"scale-down state has layout {state.layout_version}, not {LAYOUT_VERSION}: starting with empty state",
+        )
     try:
         previous = _read(state, names, pods)
     except UnreadableStateError as error:
-        return nothing, (f"scale-down state could not be read ({error}): started afresh",)
+        return nothing, (f"scale-down state could not be read ({error}): starting with empty state",)
     failed = previous.failed._replace(time_ns=_possible(previous.failed.time_ns, now_ns))
     newest_ns = int(max(previous.since_ns.max(initial=0), previous.failed.time_ns.max(initial=0)))
     note = f"state has times up to {(newest_ns - now_ns) / 1e9:.1f} s after now, which count as now: the clocks differ"

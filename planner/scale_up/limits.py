@@ -86,7 +86,7 @@ class Limits:
         """Count nodes added to a group. Raises ValueError if it may not have them."""
         room = self.room(group)
         if not 0 <= count <= room or (count and self._whole[group] and count != room):
-            raise ValueError(f"{count} nodes of group {group} are taken, and {room} are left")
+            raise ValueError(f"{count} nodes of group {group} are used, and {room} are left")
         self.added[group] += count
         self._left -= self._amount[:, group] * count
         self._nodes_left -= count

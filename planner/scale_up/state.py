@@ -31,13 +31,15 @@ def recall(
     if state is None or state.layout_version == 0:
         return nothing, ()
     if state.layout_version != LAYOUT_VERSION:
-        return nothing, (f"scale-up state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
+        return nothing, (
+            f"scale-up state has layout {state.layout_version}, not {LAYOUT_VERSION}: starting with empty state",
+        )
     try:
         node_of = numbers_of(state.strings, snapshot.nodes.name)
         destinations = partial(_destinations, state, snapshot, growth, node_of)
         return read_hints(state.hints, node_of, pods, destinations), ()
     except UnreadableStateError as error:
-        return nothing, (f"scale-up state could not be read ({error}): started afresh",)
+        return nothing, (f"scale-up state could not be read ({error}): starting with empty state",)
 
 
 def _destinations(state: pb.ScaleUpState, snapshot: Snapshot, growth: Growth, node_of: Int32, strings: Int32) -> Int32:
@@ -45,7 +47,7 @@ def _destinations(state: pb.ScaleUpState, snapshot: Snapshot, growth: Growth, no
     coming = column(state.coming, np.int32, "coming")
     check_lengths("hints", len(strings), len(coming))
     if len(coming) and coming.min() < 0:
-        raise UnreadableStateError(f"coming has {coming.min()}, which is no number of a node")
+        raise UnreadableStateError(f"coming has {coming.min()}, which is not a node's index")
     found = translated(strings, node_of, "hints.destination")
     group_of = numbers_of(state.strings, [group.id for group in snapshot.groups])
     group = translated(strings, group_of, "hints.destination")

@@ -47,14 +47,14 @@ def snapshot_too_large(size: int, most: int) -> ServiceError:
 
 def base_unknown(request: plan_pb2.PlanRequest) -> ServiceError:
     """Return the error: the delta's base is not in the cache."""
-    message = f"base_version: snapshot {request.base_version!r} is not known here; send the whole snapshot"
+    message = f"base_version: snapshot {request.base_version!r} is unknown here; send the whole snapshot"
     metadata = {"base_version": request.base_version}
     return ServiceError(grpc.StatusCode.FAILED_PRECONDITION, Reason.SNAPSHOT_BASE_UNKNOWN, message, metadata)
 
 
 def state_unknown(request: plan_pb2.PlanRequest) -> ServiceError:
     """Return the error: the state given by its version is not in the cache."""
-    message = f"state_version: state {request.state_version!r} is not known here; send the state itself"
+    message = f"state_version: state {request.state_version!r} is unknown here; send the state itself"
     metadata = {"state_version": request.state_version}
     return ServiceError(grpc.StatusCode.FAILED_PRECONDITION, Reason.STATE_UNKNOWN, message, metadata)
 
@@ -67,20 +67,20 @@ def deadline_exceeded() -> ServiceError:
 
 def cancelled() -> ServiceError:
     """Return the error: the caller has gone."""
-    return ServiceError(grpc.StatusCode.CANCELLED, Reason.CANCELLED, "the caller went away")
+    return ServiceError(grpc.StatusCode.CANCELLED, Reason.CANCELLED, "the caller cancelled the call or disconnected")
 
 
 def overloaded(most: int) -> ServiceError:
     """Return the error: the maximum number of requests is in progress."""
     return errors.overloaded(
-        f"{most} requests are being worked on, and others wait; try again later (--max-concurrent, --max-queue)"
+        f"{most} requests are in progress, and others wait; try again later (--max-concurrent, --max-queue)"
     )
 
 
 def memory_exceeded(what: str, byte_count: int, most: int) -> ServiceError:
     """Return the error: this request and the others in progress would need too much memory."""
     message = (
-        f"the request would take {byte_count >> 20} MiB or more ({what}), and all requests together may take "
+        f"the request needs {byte_count >> 20} MiB or more ({what}), and all requests together may use "
         f"{most >> 20} MiB; send less, try again later, or raise --max-request-memory"
     )
     return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.MEMORY_EXCEEDED, message, {"limit": str(most)})

@@ -110,7 +110,7 @@ def _own_port(expander: ExpanderOptions, shell: Shell, choices: Registration, te
     if not is_granted and not security.allow_anonymous and not is_loopback(host):
         raise ExposedPortError(
             f"--expander-address {expander.expander_address}: a Cluster Autoscaler shows no certificate; grant"
-            f" `anonymous: [{Right.CHOOSE}]` in the file of --policy, or say {ANONYMOUS_OPTION}"
+            f" `anonymous: [{Right.CHOOSE}]` in the file of --policy, or give {ANONYMOUS_OPTION}"
         )
     settings = dataclasses.replace(
         shell.settings,
@@ -125,11 +125,11 @@ def compile_all() -> None:
     """Compile all kernels and cache them. Exits with 1 if there is no directory for the cache."""
     if not kept_in():
         sys.stderr.write(
-            "trimtab-planner: compiled kernels cannot be kept; set NUMBA_CACHE_DIR to a writable directory\n"
+            "trimtab-planner: compiled kernels cannot be cached; set NUMBA_CACHE_DIR to a writable directory\n"
         )
         sys.exit(1)
     warm_up()
-    sys.stdout.write(f"compiled kernels are kept in {os.path.commonpath(kept_in())}\n")
+    sys.stdout.write(f"compiled kernels are cached in {os.path.commonpath(kept_in())}\n")
 
 
 def prepare(quick: bool = False) -> None:

@@ -15,21 +15,19 @@ CacheBytesOption = Annotated[
 ]
 ConcurrentOption = Annotated[
     int,
-    typer.Option(
-        "--max-concurrent", min=1, help="requests worked on at a time; others wait for their turn (--max-queue)"
-    ),
+    typer.Option("--max-concurrent", min=1, help="requests processed at a time; others wait in a queue (--max-queue)"),
 ]
 QueueOption = Annotated[
-    float, typer.Option("--max-queue", min=0, help="longest time a request waits for its caller's turn, seconds")
+    float, typer.Option("--max-queue", min=0, help="longest time a request waits in the queue, seconds")
 ]
 RequestMemoryOption = Annotated[
-    int, typer.Option("--max-request-memory", min=1 << 20, help="memory for all requests worked on at a time, bytes")
+    int, typer.Option("--max-request-memory", min=1 << 20, help="memory for all requests processed at a time, bytes")
 ]
 LongestCallOption = Annotated[
     float, typer.Option("--longest-call", min=0.1, help="longest time for one call, seconds, whatever its deadline")
 ]
 CompileOption = Annotated[
-    bool, typer.Option("--compile", help="compile and keep what every start needs, and end; for images and packages")
+    bool, typer.Option("--compile", help="compile and cache what every start needs, and exit; for images and packages")
 ]
 ExpanderAddressOption = Annotated[
     str,
@@ -44,13 +42,15 @@ ExpanderChainOption = Annotated[
     typer.Option(
         "--expander-chain",
         metavar="NAME,NAME",
-        help="how a Cluster Autoscaler's options are chosen from, such as balanced,price; "
+        help="expanders for a Cluster Autoscaler's options, such as balanced,price; "
         '"" = as in the last plan\'s settings',
     ),
 ]
 ExpanderClusterOption = Annotated[
     str,
-    typer.Option("--expander-cluster", metavar="NAME", help='cluster of the autoscaler; "" = the one with its groups'),
+    typer.Option(
+        "--expander-cluster", metavar="NAME", help='cluster of the autoscaler; "" = the one with its node groups'
+    ),
 ]
 ExpanderRecordOption = Annotated[
     Path | None, typer.Option("--expander-record", metavar="FILE", help="record each choice, for `trimtab replay`")
@@ -59,8 +59,8 @@ QuickStartOption = Annotated[
     bool,
     typer.Option(
         "--quick-start",
-        help="before it is ready, compile only what scale-up and scale-down with default settings need; the rest when "
-        "it is first asked for",
+        help="before it is ready, compile only what scale-up and scale-down with default settings need; "
+        "the rest on first use",
     ),
 ]
 
@@ -113,7 +113,7 @@ class ExpanderOptions:
             key = name.strip().upper().replace("-", "_")
             if key == "UNSPECIFIED" or key not in plan_pb2.Expander.Code.keys():  # noqa: SIM118
                 known = ", ".join(one.lower().replace("_", "-") for one in plan_pb2.Expander.Code.keys()[1:])
-                raise ValueError(f"--expander-chain: {name.strip()!r} is no expander; there are {known}")
+                raise ValueError(f"--expander-chain: {name.strip()!r} is not an expander; there are {known}")
             codes.append(plan_pb2.Expander.Code.Value(key))
         return codes
 

@@ -60,11 +60,11 @@ def _pieces(stream: Iterator[pb.PlanRequestPart], announced: int) -> Iterator[by
     total = 0
     for expected, part in enumerate(stream):
         if part.WhichOneof("part") != "snapshot":
-            raise stream_invalid(f"part {expected + 1} of the stream is no piece of the snapshot")
+            raise stream_invalid(f"part {expected + 1} of the stream is not a piece of the snapshot")
         piece = part.snapshot
         if piece.index != expected:
-            fault = "came again" if 0 <= piece.index < expected else "came too early"
-            raise stream_invalid(f"piece {piece.index} {fault}; piece {expected} was due")
+            fault = "is repeated" if 0 <= piece.index < expected else "is too early"
+            raise stream_invalid(f"piece {piece.index} {fault}; piece {expected} was expected")
         if not 1 <= len(piece.data) <= MAX_PIECE_BYTES:
             raise stream_invalid(f"piece {expected} has {len(piece.data)} bytes; send 1 to {MAX_PIECE_BYTES}")
         total += len(piece.data)

@@ -153,7 +153,7 @@ class _Writer:
 
 def _of(asked: Asked) -> str:
     """Return the cache name of values that depend on the sets requested by objects."""
-    return f"of objects that ask: {asked.name}"
+    return f"of requesting objects: {asked.name}"
 
 
 def _digest(value: object) -> bytes:

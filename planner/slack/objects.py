@@ -58,7 +58,7 @@ def objects_ask(snapshot: Snapshot, smaller_buffers: bool, derive: Derive) -> As
     `SlackSettings`.
     """
     build = partial(asked_by, snapshot.slack_requests, smaller_buffers)
-    return derive(f"what objects ask for: {_name(smaller_buffers)}", build, ("slack_requests",))
+    return derive(f"requests of objects: {_name(smaller_buffers)}", build, ("slack_requests",))
 
 
 def _name(smaller_buffers: bool) -> str:

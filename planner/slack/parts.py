@@ -126,8 +126,8 @@ def _terms(layout: _Layout, pool: PoolSettings, groups: Sequence[int]) -> tuple[
             continue
         nodes = layout.snapshot.nodes
         problem = problem or (
-            f"pool {pool.name}: nodes of node group {layout.snapshot.groups[group].id} have no label that only they "
-            "have; its placeholders stay on its present nodes, and it does not grow for them"
+            f"pool {pool.name}: nodes of node group {layout.snapshot.groups[group].id} have no label of their own; "
+            "its placeholders stay on its present nodes, and it does not grow for them"
         )
         # One term per node, by its name.
         for node in np.flatnonzero(nodes.group == group).tolist():

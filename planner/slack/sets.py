@@ -71,7 +71,7 @@ class _Found:
         """Add a set, or as much of it as is allowed."""
         most = MOST - self._total
         if one.number > most:
-            self.problems.append(f"{one.name}: {one.number} placeholders are asked for, of which {most} are kept")
+            self.problems.append(f"{one.name}: {one.number} placeholders are requested, of which {most} are kept")
         one = one._replace(number=min(one.number, most))
         self._total += one.number
         if one.number > 0:
@@ -151,7 +151,7 @@ def _of_standard(
     for name, size in largest.sizes.items():
         cut, whole = given.rooms.fitted(part, size)
         if not whole:
-            found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size)}; it is made smaller")
+            found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size)}; it is reduced")
         found.add(_set(part, name, Kind.LARGEST, cut, 1))
         held.append((cut, 1))
     names = [name for name, amount in desired.items() if amount > 0] or ["cpu", "memory"]
@@ -165,9 +165,9 @@ def _of_standard(
     number = sizes.count(rest, cut, shares) if replicas is None else replicas
     lacking = sorted(one for one, amount in rest.items() if amount > 0 and not cut.get(one))
     if lacking or not cut:
-        found.problems.append(f"{name}: no node that counts has any {' or '.join(lacking or names)}")
+        found.problems.append(f"{name}: no counted node has any {' or '.join(lacking or names)}")
     elif number and not whole:
-        found.problems.append(f"{name}: no node has room for {_text(size)}; they are made smaller")
+        found.problems.append(f"{name}: no node has room for {_text(size)}; they are reduced")
     if cut:
         found.add(_set(part, _STANDARD, Kind.STANDARD, cut, number))
     if replicas is not None:
@@ -211,16 +211,14 @@ def _whole(given: Given, part: Part, name: str, desired: Amounts, found: _Found)
     if nodes == 0:
         total, nodes = given.rooms.template_capacity(part, name)
     if nodes == 0:
-        found.problems.append(f"{part.prefix}{name}: no node that counts has any {name}")
+        found.problems.append(f"{part.prefix}{name}: no counted node has any {name}")
         return None
     one = max(-(-total[name] // (nodes * part.pool.granularity)), 1)
     size = {other: max(total[other] * one // total[name], 1) for other in ("cpu", "memory") if total.get(other, 0)}
     size[name] = one
     cut, whole = given.rooms.fitted(part, size)
     if not whole:
-        found.problems.append(
-            f"{part.prefix}{name}: no node has room for {_text(size | {name: one})}; it is made smaller"
-        )
+        found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size | {name: one})}; it is reduced")
     made = _set(part, name, Kind.STANDARD, cut, sizes.count({name: desired[name]}, cut))
     found.add(made)
     return made

@@ -107,15 +107,15 @@ def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
     given, defaults = message.slack, SlackSettings()
     reading = given.capacity_buffer_reading
     if reading not in pb.CapacityBufferReading.Code.values():
-        raise SettingsError(f"{_PATH}.capacity_buffer_reading", f"{reading} is no reading; see CapacityBufferReading")
+        raise SettingsError(
+            f"{_PATH}.capacity_buffer_reading", f"{reading} is not a reading; see CapacityBufferReading"
+        )
     whole = _pool(given, PoolSettings(), _PATH)
     pools = [_named(one, whole, f"{_PATH}.pools[{i}]") for i, one in enumerate(given.pools)]
     names = [pool.name for pool in pools]
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise SettingsError(
-                f"{_PATH}.pools[{i}].name", f"{name!r} is there twice; give each pool a name of its own"
-            )
+            raise SettingsError(f"{_PATH}.pools[{i}].name", f"{name!r} is given twice; give each pool its own name")
     return SlackSettings(
         pools=(whole, *pools),
         ignored_pods=tuple(_pods(one, f"{_PATH}.ignored_pods[{i}]") for i, one in enumerate(given.ignored_pods)),
@@ -127,7 +127,7 @@ def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
 def _named(given: pb.SlackPool, whole: PoolSettings, path: str) -> PoolSettings:
     """Resolve a pool; absent fields default to those of the whole cluster."""
     if not given.name or set("/:") & set(given.name):
-        raise SettingsError(f"{path}.name", f'{given.name!r} cannot be used; give a name without "/" and ":"')
+        raise SettingsError(f"{path}.name", f'{given.name!r} is invalid; give a name without "/" and ":"')
     for i, group in enumerate(given.node_groups):
         if not group:
             raise SettingsError(f"{path}.node_groups[{i}]", "empty; name a node group")
@@ -147,7 +147,7 @@ def _named(given: pb.SlackPool, whole: PoolSettings, path: str) -> PoolSettings:
 def _pool(given: Any, whole: PoolSettings, path: str) -> PoolSettings:
     """Resolve what `SlackSettings` and `SlackPool` have in common."""
     if given.strategy not in pb.SlackStrategy.Code.values():
-        raise SettingsError(f"{path}.strategy", f"{given.strategy} is no strategy; see SlackStrategy")
+        raise SettingsError(f"{path}.strategy", f"{given.strategy} is not a strategy; see SlackStrategy")
     amounts = dict(whole.amounts)
     if given.HasField("extra_capacity_min_rate"):
         rate = _rate(given, "extra_capacity_min_rate", path)
@@ -168,7 +168,7 @@ def _amounts(given: Any, rates: Mapping[str, float], default: float | None, path
     for name in sorted(given.resources):
         here, one = f"{path}.resources[{name!r}]", given.resources[name]
         if name in ("", "pods"):
-            raise SettingsError(here, 'no resource that placeholders can hold; name one, such as "cpu"')
+            raise SettingsError(here, 'not a resource that placeholders can hold; name one, such as "cpu"')
         floor = count(one, "floor", 0, here) if one.HasField("floor") else None
         ceiling = count(one, "ceiling", 0, here) if one.HasField("ceiling") else None
         if floor is not None and ceiling is not None and ceiling < floor:
@@ -190,7 +190,7 @@ def _schedule(given: pb.SlackSchedule, path: str) -> SlackSchedule:
     check_cron(given.cron, f"{path}.cron")
     duration = duration_ns(given, "duration", 0, path)
     if duration == 0:
-        raise SettingsError(f"{path}.duration", "it is missing or 0 s; say how long the schedule holds")
+        raise SettingsError(f"{path}.duration", "it is missing or 0 s; give the duration of the schedule")
     rate = _rate(given, "extra_capacity_min_rate", path) if given.HasField("extra_capacity_min_rate") else None
     replicas = count(given, "replicas", 0, path) if given.HasField("replicas") else None
     if rate is None and replicas is None and not given.resources:
@@ -219,7 +219,7 @@ def _zone(name: str, path: str) -> tzinfo:
     try:
         return time_zone(name) if name else UTC
     except (OSError, ValueError, ModuleNotFoundError):
-        problem = f"{name!r} is no time zone; use a name of the IANA data base, such as Europe/Berlin"
+        problem = f"{name!r} is not a time zone; use a name of the IANA database, such as Europe/Berlin"
         raise SettingsError(path, problem) from None
 
 

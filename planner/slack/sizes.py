@@ -100,7 +100,7 @@ def copies(amount: str, scale: int) -> int:
     if not text.endswith("%"):
         return int(digits)
     if scale < 0:
-        raise ValueError(f"{amount!r} is a percentage of a number of pods that is not known; give a count")
+        raise ValueError(f"{amount!r} is a percentage of an unknown number of pods; give a count")
     return -(-int(digits) * scale // 100)
 
 

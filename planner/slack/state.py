@@ -56,14 +56,16 @@ def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) 
     if state is None or state.layout_version == 0:
         return NO_MEMORY, ()
     if state.layout_version != LAYOUT_VERSION:
-        return NO_MEMORY, (f"slack state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
+        return NO_MEMORY, (
+            f"slack state has layout {state.layout_version}, not {LAYOUT_VERSION}: starting with empty state",
+        )
     node_of = np.full(max(len(state.strings), 1), NONE, np.int32)
     if len(node_of) > 1:
         node_of[1:] = np.fromiter(map(place().get, state.strings[1:], repeat(GONE)), np.int32, len(node_of) - 1)
     try:
         return _read(state.sets, node_of), ()
     except UnreadableStateError as error:
-        return NO_MEMORY, (f"slack state could not be read ({error}): started afresh",)
+        return NO_MEMORY, (f"slack state could not be read ({error}): starting with empty state",)
 
 
 def _read(sets: Sequence[pb.SlackSetState], node_of: Int32) -> Memory:
@@ -77,14 +79,14 @@ def _read(sets: Sequence[pb.SlackSetState], node_of: Int32) -> Memory:
     before[bounds[:-1][np.diff(bounds) > 0]] = -1
     _check_rows(number > before, bounds, names, "{}.number is not ascending")
     is_there = (string >= 0) & (string < len(node_of))
-    _check_rows(is_there, bounds, names, "{}.node names a string that is not there")
+    _check_rows(is_there, bounds, names, "{}.node refers to a missing string")
     return Memory({name: at for at, name in enumerate(names)}, bounds, number, node_of[string], sets)
 
 
 def _column(parts: Sequence[bytes], names: Sequence[str], field: str) -> tuple[Int32, Int64]:
     """Return a column over all sets, and the range of each set in it. Raises UnreadableStateError."""
     sizes = np.fromiter(map(len, parts), np.int64, len(parts))
-    _check(sizes % 4 == 0, names, f"the bytes of {{}}.{field} are no multiple of 4")
+    _check(sizes % 4 == 0, names, f"the bytes of {{}}.{field} are not a multiple of 4")
     column: NDArray[np.int32] = np.frombuffer(b"".join(parts), "<i4").astype(np.int32)
     return column, np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes // 4)])
 
@@ -110,7 +112,7 @@ def remember(heads: Iterable[tuple[bytes, slice]], number: Int32, node: Int32, n
     : int32[M], NONE = on no node; names : of the snapshot's nodes.
     """
     is_used = np.zeros(len(names) + 1, np.bool_)
-    # Nodes below 0 select the last entry, which is no node.
+    # Nodes below 0 select the last entry, which is not a node.
     is_used[np.where(node < 0, len(names), node)] = True
     is_used[-1] = False
     string = np.append(np.cumsum(is_used[:-1]), 0)

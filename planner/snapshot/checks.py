@@ -82,7 +82,7 @@ class Row:
     def text(self, index: int, field: str) -> str:
         """Return the string of an index."""
         if not 0 <= index < self._count:
-            self.refuse(field, f"{index} is no index into strings; use 0 to {self._count - 1}")
+            self.refuse(field, f"{index} is not an index into strings; use 0 to {self._count - 1}")
         return self._strings[index]
 
     def needed_text(self, index: int, field: str) -> str:
@@ -119,7 +119,9 @@ class Row:
             return 0
         time: Timestamp = getattr(holder, field)
         if not (0 <= time.seconds <= MAX_TIME_S and 0 <= time.nanos < 1_000_000_000):
-            self.refuse(field, f"{time.seconds} s and {time.nanos} ns is no time; use 0 to {MAX_TIME_S} s since 1970")
+            self.refuse(
+                field, f"{time.seconds} s and {time.nanos} ns is not a time; use 0 to {MAX_TIME_S} s since 1970"
+            )
         return time.seconds * 1_000_000_000 + time.nanos
 
 

@@ -74,7 +74,7 @@ def parse_snapshot(data: bytes) -> pb.ClusterSnapshot:
     try:
         message.ParseFromString(data)
     except DecodeError as error:
-        raise SnapshotMalformedError(f"these {len(data)} bytes are no ClusterSnapshot: {error}") from error
+        raise SnapshotMalformedError(f"these {len(data)} bytes are not a ClusterSnapshot: {error}") from error
     return message
 
 

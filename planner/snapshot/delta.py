@@ -37,7 +37,7 @@ def parse_delta(data: bytes) -> pb.SnapshotDelta:
     try:
         message.ParseFromString(data)
     except DecodeError as error:
-        raise SnapshotMalformedError(f"these {len(data)} bytes are no SnapshotDelta: {error}") from error
+        raise SnapshotMalformedError(f"these {len(data)} bytes are not a SnapshotDelta: {error}") from error
     return message
 
 

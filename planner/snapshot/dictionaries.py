@@ -51,7 +51,7 @@ def read_label_sets(message: pb.LabelSets, strings: Sequence[str]) -> LabelSets:
     for empty in (i for i in np.flatnonzero(used).tolist() if not strings[i]):
         entry = int(np.flatnonzero(keys == empty)[0])
         row = int(np.searchsorted(offsets, entry, "right")) - 1
-        raise SnapshotError(table, row, "keys", "a key is empty; labels have names")
+        raise SnapshotError(table, row, "keys", "a key is empty; give the label's key")
     return LabelSets(offsets, keys, values)
 
 
@@ -82,7 +82,7 @@ def canonical_label_sets(sets: LabelSets, moved: Int32) -> tuple[LabelSets, Int3
         order = np.argsort(place, kind="stable")
         place, keys, values = place[order], keys[order], values[order]
         if (twice := np.flatnonzero(np.diff(place) == 0)).size:
-            raise SnapshotError("label_sets", int(owner[twice[0]]), "keys", "a key is there twice; give each key once")
+            raise SnapshotError("label_sets", int(owner[twice[0]]), "keys", "a key is given twice; give each key once")
     entries = np.empty((len(keys), 2), ">i4")
     entries[:, 0], entries[:, 1] = keys, values
     # Bytes of big-endian numbers compare as the numbers do, and a dictionary of bytes finds the duplicates.
@@ -116,7 +116,9 @@ def check_volumes(volumes: Sequence[Volume], table: str = "volumes") -> None:
     known: dict[str, Volume] = {}
     for row, volume in enumerate(volumes):
         if known.setdefault(volume.id, volume) != volume:
-            raise SnapshotError(table, row, "id", f"{volume.id!r} is there with other content; give each volume once")
+            raise SnapshotError(
+                table, row, "id", f"{volume.id!r} is given before with different content; give each volume once"
+            )
 
 
 def read_resources(message: pb.ClusterSnapshot) -> list[str]:

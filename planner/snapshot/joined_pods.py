@@ -157,12 +157,12 @@ def _delete(base: Snapshot, changed: Snapshot, deleted: Sequence[str], kept: Boo
     row, found = find_pods(base, deleted)
     _, again = find_pods(changed, deleted)
     for i in np.flatnonzero(~found | again).tolist():
-        problem = "is changed as well; either change or delete it" if found[i] else "is not in the base; send all"
+        problem = "is also changed; either change or delete it" if found[i] else "is not in the base; send all"
         raise SnapshotError("deleted_pods", i, "", f"{deleted[i]!r} {problem}")
     rows, first = np.unique(row, return_index=True)
     if len(rows) < len(row):
         twice = sorted(set(range(len(row))) - set(first.tolist()))[0]
-        raise SnapshotError("deleted_pods", twice, "", f"{deleted[twice]!r} is there twice; give each key once")
+        raise SnapshotError("deleted_pods", twice, "", f"{deleted[twice]!r} is given twice; give each key once")
     kept[rows] = False
 
 

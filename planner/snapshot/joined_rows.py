@@ -97,9 +97,9 @@ def check_deleted(deleted: Deleted, base: Iterable[str], changed: Iterable[str])
         if key not in known:
             raise SnapshotError(deleted.field, row, "", f"the base has no {key!r}; send the whole snapshot")
         if key in again:
-            raise SnapshotError(deleted.field, row, "", f"{key!r} is changed as well; either change or delete it")
+            raise SnapshotError(deleted.field, row, "", f"{key!r} is also changed; either change or delete it")
         if key in seen:
-            raise SnapshotError(deleted.field, row, "", f"{key!r} is there twice; give each key once")
+            raise SnapshotError(deleted.field, row, "", f"{key!r} is given twice; give each key once")
         seen.add(key)
     return seen
 

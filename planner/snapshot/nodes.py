@@ -162,7 +162,7 @@ def _limits(row: Row, messages: Sequence[pb.AttachLimit]) -> Limits:
     limits = sorted([(row.needed_text(m.driver, driver), row.at_least(m.count, 0, count)) for m in messages])
     for (name, _), (following, _) in pairwise(limits):
         if name == following:
-            row.refuse(driver, f"{name!r} is there twice; give each driver once")
+            row.refuse(driver, f"{name!r} is given twice; give each driver once")
     return tuple(limits)
 
 

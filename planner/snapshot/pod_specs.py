@@ -142,10 +142,10 @@ def _requests(row: Row, messages: Sequence[pb.ResourceAmount], resources: Sequen
     for message in messages:
         index = message.resource
         if not 0 <= index < len(resources):
-            row.refuse("requests.resource", f"{index} is no index into resources; there are {len(resources)}")
+            row.refuse("requests.resource", f"{index} is not an index into resources; there are {len(resources)}")
         name = resources[index]
         if name in found:
-            row.refuse("requests.resource", f"{name!r} is there twice; give each resource once")
+            row.refuse("requests.resource", f"{name!r} is given twice; give each resource once")
         found[name] = row.amount(message.amount, "requests.amount")
     return tuple(sorted([item for item in found.items() if item[1]]))
 
@@ -166,7 +166,7 @@ def _toleration(row: _Row, m: pb.Toleration) -> Toleration:
 
 def _host_port(row: Row, m: pb.HostPort) -> HostPort:
     if not 1 <= m.port <= 65535:
-        row.refuse("host_ports.port", f"{m.port} is no port; use 1 to 65535")
+        row.refuse("host_ports.port", f"{m.port} is not a port; use 1 to 65535")
     protocol, address = row.text(m.protocol, "host_ports.protocol"), row.text(m.host_ip, "host_ports.host_ip")
     if protocol not in ("", "TCP", "UDP", "SCTP"):
         row.refuse("host_ports.protocol", f"{protocol!r} is unknown; use TCP, UDP or SCTP")
@@ -186,7 +186,7 @@ def _affinity_term(row: Row, m: pb.PodAffinityTerm, field: str) -> PodAffinityTe
 def _weighted_term(row: Row, m: pb.WeightedPodAffinityTerm) -> WeightedPodAffinityTerm:
     field = "preferred_pod_anti_affinity"
     if not 1 <= m.weight <= 100:
-        row.refuse(f"{field}.weight", f"{m.weight} is no weight; use 1 to 100")
+        row.refuse(f"{field}.weight", f"{m.weight} is not a weight; use 1 to 100")
     return WeightedPodAffinityTerm(m.weight, _affinity_term(row, m.term, f"{field}.term"))
 
 

@@ -58,7 +58,7 @@ def read_namespace(table: pb.PodTable, strings: Sequence[str]) -> Int32:
     for i in np.flatnonzero(used).tolist():
         if not strings[i] or "/" in strings[i]:
             row = int(np.flatnonzero(namespace == i)[0])
-            raise SnapshotError(TABLE, row, "namespace", f"{strings[i]!r} is no name of a namespace")
+            raise SnapshotError(TABLE, row, "namespace", f"{strings[i]!r} is not the name of a namespace")
     return namespace
 
 

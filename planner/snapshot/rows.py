@@ -84,7 +84,7 @@ def _price(row: Row, m: pb.NodeGroup) -> float:
     if not m.HasField("price_per_hour"):
         return math.nan
     if not (math.isfinite(m.price_per_hour) and m.price_per_hour >= 0):
-        row.refuse("price_per_hour", f"{m.price_per_hour} is no price; use 0 or more, or leave it out if unknown")
+        row.refuse("price_per_hour", f"{m.price_per_hour} is not a price; use 0 or more, or leave it out if unknown")
     return m.price_per_hour + 0.0  # turns -0.0 into 0.0: equal content has equal bytes
 
 
@@ -186,7 +186,7 @@ def read_evictions(messages: Sequence[pb.RecentEviction], sizes: DictionarySizes
 
 def _index(row: Row, value: int, size: int, field: str) -> int:
     if not 0 <= value < size:
-        row.refuse(field, f"{value} is no index into its dictionary; there are {size} entries, counted from 0")
+        row.refuse(field, f"{value} is not an index into its dictionary; there are {size} entries, counted from 0")
     return value
 
 

@@ -52,7 +52,7 @@ def _dictionary(message: pb.PodDictionary) -> _Dictionary:
 
 def _request(row: Row, one: pb.SlackRequest, dictionary: _Dictionary) -> SlackRequest:
     if not 0 <= one.spec < len(dictionary.specs):
-        row.refuse("spec", f"{one.spec} is no index into the specs beside it; there are {len(dictionary.specs)}")
+        row.refuse("spec", f"{one.spec} is not an index into the specs beside it; there are {len(dictionary.specs)}")
     return SlackRequest(
         object=one.object,
         namespace=row.name(one.namespace, "namespace"),
@@ -75,7 +75,7 @@ def _labels(row: Row, label_set: int, dictionary: _Dictionary) -> tuple[tuple[st
     sets = dictionary.label_sets
     if not 0 <= label_set < len(sets.offsets) - 1:
         row.refuse(
-            "label_set", f"{label_set} is no index into the label sets beside it; there are {len(sets.offsets) - 1}"
+            "label_set", f"{label_set} is not an index into the label sets beside it; there are {len(sets.offsets) - 1}"
         )
     entries = range(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
     pairs = sorted({(dictionary.strings[sets.keys[at]], dictionary.strings[sets.values[at]]) for at in entries})
@@ -88,6 +88,6 @@ def _limits(row: Row, limits: Sequence[pb.ResourceAmount], resources: Sequence[s
     found: dict[str, int] = {}
     for one in limits:
         if not 0 <= one.resource < len(resources):
-            row.refuse("limits.resource", f"{one.resource} is no index into the resources beside it")
+            row.refuse("limits.resource", f"{one.resource} is not an index into the resources beside it")
         found[resources[one.resource]] = row.amount(one.amount, "limits.amount")
     return tuple(sorted(found.items()))

@@ -1,7 +1,7 @@
 """What a benchmark is: `scenario(setup, run, verify)`, its stages, its aims.
 
 A scenario runs in a process of its own, so that its peak memory is its own. `run` is timed stage by stage, `verify`
-fails unless the answer is right: a fast wrong answer is no result. Units: seconds, bytes.
+fails unless the answer is right: a fast wrong answer is not a result. Units: seconds, bytes.
 """
 
 import resource
@@ -35,7 +35,7 @@ class Stages:
         self.seconds[name] += seconds
 
     def fact(self, name: str, value: float) -> None:
-        """Keep a figure that is no time, such as bytes or nodes found."""
+        """Keep a figure that is not a time, such as bytes or nodes found."""
         self.facts[name] = value
 
 

@@ -1,4 +1,4 @@
-"""Changes that older callers could not live with are noticed, by buf and the last release's messages."""
+"""Changes that break older callers are detected, by buf and by the last release's messages."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not BUF.exists(), reason="needs buf, of the dev 
 
 
 def breaking(protos: Path) -> str:
-    """What buf says about a contract beside the baseline; "" = all is well."""
+    """Return what buf reports for a contract against the baseline; "" = no breaking change."""
     call = [BUF, "breaking", "--against", PROTOS / "baseline.binpb"]
     return subprocess.run(call, cwd=protos, capture_output=True, text=True, check=False, timeout=120).stdout
 

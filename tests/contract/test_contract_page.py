@@ -1,4 +1,4 @@
-"""The contract's page says what the code does: one table of errors, the limits, the enumerations."""
+"""The contract's page agrees with the code: the error table, the limits, the enumerations."""
 
 import ast
 import re
@@ -23,7 +23,7 @@ SOURCES = ("planner", "actuator", "clients/transport")
 
 
 def table(heading: str) -> list[list[str]]:
-    """The cells of the rows of a table that follows a heading."""
+    """Return the cells of the table below a heading, by row."""
     section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
     rows = [line for line in section.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
@@ -40,7 +40,7 @@ def test_each_reason_has_exactly_one_row() -> None:
 
 
 def raised(root: str) -> list[tuple[str, str, str]]:
-    """Place, gRPC code and reason of every `ServiceError(…)` that is written out in the code."""
+    """Return place, gRPC code and reason of every literal `ServiceError(…)` in the code."""
     found = []
     for path in sorted((ROOT / root).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -32,7 +32,7 @@ def install(plane: ControlPlane) -> None:
 
 
 def scalable(kind: str, name: str, replicas: int, sizes: tuple[int, int] | None, **capacity: str) -> Json:
-    """A MachineDeployment or MachinePool; sizes : its least and most, None = it is no node group."""
+    """A MachineDeployment or MachinePool; sizes : its least and most, None = it is not a node group."""
     annotations = {MIN_SIZE: str(sizes[0]), MAX_SIZE: str(sizes[1])} if sizes else {}
     annotations |= {CAPACITY + key: value for key, value in capacity.items()}
     meta = {"name": name, "namespace": "default", "annotations": annotations}

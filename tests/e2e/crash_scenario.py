@@ -149,7 +149,7 @@ class Scenario:
 
     def _later_end(self, seen: int, error: Exception) -> int:
         """How many lives have ended as they may: by our hand, or because the Lease was not renewed in time."""
-        deposed = (self._directory / "actuator" / "log").read_text().count("ended, to follow at the next start")
+        deposed = (self._directory / "actuator" / "log").read_text().count("exiting, to follow after a restart")
         ends = len(deaths(self.moments)) + deposed
         assert ends > seen, f"it has ended, and nobody killed it: {error!r}"
         return ends

@@ -40,7 +40,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def controllers(plane: ControlPlane) -> Iterator[Controllers]:
-    """Three machines of "blue", none of "green", and one of a MachineDeployment that is no node group."""
+    """Three machines of "blue", none of "green", and one of a MachineDeployment that is not a node group."""
     api = connect(plane.kubeconfig("admin"))
     made = Controllers(api)
     made.put("machinedeployments", scalable("MachineDeployment", "blue", 3, (1, 4), labels="pool=blue", **CAPACITY))

@@ -43,7 +43,7 @@ def test_a_state_of_a_release_is_read_and_gone_on_with(release: Path) -> None:
     cluster = snapshot_pb2.ClusterSnapshot.FromString((release / SNAPSHOT).read_bytes())
     state = load(release)
     answer = ask(cluster, state, KEPT_S + STEP_S)
-    assert {one.split()[0] for one in answer.diagnostics.notes if "started afresh" in one} == AFRESH
+    assert {one.split()[0] for one in answer.diagnostics.notes if "starting with empty state" in one} == AFRESH
     wanted: dict[str, Any] = json.loads((release / WANTED).read_text())
     found = known(answer)
     assert wanted["unneeded"]
@@ -68,7 +68,7 @@ def test_a_part_of_a_layout_to_come_starts_afresh_says_so_and_leaves_the_others(
     state = ask(snapshot(), None, FIRST_S).state
     state.scale_down.layout_version += 1
     answer = ask(snapshot(), state, KEPT_S)
-    assert [one for one in answer.diagnostics.notes if "started afresh" in one] == [
+    assert [one for one in answer.diagnostics.notes if "starting with empty state" in one] == [
         f"scale-down state has layout {state.scale_down.layout_version},"
         f" not {state.scale_down.layout_version - 1}: starting with empty state"
     ]

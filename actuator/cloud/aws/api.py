@@ -45,12 +45,11 @@ _DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "Unauthoriz
 _ENCODED: Final = "Encoded authorization failure message"
 _CREDENTIALS: Final = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
 _GIVE: Final = (
-    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or give the pod a role by the annotation"
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or give the pod a role with the annotation"
     " eks.amazonaws.com/role-arn of its ServiceAccount"
 )
 _RENEW: Final = (
-    "renew AWS_SESSION_TOKEN, and start the actuator again if it comes from the environment: that is read once,"
-    " profiles and roles are read again"
+    "renew AWS_SESSION_TOKEN, and restart the actuator if it comes from the environment, which is read only once"
 )
 _CHECK: Final = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the role of the pod"
 _ATTEMPTS: Final = 6
@@ -116,7 +115,7 @@ class AwsApi:
             raise CloudError(f"{operation}: {error}") from error
         except (KeyError, TypeError, ValueError) as error:
             # botocore's parser, of an answer in the right form that is none of this call, such as a page of a proxy.
-            raise CloudError(f"{operation}: the address gives no answer of AWS: {error!r}") from error
+            raise CloudError(f"{operation}: the answer from this address is not AWS's: {error!r}") from error
         return answer
 
 

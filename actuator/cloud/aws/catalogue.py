@@ -57,7 +57,7 @@ class Catalogue:
                 self._groups = {group.name: group for group in sorted(found, key=lambda group: group.name)}
                 self._read_s = now_s
                 for missing in sorted(set(self._settings.groups) - self._groups.keys()):
-                    self.report(missing, "AWS has no such Auto Scaling group, or it lacks a tag of --aws-tags")
+                    self.report(missing, "AWS has no such Auto Scaling group, or it lacks a tag from --aws-tags")
             return self._groups
 
     def owners(self) -> Mapping[str, str]:
@@ -80,7 +80,7 @@ class Catalogue:
                 with self._lock:
                     self._groups = {**self._groups, name: group}
                 return group
-        raise CloudRefusedError(f"Auto Scaling group {name} does not exist, or is not one to act on")
+        raise CloudRefusedError(f"Auto Scaling group {name} does not exist or is not managed")
 
     def types_of(self, group: AutoScalingGroup) -> list[InstanceType]:
         """Return the instance types of a group. Raises `ValueError` when they are not known, `CloudError`."""
@@ -98,7 +98,7 @@ class Catalogue:
             if f"{group}: {problem}" in self._reported:
                 return
             self._reported.add(f"{group}: {problem}")
-        log.warning("group cannot be used fully", node_group=group, detail=problem)
+        log.warning("group can be used only in part", node_group=group, detail=problem)
 
     def _entries(self) -> list[Any]:
         """Return the entries of the groups to act on."""

@@ -61,7 +61,7 @@ class AwsCloud:
     ) -> None:
         """Set up; `guard` raises unless this process may change something now. Raises `ValueError`, `OSError`."""
         if not settings.groups and not settings.tags:
-            raise ValueError("--cloud aws needs --aws-groups or --aws-tags: which Auto Scaling groups to act on")
+            raise ValueError("--cloud aws needs --aws-groups or --aws-tags: the Auto Scaling groups to manage")
         self._api = api
         self._reader = reader or Reader(api)
         self._settings = settings
@@ -264,7 +264,7 @@ class AwsCloud:
         with self._lock:
             asked_s, _ = self._asked.get(instance, (None, False))
         if asked_s is not None and self._clock() - asked_s < self._settings.consistency_s:
-            raise CloudError(f"whether {instance} is being terminated is not known yet")
+            raise CloudError(f"it is not known yet whether {instance} is being terminated")
         self._guard()
         with self._lock:
             self._asked[instance] = (self._clock(), False)

@@ -116,7 +116,7 @@ class Launches:
             )
             names = tuple(sorted(entry["InstanceType"] for entry in entries))
             if not names:
-                raise ValueError("no instance type has the attributes that it asks for (InstanceRequirements)")
+                raise ValueError("no instance type has the required attributes (InstanceRequirements)")
             self._matching[key] = self._clock(), names
         return names
 
@@ -125,14 +125,14 @@ class Launches:
         image = launch.image
         if not image.startswith("ami-"):
             raise ValueError(
-                "its instance types are chosen by attributes, and its launch template names no image by id"
+                "its instance types are chosen by attributes, and its launch template does not name its image by id"
                 f" but {image!r}: give the image's id, or list the types instead"
             )
         if image not in self._architectures:
             answer = self._reader.read("ec2", "describe_images", ImageIds=[image])
             images: Sequence[Mapping[str, Any]] = answer.get("Images") or ()
             if not images or not images[0].get("Architecture"):
-                raise ValueError(f"AWS has no image {image}, as its launch template names it")
+                raise ValueError(f"AWS has no image {image}, which its launch template names")
             self._architectures[image] = str(images[0]["Architecture"])
         return self._architectures[image]
 

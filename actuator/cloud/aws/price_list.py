@@ -33,7 +33,7 @@ class PriceList:
         self._lock = threading.Lock()
         self._on_demand: dict[str, float] = {}
         self._spot: dict[str, float] = {}
-        # When prices on demand, and spot prices of a type, are to be read again.
+        # When on-demand prices, and spot prices of a type, are to be read again.
         self._list_due_s = float("-inf")
         self._spot_due_s: dict[str, float] = {}
         self._told: set[str] = set()
@@ -47,7 +47,7 @@ class PriceList:
                 is_read = self._read("spot prices", lambda: self._spot.update(self._spot_prices(due)))
                 self._spot_due_s |= dict.fromkeys(due, now_s + (SPOT_AGE_S if is_read else RETRY_S))
             if not spot and self._list_due_s <= now_s:
-                is_read = self._read("prices on demand", lambda: self._on_demand.update(self._products()))
+                is_read = self._read("on-demand prices", lambda: self._on_demand.update(self._products()))
                 self._list_due_s = now_s + (LIST_AGE_S if is_read else RETRY_S)
             wanted = set(types)
             on_demand = {name: price for name, price in self._on_demand.items() if name in wanted}

@@ -35,21 +35,21 @@ def load_prices(path: Path, region: str = "") -> dict[str, Price]:
     except (yaml.YAMLError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     if not isinstance(content, dict):
-        raise ValueError(f"{path}: instance types and their prices were expected")
+        raise ValueError(f"{path}: expected instance types and their prices")
     if not content.keys() & {"PriceList", "SpotPriceHistory"}:
         return {str(name): _price(f"{path}: {name}", value) for name, value in content.items()}
     try:
         on_demand = read_price_list(content.get("PriceList") or (), region)
         found = merged(on_demand, read_spot_history(content.get("SpotPriceHistory") or ()))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{path}: an answer of AWS was expected, and cannot be read: {error!r}") from error
+        raise ValueError(f"{path}: expected an answer of AWS, which cannot be read: {error!r}") from error
     if not found:
         raise ValueError(f"{path}: it has no price of an instance with Linux{region and f' in region {region}'}")
     return found
 
 
 def read_price_list(items: Iterable[str | Mapping[str, Any]], region: str = "") -> dict[str, float]:
-    """Return prices on demand by instance type, of the items of `GetProducts`: each an object, or its text.
+    """Return on-demand prices by instance type, of the items of `GetProducts`: each an object, or its text.
 
     Those of other regions, systems and tenancies are left out. Raises `ValueError`, `KeyError`, `TypeError`.
     """
@@ -117,12 +117,12 @@ def _price(place: str, value: Any) -> Price:
     if isinstance(value, dict):
         unknown = sorted(value.keys() - {"onDemand", "spot"})
         if unknown:
-            raise ValueError(f"{place}: {unknown[0]!r} is none of onDemand and spot")
+            raise ValueError(f"{place}: {unknown[0]!r} is neither onDemand nor spot")
         return Price(*(_number(f"{place}.{key}", value[key]) if key in value else None for key in ("onDemand", "spot")))
     return Price(_number(place, value), None)
 
 
 def _number(place: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{place}: a price is a number of at least 0, not {value!r}")
+        raise ValueError(f"{place}: a price must be a number of at least 0, not {value!r}")
     return float(value)

@@ -107,7 +107,7 @@ def _tagged(tags: Mapping[str, str]) -> dict[str, dict[str, str]]:
         if key.startswith(TAGS):
             kind, _, name = key.removeprefix(TAGS).partition("/")
             if not name or kind not in ("label", "taint", "resources", "autoscaling-options"):
-                raise ValueError(f"tag {key} is none of label, taint, resources and autoscaling-options with a name")
+                raise ValueError(f"tag {key} must be label, taint, resources or autoscaling-options, with a name")
             found.setdefault(kind, {})[name] = value
     return found
 

@@ -237,7 +237,7 @@ class ClusterApiCloud:
         """
         if members.waiting:
             # It would remove either these or those of before, as it likes.
-            raise CloudError(f"node group {members.group.id}: machines that were given up before are not removed yet")
+            raise CloudError(f"node group {members.group.id}: machines released before have not been removed yet")
         uids = {one.uid for one in chosen}
         for one in members.staying:
             if one.uid not in uids and one.is_ours:
@@ -278,7 +278,7 @@ class ClusterApiCloud:
             except _ChangedError:
                 continue
             return
-        raise CloudError(f"node group {group} is written by others all the time")
+        raise CloudError(f"node group {group} is constantly modified by other clients")
 
     def _patch(self, path: str, patch: Json | list[Json], content_type: str) -> None:
         try:
@@ -385,6 +385,6 @@ def _by_id(members: Members) -> dict[str, Machine]:
 
 def _not_by_name(group: str) -> CloudRefusedError:
     return CloudRefusedError(
-        f"node group {group} has no Machines: which instance goes when its replicas are lowered is the choice of its"
-        " infrastructure provider"
+        f"node group {group} has no Machines: its infrastructure provider chooses which instance goes when "
+        "replicas decrease"
     )

@@ -77,7 +77,7 @@ def read_page(decoder: msgspec.json.Decoder[Page[T]], answer: bytes, what: str) 
     try:
         return decoder.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ClusterError(f"the API server's answer is no list of {what}: {error}") from error
+        raise ClusterError(f"the API server's answer is not a list of {what}: {error}") from error
 
 
 def machine_of(item: MachineObject) -> Machine | None:

@@ -204,7 +204,7 @@ def group_price(group: MachineGroup) -> float | None:
         return None
     price = float(text)
     if not 0 <= price < float("inf"):
-        raise ValueError(f"annotation {PRICE}: {text!r} is no price")
+        raise ValueError(f"annotation {PRICE}: {text!r} is not a price")
     return price
 
 
@@ -218,7 +218,7 @@ def group_options(group: MachineGroup) -> GroupOptions:
 def _whole(annotations: Mapping[str, str], name: str) -> int:
     text = annotations[name]
     if not text.isdecimal():
-        raise ValueError(f"annotation {name}: {text!r} is no whole number of at least 0")
+        raise ValueError(f"annotation {name}: {text!r} is not a whole number of at least 0")
     return int(text)
 
 

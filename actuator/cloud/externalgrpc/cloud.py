@@ -125,7 +125,7 @@ class ExternalCloud:
             if list_count is None:
                 failed[instance] = CloudRefusedError(f"node group {group} has no instance {instance}")
             elif state is None and self._is_claimed(group, instance, list_count):
-                failed[instance] = CloudError(f"node group {group}: {instance} is not listed, and may come back")
+                failed[instance] = CloudError(f"node group {group}: {instance} is not listed, but may return")
             elif state not in (None, InstanceState.DELETING):
                 wanted.append(instance)
         room = max(0, view.target_size - view.min_size)
@@ -142,7 +142,7 @@ class ExternalCloud:
             self._answered(token)
             return
         if unanswered:
-            raise CloudError(f"node group {group}: whether it has grown to {wanted} is not known yet")
+            raise CloudError(f"node group {group}: it is not known yet whether it has grown to {wanted}")
         check_size(group, view.target_size, view.max_size, (expected, wanted))
         self._guard()
         with self._lock:
@@ -179,7 +179,7 @@ class ExternalCloud:
         except NotImplementedByCloudError:
             return None
         except DecodeError as error:
-            raise CloudError(f"node group {group}: its template is no Node: {error}") from error
+            raise CloudError(f"node group {group}: its template is not a Node: {error}") from error
 
     def price_per_hour(self, group: str) -> float | None:
         """Return the price of a node like the template."""

@@ -264,7 +264,7 @@ class KwokCloud:
                 try:
                     self._api.call(Call("POST", NODES, body=group.new_node(node)))
                 except ConflictError:
-                    log.info("node exists already", node=node)
+                    log.info("node already exists", node=node)
             done.add(node)
         return done
 
@@ -277,7 +277,7 @@ class KwokCloud:
             try:
                 self._api.call(Call("DELETE", object_path(NODES, node)))
             except NotFoundError:
-                log.info("node is gone already", node=node)
+                log.info("node is already gone", node=node)
             done.add(node)
         return done
 
@@ -289,7 +289,7 @@ class KwokCloud:
         starting = ((group, name) for name in entry.starting if made_provider_id(group, name) == instance)
         holder, node = next(found, next(starting, ("", "")))
         if not holder or not instance:
-            return f"the cloud knows no instance {instance or 'without provider id'}"
+            return f"the cloud has no instance {instance or 'without provider id'}"
         if holder != group:
             return f"{node} belongs to node group {holder}, not {group}"
         if len(_counted(entry, set(present[group]))) <= self._groups[group].min_size:

@@ -45,14 +45,14 @@ class GroupEntry(msgspec.Struct):
 
 
 class Ledger(msgspec.Struct):
-    """All groups, by name. `epoch` counts the processes that have taken the cloud over."""
+    """All groups, by name. `epoch` counts the processes that have taken over the cloud."""
 
     groups: dict[str, GroupEntry] = {}
     epoch: int = 0
 
 
 class SupersededError(ClusterError):
-    """Another process has taken the cloud over: this one may not use it any more."""
+    """Another process has taken over the cloud: this one may not use it any more."""
 
 
 class ConfigMapLedger:
@@ -97,8 +97,8 @@ class ConfigMapLedger:
         ledger, version = self._read()
         if self._epoch is not None and ledger.epoch != self._epoch:
             raise SupersededError(
-                f"the request is of epoch {self._epoch}, and another actuator has taken the cloud over with"
-                f" {ledger.epoch}; only one may act"
+                f"the request has epoch {self._epoch}, but another actuator has taken over the cloud with "
+                f"{ledger.epoch}; only one may act"
             )
         before = msgspec.json.encode(ledger)
         result = edit(ledger)

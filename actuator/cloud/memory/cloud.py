@@ -148,7 +148,7 @@ class MemoryCloud:
             return
         instance = state.instance_of(provider_id)
         if instance is None:
-            raise CloudRefusedError(f"the cloud knows no instance {provider_id}")
+            raise CloudRefusedError(f"the cloud has no instance {provider_id}")
         if instance.gone_due_ms:
             return
         if instance.group != group:

@@ -104,12 +104,12 @@ class ExternalOrders:
         until_s = time.monotonic() + self._answer_s
         while True:
             request_id = self.begin_increase(group, delta)
-            self._wait(partial(_growth_left, request_id=request_id), f"the growth of {group} by {delta}")
+            self._wait(partial(_growth_left, request_id=request_id), f"the increase of {group} by {delta}")
             # A size that changed in between, for example by a deletion, is read again: the request is a difference.
             if not self._processor.read(partial(_size_changed, request_id=request_id)):
                 return
             if time.monotonic() > until_s:
-                raise _later(f"the size of node group {group} changes all the time; ask again later")
+                raise _later(f"the size of node group {group} changes constantly; try again later")
 
     def begin_increase(self, group: str, delta: int) -> str:
         """Record a growth, or join an equal one that has no answer yet; return its request id."""
@@ -125,7 +125,7 @@ class ExternalOrders:
                     if growth.node_group != group:
                         continue
                     if growth.wanted - growth.expected != delta or len(record.growths) > 1:
-                        raise _later(f"node group {group} is growing to {growth.wanted}; ask again later")
+                        raise _later(f"node group {group} is growing to {growth.wanted}; try again later")
                     found.append(record.request_id)
                     return None
             found.append(f"externalgrpc/{tracker.data.revision}")
@@ -158,7 +158,7 @@ class ExternalOrders:
             if not self._processor.read(lambda tracker, _: left(tracker)):
                 return
             if left_s <= 0:
-                raise _later(f"{what} goes on, the cloud has not answered after {self._answer_s:g} s; ask again")
+                raise _later(f"{what} is in progress, the cloud has not answered after {self._answer_s:g} s; try again")
 
 
 def _later(message: str) -> ServiceError:
@@ -187,7 +187,7 @@ def _check_names(orders: Sequence[NodeOrder], known: Mapping[str, str]) -> None:
         there = known.get(name) or provider_id
         if there != provider_id:
             raise invalid_request(
-                f"node {name} has provider id {there}, not {provider_id}; give a node's own name and providerID",
+                f"node {name} has provider id {there}, not {provider_id}; give the name and providerID of one node",
                 field="nodes",
             )
         if name in ordered:

@@ -105,7 +105,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         with backend_errors():
             template = self._memory.template(group)
         if template is None:
-            raise _unknown(f"what a new node of node group {group} has")
+            raise _unknown(f"the template of node group {group}")
         node = node_bytes(template, group)
         return pb.NodeGroupTemplateNodeInfoResponse(node_info=node, node_bytes=node)
 
@@ -144,7 +144,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             with backend_errors():
                 price = pod_price(pod, self._priced())
         except (DecodeError, ValueError) as error:
-            raise invalid_request(f"pod_bytes is no Pod: {error}", field="pod_bytes") from error
+            raise invalid_request(f"pod_bytes is not a Pod: {error}", field="pod_bytes") from error
         if price is None:
             raise _unknown(f"the price of pod {pod.metadata.namespace}/{pod.metadata.name}")
         return pb.PricingPodPriceResponse(price=price * _hours(request))
@@ -197,7 +197,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         orders: dict[str, NodeOrder] = {}
         for position, node in enumerate(request.nodes):
             if not node.provider_id or not node.name:
-                raise invalid_request(f"nodes[{position}]: name and providerID are needed", field="nodes")
+                raise invalid_request(f"nodes[{position}]: name and providerID are required", field="nodes")
             orders.setdefault(node.provider_id, NodeOrder(node.name, node.provider_id))
         with backend_errors():
             self._orders.delete(request.id, list(orders.values()))
@@ -275,7 +275,7 @@ def _hours(request: pb.PricingNodePriceRequest | pb.PricingPodPriceRequest) -> f
     try:
         return hours(request)
     except ValueError as error:
-        raise invalid_request(f"a timestamp is none: {error}", field="end_timestamp") from error
+        raise invalid_request(f"a timestamp is invalid: {error}", field="end_timestamp") from error
 
 
 def _unknown(what: str) -> ServiceError:

@@ -34,7 +34,7 @@ def render(answer: Answer) -> Iterator[RenderableType]:
     if slack.placeholders:
         yield _table(slack.placeholders, every=answer.verbose)
     if slack.pushed_out:
-        yield escape(f"  had to leave their nodes: {some(list(slack.pushed_out))}")
+        yield escape(f"  displaced from their nodes: {some(list(slack.pushed_out))}")
     for problem in slack.problems:
         yield escape(f"  ! {problem}")
 

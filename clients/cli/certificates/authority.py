@@ -51,7 +51,7 @@ class Authority:
         key = serialization.load_pem_private_key(files.key, None)
         certificate = x509.load_pem_x509_certificate(files.cert)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
-            raise ValueError("the CA's key is no ECDSA key, or not that of its certificate")
+            raise ValueError("the CA's key is not an ECDSA key or does not belong to its certificate")
         return Authority(certificate, key)
 
     def issue(self, name: str, identity: str, hosts: Sequence[str], now: datetime, days: int) -> Issued:

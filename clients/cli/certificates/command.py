@@ -42,7 +42,9 @@ def certificates(directory: Path, namespace: str, days: int, names: Sequence[str
         _write(directory / "secrets.yaml", yaml.safe_dump_all(secrets, sort_keys=False).encode(), _PRIVATE)
     except OSError as error:
         raise FailedError(f"{directory}: the certificates cannot be written: {error.strerror}") from error
-    note(f"{directory} has a CA and {len(PARTS)} certificates that hold {days} days; keep ca.key where no service runs")
+    note(
+        f"{directory} has a CA and {len(PARTS)} certificates valid for {days} days; keep ca.key away from the services"
+    )
     for part in PARTS:
         note(f"  {part.name}: {part.identity}, for {part.text}")
 
@@ -55,9 +57,9 @@ def _authority(directory: Path, now: datetime, *, renew: bool) -> tuple[Authorit
             files = Issued(cert.read_bytes(), key.read_bytes())
             return Authority.read(files), files.cert
         except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"{directory}: there is no CA to renew certificates of: {error}") from error
+            raise InputError(f"{directory}: there is no CA to issue certificates from: {error}") from error
     if cert.exists() or key.exists():
-        raise InputError(f"{directory} has a CA already; say --renew for new certificates of it, or name another DIR")
+        raise InputError(f"{directory} already has a CA; give --renew for new certificates from it, or another DIR")
     authority, files = Authority.make(f"trimtab CA {now:%Y-%m-%d}", now)
     _write(key, files.key, _PRIVATE)
     _write(cert, files.cert, _PUBLIC)
@@ -71,7 +73,7 @@ def _further(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for text in names:
         part, _, host = text.partition("=")
         if part not in known:
-            raise InputError(f"--name {text}: write PART=HOST, the part one of {', '.join(known)}")
+            raise InputError(f"--name {text}: write PART=HOST, with one of these parts: {', '.join(known)}")
         if not is_subdomain(host) and ":" not in host:
             raise InputError(f"--name {text}: {host!r} is neither a DNS name nor an IP address")
         found[part] = (*found.get(part, ()), host)

@@ -30,12 +30,12 @@ class Part(NamedTuple):
 
 
 PARTS: Final = (
-    Part("planner", "trimtab-planner", "the planner, and the Cluster Autoscaler's gRPC expander"),
-    Part("actuator", "trimtab-actuator", "the actuator, and the Cluster Autoscaler's externalgrpc cloud provider"),
+    Part("planner", "trimtab-planner", "the planner, also as gRPC expander of the Cluster Autoscaler"),
+    Part("actuator", "trimtab-actuator", "the actuator, also as externalgrpc cloud provider of the Cluster Autoscaler"),
     # Its health port has the same certificate.
     Part("loop", "trimtab-loop", "`trimtab run`"),
-    Part("balancer", "trimtab-balancer", "a load balancer before several planners"),
-    Part("cluster-autoscaler", "", "the Cluster Autoscaler as a caller of both"),
-    Part("operator", "", "a person with the command line"),
-    Part("metrics", "", "a Prometheus that reads metrics"),
+    Part("balancer", "trimtab-balancer", "a load balancer in front of several planners"),
+    Part("cluster-autoscaler", "", "the Cluster Autoscaler as a client of both"),
+    Part("operator", "", "a user of the command line"),
+    Part("metrics", "", "a Prometheus server that scrapes metrics"),
 )

@@ -70,7 +70,7 @@ def complaints(burst: Burst) -> list[str]:
     if not burst.grown:
         found.append("no node group grew for the burst")
     if left := running(burst.after):
-        found.append(f"{left} pods of the burst are still there after it")
+        found.append(f"{left} pods of the burst still exist after its end")
     return found
 
 
@@ -93,6 +93,6 @@ def told(burst: Burst) -> Sequence[str]:
     nodes = " → ".join(f"{len(one.nodes):,}" for one in (burst.before, burst.peak, burst.after))
     return (
         f"{counted(added, 'node')} added{price}: {sizes}.",
-        f"{running(burst.peak)} of {POD_COUNT} pods ran {burst.served_s:.0f} s after they were asked for. Once they "
-        f"were gone, the cluster shrank again: {nodes} nodes.",
+        f"{running(burst.peak)} of {POD_COUNT} pods ran {burst.served_s:.0f} s after they were created. After "
+        f"their deletion the cluster shrank again: {nodes} nodes.",
     )

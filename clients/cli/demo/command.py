@@ -71,7 +71,7 @@ def demo(files: Sequence[Path], prices: Path | None = None, *, verbose: bool = F
         if found is not None:
             chapters = [with_prices(one, found, directory) for one in chapters]
         screen.print(
-            "Planner, actuator and a simulated cluster run on this machine. Timers are zero, so that nodes go at once."
+            "Planner, actuator and a simulated cluster run on this machine. Timers are zero: nodes go at once."
         )
         screen.print("[dim]Starting the planner; the first time, its kernels are compiled …[/dim]")
         with ExitStack() as stack:
@@ -83,7 +83,7 @@ def demo(files: Sequence[Path], prices: Path | None = None, *, verbose: bool = F
             wrong = [line for chapter, actuator in plays for line in _play(chapter, planner, actuator, screen)]
     screen.print(f"\n[dim]{time.monotonic() - started:.0f} s in all; both services have ended.[/dim]")
     if wrong:
-        raise FailedError("the demo went wrong:\n" + "\n".join(wrong))
+        raise FailedError("the demo failed:\n" + "\n".join(wrong))
 
 
 def _own(files: Sequence[Path]) -> list[Chapter]:
@@ -123,8 +123,8 @@ def generated_chapter(directory: Path) -> Chapter:
     target = directory / "generated.json"
     write_list(generate(SHAPE), target)
     text = (
-        f"{SHAPE.nodes} nodes used to {percent(SHAPE.utilization)}, {SHAPE.workload_count} workloads, budgets, a few "
-        "pods that must not move. At most 80 nodes go at a time. A burst follows."
+        f"{SHAPE.nodes} nodes used to {percent(SHAPE.utilization)}, {SHAPE.workload_count} workloads, budgets, a "
+        "few unmovable pods. At most 80 nodes go at a time. A burst follows."
     )
     chosen = settings(80)
     # Zones are balanced; similar groups differ only in the label with their name.

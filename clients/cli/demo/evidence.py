@@ -77,7 +77,7 @@ class Witness:
         for name, budget in now.budgets.items():
             floor = self._floors.get(name, 0)
             if budget.healthy < floor:
-                self._broken.setdefault(name, f"budget {name}: {budget.healthy} healthy pods, {floor} are wanted")
+                self._broken.setdefault(name, f"budget {name}: {budget.healthy} healthy pods, {floor} required")
 
     def broken(self) -> list[str]:
         """Return the violations seen, sorted."""
@@ -86,17 +86,17 @@ class Witness:
 
 def complaints(before: Picture, after: Picture, planned: Collection[str]) -> list[str]:
     """Return everything that is wrong after the `planned` nodes were removed; [] = all is well."""
-    found = [f"node {name} was to go and is still there" for name in sorted(set(planned) & set(after.nodes))]
+    found = [f"node {name} should be gone and is still there" for name in sorted(set(planned) & set(after.nodes))]
     lost = set(before.nodes) - set(after.nodes) - set(planned)
-    found += [f"node {name} is gone and was not to go" for name in sorted(lost)]
+    found += [f"node {name} is gone and should have stayed" for name in sorted(lost)]
     for name, node in sorted(after.nodes.items()):
         if any(taint["key"] == HARD_TAINT for taint in node.get("spec", {}).get("taints") or ()):
-            found.append(f"node {name} still carries the taint {HARD_TAINT}")
+            found.append(f"node {name} still has the taint {HARD_TAINT}")
     for pod in after.pods.values():
         if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in after.nodes:
-            found.append(f"pod {_key(pod)} is bound to {pod['spec']['nodeName']}, which is no more")
+            found.append(f"pod {_key(pod)} is bound to {pod['spec']['nodeName']}, which no longer exists")
     waited = set(before.waiting)
-    found += [f"pod {key} has no node any more" for key in after.waiting if key not in waited]
+    found += [f"pod {key} no longer has a node" for key in after.waiting if key not in waited]
     return found + _lost_pods(before, after)
 
 

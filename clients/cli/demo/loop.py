@@ -129,7 +129,7 @@ class _Loop:
                 self._settled_at = time.monotonic()
                 continue
             self._screen.follow(_noted(statuses(self._actuator.address), story))
-        raise FailedError(f"after {CHAPTER_TIMEOUT_S:.0f} s there is still something to change")
+        raise FailedError(f"after {CHAPTER_TIMEOUT_S:.0f} s the cluster still changes")
 
     def burst(self) -> None:
         """Scale a workload to many pods and, once they are served, to none; run the loop until calm both times."""
@@ -138,11 +138,11 @@ class _Loop:
         began = time.monotonic()
         self._scale(burst_workload.POD_COUNT)
         pods = counted(burst_workload.POD_COUNT, "pod")
-        self._screen.print(f"[cyan]A burst:[/cyan] {pods} of {burst_workload.CPU} cores each are asked for.")
+        self._screen.print(f"[cyan]A burst:[/cyan] {pods} of {burst_workload.CPU} cores each are created.")
         self.until_calm()
         burst.peak, burst.peak_answer, burst.served_s = story.after, story.answers[-1], self._settled_at - began
         self._scale(0)
-        self._screen.print("[cyan]The burst is over:[/cyan] its pods are deleted.")
+        self._screen.print("[cyan]The burst ends:[/cyan] its pods are deleted.")
         self.until_calm()
         burst.after = story.after
 

@@ -44,7 +44,7 @@ class Screen:
         waiting = len(decision.unneeded) - going
         parts = [
             f"[green]{counted(added, 'node')} added[/green] to {counted(len(growth.splits), 'group')}" if added else "",
-            f"[green]{_go(going)} now[/green]" if going else "" if added else "nothing more to go",
+            f"[green]{_go(going)} now[/green]" if going else "" if added else "nothing left to remove",
             f"{waiting} can go later" if waiting else "",
             f"{counted(len(growth.on_upcoming), 'pod')} for nodes to come" if growth.on_upcoming else "",
             f"{in_progress} in progress" if in_progress else "",
@@ -61,7 +61,7 @@ class Screen:
         """Show that the actuator was killed and is back."""
         self.console.print(
             f"[red]kill -9[/red] of the actuator while it deletes {counted(in_progress, 'node')}, {draining} of them "
-            f"half drained; started again after {away_s:.1f} s, it goes on."
+            f"half drained; restarted after {away_s:.1f} s, it continues."
         )
 
     def follow(self, statuses: Iterable[actuator_pb2.ActuatorStatus]) -> None:

@@ -169,7 +169,7 @@ def _address(service: Service) -> str:
         if process.poll() is not None:
             raise FailedError(f"the {name} ended with code {process.returncode} while starting:\n{tail(log)}")
         time.sleep(0.02)
-    raise FailedError(f"the {name} did not serve within {START_TIMEOUT_S:.0f} s:\n{tail(log)}")
+    raise FailedError(f"the {name} was not ready within {START_TIMEOUT_S:.0f} s:\n{tail(log)}")
 
 
 def _serves(address: str) -> bool:

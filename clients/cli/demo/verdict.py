@@ -40,7 +40,7 @@ def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False
     wrong += story.witness.broken()
     if story.crash:
         lost = story.crash.nodes - story.ended.keys()
-        wrong += [f"node {node}: its deletion was forgotten when the actuator was killed" for node in sorted(lost)]
+        wrong += [f"node {node}: its deletion was lost when the actuator was killed" for node in sorted(lost)]
     lines: list[RenderableType] = [_headline(story), *_examples(story.answers[0])]
     if not brief:
         lines += [*_reasons(story.shrunk or story.answers[-1]), _before_and_after(story)]
@@ -84,7 +84,7 @@ def _reasons(answer: Answer) -> Iterator[RenderableType]:
     """Yield the main reasons of the nodes that stay in the end."""
     groups = by_reason(answer)
     if groups:
-        yield "Why nodes stay in the end:"
+        yield "Why the remaining nodes stay:"
     for alike in groups[:MOST_REASONS]:
         yield Padding.indent(f"{counted(len(alike), 'node')}: {escape(why(answer, alike))}", 2)
 
@@ -141,7 +141,7 @@ def _beside(answer: Answer, recorded: RecordedAnswers) -> str:
 def _proven(story: Story) -> Iterator[str]:
     """Yield what the objects prove, if nothing went wrong."""
     if story.crash:
-        yield f"[green]Survived:[/green] all {len(story.crash.nodes)} deletions that the kill interrupted have ended."
+        yield f"[green]Survived:[/green] all {len(story.crash.nodes)} interrupted deletions were completed."
     if story.before.budgets:
         budgets = counted(len(story.before.budgets), "PodDisruptionBudget")
         yield f"[green]All kept:[/green] {budgets}, checked {story.witness.looks} times."

@@ -29,17 +29,17 @@ _OPERATORS = {
 GENERAL = {
     Reason.NODE_UNSCHEDULABLE: "the node is cordoned",
     Reason.NODE_NAME_MISMATCH: "the pod names another node",
-    Reason.HOST_PORT_CONFLICT: "a host port that the pod wants is taken",
-    Reason.VOLUME_RESTRICTED: "a volume of the pod is in use elsewhere in a way that excludes a second pod",
+    Reason.HOST_PORT_CONFLICT: "a host port of the pod is taken",
+    Reason.VOLUME_RESTRICTED: "a volume of the pod is in use elsewhere and cannot be shared",
     Reason.VOLUME_LIMIT_EXCEEDED: "the node cannot attach that many volumes",
     Reason.VOLUME_NOT_BINDABLE: "a volume claim of the pod is missing, not bound, or its volume excludes the node",
-    Reason.VOLUME_ZONE_MISMATCH: "a volume of the pod lies in another zone",
-    Reason.TOPOLOGY_SPREAD_VIOLATED: "the pods of its kind would be spread too unevenly",
-    Reason.POD_AFFINITY_NOT_MATCHED: "the pods that it wants to be near are not there",
-    Reason.POD_ANTI_AFFINITY_VIOLATED: "a pod that it must not be near is there",
-    Reason.EXISTING_POD_ANTI_AFFINITY_VIOLATED: "a pod is there that must not have it near",
-    Reason.UNSUPPORTED_CONSTRAINT: "the pod carries a constraint that this build cannot decide",
-    Reason.SCHEDULING_GATED: "the pod is held back by scheduling gates",
+    Reason.VOLUME_ZONE_MISMATCH: "a volume of the pod is in another zone",
+    Reason.TOPOLOGY_SPREAD_VIOLATED: "its topology spread constraint would be violated",
+    Reason.POD_AFFINITY_NOT_MATCHED: "no pod that its affinity requires is there",
+    Reason.POD_ANTI_AFFINITY_VIOLATED: "its anti-affinity excludes a pod there",
+    Reason.EXISTING_POD_ANTI_AFFINITY_VIOLATED: "the anti-affinity of a pod there excludes it",
+    Reason.UNSUPPORTED_CONSTRAINT: "the pod has a constraint that this build does not support",
+    Reason.SCHEDULING_GATED: "scheduling gates hold the pod back",
 }
 
 

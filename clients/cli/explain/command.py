@@ -33,7 +33,7 @@ _SLACK, _PLACEHOLDER = "slack", "placeholder"
 def explain(options: CommandOptions) -> None:
     """Explain the subject, which is the last of `options.files`."""
     if not options.files:
-        raise InputError("write: trimtab explain FILE… pod/NAMESPACE/NAME, node/NAME, placeholder/NAME, or slack")
+        raise InputError("usage: trimtab explain FILE… pod/NAMESPACE/NAME, node/NAME, placeholder/NAME, or slack")
     kind, name = _subject(str(options.files[-1]))
     options = replace(options, files=options.files[:-1])
     request = options.request()
@@ -58,7 +58,7 @@ def _subject(text: str) -> tuple[str, str]:
         return kind, name
     if (kind == "pod" and len(parts) == 2 and all(parts)) or (kind == "node" and len(parts) == 1 and name):
         return kind, name
-    hint = "a file is named, but not what to explain" if Path(text).exists() else f"{text!r} is none of them"
+    hint = "the files are named, but not the subject" if Path(text).exists() else f"{text!r} is none of them"
     raise InputError(f"the last argument is pod/NAMESPACE/NAME or node/NAME, placeholder/NAME, or slack; {hint}")
 
 
@@ -95,7 +95,7 @@ def _fit(
     of_pod.fit_pods.append(pod.key)
     answers = list(planner.check_fit(snapshot, of_pod))
     if len(answers) != 1:
-        raise InputError(f"pod {pod.key} has ended and takes no room; there is nothing to explain")
+        raise InputError(f"pod {pod.key} has ended and uses no resources; there is nothing to explain")
     return explain_pod(view, pod, answers[0])
 
 
@@ -157,5 +157,5 @@ def _print_node(
         return
     pod = view.pod(node.blocking_pod)
     if pod is not None:
-        console.print(f"\nBy itself, without the other pods that would have to move, {node.blocking_pod}:")
+        console.print(f"\nConsidered alone, without the other pods that would have to move, {node.blocking_pod}:")
         print_lines(console, fit_lines(_fit(planner, view.snapshot, request, view, pod)))

@@ -109,15 +109,15 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
     split = explanation.split
     if key in decision.on_existing:
         node = escape(decision.on_existing[key])
-        yield f"[green]No node is added for it[/green]: with all pods that wait placed, it fits [cyan]{node}[/cyan]."
+        yield f"[green]No node is added for it[/green]: with all pending pods placed, it fits [cyan]{node}[/cyan]."
         if key in decision.after_new_nodes:
             yield (
-                "It can only be bound there once pods are on the nodes that are added for others: its topology spread "
-                "or affinity depends on these."
+                "It can be bound there only after pods run on the nodes added for others: its topology spread or "
+                "affinity depends on them."
             )
     elif key in decision.on_upcoming:
         group = escape(decision.on_upcoming[key])
-        yield f"[green]No node is added for it[/green]: it fits a node that [cyan]{group}[/cyan] was asked for before."
+        yield f"[green]No node is added for it[/green]: it fits a node that [cyan]{group}[/cyan] is already adding."
     elif explanation.skipped:
         why = SKIPPED_SENTENCES[reason_pb2.SkippedPodReason.Code.ValueType(explanation.skipped)]
         code = reason_pb2.SkippedPodReason.Code.Name(explanation.skipped)  # type: ignore[arg-type]
@@ -127,7 +127,7 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
     elif explanation.reasons:
         yield "[red]No node group helps it[/red]:"
     elif not explanation.view.snapshot.node_groups:
-        yield "[red]No node group helps it[/red]: there is none in the input."
+        yield "[red]No node group helps it[/red]: the input has none."
     else:
         yield f"Scale-up does not mention it{': ' + escape(decision.detail) if decision.detail else ''}."
     for (reason, text), groups in _alike(explanation):
@@ -146,17 +146,15 @@ def _split_lines(explanation: GrowthExplanation, split: plan_pb2.ScaleUpSplit) -
         f"{chosen_because(explanation.decision, group)}."
     )
     beside = len(next((one.pods for one in split.new_nodes if explanation.pod.key in one.pods), ())) - 1
-    shared = (
-        f"It shares its new node with {counted(beside, 'pod')}." if beside > 0 else "It has its new node to itself."
-    )
+    shared = f"It shares its new node with {counted(beside, 'pod')}." if beside > 0 else "It is alone on its new node."
     price = split.price_per_hour / count if count else 0.0
     each = f" Such a node costs {money(price)} an hour, {HOURS_A_MONTH * price:,.0f} a month." if price else ""
     yield f"{shared}{each}"
     others = [one for one in explanation.helping if one != group]
     for one in others:
-        yield f"  [cyan]{escape(one)}[/cyan] would help as well: {_not_taken(explanation.decision, one)}"
+        yield f"  [cyan]{escape(one)}[/cyan] would also help: {_not_taken(explanation.decision, one)}"
     if any(one not in explanation.helping for one in explanation.reasons):
-        yield "Other node groups would not:"
+        yield "Other node groups would not help:"
 
 
 def _not_taken(decision: plan_pb2.ScaleUpDecision, group: str) -> str:

@@ -97,7 +97,7 @@ def node_lines(explanation: NodeExplanation) -> Iterator[str]:
     free, has = view.free(name), view.allocatable(name)
     shown = [resource for resource in ("cpu", "memory") if has.get(resource)]
     parts = [f"{amount(one, has[one] - free[one])} of {named_amount(one, has[one])} requested" for one in shown]
-    yield f"{'; '.join(parts)}." if parts else "It has neither cpu nor memory to give."
+    yield f"{'; '.join(parts)}." if parts else "It has no allocatable cpu or memory."
     yield ""
     if explanation.unneeded is not None:
         yield from _unneeded_lines(explanation, explanation.unneeded)
@@ -127,7 +127,7 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
             yield f"It has to stay unneeded for {duration(remaining)} more (of {whole})."
     if node.destinations:
         yield ""
-        yield f"Its {counted(len(node.destinations), 'pod')} would go, with room for all at the same time, to:"
+        yield f"Its {counted(len(node.destinations), 'pod')} would move, with room for all at the same time, to:"
         for pod, destination in sorted(node.destinations.items()):
             yield f"  {escape(pod)} → [cyan]{escape(destination)}[/cyan]"
 

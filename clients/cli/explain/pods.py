@@ -132,7 +132,7 @@ def fit_lines(explanation: PodExplanation) -> Iterator[str]:
         yield f"[red]It fits none of {total}.[/red]"
     if explanation.not_ready:
         names = escape(some(explanation.not_ready, 5))
-        yield f"  Not ready, so no plan moves a pod there, though no taint keeps the scheduler off: {names}."
+        yield f"  Not ready, so no plan moves a pod there, although no taint excludes the scheduler: {names}."
     for refusal in explanation.refusals:
         why = PREDICATE_SENTENCES[refusal.reason]
         yield f"  {counted(len(refusal.nodes), 'node')}: {why} [dim]({refusal.reason})[/dim]"

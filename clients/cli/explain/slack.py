@@ -24,8 +24,8 @@ from clients.cli.planners import PlannerAccess
 
 _FOR_SLACK = reason_pb2.UnremovableReason.NEEDED_FOR_SLACK
 _KINDS = {
-    plan_pb2.PlaceholderKind.UNSPECIFIED: "of no known kind",
-    plan_pb2.PlaceholderKind.STANDARD: "a part of an average node, for any pod",
+    plan_pb2.PlaceholderKind.UNSPECIFIED: "of unknown kind",
+    plan_pb2.PlaceholderKind.STANDARD: "a share of an average node, for any pod",
     plan_pb2.PlaceholderKind.LARGEST: "as large as the largest pod, for any pod",
     plan_pb2.PlaceholderKind.WORKLOAD: "a copy of the pods of an annotated workload",
     plan_pb2.PlaceholderKind.CAPACITY_BUFFER: "asked for by a CapacityBuffer",
@@ -125,7 +125,7 @@ def slack_lines(explanation: SlackExplanation) -> Iterator[str]:
     else:
         yield "No node stays because of slack."
     if slack.pushed_out:
-        yield escape(f"Had to leave their nodes: {some(list(slack.pushed_out), 5)}.")
+        yield escape(f"Displaced from their nodes: {some(list(slack.pushed_out), 5)}.")
     yield from (escape(f"! {problem}") for problem in slack.problems)
 
 
@@ -164,7 +164,7 @@ def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) 
         if group:
             yield f"[yellow]It waits for a new node[/yellow]: node group [cyan]{escape(group)}[/cyan] grows for it."
         else:
-            yield "[yellow]It waits for room[/yellow]: no node has any for it, and no node group grows for it now."
+            yield "[yellow]It waits for room[/yellow]: no node has room for it, and no node group grows for it now."
         return
     others = sum(other.node == one.node for other in explanation.placeholders) - 1
     pods = len(view.pods_on(one.node))
@@ -174,11 +174,11 @@ def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) 
     yield f"It is on [cyan]{escape(one.node)}[/cyan]{of}, {beside}."
     yield f"It takes {percent(explanation.share(one))} of that node{_cost(explanation.price(one))}."
     if one.node in explanation.staying:
-        yield f"Slack holds [cyan]{escape(one.node)}[/cyan] back: without that node it would lack room."
+        yield f"Slack keeps [cyan]{escape(one.node)}[/cyan]: without that node there is no room for it."
     elif any(entry.node == one.node for entry in explanation.answer.scale_down.unneeded):
-        yield f"It holds nothing back: [cyan]{escape(one.node)}[/cyan] can go, there is room for it elsewhere."
+        yield f"It blocks nothing: [cyan]{escape(one.node)}[/cyan] can go, as there is room for it elsewhere."
     else:
-        yield f"It holds nothing back: [cyan]{escape(one.node)}[/cyan] stays for another reason."
+        yield f"It blocks nothing: [cyan]{escape(one.node)}[/cyan] stays for another reason."
 
 
 def _size(one: plan_pb2.Placeholder) -> str:

@@ -1,4 +1,4 @@
-"""The signatures of the commands on live clusters, and nothing else: each turns its options into one call."""
+"""The signatures of the commands on live clusters, and nothing else: each makes one call from its options."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,33 +15,34 @@ app = typer.Typer()
 LOAD = LoadSettings()
 
 KubeconfigOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="without it: $KUBECONFIG, ~/.kube/config or the pod's own account")
+    Path | None, typer.Option(metavar="FILE", help="default: $KUBECONFIG, ~/.kube/config or the pod's service account")
 ]
-ContextOption = Annotated[str, typer.Option(metavar="NAME", help="context of the kubeconfig; without it the current")]
+ContextOption = Annotated[str, typer.Option(metavar="NAME", help="context of the kubeconfig; default: the current one")]
 GroupsOption = Annotated[
     list[Path] | None, typer.Option("--node-groups", metavar="FILE", help="NodeGroup objects; may be repeated")
 ]
 SettingsOption = Annotated[Path | None, typer.Option(metavar="FILE", help="settings, YAML or JSON")]
 DecisionOption = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="scale-down, …; may be repeated; default all that is offered")
+    list[str] | None,
+    typer.Option(metavar="NAME", help="scale-down, …; may be repeated; default: all that the planner offers"),
 ]
-IntervalOption = Annotated[float, typer.Option(min=0.1, help="seconds from the beginning of a round to the next")]
+IntervalOption = Annotated[
+    float, typer.Option(min=0.1, help="seconds from the start of a round to the start of the next")
+]
 ClusterOption = Annotated[str, typer.Option("--cluster-name", metavar="NAME", help="name of the cluster in logs")]
 
 
 StateMapOption = Annotated[
-    str, typer.Option(help='ConfigMap that keeps timers of nodes over restarts and changes of leader; "" = none')
+    str, typer.Option(help='ConfigMap that keeps node timers across restarts and leader changes; "" = none')
 ]
 StateFileOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="keep them in this file instead of the ConfigMap")
+    Path | None, typer.Option(metavar="FILE", help="keep node timers in this file instead of the ConfigMap")
 ]
-StateAgeOption = Annotated[
-    float, typer.Option(min=0, help="seconds without a loop after which all timers start afresh")
-]
+StateAgeOption = Annotated[float, typer.Option(min=0, help="seconds without a round after which all timers restart")]
 ApplyPodCostsOption = Annotated[
     bool,
     typer.Option(
-        "--apply-pod-costs", help="have the actuator write the pod deletion costs; else they are recommended only"
+        "--apply-pod-costs", help="have the actuator write pod deletion costs; otherwise they are only recommended"
     ),
 ]
 
@@ -50,7 +51,7 @@ ApplyPodCostsOption = Annotated[
 def run(
     planner: Annotated[str, typer.Option(metavar="HOST:PORT", help="the planner")],
     actuator: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, decide only")
+        str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, only decide")
     ] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = "",
@@ -58,12 +59,10 @@ def run(
     settings: SettingsOption = None,
     decision: DecisionOption = None,
     interval: IntervalOption = 10.0,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="decide and log, but order nothing and write nothing")
-    ] = False,
-    rounds: Annotated[int, typer.Option(min=0, help="end after so many rounds; 0 = never")] = 0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="decide and log, but change and write nothing")] = False,
+    rounds: Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")] = 0,
     cluster_name: ClusterOption = "",
-    namespace: Annotated[str, typer.Option(help="where Lease and status ConfigMap live")] = "kube-system",
+    namespace: Annotated[str, typer.Option(help="namespace of the Lease and the status ConfigMap")] = "kube-system",
     leader_elect: Annotated[bool, typer.Option(help="act only while holding the Lease")] = True,
     lease_name: Annotated[str, typer.Option(help="name of the Lease")] = "trimtab-loop",
     status_config_map: Annotated[str, typer.Option(help='name of the status ConfigMap; "" = none')] = "trimtab-status",
@@ -81,7 +80,7 @@ def run(
         typer.Option(metavar="FILE", help="prices of instance types, CSV or YAML with type, price, zone, lifecycle"),
     ] = None,
 ) -> None:
-    """Autoscale a live cluster: snapshot, plan, act, again and again. Logs go to stderr, one JSON object a line."""
+    """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr, one JSON object per line."""
     require_extra("kubernetes", "trimtab run")
     from clients.cli.live.run import Asked
     from clients.cli.live.run import run as go
@@ -101,30 +100,34 @@ def run(
 def steer(
     planner: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the planner")] = None,
     actuator: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="have it write pod deletion costs, and nothing else")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="the actuator that writes pod deletion costs, and nothing else"),
     ] = None,
     autoscaler: Annotated[
-        str, typer.Option(metavar="NAME", help="whose annotation to write: cluster-autoscaler or karpenter")
+        str,
+        typer.Option(metavar="NAME", help="autoscaler whose annotation is written: cluster-autoscaler or karpenter"),
     ] = "cluster-autoscaler",
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = "",
     node_groups: GroupsOption = None,
     settings: SettingsOption = None,
     interval: IntervalOption = 10.0,
-    writes_per_second: Annotated[float, typer.Option(min=0.1, max=1000, help="most writes a second")] = 10.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be written, and write nothing")] = False,
-    clean: Annotated[bool, typer.Option("--clean", help="take all annotations of ours off, and end")] = False,
-    leave: Annotated[bool, typer.Option("--leave", help="let the annotations stay in the end")] = False,
-    rounds: Annotated[int, typer.Option(min=0, help="end after so many rounds; 0 = never")] = 0,
+    writes_per_second: Annotated[
+        float, typer.Option(min=0.1, max=1000, help="largest number of writes per second")
+    ] = 10.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="log what would be written, but write nothing")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="remove all of Trimtab's annotations and exit")] = False,
+    leave: Annotated[bool, typer.Option("--leave", help="leave the annotations in place on exit")] = False,
+    rounds: Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")] = 0,
     cluster_name: ClusterOption = "",
-    namespace: Annotated[str, typer.Option(help="where Lease and ConfigMap live")] = "kube-system",
+    namespace: Annotated[str, typer.Option(help="namespace of the Lease and the ConfigMap")] = "kube-system",
     leader_elect: Annotated[bool, typer.Option(help="write only while holding the Lease")] = True,
     lease_name: Annotated[str, typer.Option(help="name of the Lease")] = "trimtab-steer",
     state_config_map: StateMapOption = "trimtab-steer-state",
     state_file: StateFileOption = None,
     log_level: LogLevelOption = "info",
 ) -> None:
-    """Let the autoscaler that is there remove only nodes of our plan, by annotations on those that should stay."""
+    """Restrict an existing autoscaler to the nodes of Trimtab's plan, by annotations on the nodes that should stay."""
     require_extra("kubernetes", "trimtab steer")
     from clients.cli.live.sources import ClusterSource
     from clients.cli.live.steer import Asked
@@ -143,25 +146,21 @@ def steer(
 def load(
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = "",
-    namespace: Annotated[
-        str, typer.Option(help="where the Deployments go; created if it is not there")
-    ] = LOAD.namespace,
-    bursts: Annotated[int, typer.Option(min=1, help="bursts, one after the other")] = LOAD.burst_count,
-    deployments: Annotated[int, typer.Option(min=1, help="Deployments of a burst")] = LOAD.deployment_count,
-    replicas: Annotated[int, typer.Option(min=1, help="pods of a Deployment")] = LOAD.replicas,
-    cpu: Annotated[str, typer.Option(metavar="QUANTITY", help="cpu that a pod requests")] = LOAD.cpu,
-    memory: Annotated[str, typer.Option(metavar="QUANTITY", help="memory that a pod requests")] = LOAD.memory,
-    length: Annotated[str, typer.Option(metavar="DURATION", help="how long a burst lasts")] = "5m",
-    quiet: Annotated[str, typer.Option(metavar="DURATION", help="how long it is quiet after each")] = "15m",
+    namespace: Annotated[str, typer.Option(help="namespace of the Deployments; created if missing")] = LOAD.namespace,
+    bursts: Annotated[int, typer.Option(min=1, help="number of bursts, one after the other")] = LOAD.burst_count,
+    deployments: Annotated[int, typer.Option(min=1, help="Deployments per burst")] = LOAD.deployment_count,
+    replicas: Annotated[int, typer.Option(min=1, help="pods per Deployment")] = LOAD.replicas,
+    cpu: Annotated[str, typer.Option(metavar="QUANTITY", help="cpu request of a pod")] = LOAD.cpu,
+    memory: Annotated[str, typer.Option(metavar="QUANTITY", help="memory request of a pod")] = LOAD.memory,
+    length: Annotated[str, typer.Option(metavar="DURATION", help="duration of a burst")] = "5m",
+    quiet: Annotated[str, typer.Option(metavar="DURATION", help="pause after each burst")] = "15m",
     node_selector: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="nodes that the pods run on; may be repeated")
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="label of the nodes to run on; may be repeated")
     ] = None,
-    image: Annotated[str, typer.Option(help="image of the pods, which do nothing")] = LOAD.image,
-    output: Annotated[
-        Format, typer.Option("-o", "--output", help="how to print what became of the bursts")
-    ] = Format.TABLE,
+    image: Annotated[str, typer.Option(help="image of the pods, which only wait")] = LOAD.image,
+    output: Annotated[Format, typer.Option("-o", "--output", help="output format")] = Format.TABLE,
 ) -> None:
-    """Put bursts of Deployments on a live cluster, with quiet between them, and take everything away in the end."""
+    """Create bursts of Deployments in a live cluster, with pauses between them, and remove everything at the end."""
     require_extra("kubernetes", "trimtab load")
     from clients.cli.live.load import Asked
     from clients.cli.live.load import load as go
@@ -178,11 +177,12 @@ def load(
 def record(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="the recording to write, such as cluster.trimtab")],
     planner: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="record the answers of this planner; default in process")
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="record the answers of this planner; default: one in process"),
     ] = None,
     actuator: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="whose status goes into the snapshots; it is not told to act"),
+        typer.Option(metavar="HOST:PORT", help="actuator whose status goes into the snapshots; it gets no orders"),
     ] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = "",
@@ -194,10 +194,10 @@ def record(
     cluster_name: ClusterOption = "",
     redact: Annotated[
         bool,
-        typer.Option("--redact", help="replace names, labels and uids, in a way that leaves every decision as it is"),
+        typer.Option("--redact", help="replace names, labels and uids without changing any decision"),
     ] = False,
 ) -> None:
-    """Record a live cluster, round by round: what went into the planner and what it answered."""
+    """Record a live cluster, round by round: the planner's input and its answers."""
     require_extra("kubernetes", "trimtab record")
     from clients.cli.live.record import Asked
     from clients.cli.live.record import record as go
@@ -212,11 +212,11 @@ def record(
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="a recording with rounds")],
     planner: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="ask this running planner; default in process")
+        str | None, typer.Option(metavar="HOST:PORT", help="address of a running planner; default: decide in process")
     ] = None,
-    output: Annotated[Format, typer.Option("-o", "--output", help="how to print the differences")] = Format.TABLE,
+    output: Annotated[Format, typer.Option("-o", "--output", help="output format")] = Format.TABLE,
 ) -> None:
-    """Run a recording through a planner and show every difference to what was answered then; exit code 1 if any."""
+    """Run a recording through a planner and show every difference from the recorded answers; exit code 1 if any."""
     from clients.cli.live.replay import replay as go
 
     go(file, planner, output)
@@ -225,16 +225,18 @@ def replay(
 @app.command()
 def status(
     actuator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the actuator")] = None,
-    watch: Annotated[bool, typer.Option("-w", "--watch", help="show it again and again, until Ctrl-C")] = False,
-    interval: Annotated[float, typer.Option(min=0.1, help="seconds between two looks of --watch")] = 2.0,
-    rounds: Annotated[int, typer.Option(min=0, help="end --watch after so many looks; 0 = never")] = 0,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="refresh until Ctrl-C")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="seconds between refreshes with --watch")] = 2.0,
+    rounds: Annotated[int, typer.Option(min=0, help="stop --watch after this many refreshes; 0 = never")] = 0,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = "",
-    namespace: Annotated[str, typer.Option(help="where the loop's status ConfigMap lives")] = "kube-system",
-    status_config_map: Annotated[str, typer.Option(help='its name; "" = do not look for it')] = "trimtab-status",
-    output: Annotated[Format, typer.Option("-o", "--output", help="how to print it")] = Format.TABLE,
+    namespace: Annotated[str, typer.Option(help="namespace of the loop's status ConfigMap")] = "kube-system",
+    status_config_map: Annotated[
+        str, typer.Option(help='name of the loop\'s status ConfigMap; "" = do not read one')
+    ] = "trimtab-status",
+    output: Annotated[Format, typer.Option("-o", "--output", help="output format")] = Format.TABLE,
 ) -> None:
-    """Show what the loop decided last and what it costs, deletions in progress, evictions and back-offs."""
+    """Show the loop's last decisions and costs, deletions in progress, evictions and back-offs."""
     if status_config_map:
         require_extra("kubernetes", "trimtab status")
     from clients.cli.live.sources import ClusterSource

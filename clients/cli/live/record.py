@@ -63,7 +63,7 @@ def record(asked: Asked) -> None:
             if asked.redact:
                 target.unlink(missing_ok=True)
     if not count:
-        raise FailedError("stopped before the first round was recorded")
+        raise FailedError("stopped before it recorded a round")
     size_mib = asked.file.stat().st_size / (1 << 20)
     note(f"{asked.file}: {counted(count, 'round')}, {size_mib:.2f} MiB")
 

@@ -55,7 +55,7 @@ def replay(file: Path, planner: str | None, output: Format) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with open_link(planner) as link, open_input(file) as opened:
         if not is_recording(opened.peek(4)):
-            raise InputError(f"{shown(file)}: this is no recording; give a *.trimtab file")
+            raise InputError(f"{shown(file)}: this is not a recording; give a *.trimtab file")
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
             is_seekable = file != STANDARD_INPUT and opened.seekable()
             task = bar.add_task("replaying", total=file.stat().st_size if is_seekable else None)
@@ -64,7 +64,7 @@ def replay(file: Path, planner: str | None, output: Format) -> None:
                 bar.update(task, completed=opened.tell() if is_seekable else None)
     if count == 0:
         raise InputError(
-            f"{shown(file)}: this recording has no round; record one with `trimtab record` or `trimtab run --record`"
+            f"{shown(file)}: this recording has no rounds; record with `trimtab record` or `trimtab run --record`"
         )
     _print(count, differences, output)
     if differences:

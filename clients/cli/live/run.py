@@ -189,7 +189,7 @@ def wait_until_listed(cluster: LiveCluster, health: Health) -> None:
     """Wait for the first list, and log what it waits for."""
     for _ in range(int(LIST_TIMEOUT_S)):
         if cluster.wait_until_listed(1.0):
-            health.not_ready = "no round has ended well yet"
+            health.not_ready = "no round has succeeded yet"
             return
         health.active()
         if cluster.troubles:

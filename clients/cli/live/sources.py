@@ -38,11 +38,11 @@ class ClusterSource:
         objects = read_objects(self.node_groups)
         others = sorted(objects.given - {"NodeGroup"}) + sorted(objects.skipped)
         if others:
-            raise InputError(f"--node-groups: {', '.join(others)} is no NodeGroup of trimtab.dev/v1; leave it out")
+            raise InputError(f"--node-groups: {', '.join(others)} is not a NodeGroup of trimtab.dev/v1; leave it out")
         groups: list[NodeGroup] = objects.of("NodeGroup")
         for group in groups:
             if not (group.metadata and group.metadata.name):
-                raise InputError("--node-groups: a NodeGroup has no metadata.name; name it")
+                raise InputError("--node-groups: a NodeGroup has no metadata.name")
         return tuple(groups)
 
     def plan_settings(self) -> plan_pb2.PlanSettings:
@@ -66,6 +66,6 @@ def check_writable(option: str, path: Path | None) -> None:
     if path is None:
         return
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise InputError(f"{option} {path}: there is no folder to write this file into")
+        raise InputError(f"{option} {path}: the directory of this file does not exist")
     if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-        raise InputError(f"{option} {path}: this may not be written")
+        raise InputError(f"{option} {path}: no permission to write this file")

@@ -65,7 +65,7 @@ def status(asked: Asked) -> None:
         api = _api(asked)
         client = stack.enter_context(ActuatorClient(asked.actuator)) if asked.actuator else None
         if api is None and client is None:
-            raise InputError("there is nothing to look at; give --actuator, or a --status-config-map of a cluster")
+            raise InputError("there is nothing to show; give --actuator, or a --status-config-map of a cluster")
         looks = _looks(asked, api, client)
         if not asked.watch:
             _print(next(looks), asked.output)
@@ -123,12 +123,14 @@ def _loop(asked: Asked, api: Api | None) -> Json:
         document = yaml.safe_load((found.get("data") or {}).get(KEY) or "{}")
     except ApiError as error:
         if error.status == 404:
-            note(f"ConfigMap {asked.namespace}/{asked.status_config_map} is not there: no loop has written its status")
+            note(
+                f"ConfigMap {asked.namespace}/{asked.status_config_map} does not exist: no loop has written its status"
+            )
             return {}
         raise
     except yaml.YAMLError as error:
         where = f"ConfigMap {asked.namespace}/{asked.status_config_map}"
-        raise ClusterError(f"{where}: data.{KEY} is no YAML: {' '.join(str(error).split())}") from None
+        raise ClusterError(f"{where}: data.{KEY} is not YAML: {' '.join(str(error).split())}") from None
     return document if isinstance(document, dict) else {}
 
 
@@ -161,7 +163,7 @@ def _loop_lines(loop: Json, now_s: float) -> Iterator[str]:
     if whole:
         yield (
             f"  {nodes.get('total', '?')} nodes; scale-up {escape(str(growth.get('status')))}, "
-            f"{loop.get('waitingPods', 0)} pods wait that no group helps; "
+            f"{loop.get('waitingPods', 0)} pods pending that no group helps; "
             f"scale-down {escape(str(removal.get('status')))}, "
             f"{removal.get('candidates', 0)} unneeded, {removal.get('inProgress', 0)} going, "
             f"{escape(str(removal.get('result')))}"
@@ -201,7 +203,7 @@ def _deletions(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[Ren
         yield _nodes(found.deletions, now_s)
     ended = sorted(found.finished, key=lambda one: -one.state_time.ToMilliseconds())
     if ended:
-        yield f"\n[bold]ended lately[/bold]: {counted(len(ended), 'deletion')}"
+        yield f"\n[bold]ended recently[/bold]: {counted(len(ended), 'deletion')}"
         yield _nodes(ended[:MOST_FINISHED], now_s)
 
 

@@ -72,7 +72,7 @@ def steer(asked: Asked) -> None:
     if asked.autoscaler not in KEYS:
         raise InputError(f"--autoscaler {asked.autoscaler}: name one of {', '.join(KEYS)}")
     if not asked.clean and asked.planner is None:
-        raise InputError("--planner is missing: name the planner, or say --clean")
+        raise InputError("--planner is missing: give the planner's address, or --clean")
     try:
         configure_logging(asked.log_level)
     except ValueError as error:
@@ -126,7 +126,7 @@ def _end(asked: Asked, cluster: LiveCluster, api: Api, lease: Lease | None) -> N
     try:
         _take_off(asked, cluster, MarkWriter(api, LAST_WRITES_PER_S))
     except ClusterError as error:
-        raise FailedError(f"annotations stay behind, run `trimtab steer --clean`: {error}") from error
+        raise FailedError(f"annotations remain, run `trimtab steer --clean`: {error}") from error
 
 
 def _rounds(asked: Asked) -> RoundSettings:

@@ -57,10 +57,10 @@ def simulate(options: SimulateOptions) -> None:
     import structlog
 
     if options.scenario is None:
-        raise InputError("no SCENARIO is given; see --schema for what one says")
+        raise InputError("no SCENARIO is given; --schema describes its content")
     limits = read_limits(options.limits)
     if limits and not options.recommend:
-        raise InputError("--limit is for --recommend; give that too")
+        raise InputError("--limit needs --recommend")
     prices = read_prices(options.prices) if options.prices is not None else None
     scenario, trace = read_input(options.scenario)
     if prices is not None:
@@ -71,7 +71,7 @@ def simulate(options: SimulateOptions) -> None:
     names = [one.name for one in chosen]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"settings {twice[0]} are given twice; each needs a name of its own")
+        raise InputError(f"settings {twice[0]} are given twice; give each its own name")
     runs = [Run(scenario, trace, one.name, one.settings.SerializeToString(deterministic=True)) for one in chosen]
     # Silence the services' logs; results are shown as a whole.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
@@ -84,7 +84,7 @@ def simulate(options: SimulateOptions) -> None:
     else:
         _show(results, found, options.save)
     if found is not None and found.best is None:
-        raise FailedError("no settings keep all limits")
+        raise FailedError("no settings are within all limits")
 
 
 def _write(path: Path | None, document: dict[str, Any]) -> None:

@@ -107,7 +107,7 @@ def _similarity(given: pb.BalanceSettings) -> SimilaritySettings:
         _label_keys(given.compared_labels, "compared_labels"),
     )
     if ignored and compared:
-        problem = "given with ignored_labels; of labels that are compared alone, leave out those to ignore"
+        problem = "given together with ignored_labels; remove the labels to ignore from compared_labels"
         raise SettingsError(f"{_BALANCE_PATH}.compared_labels", problem)
     defaults = SimilaritySettings()
     return SimilaritySettings(
@@ -122,7 +122,7 @@ def _similarity(given: pb.BalanceSettings) -> SimilaritySettings:
 def _label_keys(given: Iterable[str], name: str) -> set[str]:
     keys = list(given)
     if "" in keys:
-        raise SettingsError(f"{_BALANCE_PATH}.{name}[{keys.index('')}]", "empty; name a label by its key")
+        raise SettingsError(f"{_BALANCE_PATH}.{name}[{keys.index('')}]", "empty; give a label's key")
     return set(keys)
 
 

@@ -32,7 +32,7 @@ def count(given: Message, name: str, default: int, path: str, least: int = 0) ->
     """Return an integer of at least `least`."""
     value = int(getattr(given, name)) if given.HasField(name) else default
     if value < least:
-        raise SettingsError(f"{path}.{name}", f"{value} is below {least}, the least")
+        raise SettingsError(f"{path}.{name}", f"{value} is below the minimum {least}")
     return value
 
 
@@ -61,5 +61,5 @@ def duration_ns(given: Message, name: str, default_ns: int, path: str) -> int:
     if total_ns < 0:
         raise SettingsError(f"{path}.{name}", f"{value.seconds} s is negative; a duration is at least 0 s")
     if total_ns > 2**62:
-        raise SettingsError(f"{path}.{name}", f"{value.seconds} s is more than can be counted; use at most 100 years")
+        raise SettingsError(f"{path}.{name}", f"{value.seconds} s is too long; use at most 100 years")
     return total_ns

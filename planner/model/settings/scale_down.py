@@ -49,9 +49,9 @@ class ScaleDownSettings:
     recheck_timeout_ns: int = 300 * SECOND_NS
     """How long the result of a failed simulation stays valid. `--unremovable-node-recheck-timeout`."""
     max_parallelism: int = 10
-    """Most nodes being deleted at a time. `--max-scale-down-parallelism`, deprecated `--max-empty-bulk-delete`."""
+    """Most most nodes being deleted at a time. `--max-scale-down-parallelism`, deprecated `--max-empty-bulk-delete`."""
     max_drain_parallelism: int = 10
-    """Most nodes being drained at a time. Upstream's 1 drains serially; ours are proven jointly removable."""
+    """Most most nodes being drained at a time. Upstream's 1 drains serially; ours are proven jointly removable."""
     skip_system_pods: bool = True
     """kube-system pods without a budget keep their node. `--skip-nodes-with-system-pods`."""
     skip_local_storage: bool = True
@@ -179,7 +179,7 @@ def _percentage(given: Message, name: str, default: float, path: str) -> float:
     """Return a percentage as a share."""
     percentage = number(given, name, 100 * default, path)
     if percentage > 100:
-        raise SettingsError(f"{path}.{name}", f"{percentage:g} is no percentage; give 0 to 100")
+        raise SettingsError(f"{path}.{name}", f"{percentage:g} is not a percentage; give 0 to 100")
     return percentage / 100
 
 
@@ -187,5 +187,5 @@ def _orders(given: pb.ScaleDownSettings, default: tuple[int, ...], path: str) ->
     known = set(pb.CandidateOrder.Code.values()) - {pb.CandidateOrder.UNSPECIFIED}
     for i, order in enumerate(given.candidate_orders):
         if order not in known:
-            raise SettingsError(f"{path}.candidate_orders[{i}]", f"{order} is no order; see CandidateOrder")
+            raise SettingsError(f"{path}.candidate_orders[{i}]", f"{order} is not an order; see CandidateOrder")
     return tuple(dict.fromkeys(given.candidate_orders)) or default

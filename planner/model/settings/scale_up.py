@@ -129,12 +129,12 @@ def _expanders(given: pb.ScaleUpSettings) -> tuple[int, ...]:
     for i, code in enumerate(chain):
         path = f"{_PATH}.expanders[{i}]"
         if code not in known:
-            raise SettingsError(path, f"{code} is no expander; see Expander")
+            raise SettingsError(path, f"{code} is not an expander; see Expander")
         name = pb.Expander.Code.Name(code)
         if code in chain[:i]:
-            raise SettingsError(path, f"{name} is there twice; name each once")
+            raise SettingsError(path, f"{name} is given twice; name each once")
         if code == pb.Expander.RANDOM and i + 1 < len(chain):
-            raise SettingsError(path, "RANDOM leaves nothing to decide for those behind it; name it last or not at all")
+            raise SettingsError(path, "RANDOM leaves no choice to the expanders after it; name it last or not at all")
         if code == pb.Expander.CHEAPEST_PLAN and i > 0:
             raise SettingsError(path, "CHEAPEST_PLAN chooses among all node groups at once; name it first")
     if not chain:
@@ -146,13 +146,13 @@ def _ranks(given: pb.ScaleUpSettings, needed: bool) -> tuple[PriorityRank, ...]:
     """Return the ranks, highest first. needed : PRIORITY is among the expanders."""
     path = f"{_PATH}.priority.ranks"
     if needed and not given.priority.ranks:
-        raise SettingsError(path, "there is none; the expander PRIORITY needs at least one rank with its patterns")
+        raise SettingsError(path, "missing; the expander PRIORITY needs at least one rank with patterns")
     ranks: dict[int, PriorityRank] = {}
     for i, one in enumerate(given.priority.ranks):
         if one.rank in ranks:
-            raise SettingsError(f"{path}[{i}].rank", f"{one.rank} is there twice; give each rank once")
+            raise SettingsError(f"{path}[{i}].rank", f"{one.rank} is given twice; give each rank once")
         if not one.patterns:
-            raise SettingsError(f"{path}[{i}].patterns", "there is none; give at least one regular expression")
+            raise SettingsError(f"{path}[{i}].patterns", "it is empty; give at least one regular expression")
         patterns = (_pattern(text, f"{path}[{i}].patterns[{j}]") for j, text in enumerate(one.patterns))
         ranks[one.rank] = PriorityRank(one.rank, tuple(patterns))
     return tuple(ranks[rank] for rank in sorted(ranks, reverse=True))
@@ -163,10 +163,12 @@ def _pattern(text: str, path: str) -> re.Pattern[str]:
     Autoscaler uses RE2.
     """
     if _NAMED_CLASS in text:
-        raise SettingsError(path, f"{text!r} has a named class of characters; write it out, such as [a-z]")
+        raise SettingsError(path, f"{text!r} has a named character class; write it out, such as [a-z]")
     beyond = next((found.group(1) for found in _NOT_IN_RE2.finditer(text) if found.group(1)), None)
     if beyond:
-        raise SettingsError(path, f"{text!r} has {beyond!r}, which RE2 lacks: no lookaround, no reference to a group")
+        raise SettingsError(
+            path, f"{text!r} has {beyond!r}, which RE2 lacks: it has no lookaround and no backreferences"
+        )
     try:
         return re.compile(text)
     except (re.error, RecursionError, OverflowError) as error:
@@ -175,13 +177,13 @@ def _pattern(text: str, path: str) -> re.Pattern[str]:
 
 def _prefers_template(given: pb.ScaleUpSettings) -> bool:
     if given.template_source not in pb.TemplateSource.Code.values():
-        raise SettingsError(f"{_PATH}.template_source", f"{given.template_source} is no source; see TemplateSource")
+        raise SettingsError(f"{_PATH}.template_source", f"{given.template_source} is not a source; see TemplateSource")
     return given.template_source != pb.TemplateSource.PREFER_NODE
 
 
 def _taint_names(given: pb.TaintNames, path: str) -> TaintNames:
     keys = _not_empty(given.keys, f"{path}.keys", "taint")
-    prefixes = _not_empty(given.prefixes, f"{path}.prefixes", "taint by the beginning of its key")
+    prefixes = _not_empty(given.prefixes, f"{path}.prefixes", "taint by the prefix of its key")
     return TaintNames(frozenset(keys), tuple(sorted(set(prefixes))))
 
 

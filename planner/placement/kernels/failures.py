@@ -1,6 +1,6 @@
 """Which nodes admit a pod that has to leave its own, and why the others do not, in the current simulation. On its node,
 a pod counts for spread, affinity and claims, its own included. A pod to which these matter is therefore taken off its
-node while it is checked. Its own node is no destination. The simulation is left unchanged.
+node while it is checked. Its own node is not a destination. The simulation is left unchanged.
 Source: own.
 """
 

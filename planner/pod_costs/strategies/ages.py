@@ -31,6 +31,6 @@ def seconds_after_oldest(context: RankingContext, term: PodCostTerm) -> tuple[Fl
         return seconds, ()
 
     def detail(member: int) -> str:
-        return f"it is not known when {context.pod(member)} was created"
+        return f"the creation time of {context.pod(member)} is unknown"
 
     return seconds, (Unranked(unknown, Reason.AGE_UNKNOWN, detail),)

@@ -37,7 +37,7 @@ def numbers(context: RankingContext, term: PodCostTerm) -> tuple[Float64, tuple[
             Unranked(
                 invalid,
                 Reason.ANNOTATION_INVALID,
-                lambda member: f"annotation {term.annotation} of {context.pod(member)} is no number",
+                lambda member: f"annotation {term.annotation} of {context.pod(member)} is not a number",
             )
         )
     if missing.any():

@@ -126,7 +126,7 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
     failed: dict[int, str] = {}
     if strategy is None:
         everybody = np.ones(len(rank), np.bool_)
-        text = f"no strategy named {term.name!r} is installed beside the planner"
+        text = f"no strategy named {term.name!r} is installed with the planner"
         return Ranks(rank, (Unranked(everybody, Reason.STRATEGY_UNKNOWN, lambda _: text),))
     read = _Reader(context, 0 if looks_at_own_group_only(term) else context.round.now_ns // 1_000_000_000)
     for group in range(len(members.owners)):
@@ -145,10 +145,10 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
 
 def _checked(ranks: Sequence[float], count: int) -> Sequence[float]:
     if len(ranks) != count:
-        raise ValueError(f"it gave {len(ranks)} ranks for {count} pods")
+        raise ValueError(f"it returned {len(ranks)} ranks for {count} pods")
     for value in ranks:
         if not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"{value} is no rank; give finite numbers of at least 0")
+            raise ValueError(f"{value} is not a rank; give finite numbers of at least 0")
     return ranks
 
 

@@ -42,7 +42,7 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
     level = _levels(context)
     if level is None:
         everybody = np.ones(len(context.members.pods), np.bool_)
-        text = "NODE_DRAIN follows the nodes that go; ask for SCALE_DOWN in the same request"
+        text = "NODE_DRAIN follows the nodes that are removed; request SCALE_DOWN in the same request"
         unranked = Unranked(everybody, PodCostGroupReason.SCALE_DOWN_NOT_ASKED, lambda _: text)
         return Ranks(np.zeros(len(everybody)), (unranked,))
     return Ranks(context.of_node(level), context.without_node)

@@ -20,11 +20,11 @@ from planner.scale_down.selection.removal import Removal
 from planner.snapshot.columns import Int32, Int64, UInt8
 
 Reason = reason_pb2.UnremovableReason
-WHOLE: Final = "its node group goes as a whole or not at all"
-NEW_NODES: Final = "waits for new nodes, which are on their way for slack that it could hold"
-WITH_OTHERS: Final = "waits for the other unneeded nodes: slack asks for less only once they have gone as well"
-UNDONE: Final = "drains wait {seconds} s more: where the pods of the last one went, slack had no room left"
-DELAYED: Final = "its deletion waits up to 2 minutes for a delay-deletion annotation to be taken away"
+WHOLE: Final = "its node group is removed as a whole or not at all"
+NEW_NODES: Final = "waits for new nodes, which were requested for slack that fits on this node"
+WITH_OTHERS: Final = "waits for the other unneeded nodes: slack shrinks only after they are removed too"
+UNDONE: Final = "drains wait {seconds} s more: the pods of the last drain took the room of slack"
+DELAYED: Final = "its deletion waits up to 2 minutes for the removal of a delay-deletion annotation"
 
 
 def why_waiting(context: Context, codes: UInt8, nodes: Int32, removal: Removal, besides: Besides) -> Mapping[int, str]:
@@ -34,7 +34,7 @@ def why_waiting(context: Context, codes: UInt8, nodes: Int32, removal: Removal, 
     texts = {
         int(Reason.NOT_UNNEEDED_OTHER_REASON): "waits until fewer deletions are in progress",
         int(Reason.ATOMIC_SCALE_DOWN_FAILED): WHOLE,
-        int(Reason.BALANCE): "waits until larger node groups and zones like its own have given",
+        int(Reason.BALANCE): "waits until larger node groups and zones of its kind have shrunk",
         int(Reason.IN_COOLDOWN): context.cooldown.cluster,
         int(Reason.NEEDED_FOR_SLACK): _why_slack(context, besides),
         int(Reason.CLUSTER_UNHEALTHY): context.unhealthy,
@@ -75,7 +75,9 @@ def why_in_turn(context: Context, left: Int64, attempt: Attempt) -> Mapping[int,
         short = [row for row in np.unique(under.budgets[pairs]).tolist() if left[row] < 0]
         if short:
             budget = context.request.snapshot.budgets[short[0]]
-            found[node] = f"more pods than budget {budget.namespace}/{budget.name} allows at once: evicted in turn"
+            found[node] = (
+                f"more pods than budget {budget.namespace}/{budget.name} allows at once: evicted one after another"
+            )
     return found
 
 
@@ -99,7 +101,7 @@ def put_why_staying(context: Context, reasons: UInt8, texts: NodeTexts) -> None:
     most = context.request.round.settings.max_balance_difference
     of_reason = {
         Reason.UNEXPECTED_ERROR: "the node has no allocatable cpu or memory",
-        Reason.NOT_UNNEEDED_OTHER_REASON: "its removal saves too little for each pod that would have to move",
+        Reason.NOT_UNNEEDED_OTHER_REASON: "its removal saves too little per pod that would have to move",
         Reason.ATOMIC_SCALE_DOWN_FAILED: WHOLE,
         Reason.BALANCE: f"similar node groups and their zones may differ by {most} at most",
     }

@@ -22,8 +22,8 @@ Predicate = reason_pb2.PredicateReason
 REASONS = max(Predicate.Code.values()) + 1
 JOINT_WORK = 300_000
 """Limit for explanations of nodes whose pods fit alone, in checks of a pod against a node: a few milliseconds."""
-TOGETHER_DETAIL = "there is a place for each pod alone, but not for all at the same time"
-UPSETTING_DETAIL = "there is a place for each pod, but then none for pods of other nodes that go"
+TOGETHER_DETAIL = "each pod fits alone, but not all at the same time"
+UPSETTING_DETAIL = "all pods fit, but then pods of other removed nodes do not"
 
 
 class Explanation(NamedTuple):
@@ -83,7 +83,7 @@ def _counts(simulation: Simulation, allowed: Bool, stuck: Mapping[int, int]) -> 
     by_kind = np.zeros((len(first), REASONS), np.int64)
     count_failures(state, pods[first], allowed, by_kind)
     counts = by_kind[of.reshape(-1)]
-    # A pod's own node is no destination.
+    # A pod's own node is not a destination.
     discount_failures(state, pods, nodes, counts)
     return counts
 

@@ -49,7 +49,7 @@ def _stuck(simulation: Simulation, problem: Problem, stuck: Int32, count: int) -
         takes = (state.node_state == OPEN) & problem.search.allowed & (state.blocked[pod_class, state.node_class] == 0)
         freed = takes & (room >= need).all(axis=1) & ~(state.resources.free >= need).all(axis=1)
         of_class = ~for_slack & (state.pod_class[blocking_pod] == pod_class)
-        # A node's own room is no destination for its pods.
+        # A node's own room is not a destination for its pods.
         for_slack |= of_class & (int(freed.sum()) - freed[stuck] > 0)
     found: Int32 = stuck[for_slack]
     return found

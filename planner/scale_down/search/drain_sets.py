@@ -61,7 +61,7 @@ class Rule(Enum):
 class Task(NamedTuple):
     """The common input of attempts.
 
-    staying : int32 nodes that are no candidates, in search order; eligible : int32[E] candidates ascending;
+    staying : int32 nodes that are not candidates, in search order; eligible : int32[E] candidates ascending;
     unneeded_before : bool[N], unneeded in the last loop; residents : pods by node; loose : int32 pods for which room is
     kept, but which are on no node; pending : int32 those of them that each attempt places; whole : int32[N] how many
     nodes of its group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes;
@@ -96,7 +96,7 @@ class Task(NamedTuple):
 class Attempt(NamedTuple):
     """One run of the greedy loop.
 
-    order : `CandidateOrder.Code`; rule : for budgets; staying : int32 nodes that are no candidates, in search order;
+    order : `CandidateOrder.Code`; rule : for budgets; staying : int32 nodes that are not candidates, in search order;
     candidates : int32[E] as tried; reached : how many were evaluated; accepted : int32[U] in order; stopped_at : node
     where a bound stopped the loop, -1 = complete; fresh : simulated nodes that were not unneeded in the last loop;
     problem : outcomes, blocking_pods and destinations; again : how many of the first candidates were in the last plan;
@@ -303,7 +303,7 @@ def _is_new_destination(task: Task, problem: Problem) -> bool:
     """Return whether a candidate became a destination because of a pod that was elsewhere, or unplaced, in the last
     loop. O(pods).
     """
-    # A node added by scale-up is no candidate.
+    # A node added by scale-up is not a candidate.
     at = problem.destination[task.loose]
     on_nodes = (at >= 0) & (at < len(problem.outcome))
     pods, at = task.loose[on_nodes], at[on_nodes]

@@ -19,7 +19,7 @@ milliseconds.
 
 
 class Planned(NamedTuple):
-    """A planned attempt. staying : int32 nodes that are no candidates, in search order; candidates : int32[E]."""
+    """A planned attempt. staying : int32 nodes that are not candidates, in search order; candidates : int32[E]."""
 
     staying: Int32
     candidates: Int32

@@ -2,7 +2,7 @@
 
 Decides whether a cool-down is in force, and why; the times come with the node groups, and unknown ones (0) delay
 nothing. By default the cool-down of any group delays the whole cluster, for which simulation continues, to keep timers
-running; with `delay_type_local` each group waits alone, and its nodes are no candidates meanwhile.
+running; with `delay_type_local` each group waits alone, and its nodes are not candidates meanwhile.
 Source: Cluster Autoscaler, static_autoscaler.isScaleDownInCooldown, ScaleDownCandidatesDelayProcessor.
 """
 
@@ -47,7 +47,7 @@ def _longest(group: NodeGroup, settings: ScaleDownSettings, now_ns: int) -> tupl
     )
     found = [
         (since_ns + delay_ns - now_ns, f"node group {group.id} {what} {_seconds(now_ns - since_ns)} ago; "
-         f"nothing goes for {_seconds(delay_ns)} after that")
+                f"no node is removed for {_seconds(delay_ns)} after that")
         for since_ns, delay_ns, what in reasons
         if since_ns > 0 and since_ns + delay_ns > now_ns
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """HIGHEST_PRIORITY: the number in a label of the group's template; 0 without the label.
 
-A group whose label is no integer, or one of more than 15 digits, is excluded. Source: the Zalando fork of the Cluster
+A group whose label is not an integer, or has more than 15 digits, is excluded. Source: the Zalando fork of the Cluster
 Autoscaler, label `zalando.org/scaling-priority`.
 """
 
@@ -15,7 +15,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,15}")
 
 
 def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:
-    """Return the score of each option; NaN = the label is no number. float64[O]."""
+    """Return the score of each option; NaN = the label is not a number. float64[O]."""
     del state
     key = context.settings.priority_label
     labels = context.groups.labels

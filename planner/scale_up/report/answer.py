@@ -144,8 +144,8 @@ def _add_options(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     decision.evaluated = len(decision.options)
     decision.not_evaluated = int((made.reasons == NodeGroupReason.NOT_EVALUATED).sum())
     if decision.not_evaluated:
-        why = "others promised more, or the time or the bound ended"
-        decision.detail = f"{decision.not_evaluated} node groups were not looked at: {why}"
+        why = "others were more promising, or time or the bound ran out"
+        decision.detail = f"{decision.not_evaluated} node groups were not evaluated: {why}"
     if len(finding.unserved.left):
         looked_at = {option.node_group for option in decision.options}
         for group, reason in zip(groups, made.reasons.tolist(), strict=True):

@@ -8,17 +8,17 @@ from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 _OF_GROUP: Final = {
     NodeGroupReason.MAX_SIZE_REACHED: "at the maximum size",
-    NodeGroupReason.RESOURCE_LIMIT_REACHED: "kept from growing by a resource limit",
-    NodeGroupReason.MAX_NEW_NODES_REACHED: "left out because the plan adds as many nodes as one plan may",
+    NodeGroupReason.RESOURCE_LIMIT_REACHED: "prevented from growing by a resource limit",
+    NodeGroupReason.MAX_NEW_NODES_REACHED: "skipped because the plan already adds the maximum number of nodes",
     NodeGroupReason.BACKED_OFF: "in back-off after a scale-up that failed",
     NodeGroupReason.UNHEALTHY: "unhealthy",
     NodeGroupReason.NO_TEMPLATE: "without template and without nodes",
     NodeGroupReason.NOT_WHOLE: "unable to grow as a whole",
-    NodeGroupReason.NOT_CHOSEN: "passed over by an expander",
+    NodeGroupReason.NOT_CHOSEN: "not chosen by an expander",
     NodeGroupReason.PRICE_UNKNOWN: "without a price",
-    NodeGroupReason.PRIORITY_INVALID: "with a priority that is no number",
-    NodeGroupReason.NODE_GROUP_INVALID: "described in a way that contradicts itself",
-    NodeGroupReason.NOT_EVALUATED: "not looked at",
+    NodeGroupReason.PRIORITY_INVALID: "with a priority that is not a number",
+    NodeGroupReason.NODE_GROUP_INVALID: "with contradictory values",
+    NodeGroupReason.NOT_EVALUATED: "not evaluated",
 }
 _OF_NODE: Final = {
     PredicateReason.NODE_UNSCHEDULABLE: "new nodes are cordoned",
@@ -33,7 +33,7 @@ _OF_NODE: Final = {
     PredicateReason.VOLUME_NOT_BINDABLE: "a volume cannot be bound there",
     PredicateReason.VOLUME_ZONE_MISMATCH: "a volume is in another zone",
     PredicateReason.TOPOLOGY_SPREAD_VIOLATED: "a topology spread constraint would be violated",
-    PredicateReason.POD_AFFINITY_NOT_MATCHED: "no pod that it has affinity to is there",
+    PredicateReason.POD_AFFINITY_NOT_MATCHED: "no pod that its affinity requires is there",
     PredicateReason.POD_ANTI_AFFINITY_VIOLATED: "its anti-affinity would be violated",
     PredicateReason.EXISTING_POD_ANTI_AFFINITY_VIOLATED: "the anti-affinity of a running pod excludes it",
     PredicateReason.UNSUPPORTED_CONSTRAINT: "it has a constraint that cannot be decided",

@@ -18,7 +18,7 @@ from planner.snapshot.columns import Snapshot
 MOST_CLUSTERS: Final = 64
 MAX_AGE_S: Final = 600.0
 """Age up to which sizes and health are used; prices and settings are used for longer."""
-_REMEDY: Final = "sizes, prices and health are unknown, only what the autoscaler sent counts"
+_REMEDY: Final = "sizes, prices and health are unknown; only the autoscaler's data is used"
 
 
 @dataclass(frozen=True)

@@ -74,14 +74,14 @@ def _known(asked: pb.OptionChoice, found: Found) -> Mapping[str, NodeGroup]:
     asked.cluster, asked.snapshot_version = plan.cluster, plan.snapshot_version
     asked.cluster_node_count = plan.node_count
     if not plan.is_recent:
-        asked.notes.append("the last plan is too old: sizes and health of its node groups are not believed any more")
+        asked.notes.append("the last plan is too old: its sizes and health of node groups are no longer used")
     return {group.id: group for group in plan.groups}
 
 
 def _describe(group: pb.OptionGroup, raw: bytes | None, asked: pb.OptionChoice) -> None:
     """Write the template of a group's new node, in place."""
     if raw is None:
-        asked.notes.append(f"{group.node_group}: no node was sent, nothing is known of its size")
+        asked.notes.append(f"{group.node_group}: no node was sent, so its size is unknown")
         return
     try:
         node = core_pb2.Node.FromString(raw)

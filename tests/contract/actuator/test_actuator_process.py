@@ -1,4 +1,4 @@
-"""`python -m actuator` as a process: killed without warning, started again, told to stop, given bad settings."""
+"""`python -m actuator` as a process: killed without warning, restarted, stopped, and given bad settings."""
 
 import json
 import os
@@ -41,7 +41,7 @@ def command(directory: Path, *more: str) -> list[str]:
 
 @contextmanager
 def running(directory: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], ActuatorClient]]:
-    """A process that is ready, with a client; killed at the end if it still runs."""
+    """Yield a ready process and a client; kill the process at the end if it still runs."""
     (directory / "address").unlink(missing_ok=True)
     whole = [sys.executable, "-m", *command(directory, *more)]
     process = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
@@ -120,7 +120,7 @@ def test_what_happens_is_measured_under_the_names_that_were_promised(directory: 
     document = json.loads((directory / "cluster.json").read_text())
     named = {item["metadata"]["name"]: item for item in document["items"]}
     named["n6"]["status"]["allocatable"]["nvidia.com/gpu"] = "1"
-    # The drain of n1 is not over before it is cancelled.
+    # The drain of n1 does not end before it is cancelled.
     assert named["db-1"]["spec"]["nodeName"] == "n1"
     named["db-1"]["metadata"].setdefault("labels", {})["stays"] = "here"
     document["items"].append(pdb("stays", labels={"stays": "here"}, min_available=1))
@@ -168,7 +168,7 @@ def test_two_processes_cannot_work_in_one_directory(directory: Path, forked: Pro
     with running(directory):
         other = forked(*command(directory))
     assert other.returncode == 2
-    assert "another actuator works in" in other.stderr
+    assert "another actuator uses" in other.stderr
 
 
 def test_two_processes_cannot_work_on_one_store_in_different_directories(directory: Path, forked: Programs) -> None:
@@ -182,11 +182,11 @@ def test_two_processes_cannot_work_on_one_store_in_different_directories(directo
 
 
 def test_a_store_that_is_deleted_underneath_ends_the_process_with_a_reason(directory: Path) -> None:
-    # The node is still there when the actuator starts again: its drain does not begin.
+    # The node still exists when the actuator restarts: its drain does not begin.
     with running(directory, "--delay-after-taint=1000") as (process, client):
         client.start_deletion(request("drain", "n0", drain=True))
         (directory / "state" / "store.sqlite").unlink()
-        # The process may end before its answer is out: then the call is cancelled.
+        # The process may exit before it has sent its answer: then the call is cancelled.
         with pytest.raises(TrimtabError) as caught:
             client.start_deletion(request("empty", "n6", drain=False))
         assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
@@ -195,7 +195,7 @@ def test_a_store_that_is_deleted_underneath_ends_the_process_with_a_reason(direc
         said = process.stderr.read()
     assert "store.sqlite was deleted or replaced" in said
     assert "Traceback" not in said
-    # A new store knows nothing, and says so of each node.
+    # A new store has no records, which is reported for each node.
     with running(directory) as (process, client):
         assert not client.get_status().deletions
         process.kill()
@@ -265,7 +265,7 @@ def test_damaged_files_are_told_in_one_line(
         pytest.param(["--log-level=loud"], "log level 'loud' is unknown", id="unknown log level"),
         pytest.param(["--cluster=missing.json"], "missing.json: cannot be read", id="missing file"),
         pytest.param(["--max-parallelism=0"], "--max-parallelism", id="limit of nothing"),
-        pytest.param(["--drain-timeout=inf"], "--drain-timeout: inf is no number", id="endless time"),
+        pytest.param(["--drain-timeout=inf"], "--drain-timeout: inf is not a finite number", id="endless time"),
         pytest.param(["--max-plan-age=nan"], "--max-plan-age", id="no number"),
         pytest.param(["--drain-priority-config=0:10,high:5"], "'high:5' is not PRIORITY:SECONDS", id="no priority"),
         pytest.param(

@@ -165,7 +165,7 @@ def test_orders_of_a_leader_that_was_replaced_are_refused(service: Service) -> N
         error = refusal(order)
         assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, Reason.EPOCH_SUPERSEDED)
         assert error.metadata["epoch"] == "5"
-    # What became of an order that was taken may be asked by anybody.
+    # Anybody may ask for the result of an accepted order.
     assert old.start_deletion(deletion("r1", "n6")).nodes[0].accepted
     assert new.scale_up("g1", [split()]).splits[0].accepted
     new.close()
@@ -264,7 +264,7 @@ def test_when_the_store_fails_nothing_is_done_any_more_and_the_process_is_told_t
     service.store.append = fail  # type: ignore[method-assign, assignment]
     error = refusal(lambda: service.start("r1", "n0"))
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE)
-    assert error.message == "the actuator's store does not work; its log says why"
+    assert error.message == "the actuator's store has failed; its log says why"
     assert told.wait(LIMIT_S)
     assert service.cluster.get_node("n0").taints == ()
     assert refusal(service.client.get_status).reason == Reason.BACKEND_UNAVAILABLE
@@ -291,14 +291,16 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
         pytest.param(deletion("r1", "n0", ""), "nodes[1]", id="node without name"),
         pytest.param(deletion("r1", "n" * 254), "nodes[0]", id="node name too long"),
         pytest.param(
-            deletion("r1", "../namespaces/kube-system/secrets/token"), "no name of a node", id="a path for a node"
+            deletion("r1", "../namespaces/kube-system/secrets/token"), "not the name of a node", id="a path for a node"
         ),
         pytest.param(
-            actuator_pb2.CancelDeletionRequest(nodes=["n0?watch=1"]), "no name of a node", id="a query for a node"
+            actuator_pb2.CancelDeletionRequest(nodes=["n0?watch=1"]), "not the name of a node", id="a query for a node"
         ),
-        pytest.param(actuator_pb2.ApplyTaintsRequest(unneeded_nodes=[".."]), "no name of a node", id="dots for a node"),
         pytest.param(
-            actuator_pb2.ApplyPodCostsRequest(remove=["../pods/web"]), "is no pod", id="a path for a namespace"
+            actuator_pb2.ApplyTaintsRequest(unneeded_nodes=[".."]), "not the name of a node", id="dots for a node"
+        ),
+        pytest.param(
+            actuator_pb2.ApplyPodCostsRequest(remove=["../pods/web"]), "is not a pod", id="a path for a namespace"
         ),
         pytest.param(deletion("r1", "n0", "n1", "n0"), "nodes[2]: n0 was given before, at 0", id="node twice"),
         pytest.param(deletion("r1", *map(str, range(10_001))), "10001 entries", id="too many nodes"),
@@ -314,8 +316,10 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
         pytest.param(actuator_pb2.CancelDeletionRequest(nodes=["a", "a"]), "given before", id="cancel twice"),
         pytest.param(actuator_pb2.ScaleUpRequest(request_id="g1"), "splits is empty", id="grow nothing"),
         pytest.param(actuator_pb2.ScaleUpRequest(splits=[split()]), "request_id", id="growth without id"),
-        pytest.param(actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(then=8)]), "no growth", id="no growth"),
-        pytest.param(actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(now=-2)]), "no growth", id="size -2"),
+        pytest.param(
+            actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(then=8)]), "not a growth", id="not a growth"
+        ),
+        pytest.param(actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(now=-2)]), "not a growth", id="size -2"),
         pytest.param(
             actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(), split()]), "before", id="group twice"
         ),

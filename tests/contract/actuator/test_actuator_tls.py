@@ -1,4 +1,4 @@
-"""The actuator as a process over TLS: TLS 1.3 alone, and no port on the network without protection."""
+"""The actuator as a process with TLS: only TLS 1.3, and no unprotected port on the network."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def ca(tmp_path: Path) -> OwnCa:
 
 
 def handshake(ca: OwnCa, address: str, newest: ssl.TLSVersion) -> str | None:
-    """Shake hands as a caller with a certificate; return the version agreed upon."""
+    """Do a TLS handshake as a caller with a certificate; return the negotiated version."""
     context = ssl.create_default_context(cafile=str(ca.ca))
     context.load_cert_chain(ca.directory / "client.crt", ca.directory / "client.key")
     context.maximum_version = newest
@@ -49,7 +49,7 @@ def handshake(ca: OwnCa, address: str, newest: ssl.TLSVersion) -> str | None:
 
 @contextmanager
 def started(ca: OwnCa, directory: Path, *more: str) -> Iterator[str]:
-    """Run a process with the CA's certificate "server"; yield its address, end it."""
+    """Run a process with the CA's certificate "server"; yield its address, then end it."""
     files = {"CERT": "server.crt", "KEY": "server.key", "CLIENT_CA": "ca.crt"}
     variables = {f"TRIMTAB_ACTUATOR_TLS_{name}": str(ca.directory / file) for name, file in files.items()}
     address_file = directory / "address"

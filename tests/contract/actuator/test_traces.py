@@ -1,4 +1,4 @@
-"""One round of the loop over real services on loopback is one trace, and deletions that go on after it link to it."""
+"""One round of the loop with real services on loopback is one trace, and later steps of its deletions link to it."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ from tests.builders.waiting import LIMIT_S
 
 
 class Planner(planner_pb2_grpc.PlannerServicer):
-    """Wants a node gone."""
+    """A planner that removes a node."""
 
     def GetInfo(self, request, context):
         return planner_pb2.GetPlannerInfoResponse(decisions=[plan_pb2.Decision.SCALE_DOWN])
@@ -33,7 +33,7 @@ class Planner(planner_pb2_grpc.PlannerServicer):
 
 
 def make_a_round() -> list[dict[str, Any]]:
-    """The spans of a round that has a node deleted, once the node is gone. Changes this process: it is traced then."""
+    """Return the spans of a round that deletes a node, once it is gone. Enables tracing in this process."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
@@ -76,7 +76,7 @@ def make_a_round() -> list[dict[str, Any]]:
 
 
 def described(span: Any) -> dict[str, Any]:
-    """A span as JSON can hold it."""
+    """Return a span as JSON values."""
     return {
         "name": span.name,
         "kind": span.kind.name,

@@ -1,4 +1,4 @@
-"""Watching the status over loopback gRPC: whole or by change, and who may watch."""
+"""Watching the status over loopback gRPC: complete or by change, and who may watch."""
 
 import threading
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def test_a_caller_who_has_all_streams_gives_one_up_to_another_and_keeps_the_newe
 
 
 def test_a_watcher_gets_whole_statuses_unless_it_asks_for_changes(service: Service) -> None:
-    # The deletion never ends: changes in quick succession may come as one, and the next status may be a late one.
+    # The deletion never ends: changes in quick succession may be merged, and the next status may be late.
     service.cluster.faults.add(Fault("evict", error=TooManyRequestsError("a budget")))
     with connect(service.shell.address) as channel:
         stub = actuator_pb2_grpc.ActuatorStub(channel)
@@ -76,7 +76,7 @@ def test_a_watcher_gets_whole_statuses_unless_it_asks_for_changes(service: Servi
 
 
 def test_a_watcher_that_knows_the_present_revision_waits_for_the_next_one() -> None:
-    # A stream whose caller has gone keeps its place for a moment.
+    # A stream whose caller has disconnected keeps its slot briefly.
     with closing(Service(replace(SETTINGS, max_watchers=8))) as service:
         service.start("r1", "n6", drain=False)
         service.wait("n6")
@@ -84,7 +84,7 @@ def test_a_watcher_that_knows_the_present_revision_waits_for_the_next_one() -> N
         with connect(service.shell.address) as channel:
             stub = actuator_pb2_grpc.ActuatorStub(channel)
             stream = stub.WatchStatus(watch_of(revision))
-            # One that is not the present one, later or not, is answered at once.
+            # A revision other than the present one, even a later one, is answered at once.
             assert next(stub.WatchStatus(watch_of(revision + 1000))).status.revision == revision
             service.start("r2", "n0")
             assert next(stream).status.revision > revision

@@ -1,4 +1,4 @@
-"""What every cloud provider promises: the same tests for each."""
+"""The guarantees of every cloud provider: the same tests for each."""
 
 from collections.abc import Iterator
 
@@ -107,7 +107,7 @@ def test_a_deletion_lowers_the_target_in_the_same_step_and_once(world: World) ->
         assert target(world.cloud) == 2
     assert state(world.cloud, victim) in (InstanceState.DELETING, InstanceState.GONE)
     world.settle()
-    # Where a cloud only lists what exists, one look could be of an older list.
+    # If a cloud only lists what exists, a single read could return an older list.
     assert [state(world.cloud, victim) for _ in range(3)][-1] is InstanceState.GONE
     assert victim not in running(world.cloud)
     assert view(world.cloud) == NodeGroupView("g", 1, 6, 2, 2)

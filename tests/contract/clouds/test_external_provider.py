@@ -1,4 +1,6 @@
-"""The actuator as external cloud provider of the Cluster Autoscaler: 15 calls, as that makes them."""
+"""The actuator as external cloud provider of the Cluster Autoscaler: its 15 calls, as the Cluster Autoscaler makes
+them.
+"""
 
 import time
 from collections.abc import Callable, Iterator
@@ -174,7 +176,7 @@ def test_an_instance_that_never_registered_is_deleted_by_its_provider_id(world: 
     increase(stub, 1)
     instances = stub.NodeGroupNodes(pb.NodeGroupNodesRequest(id="g")).instances
     (new,) = [one.id for one in instances if one.status.instance_state == pb.InstanceStatus.INSTANCE_CREATING]
-    # The Cluster Autoscaler names what has no node by its instance.
+    # The Cluster Autoscaler identifies an instance without a node by its id.
     stub.NodeGroupDeleteNodes(
         pb.NodeGroupDeleteNodesRequest(id="g", nodes=[pb.ExternalGrpcNode(provider_id=new, name=new)])
     )
@@ -317,7 +319,7 @@ def test_what_is_read_comes_from_memory_until_refresh_or_a_change_of_ours(world:
 def test_ten_thousand_instances_fit_into_one_answer(world: ExternalWorld, stub: Any) -> None:
     with world.cluster.transaction() as state:
         state.groups["h"]["spec"]["maxSize"] = 10_000
-    # Not by a call: on a busy machine that many machines take longer than a call is let wait.
+    # Not by a call: on a busy computer, so many machines take longer than a call may wait.
     world.actuator.cloud.set_size("h", 0, 10_000, "token")
     stub.Refresh(pb.RefreshRequest())
     answer = stub.NodeGroupNodes(pb.NodeGroupNodesRequest(id="h"))

@@ -1,4 +1,4 @@
-"""What all tests of the planner's service need."""
+"""Fixtures for all tests of the planner's service."""
 
 import pytest
 
@@ -7,5 +7,5 @@ from planner.service.warm_up import warm_up
 
 @pytest.fixture(scope="session", autouse=True)
 def kernels() -> None:
-    """Compile before a call's time is counted."""
+    """Compile the kernels before a call is timed."""
     warm_up()

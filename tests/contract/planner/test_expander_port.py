@@ -1,4 +1,6 @@
-"""The planner as a process with a port for autoscalers: our certificate, none of theirs, and no other service."""
+"""The planner as a process with a port for autoscalers: a server certificate, no client certificate, no other
+service.
+"""
 
 import json
 import os
@@ -20,11 +22,11 @@ from tests.builders.waiting import LIMIT_S
 
 
 def listening(log: Path, process: subprocess.Popen[bytes]) -> list[str]:
-    """The addresses of both ports, in the order in which they were opened, once both are."""
+    """Return the addresses of both ports in order of opening, once both are open."""
     until_s = time.monotonic() + 3 * LIMIT_S
     while time.monotonic() < until_s:
         assert process.poll() is None, log.read_text()
-        # The last line may be half written.
+        # The last line may be incomplete.
         written, _, _ = log.read_text().rpartition("\n")
         lines = [json.loads(line) for line in written.splitlines() if line.startswith("{")]
         found = [str(line["address"]) for line in lines if line["event"] == "listening"]
@@ -66,7 +68,7 @@ def test_an_autoscaler_without_a_certificate_may_have_options_chosen_and_nothing
         process = subprocess.Popen([sys.executable, "-m", *options], stderr=opened, env=environment)
     try:
         main, expander = (one.replace("0.0.0.0", "127.0.0.1") for one in listening(log, process))
-        # As the autoscaler dials: credentials.NewClientTLSFromFile(cert, "").
+        # As the autoscaler connects: credentials.NewClientTLSFromFile(cert, "").
         autoscaler = grpc.ssl_channel_credentials(ca.ca.read_bytes())
         request = sent({"a": (2, [a_pod("p")]), "b": (1, [a_pod("p")])}, {"a": a_node("a"), "b": a_node("b")})
         with grpc.secure_channel(expander, autoscaler) as channel:

@@ -1,4 +1,4 @@
-"""The expander service on loopback, asked as every version of the Cluster Autoscaler asks it."""
+"""The expander service on loopback, called in the way of every Cluster Autoscaler version."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +35,7 @@ OPTIONS: Options = {"small": (4, PODS), "large": (1, PODS)}
 
 @contextmanager
 def serving(plans: LastPlans | None = None, record: Path | None = None, **options: Any) -> Iterator[Ask]:
-    """An expander, and a client as the autoscaler has one."""
+    """Yield an expander's client like the autoscaler's."""
     limits = PlannerOptions()
     recorder = ChoiceRecorder(record) if record else None
     servicer = ExpanderServicer(
@@ -55,7 +55,7 @@ def serving(plans: LastPlans | None = None, record: Path | None = None, **option
 
 
 def planned(*groups: Json, cluster: str = "here", **scale_up: Any) -> LastPlans:
-    """What is known after one plan."""
+    """Return the known clusters after one plan."""
     plans = LastPlans()
     remember(plans, *groups, cluster=cluster, **scale_up)
     return plans
@@ -133,7 +133,7 @@ def test_of_clusters_with_the_same_groups_the_named_one_counts() -> None:
 
 
 def test_an_answer_is_empty_only_where_nothing_was_asked() -> None:
-    # PRICE excludes groups of unknown price, which is all of them: the autoscaler keeps all its options.
+    # PRICE excludes groups of unknown price, here all of them: the autoscaler keeps all its options.
     with serving(expander_chain="price") as ask:
         assert chosen(ask(sent(OPTIONS, NODES))) == ["small", "large"]
         assert chosen(ask(sent({}, NODES))) == []
@@ -157,7 +157,7 @@ def test_amounts_beyond_any_machine_keep_no_answer_back(chain: str) -> None:
     request = sent(OPTIONS | {"huge": (2**31 - 1, huge), "most": (2**31 - 1, PODS)}, nodes)
     with serving(expander_chain=chain) as ask:
         assert len(chosen(ask(request))) == 1
-    # Where everything fits and little is left over, what is beyond counts as much, not as a number below zero.
+    # Amounts beyond the limit count as large ones and must not wrap around to negative numbers.
     with serving(expander_chain="least-waste") as ask:
         assert chosen(ask(sent({"small": (3, PODS), "most": (2**31 - 1, PODS)}, nodes))) == ["small"]
 
@@ -180,5 +180,5 @@ def test_a_request_of_a_hundred_mib_is_answered() -> None:
 
 @pytest.mark.parametrize("name", ["cheap", "", "unspecified"])
 def test_a_chain_of_unknown_names_is_refused_at_the_start(name: str) -> None:
-    with pytest.raises(ValueError, match="is no expander"):
+    with pytest.raises(ValueError, match="is not an expander"):
         ExpanderOptions(expander_chain=f"balanced,{name}").chain()

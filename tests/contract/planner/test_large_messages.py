@@ -1,4 +1,4 @@
-"""Messages beyond gRPC's own limit of 4 MiB: an answer, and a state that comes back inline."""
+"""Messages beyond gRPC's default limit of 4 MiB: an answer, and a state that is sent back inline."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ ONCE = RetryPolicy(attempts=1)
 
 @pytest.fixture(scope="module")
 def cluster() -> snapshot_pb2.ClusterSnapshot:
-    """Empty nodes with names as long as Kubernetes allows, so that fewer of them do."""
+    """Return empty nodes with names of maximum length, so fewer nodes suffice."""
     made = snapshot_pb2.ClusterSnapshot(resources=["cpu", "memory", "pods"])
     for i in range(NODES):
         made.nodes.add(name=f"{i:05}.{'x' * 240}", allocatable=[1000, 1 << 30, 110], ready=True, node_group="g")
@@ -38,7 +38,7 @@ def cluster() -> snapshot_pb2.ClusterSnapshot:
 
 @pytest.fixture(params=[1 << 30, 0], ids=["a planner that remembers", "a planner that forgets"])
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A planner with the limits of the process."""
+    """Run a planner with the limits of the process; yield its address."""
     options = PlannerOptions(cache_bytes=request.param)
     telemetry = start_telemetry("planner")
     servicer = PlannerServicer(RequestHandler(telemetry.meter, options.cache_bytes, log_decisions=False), options)

@@ -1,4 +1,4 @@
-"""The planner and its callers: for which clusters each may plan, and that none is shown what another has sent."""
+"""The planner and its callers: for which clusters each may plan, and that none sees another's data."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +61,7 @@ def asking(cluster: str) -> plan_pb2.PlanRequest:
 
 
 def reused(client: PlannerClient, cluster: str, version: str) -> Reason.ValueType | None:
-    """Ask about a version without having sent it; return the reason of a refusal."""
+    """Refer to a version without having sent it; return the reason of the refusal."""
     try:
         client.plan_delta(snapshot_pb2.SnapshotDelta(), version, asking(cluster))
     except TrimtabError as error:
@@ -91,7 +91,7 @@ def test_a_known_version_shows_nothing_to_another_caller_or_about_another_cluste
         assert reused(client, "prod-1", version) is None
         assert reused(client, "prod-2", version) == Reason.SNAPSHOT_BASE_UNKNOWN
     for name in ("other", "client"):
-        # The second has the same identity, as all callers behind one proxy may have.
+        # The second has the same identity, as callers behind one proxy may have.
         with PlannerClient(shell.address, ONCE, security=ca.channel(name)) as stranger:
             assert reused(stranger, "prod-1", version) == Reason.SNAPSHOT_BASE_UNKNOWN
 

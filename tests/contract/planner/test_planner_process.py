@@ -1,4 +1,4 @@
-"""`python -m planner` as a process: ready once it can answer, told to stop, given bad settings."""
+"""`python -m planner` as a process: ready once it can answer, stopped, and given bad settings."""
 
 import json
 import os
@@ -23,13 +23,13 @@ from tests.builders.forked import Programs
 from tests.builders.metric_pages import check_page
 from tests.builders.waiting import LIMIT_S
 
-# A planner compiles its kernels before it serves, unless others have.
+# A planner compiles its kernels before it serves, unless they are cached.
 START_S = 2.5 * LIMIT_S
 
 
 @contextmanager
 def running(directory: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A process that listens, and its address; killed at the end if it still runs."""
+    """Yield a listening process and its address; kill it at the end if it still runs."""
     file = directory / "address"
     command = [sys.executable, "-m", "planner", f"--address-file={file}", *options]
     with (directory / "log").open("w") as log:
@@ -45,7 +45,7 @@ def running(directory: Path, *options: str, **environment: str) -> Iterator[tupl
 
 
 def request() -> plan_pb2.PlanRequest:
-    """A request for scale-down."""
+    """Return a request for scale-down."""
     message = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN], request_id="r7")
     message.now.seconds = NOW_S
     return message

@@ -1,4 +1,6 @@
-"""Three planners behind a load balancer: deltas find theirs by the cluster's name, else the whole is sent."""
+"""Three planners behind a load balancer: deltas reach their planner by cluster name, otherwise whole snapshots are
+sent.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -22,12 +24,12 @@ CLUSTERS = [f"cluster/ü {number}" for number in range(6)]
 ROUNDS = 3
 WHOLE, DELTA, REFUSED = (False, True), (True, True), (True, False)
 NO_STATE = REFUSED
-"""A planner without the state says so before it looks for the base."""
+"""A planner reports a missing state before it looks for the base."""
 
 
 @pytest.fixture(scope="module")
 def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
-    """The addresses of three planner processes, by name."""
+    """Yield the addresses of three planner processes by name."""
     with ExitStack() as stack:
         directory = tmp_path_factory.mktemp("replicas")
         running = {name: stack.enter_context(planner(directory / name, quick_start=True)) for name in ("a", "b", "c")}
@@ -35,7 +37,8 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, 
 
 
 class Loop:
-    """A caller that plans for one cluster again and again; its snapshot changes each time, its state where it has one.
+    """A caller that plans repeatedly for one cluster whose snapshot changes each time, and also its state if it has
+    one.
 
     whole : send each snapshot whole.
     """
@@ -56,7 +59,7 @@ class Loop:
         self._client.close()
 
     def plan(self) -> bytes:
-        """Return the answer without the time that it took."""
+        """Return the answer without its durations."""
         if self._whole:
             # A client that has sent nothing yet.
             self._client.close()
@@ -87,7 +90,7 @@ def _snapshot(turn: int) -> snapshot_pb2.ClusterSnapshot:
 
 
 def alone(address: str, has_state: bool = True) -> list[bytes]:
-    """The answers of one planner that is sent the whole each time."""
+    """Return the answers of one planner that receives whole snapshots."""
     with Loop(address, "alone", has_state, whole=True) as loop:
         return [loop.plan() for _ in range(ROUNDS)]
 

@@ -1,4 +1,4 @@
-"""The planner on loopback: what it answers, what it refuses and how, and that the next call always works."""
+"""The planner on loopback: its answers, its refusals, and that the next call always works."""
 
 import random
 import threading
@@ -39,7 +39,7 @@ BRIEF = settings(examples(60), phases=[Phase.explicit, Phase.reuse, Phase.genera
 
 
 def make_shell(handler: RequestHandler | None = None, **options: Any) -> Shell:
-    """A planner with small limits."""
+    """Run a planner with small limits."""
     chosen = PlannerOptions(**({"max_snapshot_bytes": LIMIT} | options))
     telemetry = start_telemetry("planner")
     servicer = PlannerServicer(handler or RequestHandler(telemetry.meter, chosen.cache_bytes), chosen)
@@ -60,7 +60,7 @@ def stub(address: str) -> Iterator[planner_pb2_grpc.PlannerStub]:
 
 
 def asking(**fields: Any) -> plan_pb2.PlanRequest:
-    """A request that is complete but for what describes the snapshot."""
+    """Return a request that is complete except for the description of the snapshot."""
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
     request.now.seconds = NOW_S
     for name, value in fields.items():
@@ -72,14 +72,14 @@ def asking(**fields: Any) -> plan_pb2.PlanRequest:
 
 
 def parts(request: plan_pb2.PlanRequest, payload: bytes = SMALL, size: int = 1000) -> list[plan_pb2.PlanRequestPart]:
-    """A request as a stream of small pieces."""
+    """Return a request as a stream of small pieces."""
     request.snapshot_size_bytes = len(payload)
     pieces = [payload[start : start + size] for start in range(0, len(payload), size)]
     return [plan_pb2.PlanRequestPart(request=request), *(piece(i, data) for i, data in enumerate(pieces))]
 
 
 def piece(index: int, data: bytes) -> plan_pb2.PlanRequestPart:
-    """One piece of a snapshot."""
+    """Return one piece of a snapshot."""
     return plan_pb2.PlanRequestPart(snapshot=plan_pb2.SnapshotPart(index=index, data=data))
 
 
@@ -91,7 +91,7 @@ def send(
 
 
 def refused(call: Callable[[], Any]) -> TrimtabError:
-    """The error of a call, whose code is that of the table of errors."""
+    """Return the error of a call; its code must match the error table."""
     with pytest.raises(TrimtabError) as caught:
         call()
     assert caught.value.code is CODES[caught.value.reason]
@@ -99,7 +99,7 @@ def refused(call: Callable[[], Any]) -> TrimtabError:
 
 
 def plain(answer: plan_pb2.PlanResponse) -> bytes:
-    """An answer without its durations."""
+    """Return an answer without its durations."""
     copy = plan_pb2.PlanResponse()
     copy.CopyFrom(answer)
     del copy.diagnostics.stages[:]
@@ -172,14 +172,14 @@ def test_without_names_every_waiting_pod_is_checked_and_lacking_resources_are_na
 
 
 def with_duration(field: str, seconds: int) -> plan_pb2.PlanRequest:
-    """A request with one duration among its settings."""
+    """Return a request with one duration in its settings."""
     request = asking()
     getattr(request.settings.scale_down, field).seconds = seconds
     return request
 
 
 def with_setting(**fields: Any) -> plan_pb2.PlanRequest:
-    """A request with settings of scale-down."""
+    """Return a request with settings of scale-down."""
     request = asking()
     for name, value in fields.items():
         setattr(request.settings.scale_down, name, value)
@@ -187,14 +187,14 @@ def with_setting(**fields: Any) -> plan_pb2.PlanRequest:
 
 
 def without_now() -> plan_pb2.PlanRequest:
-    """A request without its moment."""
+    """Return a request without `now`."""
     request = asking()
     request.ClearField("now")
     return request
 
 
 def at(seconds: int) -> plan_pb2.PlanRequest:
-    """A request for another moment."""
+    """Return a request for another time."""
     request = asking()
     request.now.seconds = seconds
     return request
@@ -258,7 +258,7 @@ def test_a_split_that_cannot_be_made_names_the_field(stub: planner_pb2_grpc.Plan
 
 
 def announced(size: int) -> plan_pb2.PlanRequestPart:
-    """A header that announces a size."""
+    """Return a header that announces a size."""
     return plan_pb2.PlanRequestPart(request=asking(snapshot_size_bytes=size))
 
 
@@ -342,7 +342,7 @@ def test_a_caller_that_hangs_up_midway_leaves_nothing_behind(address: str) -> No
 
 
 class HeldHandler(RequestHandler):
-    """Holds the first plan until it may go on."""
+    """Holds the first plan until it is released."""
 
     def __init__(self) -> None:
         super().__init__(start_telemetry("planner").meter, 0)

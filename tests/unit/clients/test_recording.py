@@ -97,7 +97,7 @@ def test_frames_of_a_kind_not_known_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        pytest.param(packed(pb.RecordingFrame(state=PlanState())), "its first frame is no header", id="no header"),
+        pytest.param(packed(pb.RecordingFrame(state=PlanState())), "its first frame is not a header", id="no header"),
         pytest.param(packed(), "cut off before its first frame", id="nothing"),
         pytest.param(
             packed(pb.RecordingFrame(header=pb.RecordingHeader(magic=MAGIC, format_version=9))),

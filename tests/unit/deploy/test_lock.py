@@ -21,7 +21,7 @@ def locked(name: str) -> dict[str, str]:
     found = {}
     for entry in re.split(r"\n(?=\S)", (IMAGES / name).read_text().strip()):
         pin = re.match(r"([A-Za-z0-9._-]+)==([^ ;\\]+)", entry)
-        assert pin, f"{entry[:60]!r} is no pinned package"
+        assert pin, f"{entry[:60]!r} is not a pinned package"
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", entry), f"{pin[1]} has no hash"
         found[canonicalize_name(pin[1])] = pin[2]
     return found

@@ -2,7 +2,7 @@
 
 A candidate is tried on a fork: it is closed for pods, its pods are taken off, then each is placed, at its remembered
 destination if it still fits there, else on the first node in search order that admits it. If one finds no place, or a
-limit or a disruption budget would be exceeded, everything is undone. Accepted nodes are no destinations, and a node
+limit or a disruption budget would be exceeded, everything is undone. Accepted nodes are not destinations, and a node
 that has received pods is no longer a candidate. In the end, nodes that received pods are tried once more: they can go
 if the pods they received and their own fit elsewhere.
 

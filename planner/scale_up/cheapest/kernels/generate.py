@@ -3,7 +3,7 @@
 A fill helps if its pods, at the programme's current duals, are worth more than its node costs. Groups are evaluated
 some at a time, in turn, and filled in one way; the next way is used when no group has helped, and finally fills are
 refined by exchanges. Source: column generation (Gilmore and Gomory 1961), its subproblem solved by greedy knapsacks, so
-the programme's value is no proven bound.
+the programme's value is not a proven bound.
 """
 
 from typing import NamedTuple

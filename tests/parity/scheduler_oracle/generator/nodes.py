@@ -36,7 +36,7 @@ def _labels(s: Source, name: str, cpu_milli: int, zone: int) -> dict[str, str]:
     if s.chance(0.7):
         labels["gen"] = str(s.number(1, 9))
     if s.chance(0.1):
-        labels["gen"] = s.pick(["x", "", "-3", "007", "4.5"])  # Gt and Lt must refuse what is no integer
+        labels["gen"] = s.pick(["x", "", "-3", "007", "4.5"])  # Gt and Lt must refuse what is not an integer
     if s.chance(0.5):
         labels["pool"] = s.pick(["blue", "green", "red"])
     if s.chance(0.03):

@@ -135,8 +135,8 @@ def test_a_request_is_checked() -> None:
     assert states(good) == {"shop/a": BufferStatus(2, 1, "p")}
     refused = {
         "was given before": [good, good],
-        "is no buffer": [plan_pb2.SlackObject(object="Deployment/shop/a")],
-        "is no buffer;": [plan_pb2.SlackObject(object="CapacityBuffer/../a")],
+        "is not a buffer": [plan_pb2.SlackObject(object="Deployment/shop/a")],
+        "is not a buffer;": [plan_pb2.SlackObject(object="CapacityBuffer/../a")],
         "give 0 to asked_count": [plan_pb2.SlackObject(object="CapacityBuffer/shop/a", present_count=1)],
         "give at most": [good] * (MAX_BUFFERS + 1),
     }

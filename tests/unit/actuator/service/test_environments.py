@@ -79,7 +79,7 @@ def test_options_that_the_cloud_does_not_read_are_refused(
 ) -> None:
     with (
         ExitStack() as stack,
-        pytest.raises(SettingError, match=f"--cloud {cloud} does not read {flags}; leave it out"),
+        pytest.raises(SettingError, match=f"--cloud {cloud} does not use {flags}; omit it"),
     ):
         open_environment(stack, StateOptions(state_dir=tmp_path, cloud=cloud), options, MemoryStore(), lambda: None)
 

@@ -9,7 +9,7 @@ from tests.builders.kubernetes import node, node_group
 
 
 class Cloud(MemoryCloud):
-    """The simulated cluster's cloud; of some groups the template cannot be read, or is no template."""
+    """The simulated cluster's cloud; of some groups the template cannot be read, or is not a template."""
 
     away: frozenset[str] = frozenset()
     odd: frozenset[str] = frozenset()

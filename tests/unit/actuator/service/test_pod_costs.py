@@ -245,13 +245,13 @@ def test_pods_that_cannot_be_read_fail_the_call() -> None:
         pytest.param(request({f"a/{n}": 1 for n in range(MAX_COSTS + 1)}), "names 200001 pods", id="too many"),
         pytest.param(
             actuator_pb2.ApplyPodCostsRequest(groups=[plan_pb2.PodCostGroup(owner="web", costs={"a/b": 1})]),
-            "'web' is no owner",
+            "'web' is not an owner",
             id="no owner",
         ),
-        pytest.param(request({"web-0": 1}), "'web-0' is no pod; write namespace/name", id="no namespace"),
-        pytest.param(request({"a/b/c": 1}), "'a/b/c' is no pod", id="too many parts"),
-        pytest.param(request({"/b": 1}), "'/b' is no pod", id="an empty namespace"),
-        pytest.param(request({}, ["a/"]), "remove: 'a/' is no pod", id="an empty name"),
+        pytest.param(request({"web-0": 1}), "'web-0' is not a pod; write namespace/name", id="no namespace"),
+        pytest.param(request({"a/b/c": 1}), "'a/b/c' is not a pod", id="too many parts"),
+        pytest.param(request({"/b": 1}), "'/b' is not a pod", id="an empty namespace"),
+        pytest.param(request({}, ["a/"]), "remove: 'a/' is not a pod", id="an empty name"),
         pytest.param(request({"a/b": 1}, ["a/b"]), "remove: a/b was given before", id="written and taken away"),
     ],
 )

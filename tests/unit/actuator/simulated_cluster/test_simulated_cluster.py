@@ -454,10 +454,8 @@ def test_a_broken_object_is_named(objects: list[Json], message: str) -> None:
             "a.json", '{"kind":"Pod","kind":"Node","metadata":{"name":"a"}}', "'kind' is given twice", id="key"
         ),
         pytest.param("a.yaml", "[" * 30_000, "nested more than", id="nested without end"),
-        pytest.param("a.json", "[1]", "an object was expected, not list", id="no object"),
-        pytest.param(
-            "a.json", '{"kind":"List","items":[5]}', r"items\[0\]: an object was expected, not int", id="item"
-        ),
+        pytest.param("a.json", "[1]", "expected an object, not list", id="no object"),
+        pytest.param("a.json", '{"kind":"List","items":[5]}', r"items\[0\]: expected an object, not int", id="item"),
         pytest.param(
             "a.json", '{"kind":"List","items":[{"kind":"Pod"}]}', r"items\[0\]: kind and metadata", id="no name"
         ),

@@ -111,7 +111,7 @@ def test_whoever_took_a_store_over_last_is_the_only_one_to_write(shared_url: str
     old.append(1, records("a"))
     assert new.take_over() == 2
     for forbidden in (lambda: old.append(2, records("x")), lambda: old.compact(1, b"x"), old.confirm):
-        with pytest.raises(StoreConflictError, match="taken this store over"):
+        with pytest.raises(StoreConflictError, match="taken over this store"):
             forbidden()
     new.append(2, records("b"))
     new.confirm()
@@ -147,7 +147,7 @@ SECRET_URLS = [
     pytest.param("postgresql://user@127.0.0.1:1/db?sslpassword=s3cret&sslmode=none%20such", id="of the key"),
     pytest.param("mysql://user:s3cret@host/db", id="of a database that is not supported"),
     pytest.param("postgresql://user:s3cret@host:port/db", id="in a URL that is none"),
-    pytest.param("s3cret", id="in what is no URL at all"),
+    pytest.param("s3cret", id="in what is not a URL at all"),
 ]
 
 
@@ -160,7 +160,7 @@ def test_no_error_repeats_a_password_of_the_url(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
 def test_a_store_in_memory_is_refused(url: str) -> None:
-    with pytest.raises(StoreError, match="forgets everything"):
+    with pytest.raises(StoreError, match="loses everything at exit"):
         SqlStore(url)
 
 
@@ -212,7 +212,7 @@ def test_sqlite_writes_to_the_disk_before_a_commit_returns(tmp_path: Path) -> No
 def test_a_file_that_is_no_database_is_refused_with_advice(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     path.write_bytes(b"not a database at all, but long enough to look" * 100)
-    with pytest.raises(StoreError, match="restore it from a copy"):
+    with pytest.raises(StoreError, match="restore it from a backup"):
         open_and_close(path)
 
 
@@ -305,7 +305,7 @@ def test_a_snapshot_is_packed_and_one_of_an_older_build_is_read(tmp_path: Path) 
 
 @pytest.mark.parametrize("payload", ["zstd:AAAA", "zstd:?", "zstd:"], ids=["no frame", "no base64", "nothing"])
 def test_a_damaged_snapshot_is_told_with_advice(payload: str) -> None:
-    with pytest.raises(StoreError, match="restore the database from a copy"):
+    with pytest.raises(StoreError, match="restore the database from a backup"):
         unpack(payload)
 
 

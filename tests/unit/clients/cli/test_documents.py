@@ -64,7 +64,7 @@ def test_an_empty_file_gives_default_settings(tmp_path: Path, text: str) -> None
         pytest.param("scaleDown: 5", "scaleDown", id="number for a section"),
         pytest.param("scaleDown: {}\nscaleDown: {}", "'scaleDown' is given twice", id="key twice in yaml"),
         pytest.param('{"scaleDown": {}, "scaleDown": {}}', "'scaleDown' is given twice", id="key twice in json"),
-        pytest.param("nodeGroups: {7: {}}", "7 is no text", id="number for a key"),
+        pytest.param("nodeGroups: {7: {}}", "7 is not text", id="number for a key"),
         pytest.param("- scaleDown", "a mapping is expected", id="list"),
         pytest.param("scaleDown: [", "neither YAML nor JSON", id="broken yaml"),
         pytest.param("!!python/object:os.system {}", "neither YAML nor JSON", id="yaml with a foreign tag"),
@@ -85,7 +85,7 @@ def test_files_that_cannot_be_read_are_told_apart(tmp_path: Path) -> None:
     for path, complaint in (
         (tmp_path / "absent.yaml", "there is no such file"),
         (tmp_path, "this is a directory"),
-        (binary, "this is no text"),
+        (binary, "this is not text"),
     ):
         with pytest.raises(InputError, match=complaint):
             read_settings(path)
@@ -135,7 +135,7 @@ def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", '{"state": {}, "diagnostics": {}}', '{"state": null, "diagnostics": {}}'])
 def test_an_empty_state_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match="it is empty; give what `trimtab plan -o json` printed"):
+    with pytest.raises(InputError, match="it is empty; give the output of `trimtab plan -o json`"):
         read_state(written(tmp_path, text, "state.json"))
 
 
@@ -151,7 +151,7 @@ def test_a_state_belongs_to_a_cluster_that_has_one_of_its_nodes() -> None:
     check_state(path, some_state(), snapshot_of(node("n1"), node("n2")))
     check_state(None, plan_pb2.PlanState(), snapshot_of(node("n2")))
     with pytest.raises(
-        InputError, match=r"state.json: the input has none of the 1 nodes .* such as n1: it is the state of"
+        InputError, match=r"state.json: the input has none of its 1 nodes, such as n1: it is the state of"
     ):
         check_state(path, some_state(), snapshot_of(node("n2")))
 

@@ -46,7 +46,7 @@ def test_groups_of_a_scenario_are_priced_by_their_labels_and_zone(trimtab: Run, 
     result = done.document()
     assert result["summary"]["money"] == 2 * 0.5 + 2 * 0.75 + 3
     assert result["samples"]["pricePerHour"][0] == 5.5
-    assert "no one price for 1 node group: c (on-demand)" in done.err
+    assert "not determine the price for 1 node group: c (on-demand)" in done.err
 
 
 def test_groups_of_a_recording_are_priced_by_their_nodes_and_the_planner_knows(

@@ -38,7 +38,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shape(text: str) -> list[str]:
-    """The lines that are no rows of a table, without their numbers."""
+    """The lines that are not rows of a table, without their numbers."""
     kept = [line.rstrip() for line in text.splitlines() if re.match(r"\w", line)]
     return [re.sub(r"\d[\d,.]*", "N", line) for line in kept if not re.match(r"[a-z]+-[a-z]-\d+ ", line)]
 

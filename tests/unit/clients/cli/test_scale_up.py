@@ -150,8 +150,8 @@ def test_a_pod_that_waits_is_told_which_group_grows_for_it_and_why_each_other_do
     out = explained(trimtab, burst, "web-0", "--settings", by_price)
     assert "Node group small grows for it, from 0 to 3 nodes (at most 6): price: rated" in out
     assert "It shares its new node with 1 pod. Such a node costs 0.50 an hour, 365 a month." in out
-    assert "large would help as well: lost by price: rated" in out
-    assert "Other node groups would not:" in out
+    assert "large would also help: lost by price: rated" in out
+    assert "Other node groups would not help:" in out
     assert "(spot): no toleration for the taint spot:NoSchedule (TAINT_NOT_TOLERATED)" in out
     assert "(full): it is at its maximum size (MAX_SIZE_REACHED)" in out
 
@@ -166,7 +166,7 @@ def test_a_pod_that_nothing_helps_is_told_why_for_each_group_with_amounts(trimta
 @pytest.mark.parametrize(
     ("pod", "told"),
     [
-        pytest.param("fits", "with all pods that wait placed, it fits old", id="room on a node that exists"),
+        pytest.param("fits", "with all pending pods placed, it fits old", id="room on a node that exists"),
         pytest.param("gated", "held back by scheduling gates (SCHEDULING_GATED)", id="not served"),
     ],
 )
@@ -190,7 +190,7 @@ def test_pods_that_come_after_those_on_new_nodes_are_told_so(trimtab: Run, tmp_p
     (later,) = plan["afterNewNodes"]
     assert "Of them 1 pod can only be bound once pods are on the new nodes" in text_of(trimtab("plan", file, *NOW).out)
     (now,) = plan["onExisting"].keys() - {later}
-    after = "It can only be bound there once pods are on the nodes that are added for others"
+    after = "It can be bound there only after pods run on the nodes added for others"
     assert after in explained(trimtab, file, later.removeprefix("default/"))
     assert after not in explained(trimtab, file, now.removeprefix("default/"))
 
@@ -198,7 +198,7 @@ def test_pods_that_come_after_those_on_new_nodes_are_told_so(trimtab: Run, tmp_p
 def test_a_pod_without_node_groups_is_told_that_there_are_none(trimtab: Run, tmp_path: Path) -> None:
     file = listed(tmp_path, k8s.node("n1", cpu="1"), k8s.pod("p", cpu="2"))
     out = explained(trimtab, file, "p", "--group-by", "none")
-    assert "No node group helps it: there is none in the input." in out
+    assert "No node group helps it: the input has none." in out
 
 
 def test_a_pod_that_runs_is_told_nothing_of_growth(trimtab: Run, burst: Path) -> None:

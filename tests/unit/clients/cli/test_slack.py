@@ -161,7 +161,7 @@ def test_slack_is_explained_as_a_whole(trimtab: Run, priced: Path) -> None:
     assert "Slack: some of the room that is asked for is not there: it waits for new nodes." in text
     assert "Asked for: 4.8 cores, 19.2 GiB of memory." in text
     assert "There now: 4 cores, 16.0 GiB of memory, which costs 0.50 an hour, 365.00 a month." in text
-    assert "standard: 3 placeholders of 2 cores and 8.0 GiB of memory each, a part of an average node" in text
+    assert "standard: 3 placeholders of 2 cores and 8.0 GiB of memory each, a share of an average node" in text
     assert "2 on n1" in text
     assert "1 waits for a new node of a" in text
     assert "1 node stays because of slack: n1." in text
@@ -172,7 +172,7 @@ def test_a_placeholder_is_explained_with_its_node_its_cost_and_what_it_holds_bac
     assert text.startswith("Placeholder standard-0, one of 3: it keeps 2 cores and 8.0 GiB of memory free")
     assert "It is on n1 of node group a, beside 0 pods and 1 other placeholder." in text
     assert "It takes 50 % of that node, which costs 0.25 an hour, 182.50 a month." in text
-    assert "Slack holds n1 back" in text
+    assert "Slack keeps n1" in text
 
 
 def test_a_placeholder_without_a_node_is_told_which_node_group_grows_for_it(trimtab: Run, priced: Path) -> None:

@@ -80,8 +80,8 @@ CONFIG = (
         pytest.param("{current-context: c, clusters: [{cluster: {}}], users: [{}], contexts: [{}]}", id="no names"),
         pytest.param("{current-context: c, contexts: [{name: c}], clusters: [], users: []}", id="an empty context"),
         pytest.param(CONFIG.format(cluster="{}", user="{}"), id="no server"),
-        pytest.param(CONFIG.format(cluster="{server: 10.0.0.1}", user="{}"), id="a server that is no URL"),
-        pytest.param(CONFIG.format(cluster="{server: [1]}", user="{}"), id="a server that is no text"),
+        pytest.param(CONFIG.format(cluster="{server: 10.0.0.1}", user="{}"), id="a server that is not a URL"),
+        pytest.param(CONFIG.format(cluster="{server: [1]}", user="{}"), id="a server that is not text"),
         pytest.param(
             CONFIG.format(cluster="{server: 'https://a', certificate-authority: /does/not/exist}", user="{}"),
             id="no certificate",

@@ -101,7 +101,7 @@ def test_an_envelope_says_what_is_inside() -> None:
             id="JSON",
         ),
         pytest.param(b"Service Unavailable\n", "5", (503, "", 5.0), id="text"),
-        pytest.param(b"\xff\xfe", "soon", (503, "", None), id="bytes, and a hint that is no number"),
+        pytest.param(b"\xff\xfe", "soon", (503, "", None), id="bytes, and a hint that is not a number"),
         pytest.param(b"", "\xb2", (503, "", None), id="a hint that is a digit to Python only"),
         pytest.param(b"", "9" * 400, (503, "", 3600.0), id="a hint beyond all bounds"),
     ],

@@ -45,7 +45,7 @@ def test_a_word_stays_in_its_segment_whatever_it_is(word: str) -> None:
 
 @pytest.mark.parametrize("word", ["", ".", ".."])
 def test_a_word_that_would_change_the_path_is_refused(word: str) -> None:
-    with pytest.raises(ValueError, match="no name of an object"):
+    with pytest.raises(ValueError, match="not the name of an object"):
         object_path("/api/v1/nodes", word)
 
 

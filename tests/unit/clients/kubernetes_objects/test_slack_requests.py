@@ -90,7 +90,7 @@ def test_a_buffer_refers_to_a_pod_template_or_to_a_workload(version: str) -> Non
         ({"scalableRef": {"kind": "Node", "name": "n"}, "replicas": 1}, "'Node' is not served"),
         ({"replicas": 1}, "either podTemplateRef or scalableRef"),
         ({"podTemplateRef": {"name": "a"}, "scalableRef": {"kind": "Job", "name": "b"}}, "either podTemplateRef or"),
-        ({"podTemplateRef": {"name": "chunk"}, "replicas": -1}, "-1 is no count"),
+        ({"podTemplateRef": {"name": "chunk"}, "replicas": -1}, "-1 is not a count"),
         ({"podTemplateRef": {"name": "chunk"}, "limits": {"cpu": "many"}}, "is not a quantity"),
         ({"podTemplateRef": {"name": "chunk"}, "provisioningStrategy": "other"}, "'other' is not served"),
     ],

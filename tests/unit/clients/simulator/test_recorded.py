@@ -126,7 +126,7 @@ def test_a_scenario_names_a_recording_and_says_more(tmp_path: Path) -> None:
             "p: it was deleted before it was created",
             id="negative life",
         ),
-        pytest.param([{"kind": "Node"}], "items[0]: kind and metadata.name are needed", id="no name"),
+        pytest.param([{"kind": "Node"}], "items[0]: kind and metadata.name are required", id="no name"),
     ],
 )
 def test_a_recording_that_cannot_be_used_is_named(tmp_path: Path, items: list[dict[str, Any]], told: str) -> None:

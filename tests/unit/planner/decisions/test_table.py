@@ -199,7 +199,7 @@ def test_logs_metrics_and_notes_follow_the_table() -> None:
     ]
     notes = list(answer.diagnostics.notes)
     assert "room is kept" in notes
-    assert "settings.scale_up has no effect: this build does not take that decision" in notes
+    assert "settings.scale_up has no effect: this build does not support that decision" in notes
     assert not any("settings.slack" in note for note in notes)
     data: Any = reader.get_metrics_data()
     counted = {

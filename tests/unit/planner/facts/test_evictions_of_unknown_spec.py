@@ -36,5 +36,5 @@ def test_without_another_pod_of_its_owner_it_is_noted(owner: str) -> None:
     snapshot = cluster(owner)
     assert awaited(snapshot, NOW_NS, 10**9) == ()
     (note,) = notes(snapshot, plan_pb2.PlanRequest(), TABLE)
-    assert "no room is kept for 1 evicted pods" in note
+    assert "no room is reserved for 1 evicted pods" in note
     assert "default/x" in note

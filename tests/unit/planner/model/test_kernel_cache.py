@@ -269,7 +269,7 @@ def test_without_a_part_of_numba_kernels_work_and_are_not_kept_and_one_line_warn
     for _ in range(2):
         words, errors = finish(start(tmp_path, program))
         assert words == ["14007", "0"]
-        assert errors.count("compiled kernels are not kept: numba") == 1, errors
+        assert errors.count("compiled kernels are not cached: numba") == 1, errors
     assert not caches(tmp_path)
 
 

@@ -57,4 +57,4 @@ def test_a_pod_does_not_count_itself_where_its_zone_would_be_too_full() -> None:
         node_group("g", nodes=["n0"]),
     ]  # fmt: skip
     entry = next(one for one in plan(objects).decision.unremovable if one.node == "n0")
-    assert "not for all at the same time" in entry.detail
+    assert "not all at the same time" in entry.detail

@@ -21,7 +21,7 @@ def port(number: int = 80, ip: str = "0.0.0.0", protocol: str = "TCP") -> HostPo
         pytest.param(port(ip="10.0.0.1"), port(ip="10.0.0.2"), False, id="two addresses"),
         pytest.param(port(protocol="UDP"), port(), False, id="two protocols"),
         pytest.param(port(81), port(), False, id="two ports"),
-        pytest.param(port(0), port(0), False, id="port 0 is no port"),
+        pytest.param(port(0), port(0), False, id="port 0 is not a port"),
         pytest.param(port(ip="127.0.0.1"), port(ip="::1"), False, id="addresses are compared as text"),
     ],
 )

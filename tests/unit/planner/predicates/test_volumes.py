@@ -45,7 +45,7 @@ def test_a_volume_binds(fields: dict[str, object], expected: set[str]) -> None:
         pytest.param(((ZONE, "a__b"),), {"n1", "n2", "n3"}, id="a set of zones"),
         pytest.param(((BETA, "b"),), {"n2", "n3"}, id="an old label against a new one"),
         pytest.param(((ZONE, "a__"),), {"n1", "n2", "n3"}, id="a set with an empty part is ignored"),
-        pytest.param((("other", "a"),), {"n1", "n2", "n3"}, id="another label is no zone"),
+        pytest.param((("other", "a"),), {"n1", "n2", "n3"}, id="another label is not a zone"),
     ],
 )
 def test_a_volume_stays_in_its_zone(zones: tuple[tuple[str, str], ...], expected: set[str]) -> None:

@@ -139,7 +139,7 @@ def test_no_place_says_how_many_nodes_failed_which_predicate() -> None:
 def test_places_for_each_but_not_for_all_are_told_apart() -> None:
     found = plan(cluster({"n1": ["1", "1"], "n2": ["3"]}))
     (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
-    assert "not for all at the same time" in entry.detail
+    assert "not all at the same time" in entry.detail
 
 
 def test_a_bounded_simulation_goes_on_where_it_stopped() -> None:

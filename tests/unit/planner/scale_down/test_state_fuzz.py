@@ -120,7 +120,7 @@ def test_a_state_of_another_version_counts_as_absent_and_is_said_to(
     other.CopyFrom(state)
     spoil(other)
     found = plan_message(message, SETTINGS, other, NOW_S + 3 * STEP_S)
-    assert found.notes == (f"scale-down state has layout {other.layout_version}, not 3: started afresh",)
+    assert found.notes == (f"scale-down state has layout {other.layout_version}, not 3: starting with empty state",)
     assert found.state.layout_version == 3
 
 

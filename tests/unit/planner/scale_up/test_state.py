@@ -125,7 +125,7 @@ def test_no_state_and_one_of_another_layout_say_nothing() -> None:
     assert cluster().recall(plan_pb2.ScaleUpState()) == ({}, ())
     hints, (note,) = cluster().recall(plan_pb2.ScaleUpState(layout_version=LAYOUT_VERSION + 1))
     assert hints == {}
-    assert "has layout 2, not 1: started afresh" in note
+    assert "has layout 2, not 1: starting with empty state" in note
 
 
 def whole() -> plan_pb2.ScaleUpState:
@@ -138,9 +138,9 @@ def whole() -> plan_pb2.ScaleUpState:
 BROKEN = {
     "coming has 3 bytes": {"coming": b"abc"},
     "the columns of hints differ": {"coming": int32([0])},
-    "is no number of a node": {"coming": int32([0, -1, 1])},
-    "hints.destination names a string": {"hints.destination": int32([0, 1, 99])},
-    "hints.source names a string": {"hints.source": int32([0, 99])},
+    "is not a node's index": {"coming": int32([0, -1, 1])},
+    "hints.destination refers to a missing string": {"hints.destination": int32([0, 1, 99])},
+    "hints.source refers to a missing string": {"hints.source": int32([0, 99])},
     "hints.source names a node twice": {"hints.source": int32([0, 0])},
     "hints.offsets has 1 rows": {"hints.offsets": int32([0])},
     "hints.offsets": {"hints.offsets": int32([0, 5, 3])},

@@ -158,7 +158,7 @@ def test_kernels_are_compiled_ahead_where_they_can_be_kept(tmp_path: Path) -> No
     path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protos")])}
     done = subprocess.run(command, env=os.environ | path, capture_output=True, text=True, timeout=280, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"compiled kernels are kept in {place or ROOT}")
+    assert done.stdout.startswith(f"compiled kernels are cached in {place or ROOT}")
     nowhere = {"NUMBA_CACHE_DIR": "/proc/nowhere", "XDG_CACHE_HOME": "/proc/nowhere", "HOME": "/proc/nowhere"}
     nowhere["NUMBA_CACHE_LOCATOR_CLASSES"] = "UserProvidedCacheLocator"
     done = subprocess.run(

@@ -386,7 +386,7 @@ def test_what_objects_ask_for_is_bounded_together_with_the_rest() -> None:
         asking[1].object: 10_000,
     }
     assert list(answer.slack.problems) == [
-        "Deployment/default/b: 40000 placeholders are asked for, of which 10000 are kept"
+        "Deployment/default/b: 40000 placeholders are requested, of which 10000 are kept"
     ]
     assert answer.slack.desired["cpu"] == 80_000 * 500
 

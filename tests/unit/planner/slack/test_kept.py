@@ -166,12 +166,12 @@ def test_sets_are_recalled_as_columns_and_written_again_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("columns", "problem"),
     [
-        pytest.param({"node": b"x"}, "bad.node are no multiple of 4", id="cut off"),
+        pytest.param({"node": b"x"}, "bad.node are not a multiple of 4", id="cut off"),
         pytest.param({"node": int32(1, 2)}, "columns of bad differ in length", id="of other lengths"),
         pytest.param({"number": int32(-1)}, "bad.number is not ascending", id="below 0"),
         pytest.param({"number": int32(3, 3), "node": int32(1, 1)}, "bad.number is not ascending", id="twice"),
-        pytest.param({"node": int32(3)}, "bad.node names a string", id="beyond the strings"),
-        pytest.param({"node": int32(-1)}, "bad.node names a string", id="before the strings"),
+        pytest.param({"node": int32(3)}, "bad.node refers to a missing string", id="beyond the strings"),
+        pytest.param({"node": int32(-1)}, "bad.node refers to a missing string", id="before the strings"),
     ],
 )
 def test_what_is_wrong_with_a_state_is_said_with_the_name_of_the_set(columns: dict[str, bytes], problem: str) -> None:

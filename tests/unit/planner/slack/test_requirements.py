@@ -192,7 +192,7 @@ def test_s4_only_the_difference_is_added_or_removed() -> None:
 
 def test_s5_new_placeholders_are_put_on_free_room() -> None:
     answer = decide(cluster(3, {f"p{i}": "n00" for i in range(8)}), {"slack": {"extraCapacityMinRate": 0.5}})
-    # Sizes are rounded down, so that an empty node has room for five, though 16 GiB is no multiple of 5.
+    # Sizes are rounded down, so that an empty node has room for five, though 16 GiB is not a multiple of 5.
     assert Counter(where(answer).values()) == {"n01": 5, "n02": 3}
 
 

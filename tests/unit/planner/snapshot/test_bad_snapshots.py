@@ -372,8 +372,8 @@ def test_a_few_bytes_cannot_ask_for_any_amount_of_memory() -> None:
         pytest.param("deleted_owners", "absent", "base", id="owner unknown"),
         pytest.param("deleted_pod_disruption_budgets", "default/absent", "base", id="budget unknown"),
         pytest.param("deleted_namespaces", "absent", "base", id="namespace not listed"),
-        pytest.param("deleted_pods", "default/gone", "changed as well", id="pod changed and deleted"),
-        pytest.param("deleted_nodes", "a", "changed as well", id="node changed and deleted"),
+        pytest.param("deleted_pods", "default/gone", "also changed", id="pod changed and deleted"),
+        pytest.param("deleted_nodes", "a", "also changed", id="node changed and deleted"),
     ],
 )
 def test_a_key_that_cannot_be_deleted_is_refused(field: str, key: str, problem: str) -> None:

@@ -78,7 +78,7 @@ def test_what_is_made_only_to_be_counted_is_not_taken_for_something_else() -> No
 
 
 class Holder:
-    """An object that is no tuple."""
+    """An object that is not a tuple."""
 
     def __init__(self) -> None:
         self.found = {("a", i): np.zeros(1000, np.bool_) for i in range(100)}

@@ -108,7 +108,7 @@ def test_types_chosen_by_attributes_are_asked_for_again_after_an_hour(proxy: Aws
 @pytest.mark.parametrize(
     ("types", "fault", "told"),
     [
-        ((), None, "no instance type has the attributes"),
+        ((), None, "no instance type has the required attributes"),
         (("never.large",), None, "does not know the instance type never.large"),
         (("m5.large",), Fault("UnauthorizedOperation", 403), "allow ec2:GetInstanceTypesFromInstanceRequirements"),
     ],

@@ -183,7 +183,7 @@ def test_further_machines_are_marked_once_the_controller_has_removed_those_of_be
     failed = cloud.delete_instances(G, ids("g-0", "g-1"))
     assert list(failed) == ids("g-1")
     assert not isinstance(failed["test:///g-1"], CloudRefusedError)
-    assert "not removed yet" in str(failed["test:///g-1"])
+    assert "have not been removed yet" in str(failed["test:///g-1"])
     assert (marked(server), replicas(server)) == (["g-0"], 2)
     controllers.settle()
     assert cloud.delete_instances(G, ids("g-0", "g-1")) == {}
@@ -238,7 +238,7 @@ def test_an_object_with_annotations_that_cannot_be_read_takes_only_itself_away(
     server.put(f"{BASE}/machinedeployments", odd)
     server.put(f"{BASE}/machinedeployments", {"metadata": {"name": "plain", "namespace": "default"}, "spec": {}})
     assert [view.id for view in ClusterApiCloud(server.api()).node_groups()] == [G, KIND + "h"]
-    with pytest.raises(ValueError, match="group-max-size: 'many' is no whole number"):
+    with pytest.raises(ValueError, match="group-max-size: 'many' is not a whole number"):
         read_group("MachineDeployment", odd)
 
 

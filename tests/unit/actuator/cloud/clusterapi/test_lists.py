@@ -1,4 +1,4 @@
-"""Machines as the API server lists them: state, group, marks, and answers that are no list."""
+"""Machines as the API server lists them: state, group, marks, and answers that are not lists."""
 
 import json
 from typing import Any
@@ -83,7 +83,7 @@ def test_group_marks_and_the_id_before_there_is_a_provider_id() -> None:
     ],
 )
 def test_an_answer_that_is_no_list_of_machines_is_an_error_that_names_the_place(answer: bytes, named: str) -> None:
-    with pytest.raises(ClusterError, match="no list of machines") as caught:
+    with pytest.raises(ClusterError, match="not a list of machines") as caught:
         read_page(MACHINES, answer, "machines")
     assert named in str(caught.value)
 
@@ -91,7 +91,7 @@ def test_an_answer_that_is_no_list_of_machines_is_an_error_that_names_the_place(
         def call(self, call: Any) -> bytes:
             return answer if call.path.endswith("/machines") else b"{}"
 
-    with pytest.raises(CloudError, match="no list of machines"):
+    with pytest.raises(CloudError, match="not a list of machines"):
         ClusterApiCloud(Api()).node_groups()  # type: ignore[arg-type]
 
 

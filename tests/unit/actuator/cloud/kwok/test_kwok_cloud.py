@@ -170,9 +170,9 @@ def test_nodes_without_provider_id_get_one_when_the_cloud_is_opened(server: Json
 def test_whoever_was_superseded_gives_the_cloud_no_orders(server: JsonApiServer, clock: Clock) -> None:
     old = opened(server, clock)
     new = opened(server, clock)
-    with pytest.raises(CloudError, match="taken the cloud over"):
+    with pytest.raises(CloudError, match="taken over the cloud"):
         old.set_size("g", 3, 4, "token")
-    with pytest.raises(CloudError, match="taken the cloud over"):
+    with pytest.raises(CloudError, match="taken over the cloud"):
         old.delete_instances("g", [instance("g-1")])
     new.set_size("g", 3, 4, "token")
     assert sizes(new) == [("g", 4, 3)]

@@ -71,9 +71,9 @@ def test_a_ca_is_never_overwritten_and_renewed_certificates_are_of_the_same_one(
     ("arguments", "message"),
     [
         pytest.param(["--namespace", "Not One"], "--namespace", id="namespace"),
-        pytest.param(["--name", "nobody=a.example"], "the part one of", id="part"),
+        pytest.param(["--name", "nobody=a.example"], "with one of these parts", id="part"),
         pytest.param(["--name", "planner=a b"], "neither a DNS name", id="host"),
-        pytest.param(["--renew"], "no CA to renew", id="nothing to renew"),
+        pytest.param(["--renew"], "no CA to issue", id="nothing to renew"),
     ],
 )
 def test_bad_input_is_told_before_anything_is_written(

@@ -57,7 +57,7 @@ def test_a_burst_that_was_served_and_is_gone_raises_no_complaint() -> None:
     ("made", "complaint"),
     [
         pytest.param(burst(POD_COUNT - 1, 0), f"{POD_COUNT - 1} of {POD_COUNT} pods", id="one was not served"),
-        pytest.param(burst(POD_COUNT, 2), "2 pods of the burst are still there", id="some stay"),
+        pytest.param(burst(POD_COUNT, 2), "2 pods of the burst still exist", id="some stay"),
         pytest.param(Burst(served(0), served(POD_COUNT), served(0)), "no node group grew", id="nothing grew"),
     ],
 )

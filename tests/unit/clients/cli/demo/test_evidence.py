@@ -56,11 +56,13 @@ def test_a_clean_removal_raises_no_complaint() -> None:
         pytest.param([k8s.node("n1"), k8s.node("n2"), ready("a", "n1"), ready("b", "n2")], "still there", id="stays"),
         pytest.param([ready("b", "n3"), k8s.node("n3"), ready("c", "n3")], "n2 is gone", id="wrong node"),
         pytest.param([k8s.node("n2"), ready("b", "n2")], "1 pods instead of 2", id="pod lost"),
-        pytest.param([k8s.node("n2"), ready("b", "n2"), ready("c", "n1")], "no more", id="pod on a removed node"),
-        pytest.param([k8s.node("n2"), ready("b", "n2"), ready("c", "")], "has no node any more", id="pod waits"),
+        pytest.param(
+            [k8s.node("n2"), ready("b", "n2"), ready("c", "n1")], "no longer exists", id="pod on a removed node"
+        ),
+        pytest.param([k8s.node("n2"), ready("b", "n2"), ready("c", "")], "no longer has a node", id="pod waits"),
         pytest.param(
             [k8s.node("n2", taints=[f"{HARD_TAINT}=1:NoSchedule"]), ready("b", "n2"), ready("c", "n2")],
-            "still carries",
+            "still has",
             id="taint left",
         ),
     ],

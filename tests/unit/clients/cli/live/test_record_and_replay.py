@@ -82,7 +82,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
         replay(tmp_path / "none", None, Format.TABLE)
     text = tmp_path / "text"
     text.write_text("hello")
-    with pytest.raises(InputError, match="no recording"):
+    with pytest.raises(InputError, match="not a recording"):
         replay(text, None, Format.TABLE)
     empty = tmp_path / "empty.trimtab"
     with RecordingWriter(empty):
@@ -93,14 +93,14 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_written_is_said_before_the_cluster_is_asked(tmp_path: Path) -> None:
     asked = Asked(tmp_path / "no" / "folder", ClusterSource(tmp_path / "none"), None, None, (), 1, 1, False)
-    with pytest.raises(InputError, match="no folder"):
+    with pytest.raises(InputError, match="the directory of this file does not exist"):
         record(asked)
 
 
 def test_objects_that_are_no_node_groups_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "objects.json"
     file.write_text(json.dumps(k8s.listed(k8s.node(), k8s.node_group())))
-    with pytest.raises(InputError, match="Node is no NodeGroup"):
+    with pytest.raises(InputError, match="Node is not a NodeGroup"):
         ClusterSource(node_groups=(file,)).groups()
 
 
@@ -120,7 +120,7 @@ def test_documents_are_compared_value_by_value(recorded: object, replayed: objec
 @pytest.mark.parametrize(
     ("end", "words"),
     [
-        pytest.param(0.0, "no recording", id="empty"),
+        pytest.param(0.0, "not a recording", id="empty"),
         pytest.param(0.02, "cut off before its first frame", id="within the header"),
         pytest.param(0.6, "cut off", id="within a frame"),
     ],

@@ -85,7 +85,7 @@ def test_loop_and_actuator_are_shown_together(trimtab: Run, cluster: Path, actua
     text = " ".join(done.out.split())
     for told in (
         "loop: Running, last seen 1 min",
-        "12 nodes; scale-up NoActivity, 1 pods wait that no group helps; scale-down CandidatesPresent, 3 unneeded",
+        "12 nodes; scale-up NoActivity, 1 pods pending that no group helps; scale-down CandidatesPresent, 3 unneeded",
         "costs 6.00 an hour, 4,380.00 a month; after the plan 5.50 and 4,015.00; nodes that are not needed 1.50",
         "1 deletion in progress",
         "n1 a draining 1 min",
@@ -115,13 +115,13 @@ def test_a_loop_that_has_written_nothing_is_told(trimtab: Run, tmp_path: Path, a
     with FakeApiServer() as server:
         done = trimtab("status", "--kubeconfig", kubeconfig(tmp_path, server.url), "--actuator", actuator)
     assert done.code == 0
-    assert "kube-system/trimtab-status is not there: no loop has written its status" in done.err
+    assert "kube-system/trimtab-status does not exist: no loop has written its status" in done.err
 
 
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
-        (NO_CLUSTER, 2, "there is nothing to look at"),
+        (NO_CLUSTER, 2, "there is nothing to show"),
         (("--kubeconfig", "/does/not/exist"), 2, "/does/not/exist"),
         ((*NO_CLUSTER, "--actuator", "127.0.0.1:1"), 1, "127.0.0.1:1"),
     ],

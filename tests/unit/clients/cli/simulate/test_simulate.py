@@ -77,7 +77,7 @@ def test_the_schema_is_json_without_a_scenario(trimtab: Run) -> None:
         (("{scenario}", "--settings", "upstream", "--settings", "upstream"), "upstream are given twice"),
         (("{scenario}", "--settings", "absent.yaml"), "settings file absent.yaml"),
         (("{scenario}", "--sweep", "nothing.here=1"), "nothing"),
-        (("{scenario}", "--limit", "money<=1"), "--limit is for --recommend"),
+        (("{scenario}", "--limit", "money<=1"), "--limit needs --recommend"),
         (("{scenario}", "--recommend", "--limit", "joy>=1"), "joy is no figure"),
     ],
 )

@@ -85,9 +85,9 @@ def test_it_sees_pods_nodes_and_numbers(install: Callable[[Any], None]) -> None:
 @pytest.mark.parametrize(
     ("ranks", "detail"),
     [
-        pytest.param([1.0], "gave 1 ranks for 3 pods", id="too few"),
-        pytest.param([1.0, float("nan"), 1.0], "nan is no rank", id="not a number"),
-        pytest.param([1.0, -1.0, 1.0], "-1.0 is no rank", id="negative"),
+        pytest.param([1.0], "returned 1 ranks for 3 pods", id="too few"),
+        pytest.param([1.0, float("nan"), 1.0], "nan is not a rank", id="not a number"),
+        pytest.param([1.0, -1.0, 1.0], "-1.0 is not a rank", id="negative"),
         pytest.param(["a", "b", "c"], "TypeError", id="texts"),
         pytest.param(None, "TypeError", id="nothing"),
     ],

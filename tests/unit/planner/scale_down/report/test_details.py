@@ -37,16 +37,16 @@ CASES: dict[str, tuple[list[Json], Json, dict[str, str]]] = {
     ),
     "whole": (
         [*nodes_of("n1", "n2", zero_or_max=True), pod("big", "3", node="n1", owner=WEB)], {},
-        {"n2": "its node group goes as a whole or not at all"},
+        {"n2": "its node group is removed as a whole or not at all"},
     ),
     "delayed": (
         [node("n1", annotations={"delay-deletion.cluster-autoscaler.kubernetes.io/x": "1"}),
          node_group("g", nodes=["n1"])], {},
-        {"n1": "its deletion waits up to 2 minutes for a delay-deletion annotation to be taken away"},
+        {"n1": "its deletion waits up to 2 minutes for the removal of a delay-deletion annotation"},
     ),
     "pennies": (
         [*nodes_of("n1", price=0.1), node("n2"), pod("p", node="n1", owner=WEB)], {"minSavingPerEviction": 1.0},
-        {"n1": "its removal saves too little for each pod that would have to move"},
+        {"n1": "its removal saves too little per pod that would have to move"},
     ),
     "balance": (
         [*nodes_of("n1", "n2"), node("b1"), node("b2"), node_group("b", nodes=["b1", "b2"]),

@@ -58,4 +58,4 @@ def test_a_pod_that_fits_only_alone_is_told_with_what_lacks_beside_the_others() 
     entry = next(one for one in plan(objects).decision.unremovable if one.node == "n0")
     assert entry.blocking_pod == "default/p2"
     assert dict(entry.failed_predicates) == {"INSUFFICIENT_RESOURCES": 2}
-    assert "not for all at the same time" in entry.detail
+    assert "not all at the same time" in entry.detail

@@ -56,7 +56,7 @@ def in_turn(allowed: int, pods: dict[str, int]) -> list[Json]:
 def test_pods_of_a_node_go_in_turn_where_the_budget_never_allows_all_at_once() -> None:
     found = plan(in_turn(1, {"n1": 3}), settings={"unneededTime": "0s"})
     assert found.unneeded == ["n1"]
-    text = "more pods than budget default/budget allows at once: evicted in turn"
+    text = "more pods than budget default/budget allows at once: evicted one after another"
     assert [entry.detail for entry in found.decision.unneeded] == [text]
 
 

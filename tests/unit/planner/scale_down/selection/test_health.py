@@ -22,7 +22,7 @@ def cluster(unready: int, ready: int, how: Json | None = None) -> list[Json]:
 def test_nothing_goes_while_too_many_nodes_are_unready_and_timers_run_all_the_same(how: Json) -> None:
     found = plan(cluster(4, 4, how), settings=AT_ONCE)
     assert found.result == "CLUSTER_UNHEALTHY"
-    assert found.decision.detail == "4 of 8 nodes are unready; nothing goes while more than 45% are"
+    assert found.decision.detail == "4 of 8 nodes are unready; no node is removed while more than 45% are"
     assert set(found.not_now.values()) == {"CLUSTER_UNHEALTHY", "NOT_UNREADY_LONG_ENOUGH"}
     assert not found.decision.delete_empty
     later = plan(cluster(3, 5, how), settings=AT_ONCE, state=found.state, now_s=NOW_S + 1)

@@ -93,7 +93,7 @@ def test_while_drains_wait_nodes_without_pods_go_all_the_same() -> None:
     assert {one.node: (one.not_now_reason, one.detail) for one in held.unneeded if one.not_now_reason} == {
         node: (
             UnremovableReason.NEEDED_FOR_SLACK,
-            "drains wait 270 s more: where the pods of the last one went, slack had no room left",
+            "drains wait 270 s more: the pods of the last drain took the room of slack",
         )
         for node in free.scale_down.drain
     }

@@ -143,7 +143,7 @@ def test_the_top_level_of_the_repository_is_as_fixed() -> None:
     no_offences(sorted({path.name for path in kept(ROOT)} - TOP_LEVEL))
 
 
-def test_a_virtual_environment_of_any_name_is_no_part_of_the_repository(tmp_path: Path) -> None:
+def test_a_virtual_environment_of_any_name_is_not_part_of_the_repository(tmp_path: Path) -> None:
     for name in ("env", "venv", ".venv", "my-python"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "pyvenv.cfg").touch()
@@ -178,12 +178,12 @@ def test_no_function_takes_more_parameters_than_its_limit() -> None:
     no_offences(offences)
 
 
-def test_no_module_has_a_name_that_says_nothing() -> None:
+def test_no_module_has_a_meaningless_name() -> None:
     parts = {part for path in python_files(*SOURCES, "tests") for part in path.relative_to(ROOT).with_suffix("").parts}
     no_offences(sorted(parts & BANNED_NAMES))
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [path for path in python_files(*SOURCES) if not module(path).has_docstring]
     silent += [path for path in python_files("tests") if path.name != "__init__.py" and not module(path).has_docstring]
     no_offences([name_of(path) for path in silent])
@@ -234,7 +234,7 @@ def test_naive_twins_import_nothing_of_the_planner_but_its_model() -> None:
         pytest.param("protos", ("planner", "actuator", "clients"), id="the contract knows nobody"),
     ],
 )
-def test_parts_that_must_not_know_each_other_do_not(importers: str, forbidden: tuple[str, ...]) -> None:
+def test_forbidden_imports_between_parts_do_not_exist(importers: str, forbidden: tuple[str, ...]) -> None:
     no_offences([line for path in python_files(importers) for line in imports_any(path, *forbidden)])
 
 

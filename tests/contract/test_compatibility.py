@@ -46,7 +46,7 @@ def test_a_change_that_breaks_callers_is_found(copy: Path, file: str, before: st
     assert told in breaking(copy)
 
 
-def test_an_addition_is_no_break(copy: Path) -> None:
+def test_an_addition_is_not_a_breaking_change(copy: Path) -> None:
     path = copy / "trimtab" / "v1" / "plan.proto"
     path.write_text(path.read_text().replace("  int32 target = 10;\n", "  int32 target = 10;\n  int32 more = 1000;\n"))
     assert breaking(copy) == ""

@@ -168,7 +168,7 @@ def test_an_issuer_that_is_there_signs_what_is_mounted_and_no_authority_is_made(
     assert "own" in mounted
 
 
-def test_the_port_of_the_expander_is_open_where_it_is_asked_for_and_the_policy_says_so() -> None:
+def test_the_expander_port_is_open_if_it_is_configured_and_the_policy_allows_it() -> None:
     objects = rendered("planner.expander.enabled=true")
     assert "--expander-address=0.0.0.0:9001" in container(objects, "Deployment", "trimtab-planner")["args"]
     assert "anonymous:" in named(objects, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"]

@@ -184,9 +184,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     custom.installed.cache_clear()
 
 
-def test_the_real_controller_follows_a_strategy_of_ones_own(
-    plane: ControlPlane, installed: str, tmp_path: Path
-) -> None:
+def test_the_real_controller_follows_a_custom_strategy(plane: ControlPlane, installed: str, tmp_path: Path) -> None:
     apply(plane, *workloads.nodes("mine", 2, "4", "mine"), workloads.deployment("mine", 6, pool="mine"))
     until(lambda: all_ready(plane), SLOW_S, "pods ready")
     kept = sorted(pod["metadata"]["name"] for pod in pods_of(plane, "mine"))[1:4]

@@ -144,7 +144,7 @@ def test_one_leads_and_tells_the_other_takes_over_and_a_lost_planner_is_waited_o
     assert any(one["event"] == "state_resumed" for one in rounds), "timers of nodes go on under the new leader"
 
 
-def test_a_user_without_permission_is_told_the_rules_that_lack(plane: ControlPlane, tmp_path: Path) -> None:
+def test_a_user_without_permission_sees_the_missing_rules(plane: ControlPlane, tmp_path: Path) -> None:
     arguments = loop(plane, tmp_path, "127.0.0.1:1", 0)
     command = [sys.executable, "-m", *map(str, arguments), "--kubeconfig", str(plane.kubeconfig("nobody"))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ))

@@ -96,7 +96,7 @@ def test_with_the_time_out_of_the_fork_the_fourth_grows_when_it_does_there() -> 
     assert grown(made) == ["n1", "n2", "n3", "n4"]
 
 
-def test_where_one_failure_is_told_at_once_the_fourth_serves_after_two_time_outs() -> None:
+def test_where_one_failure_is_reported_at_once_the_fourth_serves_after_two_time_outs() -> None:
     made = simulation("n1", "n2", "n3")
     cloud: Any = made._actuator._actuator.cloud
     failed = Activity("a1", "n1", True, 0, "InsufficientInstanceCapacity")

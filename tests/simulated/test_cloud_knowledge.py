@@ -67,7 +67,7 @@ def test_a_group_without_nodes_grows_by_the_template_of_its_cloud(
         assert done.request.settings.node_groups["g"].unneeded_time.ToSeconds() == 90
 
 
-def test_nodes_that_join_belong_to_their_group_go_by_its_options_and_are_not_asked_for_again() -> None:
+def test_nodes_that_join_belong_to_their_group_use_its_options_and_are_not_requested_again() -> None:
     with memory() as rounds:
         rounds.round()
         for _ in range(4):

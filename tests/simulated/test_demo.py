@@ -79,7 +79,7 @@ def test_the_demo_removes_nodes_serves_a_burst_and_loses_nothing(demo: Demo) -> 
     assert demo.left_behind() == []
 
 
-def test_the_demo_takes_a_cluster_of_ones_own(demo: Demo, tmp_path: Path) -> None:
+def test_the_demo_takes_the_users_cluster(demo: Demo, tmp_path: Path) -> None:
     owner = k8s.replica_set("web", replicas=2)
     file = listed(
         tmp_path,
@@ -119,7 +119,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(demo: Demo, number: signal.Si
     assert demo.left_behind() == []
 
 
-def test_a_file_that_is_no_cluster_ends_the_demo_with_its_name(demo: Demo, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_cluster_ends_the_demo_with_its_name(demo: Demo, tmp_path: Path) -> None:
     file = tmp_path / "cluster.json"
     file.write_text("{}")
     done = subprocess.run(

@@ -69,7 +69,7 @@ def test_nodes_that_have_not_registered_spoil_no_template() -> None:
     assert rounds.pending == []
 
 
-def test_growth_goes_on_while_other_nodes_shrink() -> None:
+def test_growth_continues_while_other_nodes_shrink() -> None:
     model = node("x", cpu="4", memory="32Gi")
     machines = [node(f"{name}-0", cpu="4", memory="32Gi", labels={"id": name}) for name in "ab"]
     groups = [node_group(name, 0, 10, target=1, nodes=[f"{name}-0"], template=model) for name in "ab"]
@@ -85,7 +85,7 @@ def test_growth_goes_on_while_other_nodes_shrink() -> None:
 
 
 @pytest.mark.parametrize("is_gone", [False, True], ids=["being drained", "instance gone, node still there"])
-def test_a_node_that_is_being_deleted_is_none_to_come(is_gone: bool) -> None:
+def test_a_node_being_deleted_is_not_upcoming(is_gone: bool) -> None:
     taint = {"key": "ToBeDeletedByClusterAutoscaler", "value": "1800000000", "effect": "NoSchedule"}
     leaving = node("a-0", cpu="1", memory="8Gi", taints=[taint])
     model = node("x", cpu="1", memory="8Gi")

@@ -53,7 +53,7 @@ def test_pods_of_a_burst_wait_for_a_node_without_slack_and_start_at_once_with_it
     assert all(one["podsPendingAtEnd"] == 0 for one in summaries.values())
 
 
-def test_what_slack_keeps_free_and_what_pods_take_of_it_are_told(summaries: dict[float, dict[str, Any]]) -> None:
+def test_the_room_of_slack_and_its_use_by_pods_are_reported(summaries: dict[float, dict[str, Any]]) -> None:
     without, with_slack = summaries[0.0], summaries[0.3]
     assert [without[key] for key in ("slackCpuHours", "slackMoney", "slackTaken", "slackTakenCpu")] == [0, 0, 0, 0]
     assert (with_slack["slackTaken"], with_slack["slackTakenCpu"]) == (BURSTS * 5, BURSTS * 5 * POD_CORES)

@@ -65,11 +65,11 @@ def moments_in_one_life() -> int:
     return count
 
 
-def test_a_life_has_moments_enough_to_be_worth_dying_in() -> None:
+def test_a_life_has_enough_points_to_die_at() -> None:
     assert moments_in_one_life() > 200
 
 
-def test_dying_once_at_any_moment_loses_nothing_and_does_nothing_twice() -> None:
+def test_dying_once_at_any_point_loses_nothing_and_does_nothing_twice() -> None:
     for moment in range(1, moments_in_one_life() + 1):
         stage = Stage(small_cluster())
         survive(stage, [moment])
@@ -80,7 +80,7 @@ def test_dying_once_at_any_moment_loses_nothing_and_does_nothing_twice() -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_dying_again_and_again_loses_nothing_and_does_nothing_twice(seed: int) -> None:
+def test_dying_repeatedly_loses_nothing_and_does_nothing_twice(seed: int) -> None:
     chance = random.Random(seed)
     for _ in range(25):
         moments = [chance.randint(1, 120) for _ in range(chance.randint(2, 6))]
@@ -222,7 +222,7 @@ def test_an_eviction_granted_unseen_is_remembered_though_the_node_is_gone() -> N
     assert {one.uid for one in stage.status().recent_evictions} > set(stage.noted("evicted"))
 
 
-def test_an_empty_node_that_is_cancelled_before_it_was_looked_at_keeps_no_taint() -> None:
+def test_an_empty_node_that_is_cancelled_before_its_check_keeps_no_taint() -> None:
     stage = Stage(small_cluster())
     stage.start(stage.request("r", "n6", drain=False))
     stage.actuator.deletions.begin_cancel(["n6"], "changed my mind")

@@ -150,7 +150,7 @@ def test_plans_are_taken_again_as_soon_as_a_clock_that_was_wrong_is_right() -> N
     assert answer("n6") == "UNSPECIFIED"
 
 
-def test_a_clock_that_is_put_forward_forgets_no_eviction_and_gives_no_drain_up() -> None:
+def test_a_clock_that_jumps_forward_loses_no_eviction_and_fails_no_drain() -> None:
     stage = Stage(small_cluster(), settings=replace(SETTINGS, retention=Retention(3600, 300)))
     stage.start(stage.request("r", *DRAINED[:2]))
     stage.run_for(2.5)
@@ -162,7 +162,7 @@ def test_a_clock_that_is_put_forward_forgets_no_eviction_and_gives_no_drain_up()
     assert {one.uid for one in stage.status().recent_evictions} == set(stage.noted("evicted")) >= evicted
 
 
-def test_a_clock_that_is_put_back_makes_no_drain_wait() -> None:
+def test_a_clock_that_jumps_backward_delays_no_drain() -> None:
     stage = Stage(small_cluster())
     stage.start(stage.request("r", *DRAINED))
     stage.run_for(1.5)
@@ -172,7 +172,7 @@ def test_a_clock_that_is_put_back_makes_no_drain_wait() -> None:
     assert {state for state, _ in stage.finished().values()} == {"DELETED"}
 
 
-def test_a_clock_that_is_put_forward_gives_no_deletion_up_that_goes_on() -> None:
+def test_a_clock_that_jumps_forward_fails_no_deletion_in_progress() -> None:
     stage = Stage(small_cluster(), delays=replace(DELAYS, instance_delete_s=20))
     stage.start(stage.request("r", "n6", drain=False))
     stage.run_for(5)

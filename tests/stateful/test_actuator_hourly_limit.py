@@ -42,7 +42,7 @@ def ask_for_all(stage: Stage, request_id: str) -> set[str]:
     return reasons
 
 
-def test_all_nodes_that_are_asked_for_again_and_again_go_a_few_an_hour() -> None:
+def test_repeated_requests_for_all_nodes_remove_a_few_per_hour() -> None:
     stage = guarded(maxNodesPerHour=3)
     reasons: set[str] = set()
     for number in range(16):
@@ -54,7 +54,7 @@ def test_all_nodes_that_are_asked_for_again_and_again_go_a_few_an_hour() -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_dying_at_any_moment_lets_no_more_nodes_go(seed: int) -> None:
+def test_dying_at_any_point_removes_no_more_nodes(seed: int) -> None:
     chance = random.Random(seed)
     stage = guarded(maxSharePerHour=0.2)
     deaths = 0

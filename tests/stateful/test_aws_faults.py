@@ -213,7 +213,9 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("calls", "kind"), FAULTS)
-def test_each_call_that_fails_in_each_way_ends_right(calls: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_call_that_fails_in_each_way_ends_correctly(
+    calls: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with life(monkeypatch) as (proxy, stage):
         for action in CALLS[calls]:
             strike(proxy, stage, kind, action)
@@ -236,7 +238,7 @@ DEATHS = (
 @pytest.mark.parametrize(
     ("fault", "at"), DEATHS, ids=lambda value: "-".join(value) if isinstance(value, tuple) else None
 )
-def test_a_death_at_a_write_besides_ends_right(
+def test_an_additional_death_at_a_write_ends_correctly(
     fault: tuple[str, str], at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls, kind = fault

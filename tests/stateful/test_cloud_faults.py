@@ -201,14 +201,14 @@ def check(stage: Faulty) -> None:
     stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())
 
 
-def test_the_story_has_writes_enough_to_be_worth_dying_in() -> None:
+def test_the_scenario_has_enough_writes_to_die_at() -> None:
     stage = survive()
     check(stage)
     assert 40 < stage.breaker.count <= MOST_WRITES
 
 
 @pytest.mark.parametrize(("operation", "kind"), FAULTS)
-def test_each_call_that_fails_in_each_way_ends_right(operation: str, kind: str) -> None:
+def test_each_call_that_fails_in_each_way_ends_correctly(operation: str, kind: str) -> None:
     stage = survive(operation, kind)
     check(stage)
     # Only a new process learns what an earlier one acted on.
@@ -220,7 +220,7 @@ def test_each_call_that_fails_in_each_way_ends_right(operation: str, kind: str) 
 
 @pytest.mark.parametrize("after", [0, 7], ids=["at once", "later"])
 @pytest.mark.parametrize(("operation", "kind"), RPC_FAULTS)
-def test_each_call_of_an_external_provider_that_fails_in_each_way_ends_right(
+def test_each_call_of_an_external_provider_that_fails_in_each_way_ends_correctly(
     operation: str, kind: str, after: int
 ) -> None:
     stage = survive(operation, kind, after)
@@ -232,14 +232,14 @@ def test_each_call_of_an_external_provider_that_fails_in_each_way_ends_right(
     check_deaths(operation, kind, after, deaths(some, range(1 + bool(after), MOST_WRITES, 2)))
 
 
-def test_nodes_of_a_list_that_lacks_them_for_a_while_are_deleted_all_the_same() -> None:
+def test_nodes_that_a_list_lacks_for_a_while_are_deleted_too() -> None:
     for after, at in ((2, None), (2, 2), (1, 16)):
         stage = survive("NodeGroupNodes", "wrong", after, die_at=at)
         check(stage)
         assert stage.faulty.struck["NodeGroupNodes"] == TIMES
 
 
-def test_a_process_that_is_slow_to_be_told_what_an_earlier_one_did_goes_on_with_it() -> None:
+def test_a_process_that_learns_late_what_an_earlier_one_did_continues_it() -> None:
     struck = 0
     for at in range(1, MOST_WRITES, 3):
         stage = survive("remember", "slow", die_at=at)

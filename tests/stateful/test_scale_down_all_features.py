@@ -65,7 +65,7 @@ def test_such_plans_move_pods() -> None:
     assert {"NO_PLACE_TO_MOVE_PODS"} <= {reason for one in found for reason in one.reasons.values()}
 
 
-def test_a_node_goes_that_has_a_place_only_behind_all_others() -> None:
+def test_a_node_goes_whose_pod_fits_only_after_all_others() -> None:
     """In no order can n012 go by itself: only the moves of nodes that go later make room for its pod."""
     found = outcome(136)
     assert "n012" in found.unneeded

@@ -33,7 +33,7 @@ def decided(world: World, bound: str, state: plan_pb2.ScaleDownState | None) -> 
 @pytest.mark.parametrize("bound", BOUNDS)
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=4, deadline=None)
-def test_no_node_waits_longer_than_the_line_before_it(bound: str, seed: int) -> None:
+def test_no_node_waits_longer_than_the_queue_before_it(bound: str, seed: int) -> None:
     world = World(Random(seed))
     state: plan_pb2.ScaleDownState | None = None
     waiting: Counter[str] = Counter()
@@ -64,7 +64,7 @@ def full(count: int) -> list[Json]:
     ]  # fmt: skip
 
 
-def test_everybody_is_looked_at_once_before_anybody_is_again() -> None:
+def test_every_node_is_evaluated_once_before_any_is_evaluated_again() -> None:
     chosen = FORGETFUL | {"maxEvaluatedNodes": 3}
     objects, state = full(12), None
     looked_at: list[set[str]] = []
@@ -76,7 +76,7 @@ def test_everybody_is_looked_at_once_before_anybody_is_again() -> None:
     assert set().union(*looked_at[:4]) == set().union(*looked_at[4:]) == {f"n{i:02}" for i in range(12)}
 
 
-def test_the_line_is_kept_when_the_node_at_its_head_is_gone() -> None:
+def test_the_queue_is_kept_when_the_node_at_its_head_is_gone() -> None:
     """If the node where the last loop stopped is gone, the next loop continues with nodes that were never evaluated."""
     chosen = FORGETFUL | {"maxEvaluatedNodes": 2}
     objects, state = full(11), None

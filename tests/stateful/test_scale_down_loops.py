@@ -281,7 +281,7 @@ def test_prices_that_move_change_a_plan_only_for_one_that_is_better_by_the_margi
         state = found.state
 
 
-def test_a_steady_plan_is_compared_anew_when_prices_change() -> None:
+def test_a_steady_plan_is_compared_again_when_prices_change() -> None:
     """n1 or n2 can go, not both; the plan follows the price only if the difference exceeds the margin."""
 
     def at(price: float) -> snapshot_pb2.ClusterSnapshot:

@@ -41,7 +41,7 @@ def test_there_is_a_store_of_a_release() -> None:
     assert RELEASES
 
 
-def test_a_store_of_a_release_is_read_and_gone_on_with(release: Path) -> None:
+def test_the_store_of_a_release_is_read_and_continued(release: Path) -> None:
     before = json.loads((release / DATA).read_text())
     journal = Journal(SqlStore(sqlite_url(release / STORE)))
     holds(json.loads(journal.tracker.dump()), before)

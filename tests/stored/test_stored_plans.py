@@ -39,7 +39,7 @@ def test_there_is_a_state_of_a_release() -> None:
     assert RELEASES
 
 
-def test_a_state_of_a_release_is_read_and_gone_on_with(release: Path) -> None:
+def test_the_state_of_a_release_is_read_and_continued(release: Path) -> None:
     cluster = snapshot_pb2.ClusterSnapshot.FromString((release / SNAPSHOT).read_bytes())
     state = load(release)
     answer = ask(cluster, state, KEPT_S + STEP_S)
@@ -53,7 +53,7 @@ def test_a_state_of_a_release_is_read_and_gone_on_with(release: Path) -> None:
     assert set(known(ask(cluster, None, KEPT_S + STEP_S))["unneeded"].values()) == {KEPT_S + STEP_S}
 
 
-def test_a_later_version_may_add_fields_and_this_one_goes_on_from_its_state() -> None:
+def test_a_later_version_may_add_fields_and_this_one_continues_from_its_state() -> None:
     ours = ask(snapshot(), None, FIRST_S)
     assert [part for part in PARTS if not ours.state.HasField(part)] == []
     later = plan_pb2.PlanState()
@@ -64,7 +64,7 @@ def test_a_later_version_may_add_fields_and_this_one_goes_on_from_its_state() ->
     assert known(ask(snapshot(), later, KEPT_S)) == known(ask(snapshot(), ours.state, KEPT_S))
 
 
-def test_a_part_of_a_layout_to_come_starts_afresh_says_so_and_leaves_the_others() -> None:
+def test_a_part_with_a_future_layout_starts_empty_with_a_note_and_the_others_continue() -> None:
     state = ask(snapshot(), None, FIRST_S).state
     state.scale_down.layout_version += 1
     answer = ask(snapshot(), state, KEPT_S)

@@ -68,7 +68,7 @@ def files(tmp_path: Path) -> dict[str, Path]:
     }
 
 
-def test_what_is_hidden_cannot_be_imported(environment: dict[str, str]) -> None:
+def test_hidden_modules_cannot_be_imported(environment: dict[str, str]) -> None:
     done = subprocess.run([sys.executable, "-c", "import urllib3"], env=environment, capture_output=True, check=False)
     assert done.returncode == 1
 

@@ -16,7 +16,7 @@ def forked() -> Iterator[Programs]:
         yield started
 
 
-def test_what_it_prints_and_how_it_ends_is_returned(forked: Programs) -> None:
+def test_output_and_exit_code_are_returned(forked: Programs) -> None:
     program = "import sys; print(sys.argv[1:], sys.stdin.read()); sys.stderr.write('b'); sys.exit(3)"
     assert forked("-c", program, "a", 1) == Ended(3, "['a', '1'] \n", "b")
     assert forked("-c", "pass") == Ended(0, "", "")
@@ -29,7 +29,7 @@ def test_an_error_ends_it_with_a_traceback(forked: Programs) -> None:
     assert (done.returncode, done.stderr.splitlines()[-1]) == (1, "ZeroDivisionError: division by zero")
 
 
-def test_it_has_the_environment_and_the_directory_that_are_asked_for_and_a_module_is_found(
+def test_it_has_the_given_environment_and_directory_and_finds_a_module(
     forked: Programs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -38,6 +38,6 @@ def test_it_has_the_environment_and_the_directory_that_are_asked_for_and_a_modul
     assert forked("found", environment=given) == Ended(0, f"__main__ value {tmp_path}\n", "")
 
 
-def test_what_one_does_to_its_memory_the_next_does_not_see(forked: Programs) -> None:
+def test_changes_of_memory_are_not_visible_to_the_next_program(forked: Programs) -> None:
     assert forked("-c", "import json; json.changed = True; print(1)").stdout == "1\n"
     assert forked("-c", "import json; print(hasattr(json, 'changed'))").stdout == "False\n"

@@ -21,7 +21,7 @@ def test_the_warm_up_does_not_count() -> None:
     assert grown(first, last) == []
 
 
-def test_a_leak_is_found_and_one_peak_is_none() -> None:
+def test_a_leak_is_found_and_a_single_peak_is_not_a_leak() -> None:
     first, last = ends(run_of(*range(300, 400)), warm_up_s=20)
     assert grown(first, last) == ["memory from 327 to 391 MiB"]
     first, last = ends(run_of(*[300] * 98, 900, 300), warm_up_s=20)
@@ -35,12 +35,12 @@ def test_what_is_never_closed_is_found(field: str) -> None:
     assert grown(more, STEADY) == []
 
 
-def test_a_run_that_is_too_short_says_nothing() -> None:
+def test_a_run_that_is_too_short_has_no_result() -> None:
     with pytest.raises(ValueError, match="run for longer"):
         ends(run_of(*[300] * 20), warm_up_s=15)
 
 
-def test_a_process_is_looked_at() -> None:
+def test_a_process_is_sampled() -> None:
     stop = threading.Event()
     threads = [threading.Thread(target=stop.wait) for _ in range(20)]
     for thread in threads:

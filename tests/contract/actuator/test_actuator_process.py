@@ -73,7 +73,7 @@ def request(request_id: str, *nodes: str, drain: bool) -> actuator_pb2.StartDele
 REQUESTS = (request("drains", *DRAINED, drain=True), request("empties", *EMPTY, drain=False))
 
 
-def test_killed_again_and_again_it_still_ends_right(directory: Path) -> None:
+def test_killed_repeatedly_it_still_ends_correctly(directory: Path) -> None:
     chance = random.Random(0)
     lives = 0
     while lives < 40:
@@ -116,7 +116,7 @@ def check_the_end(client: ActuatorClient) -> None:
     assert (owners.count("web"), owners.count("db")) == (12, 6)
 
 
-def test_what_happens_is_measured_under_the_names_that_were_promised(directory: Path) -> None:
+def test_events_are_measured_under_the_documented_metric_names(directory: Path) -> None:
     document = json.loads((directory / "cluster.json").read_text())
     named = {item["metadata"]["name"]: item for item in document["items"]}
     named["n6"]["status"]["allocatable"]["nvidia.com/gpu"] = "1"
@@ -152,7 +152,7 @@ def wait_until_deleted(client: ActuatorClient, nodes: set[str]) -> None:
             return
 
 
-def test_told_to_stop_it_ends_with_code_0_and_goes_on_at_the_next_start(directory: Path) -> None:
+def test_after_a_stop_it_ends_with_code_0_and_continues_at_the_next_start(directory: Path) -> None:
     with running(directory, "--pod-stop=0.6") as (process, client):
         client.start_deletion(REQUESTS[0])
         process.send_signal(signal.SIGTERM)
@@ -181,7 +181,7 @@ def test_two_processes_cannot_work_on_one_store_in_different_directories(directo
     assert "store.sqlite.lock is locked" in other.stderr
 
 
-def test_a_store_that_is_deleted_underneath_ends_the_process_with_a_reason(directory: Path) -> None:
+def test_deleting_the_store_of_a_running_process_ends_it_with_a_reason(directory: Path) -> None:
     # The node still exists when the actuator restarts: its drain does not begin.
     with running(directory, "--delay-after-taint=1000") as (process, client):
         client.start_deletion(request("drain", "n0", drain=True))
@@ -245,7 +245,7 @@ def lose_store(directory: Path) -> None:
         pytest.param(lambda _: None, ["--state-dir=/proc/nowhere"], "/proc/nowhere", id="state directory"),
     ],
 )
-def test_damaged_files_are_told_in_one_line(
+def test_damaged_files_are_reported_in_one_line(
     directory: Path, forked: Programs, prepare: Callable[[Path], None], more: list[str], message: str
 ) -> None:
     prepare(directory)
@@ -275,7 +275,9 @@ def test_damaged_files_are_told_in_one_line(
         ),
     ],
 )
-def test_bad_settings_are_told_in_one_line(directory: Path, forked: Programs, more: list[str], message: str) -> None:
+def test_bad_settings_are_reported_in_one_line(
+    directory: Path, forked: Programs, more: list[str], message: str
+) -> None:
     done = forked(*command(directory, *more))
     assert done.returncode == 2
     assert message in done.stderr

@@ -38,7 +38,7 @@ def test_get_info_names_what_is_implemented(service: Service) -> None:
     assert "ApplyPodCosts" in info.rpcs
 
 
-def test_nodes_are_tainted_when_the_call_returns_and_deleted_in_the_end(service: Service) -> None:
+def test_nodes_are_tainted_when_the_call_returns_and_deleted_later(service: Service) -> None:
     service.cluster.faults.add(Fault("evict", error=TooManyRequestsError("a budget")))
     assert service.start("r1", "n0", "n6", "nowhere") == {"n0": "yes", "n6": "yes", "nowhere": "NODE_NOT_FOUND"}
     assert service.cluster.get_node("n0").taints
@@ -177,7 +177,7 @@ def test_growth_from_a_size_that_the_group_does_not_have_is_refused(service: Ser
     assert service.client.get_status().node_groups[0].target_size == 8
 
 
-def test_growth_that_the_cloud_did_not_answer_is_asked_about(service: Service) -> None:
+def test_a_scale_up_without_an_answer_of_the_cloud_can_be_queried(service: Service) -> None:
     service.cluster.faults.add(Fault("set_size", error=CloudError("timeout"), times=5))
     response = service.client.scale_up("g1", [split()])
     assert response.splits[0].accepted
@@ -226,7 +226,7 @@ def test_a_replica_set_of_the_embedded_cluster_can_be_scaled(service: Service) -
         assert "replicas" in error.message
 
 
-def test_pod_costs_are_written_once_and_what_cannot_be_written_is_told(service: Service) -> None:
+def test_pod_costs_are_written_once_and_what_cannot_be_written_is_reported(service: Service) -> None:
     service.cluster.faults.add(Fault("write_pod_cost", "default/web-1", ForbiddenError("pods are forbidden")))
     costs = {"default/web-0": 7, "default/web-1": 8, "default/gone": 9}
     groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", costs=costs)]
@@ -247,14 +247,14 @@ def test_a_cancelled_deletion_may_be_cancelled_again(service: Service) -> None:
         assert (list(response.cancelled), list(response.not_cancelled)) == (["n0"], ["n1"])
 
 
-def test_a_cluster_that_cannot_be_reached_is_unavailable_and_nothing_is_decided(service: Service) -> None:
+def test_an_unreachable_cluster_is_unavailable_and_nothing_is_decided(service: Service) -> None:
     service.cluster.faults.add(Fault("list_pods", error=ClusterError("connection refused"), times=1))
     error = refusal(lambda: service.start("r1", "n0"))
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE)
     assert service.start("r1", "n0") == {"n0": "yes"}
 
 
-def test_when_the_store_fails_nothing_is_done_any_more_and_the_process_is_told_to_end(service: Service) -> None:
+def test_when_the_store_fails_all_work_stops_and_the_process_ends(service: Service) -> None:
     told = threading.Event()
     service.actuator.on_broken = told.set
 

@@ -97,7 +97,7 @@ def watch_of(known_revision: int) -> actuator_pb2.WatchStatusRequest:
     return actuator_pb2.WatchStatusRequest(known_revision=known_revision)
 
 
-def test_a_watcher_is_told_when_the_service_stops() -> None:
+def test_a_watcher_gets_an_error_when_the_service_stops() -> None:
     service = Service()
     stream = service.client.watch_status()
     next(stream)

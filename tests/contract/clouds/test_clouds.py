@@ -132,7 +132,7 @@ def test_what_is_not_in_the_group_is_unknown_and_refused(world: World) -> None:
     assert (target(world.cloud), target(world.cloud, "h"), len(running(world.cloud))) == (3, 0, 3)
 
 
-def test_of_several_deletions_those_that_can_be_are_made(world: World) -> None:
+def test_of_several_deletions_the_possible_ones_are_made(world: World) -> None:
     victim = running(world.cloud)[2]
     failed = world.cloud.delete_instances("g", ["never-seen", victim])
     assert list(failed) == ["never-seen"]
@@ -159,7 +159,7 @@ def test_a_target_is_not_lowered_below_what_runs(world: World) -> None:
     assert (target(world.cloud), len(running(world.cloud))) == (3, 3)
 
 
-def test_a_template_says_what_a_new_node_has(world: World) -> None:
+def test_a_template_has_the_resources_of_a_new_node(world: World) -> None:
     template = world.cloud.template("g")
     assert template is not None
     assert template.capacity["cpu"] == template.allocatable["cpu"] == "8"
@@ -179,5 +179,5 @@ def test_prices_and_options_are_those_of_the_group(world: World) -> None:
     assert world.cloud.options("nowhere") == GroupOptions()
 
 
-def test_a_group_without_trouble_has_no_failed_activity(world: World) -> None:
+def test_a_healthy_group_has_no_failed_activity(world: World) -> None:
     assert [one for one in world.cloud.activities("g") if one.failed] == []

@@ -204,7 +204,7 @@ def test_a_node_that_has_another_provider_id_is_refused_with_both_named_and_noth
 
 
 @pytest.mark.parametrize("name", ["test://g-1", "gone", "g-1"])
-def test_a_name_that_no_node_has_and_a_node_without_provider_id_are_the_callers_word(
+def test_an_unknown_name_and_a_node_without_provider_id_are_accepted_as_given(
     world: ExternalWorld, stub: Any, name: str
 ) -> None:
     with world.cluster.transaction() as state:
@@ -215,7 +215,7 @@ def test_a_name_that_no_node_has_and_a_node_without_provider_id_are_the_callers_
     assert size(stub) == 2
 
 
-def test_an_instance_that_is_gone_is_deleted_whatever_its_name_means_by_now(world: ExternalWorld, stub: Any) -> None:
+def test_a_gone_instance_counts_as_deleted_even_if_its_name_is_reused(world: ExternalWorld, stub: Any) -> None:
     delete(stub, "g-1")
     world.settle()
     order(stub, ("g-0", "test://g-1"))
@@ -234,7 +234,7 @@ def test_a_cloud_that_refuses_a_deletion_is_quoted_and_the_next_attempt_may_succ
     assert size(stub) == 2
 
 
-def test_errors_of_the_cloud_that_pass_do_not_reach_the_caller(world: ExternalWorld, stub: Any) -> None:
+def test_temporary_errors_of_the_cloud_do_not_reach_the_caller(world: ExternalWorld, stub: Any) -> None:
     world.cluster.faults.add(Fault("delete_instances", error=CloudError("throttled"), times=4))
     world.cluster.faults.add(Fault("set_size", error=CloudError("throttled"), times=4))
     increase(stub, 1)
@@ -242,7 +242,7 @@ def test_errors_of_the_cloud_that_pass_do_not_reach_the_caller(world: ExternalWo
     assert (size(stub), noted(world, "grown")) == (3, ["g 1"])
 
 
-def test_a_lower_target_gives_up_what_has_not_started(stub: Any) -> None:
+def test_a_lower_target_drops_instances_that_have_not_started(stub: Any) -> None:
     increase(stub, 2)
     stub.NodeGroupDecreaseTargetSize(pb.NodeGroupDecreaseTargetSizeRequest(id="g", delta=-2))
     assert size(stub) == 3
@@ -307,7 +307,7 @@ def test_gpus_have_a_label_and_types(stub: Any) -> None:
     assert dict(stub.GetAvailableGPUTypes(pb.GetAvailableGPUTypesRequest()).gpu_types) == {}
 
 
-def test_what_is_read_comes_from_memory_until_refresh_or_a_change_of_ours(world: ExternalWorld, stub: Any) -> None:
+def test_reads_come_from_memory_until_refresh_or_an_own_change(world: ExternalWorld, stub: Any) -> None:
     assert size(stub) == 3
     world.cluster.faults.add(Fault("node_groups", error=CloudError("down"), times=1))
     stub.NodeGroupGetOptions(pb.NodeGroupAutoscalingOptionsRequest(id="g"))
@@ -339,7 +339,7 @@ def test_a_process_that_does_not_lead_refuses_orders(world: ExternalWorld, stub:
     assert size(stub) == 3
 
 
-def test_with_certificates_on_both_sides_only_callers_who_show_one_are_served(tmp_path: Path) -> None:
+def test_with_mutual_tls_only_callers_with_a_certificate_are_served(tmp_path: Path) -> None:
     ca = make_ca(tmp_path)
     with external_actuator(ca.port(), ca.channel("client")) as world:
         assert size(pb_grpc.CloudProviderStub(world.channel)) == 3

@@ -132,14 +132,14 @@ def test_of_clusters_with_the_same_groups_the_named_one_counts() -> None:
     assert "--expander-cluster" in found.note
 
 
-def test_an_answer_is_empty_only_where_nothing_was_asked() -> None:
+def test_an_answer_is_empty_only_for_an_empty_request() -> None:
     # PRICE excludes groups of unknown price, here all of them: the autoscaler keeps all its options.
     with serving(expander_chain="price") as ask:
         assert chosen(ask(sent(OPTIONS, NODES))) == ["small", "large"]
         assert chosen(ask(sent({}, NODES))) == []
 
 
-def test_pods_and_nodes_that_cannot_be_read_keep_no_answer_back() -> None:
+def test_unreadable_pods_and_nodes_do_not_prevent_an_answer() -> None:
     request = sent(OPTIONS, NODES)
     request.options[0].pod_bytes.append(b"\xff")
     request.options[1].pod_bytes.append(a_pod("odd", cpu="lots").SerializeToString())
@@ -151,7 +151,7 @@ def test_pods_and_nodes_that_cannot_be_read_keep_no_answer_back() -> None:
 
 
 @pytest.mark.parametrize("chain", ["least-waste", "most-pods", "cheapest-plan"])
-def test_amounts_beyond_any_machine_keep_no_answer_back(chain: str) -> None:
+def test_absurd_amounts_do_not_prevent_an_answer(chain: str) -> None:
     huge = [a_pod(f"p{i}", cpu="200E", memory="200E") for i in range(3)]
     nodes = NODES | {"most": a_node("m", cpu="9E", memory="9E")}
     request = sent(OPTIONS | {"huge": (2**31 - 1, huge), "most": (2**31 - 1, PODS)}, nodes)
@@ -162,7 +162,7 @@ def test_amounts_beyond_any_machine_keep_no_answer_back(chain: str) -> None:
         assert chosen(ask(sent({"small": (3, PODS), "most": (2**31 - 1, PODS)}, nodes))) == ["small"]
 
 
-def test_settings_that_cannot_be_meant_are_an_error_and_so_no_veto() -> None:
+def test_contradictory_settings_are_an_error_and_not_a_veto() -> None:
     with serving(expander_chain="priority") as ask, pytest.raises(grpc.RpcError) as failed:
         ask(sent(OPTIONS, NODES))
     assert failed.value.code() == grpc.StatusCode.INVALID_ARGUMENT

@@ -69,7 +69,7 @@ def test_the_client_takes_large_answers_and_sends_large_states(
     assert len(second.scale_down.unneeded) + len(second.scale_down.unremovable) == NODES
 
 
-def test_the_loop_sends_a_large_state_when_it_is_asked_for(address: str, cluster: snapshot_pb2.ClusterSnapshot) -> None:
+def test_the_loop_sends_a_large_state_when_it_is_requested(address: str, cluster: snapshot_pb2.ClusterSnapshot) -> None:
     def whole() -> Taken:
         return Taken(cluster, None)
 
@@ -80,7 +80,7 @@ def test_the_loop_sends_a_large_state_when_it_is_asked_for(address: str, cluster
     assert answer.state.ByteSize() > GRPC_LIMIT
 
 
-def test_a_caller_that_did_not_raise_its_limit_is_told_by_its_own_library(
+def test_a_caller_that_did_not_raise_its_limit_gets_an_error_from_its_own_library(
     address: str, cluster: snapshot_pb2.ClusterSnapshot
 ) -> None:
     def parts() -> Iterator[plan_pb2.PlanRequestPart]:

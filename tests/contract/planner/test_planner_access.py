@@ -69,7 +69,7 @@ def reused(client: PlannerClient, cluster: str, version: str) -> Reason.ValueTyp
     return None
 
 
-def test_a_caller_may_plan_for_the_clusters_of_its_rule_alone(ca: OwnCa, shell: Shell) -> None:
+def test_a_caller_may_plan_only_for_the_clusters_of_its_rule(ca: OwnCa, shell: Shell) -> None:
     with PlannerClient(shell.address, ONCE, security=ca.channel("client")) as client:
         client.info()
         client.plan(small_cluster(), asking("prod-1"))
@@ -96,7 +96,7 @@ def test_a_known_version_shows_nothing_to_another_caller_or_about_another_cluste
             assert reused(stranger, "prod-1", version) == Reason.SNAPSHOT_BASE_UNKNOWN
 
 
-def test_callers_whom_nobody_knows_share_nothing_either_though_they_come_from_one_host() -> None:
+def test_anonymous_callers_from_one_host_share_nothing() -> None:
     with (
         make_shell() as shell,
         PlannerClient(shell.address, ONCE) as first,

@@ -101,7 +101,7 @@ def test_answers_are_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     ("option", "word"),
     [("--address=nowhere", "host:port"), ("--log-level=loud", "loud"), ("--max-snapshot-bytes=0", "Invalid value")],
 )
-def test_a_bad_setting_is_told_and_ends_the_process(forked: Programs, option: str, word: str) -> None:
+def test_a_bad_setting_is_reported_and_ends_the_process(forked: Programs, option: str, word: str) -> None:
     done = forked("planner", option)
     assert done.returncode == 2
     assert word in done.stderr

@@ -99,7 +99,7 @@ def kinds(plans: Iterable[Forwarded]) -> list[tuple[bool, bool]]:
     return [(one.is_delta, one.is_answered) for one in plans]
 
 
-def test_calls_about_one_cluster_meet_one_planner_and_when_that_goes_only_its_clusters_send_the_whole_again(
+def test_calls_for_one_cluster_reach_one_planner_and_if_it_ends_only_its_clusters_resend_whole_snapshots(
     replicas: Mapping[str, str],
 ) -> None:
     expected = alone(replicas["a"])
@@ -126,7 +126,7 @@ def test_calls_about_one_cluster_meet_one_planner_and_when_that_goes_only_its_cl
 @pytest.mark.parametrize(
     ("has_state", "repair"), [(False, [REFUSED, WHOLE]), (True, [NO_STATE, REFUSED, WHOLE])], ids=["snapshot", "state"]
 )
-def test_where_calls_are_spread_one_whole_snapshot_repairs_each_delta_and_the_answers_are_the_same(
+def test_if_calls_are_spread_a_whole_snapshot_repairs_each_delta_with_equal_answers(
     replicas: Mapping[str, str], has_state: bool, repair: list[tuple[bool, bool]]
 ) -> None:
     with CallBalancer(replicas, in_turn()) as balancer, Loop(balancer.address, "spread", has_state) as loop:

@@ -152,7 +152,7 @@ def test_info_lists_what_this_build_can_do(stub: planner_pb2_grpc.PlannerStub) -
     assert info.max_snapshot_size_bytes == LIMIT
 
 
-def test_what_fits_where_is_told_for_each_pod_and_node(stub: planner_pb2_grpc.PlannerStub) -> None:
+def test_fitting_is_reported_for_each_pod_and_node(stub: planner_pb2_grpc.PlannerStub) -> None:
     request = asking(decisions=[], fit_pods=["default/waits", "default/bound"])
     answers = list(stub.CheckFit(iter(parts(request)), timeout=2 * LIMIT_S))
     assert [answer.pod for answer in answers] == ["default/bound", "default/waits"]
@@ -303,27 +303,27 @@ def test_a_broken_row_is_named_in_the_metadata(stub: planner_pb2_grpc.PlannerStu
     assert error.metadata == {"table": "nodes", "row": "2", "field": "name"}
 
 
-def test_a_lost_base_and_a_lost_state_are_told_apart(stub: planner_pb2_grpc.PlannerStub) -> None:
+def test_a_lost_base_and_a_lost_state_are_distinguished(stub: planner_pb2_grpc.PlannerStub) -> None:
     error = refused(lambda: send(stub, parts(asking(base_version="0" * 32), b"")))
     assert (error.reason, error.metadata) == (Reason.SNAPSHOT_BASE_UNKNOWN, {"base_version": "0" * 32})
     error = refused(lambda: send(stub, parts(asking(state_version="1" * 32))))
     assert (error.reason, error.metadata) == (Reason.STATE_UNKNOWN, {"state_version": "1" * 32})
 
 
-def test_nobody_gets_a_snapshot_of_another_cluster(stub: planner_pb2_grpc.PlannerStub) -> None:
+def test_no_caller_gets_a_snapshot_of_another_cluster(stub: planner_pb2_grpc.PlannerStub) -> None:
     version = send(stub, parts(asking(cluster="mine"))).snapshot_version
     error = refused(lambda: send(stub, parts(asking(cluster="yours", base_version=version), b"")))
     assert error.reason == Reason.SNAPSHOT_BASE_UNKNOWN
 
 
-def test_a_deadline_that_has_passed_is_told_and_the_next_call_works(stub: planner_pb2_grpc.PlannerStub) -> None:
+def test_a_deadline_that_has_passed_is_reported_and_the_next_call_works(stub: planner_pb2_grpc.PlannerStub) -> None:
     with pytest.raises(TrimtabError) as caught:
         send(stub, parts(asking()), timeout_s=0.000001)
     assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
     assert send(stub, parts(asking())).snapshot_version
 
 
-def test_a_caller_that_hangs_up_midway_leaves_nothing_behind(address: str) -> None:
+def test_a_caller_that_disconnects_midway_leaves_nothing_behind(address: str) -> None:
     for _ in range(20):
         with connect(address) as channel:
             may_end = threading.Event()
@@ -354,7 +354,7 @@ class HeldHandler(RequestHandler):
         return super().plan_in_parts(request, payload, caller)
 
 
-def test_more_calls_than_may_be_are_refused_and_a_free_place_is_taken_again() -> None:
+def test_calls_above_the_limit_are_refused_and_a_freed_slot_is_used_again() -> None:
     handler = HeldHandler()
     with make_shell(handler, max_concurrent=1, queue_s=0) as shell, connect(shell.address) as channel:
         stub = planner_pb2_grpc.PlannerStub(channel)
@@ -366,7 +366,7 @@ def test_more_calls_than_may_be_are_refused_and_a_free_place_is_taken_again() ->
         assert send(stub, parts(asking())).snapshot_version
 
 
-def test_a_call_that_finds_no_place_waits_for_its_turn() -> None:
+def test_a_call_without_a_free_slot_waits() -> None:
     handler = HeldHandler()
     with make_shell(handler, max_concurrent=1, queue_s=LIMIT_S) as shell, connect(shell.address) as channel:
         stub = planner_pb2_grpc.PlannerStub(channel)
@@ -376,7 +376,7 @@ def test_a_call_that_finds_no_place_waits_for_its_turn() -> None:
         assert len({call.result(LIMIT_S).snapshot_version for call in calls}) == 1
 
 
-def test_a_request_that_is_not_whole_takes_no_place() -> None:
+def test_an_incomplete_request_takes_no_slot() -> None:
     may_end = threading.Event()
 
     def half() -> Iterator[plan_pb2.PlanRequestPart]:
@@ -450,7 +450,7 @@ def test_a_damaged_state_counts_as_none(stub: planner_pb2_grpc.PlannerStub, data
     assert answer.snapshot_version == first.snapshot_version
 
 
-def test_the_client_sends_what_a_planner_without_memory_lacks_again() -> None:
+def test_the_client_resends_what_a_planner_without_memory_lacks() -> None:
     cluster = snapshot_pb2.ClusterSnapshot()
     cluster.CopyFrom(small_cluster())
     cluster.nodes[0].provider_id = "x" * (300 << 10)  # large enough for a delta to be worth it
@@ -463,7 +463,7 @@ def test_the_client_sends_what_a_planner_without_memory_lacks_again() -> None:
     assert len({answer.snapshot_version for answer in answers}) == 1
 
 
-def test_the_client_sends_a_delta_where_the_planner_remembers(address: str) -> None:
+def test_the_client_sends_a_delta_if_the_planner_has_the_base(address: str) -> None:
     cluster = small_cluster()
     cluster.nodes[0].provider_id = "x" * (300 << 10)
     with PlannerClient(address, ONCE) as client:

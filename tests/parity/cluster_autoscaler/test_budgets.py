@@ -15,7 +15,7 @@ def size_of(group: str) -> int:
 
 
 @pytest.mark.parametrize("case", load("budgets"))
-def test_as_many_nodes_go_as_upstream_lets_go(case: dict[str, Any]) -> None:
+def test_as_many_nodes_go_as_in_upstream(case: dict[str, Any]) -> None:
     numbers = count()
     group_of: dict[int, str] = {}
 

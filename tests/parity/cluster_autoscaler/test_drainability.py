@@ -34,7 +34,7 @@ def owner(kind: str, replicas: int, namespace: str) -> tuple[list[Json], Json | 
 
 
 @pytest.mark.parametrize("case", load("drainability"))
-def test_a_pod_lets_its_node_go_as_upstream_has_it(case: dict[str, Any]) -> None:
+def test_a_pod_allows_the_removal_of_its_node_as_in_upstream(case: dict[str, Any]) -> None:
     given = dict(case["pod"])
     controllers, of = owner(given.pop("owner"), case.get("replicas", 5), given.get("namespace", "default"))
     budgets = [pdb(**case["pdb"])] if "pdb" in case else []

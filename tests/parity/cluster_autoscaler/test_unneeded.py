@@ -42,7 +42,7 @@ def _deletions(case: dict[str, Any]) -> Iterator[snapshot_pb2.DeletionInProgress
 
 
 @pytest.mark.parametrize("case", load("unneeded"))
-def test_nodes_go_when_upstream_lets_them_go(case: dict[str, Any]) -> None:
+def test_nodes_go_at_the_same_time_as_in_upstream(case: dict[str, Any]) -> None:
     state, seen = None, set()
     found = None
     for age in sorted({*case["since"].values(), 0}, reverse=True):

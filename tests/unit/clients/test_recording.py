@@ -64,7 +64,7 @@ def test_the_same_frames_have_the_same_bytes(path: Path, tmp_path: Path) -> None
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_what_was_flushed_can_be_read_while_the_writer_goes_on(tmp_path: Path) -> None:
+def test_what_was_flushed_can_be_read_while_the_writer_continues(tmp_path: Path) -> None:
     file = tmp_path / "x"
     with RecordingWriter(file) as writer:
         writer.write(PlanRequest(request_id="1"))
@@ -118,7 +118,7 @@ def test_frames_of_a_kind_not_known_are_skipped() -> None:
         ),
     ],
 )
-def test_what_is_no_recording_is_refused_with_the_file(data: bytes, message: str) -> None:
+def test_a_file_that_is_not_a_recording_is_refused_by_name(data: bytes, message: str) -> None:
     with pytest.raises(RecordingError, match=message) as caught:
         read(data)
     assert str(caught.value).startswith("x.trimtab: ")

@@ -34,7 +34,7 @@ def test_bindings_give_an_account_what_their_roles_grant() -> None:
     }
 
 
-def test_a_grant_allows_its_own_verb_place_and_name_alone() -> None:
+def test_a_grant_allows_only_its_own_verb_namespace_and_name() -> None:
     grant = Grant("", "configmaps", "get", "ns", "state")
     asked = Request("", "configmaps", "get", "ns", "state")
     assert grant.allows(asked)

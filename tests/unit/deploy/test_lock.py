@@ -57,7 +57,7 @@ def test_a_package_without_a_hash_is_noticed(tmp_path: Path, monkeypatch: pytest
         locked("x.lock")
 
 
-def test_the_image_installs_with_hashes_alone() -> None:
+def test_the_image_installs_only_with_hashes() -> None:
     text = (IMAGES / "Dockerfile").read_text()
     installs = [line for line in re.split(r"RUN|&&", text) if "pip install" in line]
     assert len(installs) == 3

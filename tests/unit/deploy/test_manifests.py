@@ -117,7 +117,7 @@ def test_every_port_on_the_network_has_the_certificate_that_is_made_for_its_part
     assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
 
 
-def test_the_policy_lets_the_loop_do_its_work_and_a_person_only_look(tmp_path: Path) -> None:
+def test_the_policy_allows_the_loop_its_work_and_a_person_only_to_read(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text(objects()["ConfigMap", "trimtab-policy"]["data"]["policy.yaml"])
     policy = read_policy(tmp_path / "policy.yaml")
     identities = {part.name: (part.identity,) for part in PARTS}

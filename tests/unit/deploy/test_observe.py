@@ -83,7 +83,7 @@ def test_a_query_asks_for_series_and_labels_that_exist(title: str, query: str) -
             assert grouping(parsed) <= own, f"{title}: grouped by what {selector.name} does not have"
 
 
-def test_queries_that_ask_for_what_is_not_there_are_noticed() -> None:
+def test_queries_of_missing_series_are_noticed() -> None:
     with pytest.raises(AssertionError, match="has no nodes_total"):
         test_a_query_asks_for_series_and_labels_that_exist("x", 'sum(nodes_total{job="trimtab-planner"})')
     with pytest.raises(AssertionError, match="grouped by"):
@@ -98,7 +98,7 @@ def test_each_alert_is_explained_and_nothing_else_is() -> None:
         assert rule["annotations"]["summary"]
 
 
-def test_every_alert_has_a_case_in_which_it_goes_off_and_one_in_which_it_does_not() -> None:
+def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
     """The cases are run by hand, by Prometheus' own promtool: tests/promtool/build.sh."""
     cases = yaml.safe_load((DEPLOY.parent / "tests" / "promtool" / "rules_test.yaml").read_text())["tests"]
     tested = [(one["alertname"], bool(one["exp_alerts"])) for case in cases for one in case["alert_rule_test"]]

@@ -49,7 +49,7 @@ def test_no_call_is_ended_before_the_planner_ends_it() -> None:
     assert host["routes"][0]["route"]["timeout"] == "0s"
 
 
-def test_each_planner_that_is_ready_is_known_by_its_own_address_and_asked_for_its_health() -> None:
+def test_each_ready_planner_has_its_own_address_and_a_health_check() -> None:
     (cluster,) = ENVOY["clusters"]
     (locality,) = cluster["load_assignment"]["endpoints"]
     (endpoint,) = locality["lb_endpoints"]

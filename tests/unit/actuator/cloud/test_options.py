@@ -15,7 +15,7 @@ def test_durations_are_read_as_go_writes_them(text: str, seconds: float) -> None
 
 
 @pytest.mark.parametrize("text", ["", "10", "m", "10 m", "10m!", "-5m", "1d"])
-def test_what_is_no_duration_is_an_error_that_names_it(text: str) -> None:
+def test_an_invalid_duration_is_an_error_that_names_it(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         duration_s(text)
 

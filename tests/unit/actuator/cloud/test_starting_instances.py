@@ -9,7 +9,7 @@ from tests.builders.clouds import WORLDS
 
 
 @pytest.mark.parametrize("name", ["memory", "kwok"])
-def test_a_lower_target_gives_up_what_was_asked_for_last_and_nothing_that_runs(name: str) -> None:
+def test_a_lower_target_drops_the_latest_requests_and_no_running_instance(name: str) -> None:
     with WORLDS[name]() as world:
         running = {one.id for one in world.cloud.instances(["g"])["g"]}
         world.cloud.set_size("g", 3, 6, "token")

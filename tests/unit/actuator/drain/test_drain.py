@@ -83,7 +83,7 @@ def test_pods_go_in_priority_groups(groups: tuple[PriorityGroup, ...], names: li
         pytest.param(view(owner_kind="DaemonSet", deletion_ms=1), False, False, id="nor one that is ending"),
     ],
 )
-def test_which_daemon_pods_are_told_to_end(pod_view: PodView, occupied: bool, empty: bool) -> None:
+def test_which_daemon_pods_are_evicted(pod_view: PodView, occupied: bool, empty: bool) -> None:
     settings = DrainSettings()
     assert bool(daemons_to_evict([pod_view], settings.evict_daemons_occupied)) is occupied
     assert bool(daemons_to_evict([pod_view], settings.evict_daemons_empty)) is empty
@@ -131,7 +131,7 @@ def test_a_tight_budget_is_waited_for_and_never_violated() -> None:
     assert stage.active_pods("web") == 4
 
 
-def test_pods_that_will_not_go_fail_the_drain_give_the_node_back_and_are_named() -> None:
+def test_pods_that_do_not_terminate_fail_the_drain_release_the_node_and_are_named() -> None:
     web = replica_set("web", 1)
     (item,) = pods_of(web, 1)
     place(item, "n0")
@@ -176,7 +176,7 @@ def test_a_group_may_have_a_time_out_of_its_own_for_drains(option: str, seconds:
     assert stage.tainted() == set()
 
 
-def test_a_hint_beyond_all_reason_does_not_end_the_asking() -> None:
+def test_an_absurd_retry_hint_does_not_end_the_retries() -> None:
     stage = Stage(small_cluster())
     stage.cluster.faults.add(Fault("evict", "default/web-0", TooManyRequestsError("later", retry_after_s=1e9), times=1))
     stage.start(stage.request("r", "n0"))
@@ -184,7 +184,7 @@ def test_a_hint_beyond_all_reason_does_not_end_the_asking() -> None:
     assert stage.finished() == {"n0": ("DELETED", "UNSPECIFIED")}
 
 
-def test_the_servers_hint_says_when_to_ask_again() -> None:
+def test_the_servers_hint_sets_the_time_of_the_retry() -> None:
     stage = Stage(small_cluster())
     stage.cluster.faults.add(Fault("evict", "default/web-0", TooManyRequestsError("later", retry_after_s=100), times=1))
     stage.start(stage.request("r", "n0"))
@@ -195,7 +195,7 @@ def test_the_servers_hint_says_when_to_ask_again() -> None:
     assert stage.finished() == {"n0": ("DELETED", "UNSPECIFIED")}
 
 
-def test_an_eviction_whose_answer_was_lost_is_not_made_twice_nor_forgotten() -> None:
+def test_an_eviction_whose_answer_was_lost_is_neither_repeated_nor_lost() -> None:
     stage = Stage(small_cluster())
     lost = []
 
@@ -244,7 +244,7 @@ def test_a_node_that_vanishes_ends_its_drain() -> None:
     assert stage.finished() == {"n0": ("FAILED", "NODE_GONE")}
 
 
-def test_a_cancelled_drain_evicts_nothing_more_and_gives_the_node_back() -> None:
+def test_a_cancelled_drain_evicts_nothing_more_and_releases_the_node() -> None:
     stage = tight()
     stage.start(stage.request("r", "n0"))
     stage.run_for(3)
@@ -296,7 +296,7 @@ def drained(stage: Stage, *nodes: str, drain: bool = True) -> Stage:
         pytest.param({"evict_daemons_empty": True}, "n6", False, ["agent-n6"], id="of an empty node, wanted"),
     ],
 )
-def test_daemon_pods_are_told_to_end_by_setting(
+def test_daemon_pods_are_evicted_by_setting(
     fields: dict[str, bool], node_name: str, drain: bool, evicted: list[str]
 ) -> None:
     stage = Stage(small_cluster(), with_drain(**fields))
@@ -307,7 +307,7 @@ def test_daemon_pods_are_told_to_end_by_setting(
 
 
 @pytest.mark.parametrize("error", [TooManyRequestsError("budget"), ClusterError("timeout"), RefusedError("webhook")])
-def test_daemon_pods_that_will_not_end_hold_nothing_up(error: ClusterError) -> None:
+def test_daemon_pods_that_do_not_end_delay_nothing(error: ClusterError) -> None:
     stage = Stage(small_cluster(), with_drain(evict_daemons_empty=True))
     for name in ("n0", "n6"):
         stage.cluster.faults.add(Fault("evict", f"kube-system/agent-{name}", error))
@@ -375,7 +375,7 @@ def test_each_priority_group_has_its_grace_period_and_waits_for_the_one_before()
 
 
 @pytest.mark.parametrize("drain", [True, False], ids=["drained", "empty"])
-def test_a_taint_that_somebody_took_away_is_put_back(drain: bool) -> None:
+def test_a_taint_removed_by_another_client_is_restored(drain: bool) -> None:
     stage = tight()
     name = "n0" if drain else "n1"
     stage.actuator.deletions.begin(stage.request("r", name, drain=drain))
@@ -387,7 +387,7 @@ def test_a_taint_that_somebody_took_away_is_put_back(drain: bool) -> None:
     assert stage.noted("tainted") == [f"{name} {HARD_TAINT_KEY}"] * 2
 
 
-def test_a_taint_that_was_taken_away_during_the_drain_is_put_back() -> None:
+def test_a_taint_removed_during_the_drain_is_restored() -> None:
     stage = tight()
     stage.start(stage.request("r", "n0"))
     stage.run_for(3)
@@ -397,7 +397,7 @@ def test_a_taint_that_was_taken_away_during_the_drain_is_put_back() -> None:
     assert stage.tainted() == {"n0"}
 
 
-def test_a_taint_without_which_pods_come_is_put_back_before_the_next_eviction() -> None:
+def test_a_removed_taint_is_restored_before_the_next_eviction_if_pods_arrive() -> None:
     stage = tight()
     stage.start(stage.request("r", "n0"))
     stage.run_for(3)
@@ -415,7 +415,7 @@ def test_a_taint_without_which_pods_come_is_put_back_before_the_next_eviction() 
     assert all(tainted_at_eviction)
 
 
-def test_taints_that_were_taken_away_while_nobody_looked_are_put_back_at_the_start() -> None:
+def test_taints_removed_while_the_actuator_was_down_are_restored_at_the_start() -> None:
     stage = tight()
     stage.start(stage.request("r", "n0"))
     stage.run_for(3)
@@ -427,7 +427,7 @@ def test_taints_that_were_taken_away_while_nobody_looked_are_put_back_at_the_sta
     assert stage.finished() == {"n0": ("DELETED", "UNSPECIFIED")}
 
 
-def test_a_drain_in_which_nothing_happens_is_looked_at_less_and_less_often() -> None:
+def test_a_drain_in_which_nothing_happens_is_checked_less_and_less_often() -> None:
     web = replica_set("web", 1)
     (item,) = pods_of(web, 1)
     place(item, "n0")
@@ -455,7 +455,7 @@ def test_a_failed_drain_says_why_the_first_pod_would_not_go() -> None:
     assert deletion.detail.endswith("default/db-0: budget db needs 1 healthy pod")
 
 
-def test_the_end_of_a_drain_is_never_believed_of_the_servers_memory() -> None:
+def test_the_end_of_a_drain_is_never_read_from_the_servers_cache() -> None:
     stage = Stage(small_cluster())
     real = stage.cluster.list_pods
     asked: list[bool] = []
@@ -494,6 +494,6 @@ def test_priority_groups_are_read_as_upstream_writes_them(text: str, groups: tup
         pytest.param("0:1,0:2", "priority 0 is given twice", id="twice"),
     ],
 )
-def test_priority_groups_that_cannot_be_are_named(text: str, message: str) -> None:
+def test_invalid_priority_groups_are_named(text: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         priority_groups(text)

@@ -78,7 +78,7 @@ def test_cordoning_comes_and_goes_with_the_hard_taint(server: JsonApiServer) -> 
     assert server.objects["/api/v1/nodes/n1"]["spec"]["unschedulable"] is False
 
 
-def test_a_node_that_somebody_else_cordoned_stays_so_when_the_taint_is_taken_back(server: JsonApiServer) -> None:
+def test_a_node_that_another_client_cordoned_stays_so_when_the_taint_is_taken_back(server: JsonApiServer) -> None:
     server.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"unschedulable": True}})
     cluster = KubeCluster(server.api(), KubeSettings(cordon=True))
     cluster.add_taint("n1", HARD)
@@ -191,14 +191,14 @@ def test_a_patch_that_is_refused_though_nothing_has_changed_is_not_tried_again(s
         pytest.param(Fault(400), RefusedError, id="bad request"),
     ],
 )
-def test_what_will_not_pass_is_not_tried_again(server: JsonApiServer, fault: Fault, error: type[ClusterError]) -> None:
+def test_permanent_errors_are_not_retried(server: JsonApiServer, fault: Fault, error: type[ClusterError]) -> None:
     server.fail("PATCH", fault)
     with pytest.raises(error, match=str(fault.status)):
         KubeCluster(server.api()).add_taint("n1", HARD)
     assert server.requests.count("PATCH /api/v1/nodes/n1") == 1
 
 
-def test_a_server_that_does_not_answer_is_given_up(server: JsonApiServer) -> None:
+def test_a_server_that_does_not_answer_times_out(server: JsonApiServer) -> None:
     given_up = threading.Event()
     server.fail("GET", *[Fault(held=given_up)] * 4)
     with pytest.raises(ClusterError, match="timed out"):
@@ -255,14 +255,14 @@ def test_a_refused_eviction_is_left_to_the_drain_with_the_hint(
     assert server.evictions == []
 
 
-def test_deleting_a_node_that_is_gone_is_no_error(server: JsonApiServer) -> None:
+def test_deleting_a_node_that_is_gone_is_not_an_error(server: JsonApiServer) -> None:
     cluster = KubeCluster(server.api())
     cluster.delete_node("n1", "uid-n1")
     cluster.delete_node("n1", "uid-n1")
     assert server.objects == {}
 
 
-def test_whoever_may_not_act_can_read_and_change_nothing(server: JsonApiServer) -> None:
+def test_a_process_that_may_not_act_can_only_read(server: JsonApiServer) -> None:
     def refuse() -> None:
         raise NotLeaderError("somebody")
 
@@ -281,7 +281,7 @@ def test_whoever_may_not_act_can_read_and_change_nothing(server: JsonApiServer) 
     assert {request.split()[0] for request in server.requests} == {"GET"}
 
 
-def test_missing_permissions_are_told_together_as_the_rules_to_add(server: JsonApiServer) -> None:
+def test_missing_permissions_are_reported_together_as_rules_to_add(server: JsonApiServer) -> None:
     server.forbidden = {"patch nodes", "create pods/eviction", "update leases"}
     with pytest.raises(MissingPermissionError) as caught:
         require(server.api().http, (*ACTUATOR, *lease_rules("here", "mine")))
@@ -293,7 +293,7 @@ def test_missing_permissions_are_told_together_as_the_rules_to_add(server: JsonA
     ]
 
 
-def test_a_cluster_that_forbids_the_question_is_taken_to_allow(server: JsonApiServer) -> None:
+def test_a_cluster_that_forbids_access_reviews_counts_as_allowing(server: JsonApiServer) -> None:
     server.fail("POST", *[Fault(403)] * 20)
     require(server.api().http, ACTUATOR)
 

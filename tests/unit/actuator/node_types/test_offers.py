@@ -110,7 +110,7 @@ def test_of_several_machines_a_device_counts_that_all_have_and_the_least_disk_th
     assert (stands["nvidia.com/gpu"], stands["ephemeral-storage"]) == ("1", "5Gi")
 
 
-def test_an_answer_is_made_anew_when_nodes_or_the_template_change_and_only_then() -> None:
+def test_an_answer_is_made_again_when_nodes_or_the_template_change_and_only_then() -> None:
     offers, given = Offers(), template(aws_machine("m5.large"))
     none, seen = (), (aws_seen("m5.large"),)
     first = offers.of("g", given, none)

@@ -114,7 +114,7 @@ def test_what_becomes_of_two_deletions_when(
     assert set(EMPTY) & set(stage.cluster.state.nodes) == left
 
 
-def test_a_machine_that_does_not_end_in_time_is_given_back_and_told() -> None:
+def test_a_machine_that_does_not_terminate_in_time_is_released_and_reported() -> None:
     stage = Stage(small_cluster())
     stage.cloud.instance_states = lambda _group, instances: dict.fromkeys(instances, InstanceState.DELETING)  # type: ignore[method-assign]
     stage.start(stage.request("r", "n6", drain=False))

@@ -107,7 +107,7 @@ def test_an_instruction_is_given_out_only_when_its_event_is_in_the_store() -> No
     assert seen == [(WriteTaints("r1", ("n1",)), 1)]
 
 
-def test_an_impossible_event_is_the_callers_error_alone() -> None:
+def test_an_impossible_event_is_an_error_only_of_its_caller() -> None:
     store = MemoryStore()
     processor = processor_on(store)
     with pytest.raises(ImpossibleEventError):
@@ -198,7 +198,7 @@ def test_a_start_with_the_clock_behind_what_was_written_counts_ages_from_now() -
     assert ages_s(processor) == [0]
 
 
-def test_who_waits_for_a_change_is_told_of_it() -> None:
+def test_waiting_callers_are_notified_of_a_change() -> None:
     processor = processor_on(MemoryStore())
     assert processor.wait_for_change(0, 0.01) == 0
     later = threading.Timer(0.05, processor.submit, (evicted(1),))

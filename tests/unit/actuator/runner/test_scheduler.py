@@ -50,7 +50,7 @@ def test_a_step_that_is_due_later_is_brought_forward() -> None:
         assert task.began.wait(LONGEST_S)
 
 
-def test_a_task_that_is_hastened_while_its_step_runs_goes_on_at_once() -> None:
+def test_a_task_that_is_hastened_while_its_step_runs_continues_at_once() -> None:
     task = Steps()
     with pool() as threads:
         threads.add(task)

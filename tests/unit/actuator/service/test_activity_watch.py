@@ -90,7 +90,7 @@ def test_the_pause_doubles_with_the_next_growth_that_fails_not_with_each_instanc
     assert 595 <= second_s <= 600
 
 
-def test_until_a_node_joins_a_failed_activity_leaves_one_wanted_and_is_told_once() -> None:
+def test_until_a_node_joins_a_failed_activity_leaves_one_requested_and_is_reported_once() -> None:
     stage, cloud, watch = staged(Backoff.UNTIL_JOINED)
     keeper = GroupKeeper(stage.actuator.processor, stage.cluster, cloud, stage.settings)
     split = plan_pb2.ScaleUpSplit(node_group="g", current_size=8, new_size=12)

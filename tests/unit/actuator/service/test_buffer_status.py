@@ -75,7 +75,7 @@ def test_a_buffer_that_is_not_served_says_why_and_since_when() -> None:
     assert conditions(status)["Provisioning"][:2] == ("False", "NotServed")
 
 
-def test_conditions_of_others_are_not_looked_at_and_a_strategy_is_repeated() -> None:
+def test_conditions_of_others_are_not_checked_and_a_strategy_is_repeated() -> None:
     strange = SPARE._replace(strategy="buffer.x-k8s.io/active-capacity", status={"conditions": [{"type": "Other"}, 3]})
     status = status_of(strange, BufferStatus(1, 1), NOW)
     assert status is not None

@@ -53,7 +53,7 @@ def test_the_status_has_template_price_and_options_of_each_group_and_its_instanc
     assert not any(one.instances for one in stage.status().node_groups)
 
 
-def test_a_group_that_cannot_be_read_keeps_what_was_read_and_the_others_go_on() -> None:
+def test_a_group_that_cannot_be_read_keeps_what_was_read_and_the_others_continue() -> None:
     _, cloud = staged()
     details = GroupDetails(cloud, 0.0)
     before = dict(details.get(["g", "tagged"]))
@@ -64,7 +64,7 @@ def test_a_group_that_cannot_be_read_keeps_what_was_read_and_the_others_go_on() 
     assert not fresh["tagged"].ListFields()
 
 
-def test_an_amount_that_is_no_quantity_takes_only_its_own_group_s_template_away() -> None:
+def test_an_invalid_quantity_removes_only_the_template_of_its_own_group() -> None:
     _, cloud = staged()
     cloud.odd = frozenset({"tagged"})
     found = GroupDetails(cloud, 0.0).get(["g", "tagged"])

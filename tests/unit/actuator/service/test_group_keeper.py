@@ -99,7 +99,7 @@ def test_nodes_that_join_in_time_back_nothing_off() -> None:
     assert stage.actuator.processor.read(lambda tracker, _: tracker.data.awaited) == {}
 
 
-def test_a_growth_that_brings_no_node_leaves_one_wanted_and_waits_for_it_without_end() -> None:
+def test_a_scale_up_without_nodes_leaves_one_requested_and_waits_for_it_indefinitely() -> None:
     stage = Kept(out="g")
     stage.grow("r", 2, by=3)
     stage.look_for(PROVISION_S - 20)
@@ -161,21 +161,21 @@ def test_a_target_that_somebody_lowers_ends_the_back_off() -> None:
     assert not stage.is_backed_off
 
 
-def test_a_target_that_somebody_else_raised_is_reconciled_too() -> None:
+def test_a_target_that_another_client_raised_is_reconciled_too() -> None:
     stage = Kept(out="g")
     stage.cloud.set_size("g", 2, 6, "by hand")
     stage.look_for(PROVISION_S + 30)
     assert (stage.is_backed_off, stage.target("g")) == (True, 3)
 
 
-def test_what_exists_and_the_minimum_are_never_given_up() -> None:
+def test_existing_nodes_and_the_minimum_are_never_dropped() -> None:
     stage = Kept(out="g", count=2, least=2)
     stage.cloud.set_size("g", 2, 8, "token")
     stage.look_for(PROVISION_S + 30)
     assert (stage.target("g"), len(stage.cluster.state.nodes)) == (3, 2)
 
 
-def test_a_later_growth_begins_the_wait_anew() -> None:
+def test_a_later_scale_up_restarts_the_wait() -> None:
     stage = Kept(out="g")
     stage.grow("r1", 2)
     stage.look_for(PROVISION_S - 60)
@@ -186,7 +186,7 @@ def test_a_later_growth_begins_the_wait_anew() -> None:
     assert stage.is_backed_off
 
 
-def test_by_time_the_pause_doubles_and_no_node_more_is_wanted() -> None:
+def test_with_timed_back_off_the_pause_doubles_and_no_further_node_is_requested() -> None:
     stage = Kept(out="g", backoff=Backoff.EXPONENTIAL)
     pauses = []
     for number in range(5):
@@ -204,7 +204,7 @@ def test_by_time_the_pause_doubles_and_no_node_more_is_wanted() -> None:
     assert stage.group.backoff_until.seconds - stage.time.now_s <= 300
 
 
-def test_a_change_of_the_strategy_ends_what_waits_without_end() -> None:
+def test_a_change_of_the_strategy_ends_indefinite_waits() -> None:
     stage = Kept(out="g")
     stage.grow("r", 2)
     stage.look_for(PROVISION_S + 20)
@@ -228,7 +228,7 @@ def test_a_node_with_a_taint_of_its_start_has_not_joined(key: str) -> None:
     assert not stage.is_backed_off
 
 
-def test_a_node_that_was_ready_once_has_joined_whatever_becomes_of_it() -> None:
+def test_a_node_that_was_ready_once_has_joined_for_good() -> None:
     stage = Kept()
     stage.look_for(20)
     stage.cluster.add_taint("n1", Taint("example.org/checks", "", "NoSchedule"))
@@ -271,7 +271,7 @@ def test_the_minimum_keeps_instances_that_never_register() -> None:
     assert stage.target("g") == 6
 
 
-def test_where_most_instances_have_no_node_none_is_deleted() -> None:
+def test_if_most_instances_have_no_node_none_is_deleted() -> None:
     stage = Kept(count=6)
     for number in range(5):
         stage.lose(f"n{number}")

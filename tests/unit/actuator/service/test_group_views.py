@@ -71,7 +71,7 @@ def test_what_was_done_here_is_seen_at_once(event: e.Event) -> None:
     assert sizes(cloud, views, 0) == [2]
 
 
-def test_a_cloud_that_is_away_is_told_only_when_its_answer_is_too_old() -> None:
+def test_an_unavailable_cloud_is_reported_only_when_its_answer_is_too_old() -> None:
     cloud = Cloud()
     views = GroupViews(cloud, 2.0, lambda: cloud.now_s)
     assert sizes(cloud, views, 0) == [1]

@@ -177,7 +177,7 @@ def test_an_object_that_cannot_be_written_leaves_its_group_incomplete_and_no_sta
     assert not rank_again(stage, {WEB[0]: -2}).incomplete
 
 
-def test_a_cluster_without_the_kind_is_told_what_is_missing_and_other_groups_go_on() -> None:
+def test_without_the_kind_in_the_cluster_that_is_reported_and_other_groups_continue() -> None:
     stage = Stage(small_cluster())
     stage.cluster.faults.add(Fault("group_costs", error=NotFoundError("no such kind")))
     message = request({WEB[0]: -3})
@@ -198,7 +198,7 @@ def test_objects_of_owners_that_are_no_longer_ranked_so_are_removed() -> None:
     assert not stage.cluster.group_costs()
 
 
-def test_one_call_writes_a_bounded_number_and_the_next_one_goes_on() -> None:
+def test_one_call_writes_a_bounded_number_and_the_next_one_continues() -> None:
     stage = Stage(small_cluster())
     costs = {pod: number + 1 for number, pod in enumerate(WEB)}
     counts = []
@@ -219,7 +219,7 @@ def test_one_call_writes_a_bounded_number_and_the_next_one_goes_on() -> None:
         pytest.param(ClusterError("timeout"), "NOT_WRITTEN", id="no answer"),
     ],
 )
-def test_a_pod_that_cannot_be_written_is_told_with_its_reason_and_keeps_no_other(
+def test_a_pod_that_cannot_be_written_is_reported_with_its_reason_and_keeps_no_other(
     error: ClusterError, reason: str
 ) -> None:
     stage = Stage(small_cluster())

@@ -71,7 +71,7 @@ def test_a_node_that_cannot_be_tainted_keeps_no_other_from_it(error: ClusterErro
 
 
 @pytest.mark.parametrize("error", [ForbiddenError("no rule"), ClusterError("no answer")])
-def test_what_concerns_every_node_fails_the_call(error: ClusterError) -> None:
+def test_an_error_of_every_node_fails_the_call(error: ClusterError) -> None:
     stage = Stage(small_cluster())
     stage.cluster.faults.add(Fault("add_taint", error=error))
     with pytest.raises(type(error)):

@@ -57,7 +57,7 @@ def test_finished_deletions_can_be_left_out() -> None:
     assert not stage.actuator.status(with_finished=False).message().finished
 
 
-def test_a_large_status_is_the_same_as_a_small_one_built_afresh() -> None:
+def test_a_large_status_equals_a_small_one_built_from_scratch() -> None:
     tracker, kept = Tracker(), StatusWriter()
     for number in range(500):
         tracker.handle(PodsEvicted("n1", (pod(number),)), number)

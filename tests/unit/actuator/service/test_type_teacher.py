@@ -151,7 +151,7 @@ def test_a_group_of_two_types_that_the_cloud_does_not_tell_apart_teaches_nothing
     assert alone.allocatable["memory"] == f"{7000 << 10}Ki"
 
 
-def test_a_cluster_autoscaler_is_told_the_same_as_the_status() -> None:
+def test_a_cluster_autoscaler_gets_the_same_data_as_the_status() -> None:
     stage = Taught(machine_node("n0"))
     servicer = ExternalServicer(stage.actuator)
     stage.look()
@@ -169,7 +169,7 @@ def test_a_template_of_nodes_is_never_changed() -> None:
     assert stage.allocatable["memory"] == "8Gi"
 
 
-def test_a_cloud_that_is_away_is_asked_again_and_what_is_compared_is_not_asked_for_each_time() -> None:
+def test_an_unavailable_cloud_is_called_again_and_compared_values_are_not_requested_each_time() -> None:
     stage = Taught(machine_node("n0"))
     stage.machines.is_away = True
     stage.look()

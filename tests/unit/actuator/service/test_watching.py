@@ -48,7 +48,7 @@ def test_watchers_of_the_same_status_get_the_same_change() -> None:
     assert shared.get(True, 3, first.parts).response == b"3 True since 1"
 
 
-def test_nothing_is_kept_when_nobody_watches() -> None:
+def test_nothing_is_kept_without_watchers() -> None:
     writer = Writer()
     shared = SharedStatus(writer)
     shared.get(True, 1)
@@ -78,7 +78,7 @@ def test_messages_are_sent_while_there_is_room(sizes: tuple[int, ...], is_reserv
         assert found, "room is given back"
 
 
-def test_who_waits_for_room_gets_it_when_another_is_done() -> None:
+def test_a_message_that_waits_for_room_is_sent_when_another_is_done() -> None:
     budget = SendBudget(100)
     done, waiting = threading.Event(), threading.Event()
     got: list[bool] = []

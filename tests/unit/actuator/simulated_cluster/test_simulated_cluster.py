@@ -89,7 +89,7 @@ def test_a_quantity_is_read(text: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1kk", "1 Gi", "Gi", "1e", "--1", "1e9999", "0x10", "1Ki5", "\u0661"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_an_invalid_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
 
@@ -198,7 +198,7 @@ def test_a_stateful_pod_comes_back_under_its_name_once_it_is_gone() -> None:
         pytest.param(replica_set("web", 0), 0, id="nor one that its owner does not want"),
     ],
 )
-def test_who_gets_a_replacement(owner: Json | None, count: int) -> None:
+def test_which_pods_get_a_replacement(owner: Json | None, count: int) -> None:
     items = [owner] if owner and "metadata" in owner else []
     simulation = Simulation(node("n1"), *items, pod("p", node="n1", owner=owner))
     simulation.evict("p")
@@ -290,7 +290,7 @@ def test_evicting_a_pod_that_is_gone_or_another_is_not_found() -> None:
         pytest.param({"tolerations": [toleration("gpu")], "extra": True}, "tainted", id="tolerated and fullest"),
     ],
 )
-def test_where_a_pending_pod_goes(pending: dict[str, Any], where: str) -> None:
+def test_where_a_pending_pod_is_scheduled(pending: dict[str, Any], where: str) -> None:
     tainted_pod = [pod("t", "3800m", node="tainted")] if pending.pop("extra", False) else []
     simulation = Simulation(
         node("full"), node("roomy", labels={"disk": "ssd"}), node("tainted", taints=["gpu:NoSchedule"]),
@@ -374,7 +374,7 @@ def test_a_group_may_name_its_nodes_by_label(selector: dict[str, Any]) -> None:
     assert [n for n in simulation.objects("Node").values() if n["metadata"]["labels"].get("pool") == "a"][1:]
 
 
-def test_the_cluster_goes_on_after_its_process_died(tmp_path: Path) -> None:
+def test_the_cluster_continues_after_its_process_died(tmp_path: Path) -> None:
     path = tmp_path / "cluster.sqlite"
     objects = [node("n1"), node("n2"), *owned(stateful_set("db", 2), 2, "n1"), node_group("g", nodes=["n1", "n2"])]
     simulation = Simulation(*objects, path=path)

@@ -82,7 +82,7 @@ def test_what_was_appended_is_there_after_reopening(reopen: Opener) -> None:
     store.close()
 
 
-def test_a_number_that_is_taken_tells_of_another_writer_and_nothing_is_written(reopen: Opener) -> None:
+def test_a_used_number_reveals_another_writer_and_nothing_is_written(reopen: Opener) -> None:
     store = reopen()
     store.append(1, records("a", "b"))
     with pytest.raises(StoreConflictError, match="another process"):
@@ -91,7 +91,7 @@ def test_a_number_that_is_taken_tells_of_another_writer_and_nothing_is_written(r
     store.close()
 
 
-def test_a_snapshot_takes_the_place_of_the_records_before_it(reopen: Opener) -> None:
+def test_a_snapshot_replaces_the_records_before_it(reopen: Opener) -> None:
     store = reopen()
     store.append(1, records("a", "b", "c"))
     store.compact(2, b"ab")
@@ -105,7 +105,7 @@ def test_a_snapshot_takes_the_place_of_the_records_before_it(reopen: Opener) -> 
     store.close()
 
 
-def test_whoever_took_a_store_over_last_is_the_only_one_to_write(shared_url: str) -> None:
+def test_only_the_last_process_to_take_over_a_store_can_write(shared_url: str) -> None:
     old, new = SqlStore(shared_url), SqlStore(shared_url)
     assert old.take_over() == 1
     old.append(1, records("a"))
@@ -176,7 +176,7 @@ def replace(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["store.sqlite", "store.sqlite-wal"])
 @pytest.mark.parametrize("strike", [delete, replace])
-def test_a_store_that_is_lost_underneath_is_noticed_by_reads_and_writes(
+def test_the_loss_of_a_store_is_noticed_by_reads_and_writes(
     tmp_path: Path, name: str, strike: Callable[[Path], None]
 ) -> None:
     store = SqlStore(sqlite_url(tmp_path / "store.sqlite"))
@@ -192,7 +192,7 @@ def test_a_store_that_is_lost_underneath_is_noticed_by_reads_and_writes(
     store.close()
 
 
-def test_a_store_that_is_lost_while_an_event_is_written_does_not_take_it(tmp_path: Path) -> None:
+def test_a_store_lost_while_an_event_is_written_does_not_accept_it(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     store = SqlStore(sqlite_url(path))
     sa.event.listen(store._engine, "commit", lambda _connection: path.unlink())
@@ -209,7 +209,7 @@ def test_sqlite_writes_to_the_disk_before_a_commit_returns(tmp_path: Path) -> No
     store.close()
 
 
-def test_a_file_that_is_no_database_is_refused_with_advice(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database_is_refused_with_advice(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     path.write_bytes(b"not a database at all, but long enough to look" * 100)
     with pytest.raises(StoreError, match="restore it from a backup"):
@@ -264,7 +264,7 @@ def test_a_damaged_event_is_named_when_it_is_replayed(reopen: Opener) -> None:
     store.close()
 
 
-def test_an_event_that_cannot_follow_is_named_when_it_is_replayed(reopen: Opener) -> None:
+def test_an_impossible_event_is_named_when_it_is_replayed(reopen: Opener) -> None:
     store = reopen()
     store.append(1, records('{"event":"drained","node":"n1"}'))
     with pytest.raises(StoreError, match="n1 is not being deleted"):
@@ -272,7 +272,7 @@ def test_an_event_that_cannot_follow_is_named_when_it_is_replayed(reopen: Opener
     store.close()
 
 
-def test_a_journal_goes_on_from_its_snapshot(reopen: Opener) -> None:
+def test_a_journal_continues_from_its_snapshot(reopen: Opener) -> None:
     journal = Journal(reopen(), compact_after=2)
     for number in range(5):
         event = PodsEvicted("n1", (PodRef("default", f"web-{number}", f"uid-{number}"),))
@@ -304,12 +304,12 @@ def test_a_snapshot_is_packed_and_one_of_an_older_build_is_read(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("payload", ["zstd:AAAA", "zstd:?", "zstd:"], ids=["no frame", "no base64", "nothing"])
-def test_a_damaged_snapshot_is_told_with_advice(payload: str) -> None:
+def test_a_damaged_snapshot_is_reported_with_advice(payload: str) -> None:
     with pytest.raises(StoreError, match="restore the database from a backup"):
         unpack(payload)
 
 
-def test_a_store_forgets_what_is_over_and_stays_small(tmp_path: Path) -> None:
+def test_a_store_drops_finished_work_and_stays_small(tmp_path: Path) -> None:
     """Growth is bounded by what is remembered, not by what has happened."""
     retention = Retention(finished_s=10, evictions_s=10)
     journal = Journal(SqlStore(sqlite_url(tmp_path / "store.sqlite")), retention, compact_after=100)

@@ -94,7 +94,7 @@ def test_refused_nodes_do_not_stop_the_others() -> None:
     assert decide(*requests, nodes={"gone": None}) == {"gone": "NODE_NOT_FOUND", "n1": "yes"}
 
 
-def test_empty_nodes_take_the_places_before_drains_whatever_the_order() -> None:
+def test_empty_nodes_are_accepted_before_drains_in_any_order() -> None:
     requests = [NodeRequest("d1", True), NodeRequest("e1", False), NodeRequest("e2", False), NodeRequest("e3", False)]
     assert decide(*requests) == {"d1": "LIMIT_EXCEEDED", "e1": "yes", "e2": "yes", "e3": "yes"}
 
@@ -105,7 +105,7 @@ def test_a_group_is_never_taken_below_its_minimum_by_one_request() -> None:
     assert answers == {"e1": "yes", "e2": "yes", "e3": "NODE_GROUP_MIN_SIZE_REACHED"}
 
 
-def test_nodes_on_their_way_out_count_until_the_target_size_has_them_counted_out() -> None:
+def test_leaving_nodes_count_until_the_target_size_excludes_them() -> None:
     tracker = busy("x")
     groups = {"g": GroupFacts(3, 4)}
     assert decide(NodeRequest("n1", False), tracker=tracker, groups=groups) == {"n1": "NODE_GROUP_MIN_SIZE_REACHED"}
@@ -115,7 +115,7 @@ def test_nodes_on_their_way_out_count_until_the_target_size_has_them_counted_out
     assert decide(NodeRequest("n1", False), tracker=tracker, groups=groups) == {"n1": "yes"}
 
 
-def test_a_node_counted_out_while_sizes_were_read_still_counts() -> None:
+def test_a_node_excluded_while_sizes_were_read_still_counts() -> None:
     tracker = busy("x")
     for event in (e.SetTainted("before"), e.NodeEmpty("x"), e.DeleteBegun("x"), e.DeleteAccepted("x")):
         tracker.handle(event, 0)
@@ -165,7 +165,7 @@ def test_no_more_nodes_go_in_an_hour_than_the_policy_allows(tracker: Tracker, le
     assert list(answers.values()) == ["yes"] * left + ["HOURLY_LIMIT_REACHED"] * (5 - left)
 
 
-def test_a_node_whose_cloud_call_failed_counts_all_the_same_and_one_rolled_back_before_it_does_not() -> None:
+def test_a_node_whose_cloud_call_failed_counts_and_one_rolled_back_before_it_does_not() -> None:
     tracker = busy("a", "b")
     tracker.handle(e.SetTainted("before"), 1)
     for event in (e.NodeEmpty("a"), e.DeleteBegun("a"), e.DeletionFailed("a", 10, "no answer")):

@@ -11,7 +11,7 @@ def seen(group: str, kind: str, memory: int = 8) -> SeenType:
     return SeenType(group, kind, amounts, amounts, amounts)
 
 
-def test_what_was_seen_last_replaces_the_same_type_in_the_same_group_alone() -> None:
+def test_the_latest_sighting_replaces_only_the_same_type_in_the_same_group() -> None:
     tracker = Tracker()
     tracker.handle(NodeTypesSeen((seen("g", "a"), seen("h", "a"))), 1)
     event = decode(encode(NodeTypesSeen((seen("g", "a", 7),))))

@@ -141,7 +141,7 @@ def test_a_node_in_progress_cannot_be_accepted_again() -> None:
         tracker.handle(accepted("n1", request_id="r2"), 0)
 
 
-def test_an_eviction_is_remembered_whatever_becomes_of_the_deletion() -> None:
+def test_an_eviction_is_remembered_whatever_the_result_of_the_deletion() -> None:
     tracker = tracker_in(State.ROLLING_BACK)
     tracker.handle(e.PodsEvicted("n1", (POD,)), 5)
     tracker.handle(e.RolledBack("n1"), 6)
@@ -176,7 +176,7 @@ def test_a_pod_is_kept_in_memory_once_though_many_events_tell_of_it() -> None:
         pytest.param(21, 0, 0, 0, id="results and answers later"),
     ],
 )
-def test_what_is_over_is_forgotten_in_time(after_s: int, evictions: int, finished: int, requests: int) -> None:
+def test_finished_work_is_dropped_in_time(after_s: int, evictions: int, finished: int, requests: int) -> None:
     tracker = Tracker(Retention(finished_s=20, evictions_s=10))
     for event in (accepted("n1"), *PATHS[State.DELETING], e.PodsEvicted("n9", (POD,)), e.InstanceGone("n1")):
         tracker.handle(event, 0)
@@ -201,7 +201,7 @@ def test_after_a_restart_each_state_asks_for_its_instruction(state: State, instr
     assert [type(step) for step in tracker.resume()] == [instruction]
 
 
-def test_a_drain_that_goes_on_knows_its_deadline_and_its_pods() -> None:
+def test_a_continued_drain_knows_its_deadline_and_its_pods() -> None:
     tracker = tracker_in(State.DRAINING)
     (step,) = Tracker.load(tracker.dump()).resume()
     assert step == i.Drain("n1", 600.0, 1_000 + 600_000, None, (POD,), frozenset())
@@ -227,7 +227,7 @@ def test_a_broken_event_is_refused(payload: bytes) -> None:
         e.decode(payload)
 
 
-def test_growth_is_asked_for_until_it_is_answered() -> None:
+def test_a_scale_up_is_requested_until_it_is_answered() -> None:
     from actuator.tracker.states import Growth, GrowthAnswer
 
     tracker = Tracker()

@@ -24,7 +24,7 @@ def test_amounts_carry_their_unit(resource: str, value: int, text: str) -> None:
     ("seconds", "text"),
     [(0, "0 s"), (59.6, "1 min"), (90, "1 min 30 s"), (3600, "1 h"), (90_061, "1 d 1 h"), (0.2, "0 s")],
 )
-def test_durations_are_told_in_their_two_largest_units(seconds: float, text: str) -> None:
+def test_durations_are_shown_in_their_two_largest_units(seconds: float, text: str) -> None:
     assert amounts.duration(seconds) == text
 
 

@@ -58,7 +58,7 @@ def test_a_table_names_what_goes_and_why_the_rest_stays(trimtab: Run, cluster: P
         assert part in outcome.out
 
 
-def test_timers_go_on_from_the_state_of_the_last_answer(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
+def test_timers_continue_from_the_state_of_the_last_answer(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
     first = trimtab("plan", cluster, "--now", NOW, "-o", "json")
     assert first.document()["scaleDown"]["drain"] == []
     assert first.document()["scaleDown"]["unneeded"][0]["notNowReason"] == "NOT_UNNEEDED_LONG_ENOUGH"
@@ -141,7 +141,7 @@ def test_fit_without_waiting_pods_prints_nothing(trimtab: Run, tmp_path: Path) -
         pytest.param("node/n3", ["It stays", "default/bare", "has no controller that would"], id="blocked"),
     ],
 )  # fmt: skip
-def test_explanations_are_told_in_words(
+def test_explanations_are_sentences(
     trimtab: Run, cluster: Path, quick: Path, subject: str, told: list[str]
 ) -> None:  # fmt: skip
     outcome = trimtab("explain", cluster, subject, "--settings", quick)
@@ -150,7 +150,7 @@ def test_explanations_are_told_in_words(
         assert part in outcome.out
 
 
-def test_a_node_whose_pods_go_in_turn_is_told_why(trimtab: Run, tmp_path: Path, quick: Path) -> None:
+def test_a_node_with_serial_eviction_has_the_reason_in_its_detail(trimtab: Run, tmp_path: Path, quick: Path) -> None:
     web = k8s.replica_set("web", replicas=2)
     nodes = [k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2")]
     file = listed(

@@ -69,7 +69,7 @@ def test_every_recorded_cluster_is_answered_in_words(planner: PlannerAccess, doc
 
 
 @pytest.mark.parametrize("document", documents()[::3], ids=lambda document: document["name"])
-def test_every_pod_of_a_recorded_cluster_is_told_what_keeps_it_from_each_node(
+def test_every_pod_of_a_recorded_cluster_shows_what_keeps_it_from_each_node(
     planner: PlannerAccess, document: dict[str, Any]
 ) -> None:
     snapshot = build_snapshot(decode_objects(document["items"])).snapshot

@@ -41,7 +41,7 @@ def refused(trimtab: Run, *arguments: object) -> str:
         pytest.param(b'"just text"', "cluster.json", id="not an object"),
     ],
 )
-def test_files_that_are_no_cluster_are_named(
+def test_files_that_are_not_a_cluster_are_named(
     trimtab: Run, tmp_path: Path, command: tuple[str, ...], content: bytes | None, complaint: str
 ) -> None:
     file = tmp_path / "cluster.json"
@@ -53,7 +53,7 @@ def test_files_that_are_no_cluster_are_named(
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_directory_is_no_file(trimtab: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_directory_is_not_a_file(trimtab: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
     assert "this is a directory" in refused(trimtab, *[part.format(file=tmp_path) for part in command])
 
 
@@ -107,7 +107,7 @@ def test_what_is_not_there_is_said_with_what_was_meant(trimtab: Run, cluster: Pa
     assert near in message
 
 
-def test_a_reader_that_goes_away_is_no_error(cluster: Path) -> None:
+def test_a_reader_that_goes_away_is_not_an_error(cluster: Path) -> None:
     command = f'"{sys.executable}" -m clients.cli fit "{cluster}" --pod default/web-0 | true; echo "${{PIPESTATUS[0]}}"'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == ""

@@ -79,7 +79,7 @@ def test_what_is_wrong_with_settings_is_named_with_its_file(tmp_path: Path, text
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_cannot_be_read_are_told_apart(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_distinguished(tmp_path: Path) -> None:
     binary = tmp_path / "binary.yaml"
     binary.write_bytes(b"\xff\xfe\x00\x80")
     for path, complaint in (

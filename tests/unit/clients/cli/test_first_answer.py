@@ -135,7 +135,7 @@ def test_input_without_node_groups_is_grouped_by_type_and_zone(trimtab: Run, tmp
         pytest.param("no/such-label", {"b", "master"}, id="a label that no node has"),
     ],
 )
-def test_groups_are_made_by_the_labels_asked_for(trimtab: Run, tmp_path: Path, labels: str, stay: set[str]) -> None:
+def test_groups_are_made_by_the_requested_labels(trimtab: Run, tmp_path: Path, labels: str, stay: set[str]) -> None:
     answer = trimtab("plan", unlabelled_groups(tmp_path), *NOW, "--group-by", labels, "-o", "json").document()
     assert set(reasons(answer)) == stay
 

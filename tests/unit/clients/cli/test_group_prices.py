@@ -120,7 +120,7 @@ def test_live_groups_are_priced_by_their_template_else_by_their_nodes() -> None:
     assert known_prices(live(declared, status), status) == expected
 
 
-def test_nodes_of_a_live_cluster_are_looked_at_only_until_all_prices_are_known() -> None:
+def test_nodes_of_a_live_cluster_are_read_only_until_all_prices_are_known() -> None:
     cluster = FakeCluster()
     live = LivePrices({Machine("m5.large", "", ON_DEMAND): 0.5}, cluster)
     declared = (msgspec.convert(group("a"), NodeGroup),)

@@ -144,7 +144,7 @@ def explained(trimtab: Run, file: Path, pod: str, *options: object) -> str:
     return text_of(outcome.out)
 
 
-def test_a_pod_that_waits_is_told_which_group_grows_for_it_and_why_each_other_does_not(
+def test_a_pending_pod_shows_which_group_grows_for_it_and_why_each_other_does_not(
     trimtab: Run, burst: Path, by_price: Path
 ) -> None:
     out = explained(trimtab, burst, "web-0", "--settings", by_price)
@@ -156,7 +156,7 @@ def test_a_pod_that_waits_is_told_which_group_grows_for_it_and_why_each_other_do
     assert "(full): it is at its maximum size (MAX_SIZE_REACHED)" in out
 
 
-def test_a_pod_that_nothing_helps_is_told_why_for_each_group_with_amounts(trimtab: Run, burst: Path) -> None:
+def test_a_pod_that_nothing_helps_shows_the_reason_of_each_group_with_amounts(trimtab: Run, burst: Path) -> None:
     out = explained(trimtab, burst, "big-0")
     assert "No node group helps it:" in out
     assert "2 node groups (full, small): wants 20 cores, a new node has 8 cores (INSUFFICIENT_RESOURCES)" in out
@@ -170,13 +170,13 @@ def test_a_pod_that_nothing_helps_is_told_why_for_each_group_with_amounts(trimta
         pytest.param("gated", "held back by scheduling gates (SCHEDULING_GATED)", id="not served"),
     ],
 )
-def test_a_pod_for_which_no_node_is_added_is_told_why(trimtab: Run, burst: Path, pod: str, told: str) -> None:
+def test_a_pod_for_which_no_node_is_added_has_a_reason(trimtab: Run, burst: Path, pod: str, told: str) -> None:
     out = explained(trimtab, burst, pod)
     assert "No node is added for it" in out
     assert told in out
 
 
-def test_pods_that_come_after_those_on_new_nodes_are_told_so(trimtab: Run, tmp_path: Path) -> None:
+def test_pods_that_depend_on_those_on_new_nodes_are_reported(trimtab: Run, tmp_path: Path) -> None:
     even = k8s.spread(k8s.labelled(app="web"))
     file = listed(
         tmp_path,
@@ -195,13 +195,13 @@ def test_pods_that_come_after_those_on_new_nodes_are_told_so(trimtab: Run, tmp_p
     assert after not in explained(trimtab, file, now.removeprefix("default/"))
 
 
-def test_a_pod_without_node_groups_is_told_that_there_are_none(trimtab: Run, tmp_path: Path) -> None:
+def test_a_pod_without_node_groups_shows_that_there_are_none(trimtab: Run, tmp_path: Path) -> None:
     file = listed(tmp_path, k8s.node("n1", cpu="1"), k8s.pod("p", cpu="2"))
     out = explained(trimtab, file, "p", "--group-by", "none")
     assert "No node group helps it: the input has none." in out
 
 
-def test_a_pod_that_runs_is_told_nothing_of_growth(trimtab: Run, burst: Path) -> None:
+def test_a_running_pod_shows_nothing_about_scale_up(trimtab: Run, burst: Path) -> None:
     assert "node group" not in explained(trimtab, burst, "first").lower()
 
 

@@ -56,7 +56,7 @@ def objects(trimtab: Run, directory: Path, form: str) -> Sequence[dict[str, Any]
     return found
 
 
-def test_the_table_says_what_is_asked_for_what_is_there_where_and_what_each_holds_back(
+def test_the_table_shows_requested_and_present_placeholders_their_nodes_and_what_each_blocks(
     trimtab: Run, directory: Path
 ) -> None:
     outcome = asked(trimtab, directory)
@@ -175,7 +175,7 @@ def test_a_placeholder_is_explained_with_its_node_its_cost_and_what_it_holds_bac
     assert "Slack keeps n1" in text
 
 
-def test_a_placeholder_without_a_node_is_told_which_node_group_grows_for_it(trimtab: Run, priced: Path) -> None:
+def test_a_placeholder_without_a_node_shows_the_node_group_that_grows_for_it(trimtab: Run, priced: Path) -> None:
     assert "It waits for a new node: node group a grows for it." in told(trimtab, priced, "placeholder/standard-2").out
 
 

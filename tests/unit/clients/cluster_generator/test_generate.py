@@ -38,7 +38,7 @@ def test_another_seed_makes_another_cluster() -> None:
     ("nodes", "pods"),
     [pytest.param(12, 240, id="tiny"), pytest.param(300, 6_000, id="demo"), pytest.param(2_000, 60_000, id="large")],
 )
-def test_size_and_utilization_are_about_what_was_asked_for(nodes: int, pods: int) -> None:
+def test_size_and_utilization_are_close_to_the_request(nodes: int, pods: int) -> None:
     cluster = generate(ClusterShape(nodes=nodes, pods=pods))
     sizes = np.array([[workload.cpu_milli, 1] for workload in cluster.workloads])[cluster.workload]
     allocatable = cluster.nodes.free[:, 0].sum() + sizes[:, 0].sum()
@@ -47,7 +47,7 @@ def test_size_and_utilization_are_about_what_was_asked_for(nodes: int, pods: int
     assert sizes[:, 0].sum() / allocatable == pytest.approx(0.4, abs=0.05)
 
 
-def test_no_node_is_asked_for_more_than_it_has() -> None:
+def test_no_node_gives_more_than_it_has() -> None:
     cluster = generate(CONSTRAINED)
     assert (cluster.nodes.free >= 0).all()
 

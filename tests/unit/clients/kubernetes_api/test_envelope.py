@@ -50,7 +50,7 @@ def test_an_incomplete_last_frame_is_dropped() -> None:
         pytest.param(b"\0\0\0\x02\x12\0", id="an event without object"),
     ],
 )
-def test_what_is_no_frame_is_refused(data: bytes) -> None:
+def test_an_invalid_frame_is_refused(data: bytes) -> None:
     with pytest.raises(MalformedAnswerError):
         list(read_frames([data]))
 

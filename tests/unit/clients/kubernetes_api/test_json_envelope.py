@@ -42,13 +42,13 @@ def test_a_page_has_its_objects_as_they_came() -> None:
     assert read_page(b'{"items": null}') == ([], "", "")
 
 
-def test_an_error_in_a_watch_is_told_with_its_code() -> None:
+def test_an_error_in_a_watch_is_reported_with_its_code() -> None:
     error = error_of(b'{"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}')
     assert (error.status, error.reason, error.is_expired) == (410, "Expired", True)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"items": 3}', b'{"items": [{]}', b"\xff"])
-def test_what_is_no_list_is_refused(body: bytes) -> None:
+def test_an_invalid_list_is_refused(body: bytes) -> None:
     with pytest.raises(MalformedAnswerError):
         read_page(body)
     with pytest.raises(MalformedAnswerError):

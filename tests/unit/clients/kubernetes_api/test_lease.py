@@ -156,7 +156,7 @@ def test_renewal_keeps_others_out_however_long(server: FakeApiServer) -> None:
         clock.now_s += 8
 
 
-def test_gaining_and_losing_are_told_in_the_background(server: FakeApiServer) -> None:
+def test_gaining_and_losing_are_reported_in_the_background(server: FakeApiServer) -> None:
     clock = Clock()
     lease, told = candidate(server, "a", clock), Told()
     lease.start(told.gained.set, told.lost.set)

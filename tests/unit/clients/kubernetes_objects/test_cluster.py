@@ -154,7 +154,7 @@ class Counted(dict[str, str]):
 
 
 @pytest.mark.parametrize("count", [10, 1000])
-def test_a_node_is_looked_at_as_often_however_many_groups_there_are(count: int) -> None:
+def test_a_node_is_checked_as_often_however_many_groups_there_are(count: int) -> None:
     groups = [
         NodeGroup(metadata=ObjectMeta(name=f"g{i}"), spec=NodeGroupSpec(node_selector={"os": "linux", "pool": f"p{i}"}))
         for i in range(count)
@@ -219,7 +219,7 @@ def test_absurd_amounts_are_cut_so_that_absurd_pods_fit_no_node_and_are_noted() 
     ]
 
 
-def test_a_template_may_give_capacity_alone() -> None:
+def test_a_template_may_give_only_capacity() -> None:
     template = {"metadata": {"labels": {"pool": "x"}}, "status": {"capacity": {"cpu": "2", "pods": 10}}}
     group = node_group()
     group["spec"]["template"] = template

@@ -206,7 +206,7 @@ def test_of_a_recording_the_last_cluster_counts(tmp_path: Path) -> None:
     ]
 
 
-def test_changes_after_the_last_whole_cluster_are_told_too(tmp_path: Path) -> None:
+def test_changes_after_the_last_whole_cluster_are_reported_too(tmp_path: Path) -> None:
     file = tmp_path / "x.trimtab"
     with RecordingWriter(file) as writer:
         writer.write(snapshot_of([pod("a", node="n1"), pod("b"), node("n1")]))
@@ -328,7 +328,7 @@ def test_a_key_that_is_given_twice_is_refused(text: bytes, where: str, tmp_path:
 
 
 @pytest.mark.parametrize("text", ["a:b", '":', "\u003a", "é:\\:\n"])
-def test_colons_in_texts_are_no_repeated_keys(text: str, tmp_path: Path) -> None:
+def test_colons_in_texts_are_not_repeated_keys(text: str, tmp_path: Path) -> None:
     file, one = tmp_path / "input", node("n1", annotations={text: text})
     for content in (dumped(listed(one)), dumped(listed(one)).replace(b":b", b"\\u003ab")):
         file.write_bytes(content)

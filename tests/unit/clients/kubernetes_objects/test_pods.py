@@ -326,7 +326,7 @@ def test_annotations_become_fields_of_the_spec(annotation: str, value: str, fiel
         (CA + "pod-scale-up-delay", "scale_up_delay_s"),
     ],
 )
-def test_an_annotation_that_is_no_duration_is_ignored_with_a_note(annotation: str, field: Any) -> None:
+def test_an_annotation_that_is_not_a_duration_is_ignored_with_a_note(annotation: str, field: Any) -> None:
     built = pod(annotations={annotation: "soon"})
     assert not build(built).pod_specs[0].HasField(field)
     assert notes(built) == [f"annotation {annotation} is ignored: 'soon' is not a duration"]

@@ -89,7 +89,7 @@ def test_a_quantity_is_read_and_rounded_up(text: str, whole: int, milli: int) ->
         "9" * 301,
     ],
 )
-def test_what_is_no_quantity_is_refused_with_an_example_of_one(text: str) -> None:
+def test_an_invalid_quantity_is_refused_with_a_valid_example(text: str) -> None:
     with pytest.raises(FieldError, match="is not a quantity; write it as Kubernetes does"):
         parse_quantity(text)
 

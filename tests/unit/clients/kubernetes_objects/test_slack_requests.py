@@ -95,7 +95,7 @@ def test_a_buffer_refers_to_a_pod_template_or_to_a_workload(version: str) -> Non
         ({"podTemplateRef": {"name": "chunk"}, "provisioningStrategy": "other"}, "'other' is not served"),
     ],
 )
-def test_a_buffer_that_cannot_be_used_is_named_and_the_others_go_on(spec: Json, problem: str) -> None:
+def test_a_buffer_that_cannot_be_used_is_named_and_the_others_continue(spec: Json, problem: str) -> None:
     good = buffer("good", podTemplateRef={"name": "chunk"}, replicas=1)
     found = requests(template(), buffer("bad", **spec), good)
     assert problem in found["CapacityBuffer/default/bad"].problem

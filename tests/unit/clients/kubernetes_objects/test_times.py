@@ -26,7 +26,7 @@ def test_a_go_duration_is_read_in_nanoseconds(text: str, seconds: float) -> None
 
 
 @pytest.mark.parametrize("text", ["", "-", "5", "5 m", "m", "1d", "1h-5m", "PT5M"])
-def test_what_is_no_go_duration_is_refused(text: str) -> None:
+def test_an_invalid_go_duration_is_refused(text: str) -> None:
     with pytest.raises(FieldError, match="is not a duration"):
         go_duration_ns(text)
 

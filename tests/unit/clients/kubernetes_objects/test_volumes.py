@@ -200,7 +200,7 @@ def test_a_generic_ephemeral_volume_is_the_claim_named_after_pod_and_volume() ->
     assert volume == BOUND | {"id": "default/p1-scratch"}
 
 
-def test_an_ephemeral_claim_of_somebody_else_fits_nowhere() -> None:
+def test_an_ephemeral_claim_of_another_owner_fits_nowhere() -> None:
     volume = volume_of(CLAIM("p1-scratch", volume="pv1"), persistent_volume(), claims=[], volumes=[EPHEMERAL])
     assert volume == {"id": "default/p1-scratch (of another owner)", "state": MISSING}
 

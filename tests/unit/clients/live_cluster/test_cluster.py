@@ -113,7 +113,9 @@ def evicted(name: str, uid: str, owner: str = "") -> actuator_pb2.Eviction:
     return actuator_pb2.Eviction(namespace="default", name=name, uid=uid, owner_uid=owner, evict_time=time_)
 
 
-def test_an_evicted_pod_is_told_as_it_was_or_as_its_siblings_are(cluster: LiveCluster, server: FakeApiServer) -> None:
+def test_an_evicted_pod_is_reported_as_it_was_or_as_its_siblings_are(
+    cluster: LiveCluster, server: FakeApiServer
+) -> None:
     web0, web1 = cluster.store.pods["default", "web-0"], cluster.store.pods["default", "web-1"]
     server.remove("/api/v1/pods", "default/web-0")
     until(lambda: ("default", "web-0") not in cluster.store.pods)
@@ -180,9 +182,7 @@ def test_a_health_that_does_not_exist_is_refused_by_its_field() -> None:
         group_row(read, 0, Dictionary())
 
 
-def test_odd_objects_are_told_as_of_files_when_they_come_and_not_again(
-    cluster: LiveCluster, server: FakeApiServer
-) -> None:
+def test_odd_objects_are_reported_once_as_for_files(cluster: LiveCluster, server: FakeApiServer) -> None:
     silent = k8s.node("silent")
     del silent["status"]["allocatable"], silent["status"]["capacity"]
     put(server, silent, k8s.pod("huge", cpu="99999999999999999"))
@@ -201,7 +201,7 @@ def test_odd_objects_are_told_as_of_files_when_they_come_and_not_again(
     assert cluster.take(absent).notes == ["1 nodes have no status.allocatable, so nothing fits them: other"]
 
 
-def test_of_very_many_notes_some_are_told(cluster: LiveCluster, server: FakeApiServer) -> None:
+def test_of_very_many_notes_some_are_shown(cluster: LiveCluster, server: FakeApiServer) -> None:
     put(server, *(k8s.pod(f"huge-{i}", cpu=f"{99999999999999999 + i}") for i in range(30)))
     until(lambda: len(cluster.store.pods) == 32)
     notes = cluster.take([]).notes
@@ -218,7 +218,7 @@ def test_objects_that_no_snapshot_can_be_made_of_are_a_failure_to_be_waited_out(
     assert cluster.take(groups[:1]).taken.snapshot is not None
 
 
-def test_a_group_of_the_actuator_that_nobody_declared_is_told_once(cluster: LiveCluster) -> None:
+def test_a_group_of_the_actuator_that_nobody_declared_is_reported_once(cluster: LiveCluster) -> None:
     declared = decode_objects([k8s.node_group("a", 0, 5, selector={"pool": "a"})]).of("NodeGroup")
     status = actuator_pb2.ActuatorStatus()
     for name, count in (("a", 3), ("b", 2), ("empty", 0)):
@@ -309,7 +309,7 @@ def asked(cluster: LiveCluster) -> dict[str, int]:
     return {one.object: one.replicas for one in snapshot.slack_requests.requests}
 
 
-def test_without_the_kind_there_are_no_buffers_and_that_is_told_apart_from_notes(cluster: LiveCluster) -> None:
+def test_without_the_kind_there_are_no_buffers_which_is_not_a_note(cluster: LiveCluster) -> None:
     seen = cluster.take([])
     assert (seen.absent, seen.notes) == (("CapacityBuffer",), [])
     assert asked(cluster) == {}

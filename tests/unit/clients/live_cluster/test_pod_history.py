@@ -20,7 +20,7 @@ def eviction(row: PodRow, uid: str = "", owner: str = "") -> actuator_pb2.Evicti
     )
 
 
-def test_a_lone_pod_that_is_gone_is_told_as_it_was() -> None:
+def test_a_single_pod_that_is_gone_is_reported_as_it_was() -> None:
     memory = PodHistory()
     (lone,) = rows(k8s.pod("lone"))
     memory.see([lone])
@@ -37,7 +37,7 @@ def test_a_pod_of_another_identity_under_the_same_name_is_not_taken_for_it() -> 
     assert memory.describe([eviction(first), eviction(second)]) == [first, second]
 
 
-def test_a_pod_that_was_never_seen_is_told_as_a_sibling_present_or_gone() -> None:
+def test_a_pod_that_was_never_seen_is_reported_like_a_sibling_present_or_gone() -> None:
     memory = PodHistory()
     web = rows(*k8s.pods_of(WEB, 2))
     memory.see(web)

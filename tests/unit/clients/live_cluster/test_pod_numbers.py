@@ -44,5 +44,5 @@ def test_an_annotation_that_means_something_else_as_well_may_hold_a_number() -> 
 
 
 @pytest.mark.parametrize("text", ["", "x", "1_000", " 1", "nan", "inf", "-inf", "1e999", "0x10", "9" * 65])
-def test_what_is_no_number_is_not_a_number(text: str) -> None:
+def test_an_invalid_number_is_not_a_number(text: str) -> None:
     assert math.isnan(number_of(text))

@@ -187,7 +187,7 @@ def test_a_version_that_is_too_old_leads_to_a_new_list_that_forgets_what_is_gone
         pytest.param(Fault(delay_s=0.8), id="slower than the time allowed"),
     ],
 )
-def test_a_list_that_fails_for_now_is_asked_for_again(server: FakeApiServer, start: Start, fault: Fault) -> None:
+def test_a_list_that_fails_for_now_is_requested_again(server: FakeApiServer, start: Start, fault: Fault) -> None:
     server.fail(PODS, fault._replace(watch=False), fault._replace(watch=False))
     running = start(replace(QUICK, list_timeout_s=0.5) if fault.delay_s else QUICK)
     running.until_pods("a", "b", "c", "d", "e")
@@ -205,7 +205,7 @@ def test_a_list_that_fails_for_now_is_asked_for_again(server: FakeApiServer, sta
         pytest.param(Fault(cut_after=150), id="cut in a later frame"),
     ],
 )
-def test_a_watch_that_fails_for_now_goes_on_where_it_was(server: FakeApiServer, start: Start, fault: Fault) -> None:
+def test_a_watch_that_fails_for_now_continues_where_it_was(server: FakeApiServer, start: Start, fault: Fault) -> None:
     server.fail(PODS, fault._replace(watch=True), fault._replace(watch=True))
     running = start()
     for name in ("f", "g", "h"):
@@ -280,7 +280,9 @@ def test_watches_that_expire_at_once_lead_to_fewer_and_fewer_lists_and_each_is_l
     assert all("410" in line["error"] for line in lines)
 
 
-def test_watches_that_bring_changes_and_end_at_once_go_on_without_a_pause(server: FakeApiServer, start: Start) -> None:
+def test_watches_that_bring_changes_and_end_at_once_continue_without_a_pause(
+    server: FakeApiServer, start: Start
+) -> None:
     with capture_logs() as lines:
         running = start()
         running.until_pods("a", "b", "c", "d", "e")

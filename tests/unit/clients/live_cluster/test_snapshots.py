@@ -330,7 +330,7 @@ def test_deletions_and_evictions_stand_in_the_snapshot_and_change_it_when_they_c
     assert applied(expand(first), after)["actuation_status"] == {"deletions": [], "evictions": []}
 
 
-def test_deletions_that_did_not_arrive_are_told_again() -> None:
+def test_lost_deletions_are_reported_again() -> None:
     store = filled(CLUSTER)
     deletions = [pb.DeletionInProgress(node="n2", node_group="g", drain=True, start_time=Timestamp(seconds=5))]
     maker = SnapshotMaker(store)

@@ -120,7 +120,7 @@ def test_an_object_that_cannot_be_relied_on_says_why(read: Any, why: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5", "+1", " 1", "99999999999", "2147483648", "\uff11"])
-def test_an_annotation_that_is_no_rank_leaves_its_pod_unranked(text: str) -> None:
+def test_an_annotation_that_is_not_a_rank_leaves_its_pod_unranked(text: str) -> None:
     key, made = "scheduling.alpha.kubernetes.io/cost", "trimtab.dev/pod-cost-time"
 
     def pod(name: str, **annotations: str) -> Any:
@@ -137,5 +137,5 @@ def test_an_annotation_that_is_no_rank_leaves_its_pod_unranked(text: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-01-01T00:00:00"])
-def test_a_time_that_is_none_is_not_known(text: str) -> None:
+def test_an_invalid_time_is_unknown(text: str) -> None:
     assert of_object(item(rankedAt=text)).made_s is None

@@ -90,7 +90,7 @@ def told(before: actuator_pb2.ActuatorStatus, after: actuator_pb2.ActuatorStatus
         ),
     ],
 )
-def test_each_change_is_told_once_on_its_object(
+def test_each_change_is_one_event_on_its_object(
     before: actuator_pb2.ActuatorStatus, after: actuator_pb2.ActuatorStatus, expected: list[tuple[str, str, str, str]]
 ) -> None:
     assert told(before, after) == expected

@@ -29,7 +29,7 @@ def told(events: GrowthEvents, done: RoundResult) -> list[tuple[str, str, str, s
     return [(one.subject.kind, one.subject.name, one.type, one.reason) for one in events.of(done)]
 
 
-def test_growth_is_told_on_the_status_and_on_each_pod_that_it_is_for() -> None:
+def test_scale_up_is_reported_on_the_status_and_on_each_pod_that_it_serves() -> None:
     events = GrowthEvents(MAP).of(growing())
     assert [(one.subject.kind, one.subject.name, one.type, one.reason) for one in events] == [
         ("ConfigMap", "trimtab-status", NORMAL, SCALED_UP),
@@ -43,7 +43,7 @@ def test_growth_is_told_on_the_status_and_on_each_pod_that_it_is_for() -> None:
     assert events[4].message == "pod didn't trigger scale-up: no group has 900 cores"
 
 
-def test_a_growth_that_failed_is_a_warning_and_its_pods_are_not_told_that_nodes_come() -> None:
+def test_a_failed_scale_up_is_a_warning_without_events_on_its_pods() -> None:
     done = growing()
     done.grown, done.refused = ["b"], {"a": "REFUSED no quota left"}
     assert told(GrowthEvents(MAP), done)[:3] == [
@@ -53,13 +53,13 @@ def test_a_growth_that_failed_is_a_warning_and_its_pods_are_not_told_that_nodes_
     ]
 
 
-def test_growth_that_was_not_ordered_is_not_told() -> None:
+def test_growth_that_was_not_ordered_is_not_reported() -> None:
     done = growing()
     done.grown = []
     assert [reason for *_, reason in told(GrowthEvents(MAP), done)] == [NOT_TRIGGERED]
 
 
-def test_why_nothing_helps_a_pod_is_told_again_only_when_it_has_changed() -> None:
+def test_why_nothing_helps_a_pod_is_reported_again_only_when_it_has_changed() -> None:
     events, done = GrowthEvents(MAP), growing()
     done.grown = []
     assert len(events.of(done)) == 1

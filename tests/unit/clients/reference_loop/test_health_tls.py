@@ -13,7 +13,7 @@ from tests.builders.tls import make_ca
 from tests.builders.waiting import LIMIT_S
 
 
-def test_health_is_told_over_tls_1_3_to_callers_without_a_certificate(tmp_path: Path) -> None:
+def test_health_is_served_over_tls_1_3_to_callers_without_a_certificate(tmp_path: Path) -> None:
     ca, health = make_ca(tmp_path / "ca"), Health(max_inactivity_s=60.0)
     context = ssl.create_default_context(cafile=str(ca.ca))
     old = ssl.create_default_context(cafile=str(ca.ca))
@@ -31,7 +31,7 @@ def test_health_is_told_over_tls_1_3_to_callers_without_a_certificate(tmp_path: 
             urllib.request.urlopen(f"http://{server.address}/healthz", timeout=LIMIT_S)
 
 
-def test_health_on_the_network_is_not_told_in_plain_text_unless_the_operator_says_so() -> None:
+def test_health_is_not_served_in_plain_text_on_the_network_unless_the_operator_allows_it() -> None:
     health = Health(max_inactivity_s=60.0)
     with pytest.raises(ExposedPortError, match="--health-address"):
         HealthServer("0.0.0.0:0", health)

@@ -82,7 +82,7 @@ def test_timers_continue_where_they_were_when_the_state_was_written(place: Place
     assert found.scale_down.unneeded.time_ns == int((NOW_S + later_s - 20) * 1e9).to_bytes(8, "little") * 3
 
 
-def test_what_is_kept_is_gone_on_with(place: Place) -> None:
+def test_kept_state_is_continued(place: Place) -> None:
     StateKeeper(place, "c", 300).save(state(hints=40), NOW_S)
     found = StateKeeper(place, "c", 300).load(NOW_S + 200)
     assert found is not None
@@ -94,7 +94,7 @@ def test_what_is_kept_is_gone_on_with(place: Place) -> None:
     assert found.scale_down.unneeded == state(5).scale_down.unneeded
 
 
-def test_where_nothing_is_kept_there_is_none(place: Place) -> None:
+def test_without_a_place_to_keep_state_there_is_none(place: Place) -> None:
     assert StateKeeper(place, "c", 300).load(NOW_S) is None
 
 
@@ -102,7 +102,7 @@ def test_where_nothing_is_kept_there_is_none(place: Place) -> None:
     ("cluster", "later_s"),
     [pytest.param("c", 301, id="nobody has watched since"), pytest.param("d", 1, id="of another cluster")],
 )
-def test_what_must_not_be_gone_on_with_is_not(place: Place, cluster: str, later_s: float) -> None:
+def test_unusable_state_is_not_continued(place: Place, cluster: str, later_s: float) -> None:
     StateKeeper(place, "c", 300).save(state(), NOW_S)
     assert StateKeeper(place, cluster, 300).load(NOW_S + later_s) is None
 
@@ -171,7 +171,7 @@ def test_it_is_written_neither_too_often_nor_too_seldom() -> None:
     assert place.writes == 4
 
 
-def test_a_server_that_is_away_is_waited_for_before_timers_start_afresh(
+def test_timers_restart_only_after_waiting_for_an_unavailable_server(
     server: FakeApiServer, config_map: StateConfigMap
 ) -> None:
     server.fail(MAP, Fault(status=500), Fault(status=500))
@@ -189,7 +189,9 @@ def loop_of(rounds: Scripted, keeper: StateKeeper, now: Callable[[], float], lea
     return Loop(rounds, settings, LoopServices(Health(60), lease, states=keeper), LoopClock(now, lambda: 0.0))
 
 
-def test_a_loop_goes_on_from_the_state_of_the_one_before_it(config_map: StateConfigMap, server: FakeApiServer) -> None:
+def test_a_loop_continues_from_the_state_of_the_one_before_it(
+    config_map: StateConfigMap, server: FakeApiServer
+) -> None:
     first, second = Scripted(), Scripted()
     run(loop_of(first, StateKeeper(config_map, "c", 300), lambda: NOW_S))
     assert first.resumed == [None]

@@ -107,7 +107,7 @@ def test_what_no_patience_mends_ends_the_loop(error: Exception) -> None:
         loop.run()
 
 
-def test_a_loop_told_to_stop_gives_no_more_orders() -> None:
+def test_a_stopping_loop_gives_no_more_orders() -> None:
     rounds = Scripted()
     loop = Loop(rounds, QUICK, LoopServices(Health(60)))
     asked: list[bool] = []

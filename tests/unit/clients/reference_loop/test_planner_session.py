@@ -60,7 +60,7 @@ def test_after_a_failure_a_delta_is_not_trusted() -> None:
     assert ask(session, DELTA) is WHOLE
 
 
-def test_a_recorded_request_brings_its_own_state_or_goes_on_from_the_last_answer() -> None:
+def test_a_recorded_request_brings_its_own_state_or_continues_from_the_last_answer() -> None:
     planner = FakePlanner()
     session = PlannerSession(planner)
     session.ask(plan_pb2.PlanRequest(), WHOLE)

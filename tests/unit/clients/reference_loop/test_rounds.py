@@ -89,7 +89,7 @@ def test_prices_of_the_callers_own_take_the_place_of_what_the_cloud_says() -> No
 
 
 @pytest.mark.parametrize("how", ["dry run", "not leading"])
-def test_whoever_may_not_act_orders_nothing(how: str) -> None:
+def test_a_process_that_may_not_act_orders_nothing(how: str) -> None:
     setup = Setup(plan_of(empty=["n1"]), dry_run=how == "dry run")
     setup.leads = how != "not leading"
     setup.run()
@@ -97,7 +97,7 @@ def test_whoever_may_not_act_orders_nothing(how: str) -> None:
     assert setup.actuator.tainted == []
 
 
-def test_only_decisions_that_are_offered_are_asked_for() -> None:
+def test_only_offered_decisions_are_requested() -> None:
     wanted = (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN)
     setup = Setup(decisions=wanted)
     setup.run()
@@ -125,7 +125,7 @@ def test_growth_is_ordered_before_removal() -> None:
     assert done.grown == ["g"]
 
 
-def test_a_growth_that_the_cloud_refuses_is_told_with_its_reason() -> None:
+def test_a_scale_up_that_the_cloud_refuses_is_reported_with_its_reason() -> None:
     answer = plan_of(empty=[])
     for group in ("g", "h"):
         answer.scale_up.splits.add(node_group=group, current_size=1, new_size=2, max_size=3)
@@ -209,7 +209,7 @@ def ranked(*owners: str) -> plan_pb2.PlanResponse:
     return answer
 
 
-def test_pod_costs_are_recommended_only_unless_the_loop_is_told_to_apply_them() -> None:
+def test_pod_costs_are_only_recommended_unless_the_loop_applies_them() -> None:
     setup = Setup(ranked("ReplicaSet/default/web"))
     assert [group.owner for group in setup.run().answer.pod_costs.groups] == ["ReplicaSet/default/web"]
     assert setup.actuator.ranked == []
@@ -233,7 +233,7 @@ def test_costs_are_applied_each_round_and_removed_where_a_target_was_dropped() -
     assert setup.actuator.ranked == [(list(owners), others) for owners, others in wanted]
 
 
-def test_a_group_that_is_not_complete_is_told() -> None:
+def test_a_group_that_is_not_complete_is_reported() -> None:
     setup = Setup(ranked("a"), apply_pod_costs=True)
     setup.actuator.ranking.incomplete.add(owner="a", pod_count=3, ranked_count=1, detail="why")
     assert "a: 1 of 3 pods have their cost: why" in setup.run().notes

@@ -22,7 +22,7 @@ def server() -> Iterator[FakeApiServer]:
         yield started
 
 
-def test_slack_tells_what_is_asked_for_and_there_and_that_buffers_cannot_be_read(server: FakeApiServer) -> None:
+def test_slack_reports_requested_and_present_room_and_unreadable_buffers(server: FakeApiServer) -> None:
     answer = plan_pb2.PlanResponse()
     answer.slack.desired.update({"memory": 4, "cpu": 2000})
     answer.slack.present.update({"cpu": 1000})
@@ -70,7 +70,7 @@ def test_each_group_tells_whether_it_grows_or_is_backed_off_and_why(server: Fake
     }
 
 
-def test_costs_are_told_now_after_the_plan_and_of_what_is_not_needed(server: FakeApiServer) -> None:
+def test_costs_are_reported_for_now_after_the_plan_and_for_unneeded_nodes(server: FakeApiServer) -> None:
     status = actuator_pb2.ActuatorStatus()
     status.node_groups.add(id="cheap", instance_count=4)
     status.node_groups.add(id="dear", instance_count=2)
@@ -99,7 +99,7 @@ def test_costs_are_told_now_after_the_plan_and_of_what_is_not_needed(server: Fak
     assert "cost" not in yaml.safe_load(server.documents[PATH]["data"]["status"])
 
 
-def test_too_many_unready_nodes_are_told(server: FakeApiServer) -> None:
+def test_too_many_unready_nodes_are_reported(server: FakeApiServer) -> None:
     answer = plan_pb2.PlanResponse()
     answer.scale_down.result = reason_pb2.ScaleDownResult.SCALE_DOWN_CLUSTER_UNHEALTHY
     answer.scale_down.detail = "4 of 8 nodes are unready"

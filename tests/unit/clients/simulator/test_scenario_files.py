@@ -67,7 +67,7 @@ def test_what_is_wrong_in_a_scenario_is_named_with_its_line(tmp_path: Path, text
     assert str(tmp_path) in str(failed.value)
 
 
-def test_all_errors_of_a_file_are_told_in_its_order(tmp_path: Path) -> None:
+def test_all_errors_of_a_file_are_reported_in_its_order(tmp_path: Path) -> None:
     path = written(tmp_path, "nodeGroups:\n- {name: a, maxSize: 0}\n- {name: b, price: -1}\nseed: x\n")
     with pytest.raises(ScenarioError) as failed:
         read_scenario(path)

@@ -206,7 +206,7 @@ def test_pods_that_become_ready_cause_a_round_only_where_a_budget_counts_them() 
     assert (rounds(), rounds(budget={"min_available": 3})) == (0, 1)
 
 
-def test_growth_is_not_asked_for_where_nothing_waits() -> None:
+def test_growth_is_not_requested_where_nothing_waits() -> None:
     asked: list[tuple[bool, bool]] = []
 
     class Watching(InProcessLink):
@@ -248,7 +248,7 @@ def test_what_is_not_there_cannot_be_scaled_and_nothing_is_there_twice() -> None
         simulation.scale("web", 3)
 
 
-def test_drains_are_told_from_taint_to_end_and_budgets_that_hold_them_up_count() -> None:
+def test_drains_are_reported_from_taint_to_end_with_delays_by_budgets() -> None:
     simulation = Simulation()
     simulation.add_group("general", cpu="4", size=4, max_size=4)
     simulation.add_workload("web", replicas=8, cpu="500m", start="60s", budget={"min_available": 7})

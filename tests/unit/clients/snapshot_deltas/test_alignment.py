@@ -64,7 +64,7 @@ def found(before: Rows, after: Rows) -> tuple[set[tuple[int, int]], set[int], se
 @pytest.mark.parametrize("count", [0, 1, 7, 3000])
 @pytest.mark.parametrize("uid_length", [2, 36])
 @pytest.mark.parametrize("seed", range(3))
-def test_pods_are_matched_by_key_and_told_apart_by_uid(count: int, uid_length: int, seed: int) -> None:
+def test_pods_are_matched_by_key_and_distinguished_by_uid(count: int, uid_length: int, seed: int) -> None:
     before = cluster(count, seed, uid_length)
     after = changed(before, seed)
     assert found(before, after) == expected(before, after)
@@ -77,7 +77,7 @@ def test_uids_that_many_pods_share_match_nobody_wrongly() -> None:
     assert found(before, after) == expected(before, after)
 
 
-def test_a_table_in_another_order_is_matched_all_the_same() -> None:
+def test_a_table_in_another_order_is_matched_too() -> None:
     before = cluster(500, 1, 36)
     after = random.Random(0).sample(before, len(before))
     assert found(before, after) == expected(before, after)
@@ -98,7 +98,7 @@ def test_a_pod_that_is_there_twice_makes_no_alignment(place: int) -> None:
     assert found(before, after) is None
 
 
-def test_more_changes_than_asked_for_make_no_alignment() -> None:
+def test_more_changes_than_requested_make_no_alignment() -> None:
     before = cluster(100, 1, 36)
     assert align(columns(before), columns(before[50:]), NAMESPACES, most=49) is None
     assert align(columns(before), columns(before[50:]), NAMESPACES, most=50) is not None

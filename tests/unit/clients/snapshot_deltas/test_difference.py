@@ -283,7 +283,7 @@ def test_a_spec_of_equal_bytes_but_another_string_is_another_spec() -> None:
 
 @pytest.mark.parametrize("index", [-1, 10**6], ids=["negative", "too large"])
 @pytest.mark.parametrize("field", ["namespace", "spec", "label_set", "node"])
-def test_an_index_of_a_pod_into_nowhere_is_no_difference(field: str, index: int) -> None:
+def test_a_dangling_index_of_a_pod_is_not_a_difference(field: str, index: int) -> None:
     message = many_pods()
     put(message.pods, field, 3, index)
     with pytest.raises(IndexError):

@@ -91,7 +91,7 @@ def test_cleaning_takes_all_of_ours_off_and_nothing_else(cluster: Cluster) -> No
     assert clean(seen(after)) == []
 
 
-def test_a_node_somebody_else_has_protected_or_opened_is_let_alone() -> None:
+def test_a_node_another_client_has_protected_or_opened_is_left_alone() -> None:
     for text in ("true", "false"):
         assert writes([NodeMarks("n", "u", {KEY: text})], {"n"}, KEY) == []
         assert writes([NodeMarks("n", "u", {KEY: text})], set(), KEY) == []

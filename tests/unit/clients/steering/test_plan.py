@@ -6,7 +6,7 @@ from clients.steering.plan import settings_to_steer
 from planner.model.settings.scale_down import resolve_scale_down
 
 
-def test_nodes_that_could_not_go_are_looked_at_again_in_the_next_plan() -> None:
+def test_nodes_that_could_not_go_are_checked_again_in_the_next_plan() -> None:
     given = plan_pb2.PlanSettings()
     given.scale_down.utilization_threshold = 0.6
     assert resolve_scale_down(given).recheck_timeout_ns > 0

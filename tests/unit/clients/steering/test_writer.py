@@ -80,7 +80,7 @@ def test_writes_keep_to_their_pace_and_the_rest_waits(server: JsonApiServer) -> 
     assert steer(server, writer, {"n0", "n1", "n2"}, within_s=0.75).done == ["n2"]
 
 
-def test_whoever_may_not_go_on_writes_nothing(server: JsonApiServer) -> None:
+def test_a_process_that_must_not_continue_writes_nothing(server: JsonApiServer) -> None:
     before = nodes(server)
     result = MarkWriter(server.http(), 10).write(writes(before, {"n0"}, KEY), before, lambda: False, 60.0)
     assert (result.done, result.left, patches(server)) == ([], 1, 0)
@@ -98,7 +98,7 @@ def test_what_is_not_seen_yet_is_not_written_again_for_a_while(server: JsonApiSe
     assert writer.unseen(wanted, before) == wanted
 
 
-def test_what_somebody_else_has_set_meanwhile_or_a_node_that_has_gone_is_let_alone(server: JsonApiServer) -> None:
+def test_annotations_set_by_others_meanwhile_and_deleted_nodes_are_left_alone(server: JsonApiServer) -> None:
     before = nodes(server)
     server.put("/api/v1/nodes", {"metadata": {"name": "n0", "annotations": {KEY: "false"}}})
     del server.objects["/api/v1/nodes/n1"]
@@ -115,7 +115,7 @@ def test_a_server_that_fails_ends_the_round(server: JsonApiServer) -> None:
         steer(server, MarkWriter(server.http(), 10), {"n0"})
 
 
-def test_a_node_of_the_same_name_that_came_later_is_let_alone(server: JsonApiServer) -> None:
+def test_a_later_node_of_the_same_name_is_left_alone(server: JsonApiServer) -> None:
     before = nodes(server)
     server.put("/api/v1/nodes", {"metadata": {"name": "n0", "uid": "another"}})
     result = MarkWriter(server.http(), 10).write(writes(before, {"n0"}, KEY), before, always, 60.0)

@@ -99,7 +99,7 @@ def test_a_caller_may_do_what_its_rule_grants_and_nothing_else(ca: OwnCa, policy
     assert record["method"] == "/trimtab.v1.Actuator/CancelDeletion"
 
 
-def test_a_certificate_with_another_identity_is_let_in_by_tls_and_refused_by_the_policy(
+def test_a_certificate_with_another_identity_is_admitted_by_tls_and_refused_by_the_policy(
     ca: OwnCa, policy: Path
 ) -> None:
     ca.issue("stranger", hosts=())
@@ -151,7 +151,7 @@ def test_a_policy_that_changes_holds_at_once_and_a_bad_one_is_left_aside(ca: Own
         pytest.param(POLICY + "callers: []", "callers", id="a key twice"),
     ],
 )
-def test_an_error_in_the_policy_is_told_with_its_place(tmp_path: Path, text: str, place: str) -> None:
+def test_an_error_in_the_policy_is_reported_with_its_place(tmp_path: Path, text: str, place: str) -> None:
     (tmp_path / "p.yaml").write_text(text)
     with pytest.raises(ValueError, match=place) as caught:
         read_policy(tmp_path / "p.yaml")
@@ -229,7 +229,7 @@ def test_a_token_that_is_not_valid_is_refused_without_saying_it_anywhere(
     assert token not in str(logs)
 
 
-def test_an_api_server_that_is_away_is_told_as_unavailable(
+def test_an_unreachable_api_server_is_reported_as_unavailable(
     ca: OwnCa, policy: Path, tmp_path: Path, reviews: Reviews
 ) -> None:
     reviews.server.tokens.clear()

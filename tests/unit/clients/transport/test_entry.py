@@ -27,7 +27,7 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 @pytest.mark.parametrize("program", COMMANDS)
-def test_an_interrupt_while_the_code_is_loaded_is_told_in_one_line(program: str, tmp_path: Path) -> None:
+def test_an_interrupt_while_the_code_is_loaded_is_reported_in_one_line(program: str, tmp_path: Path) -> None:
     more = {"trimtab-actuator": [f"--state-dir={tmp_path}"], "trimtab": ["version"]}.get(program, [])
     call = [sys.executable, "-c", INTERRUPTED, COMMANDS[program], *more]
     done = subprocess.run(call, capture_output=True, text=True, timeout=LIMIT_S, check=False)
@@ -36,7 +36,7 @@ def test_an_interrupt_while_the_code_is_loaded_is_told_in_one_line(program: str,
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_full_disk_under_the_output_is_told_in_one_line() -> None:
+def test_a_full_disk_under_the_output_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [sys.executable, "-m", "clients.cli", "--help"], stdout=full, stderr=subprocess.PIPE, text=True,

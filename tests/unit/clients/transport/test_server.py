@@ -125,7 +125,7 @@ def test_a_service_that_is_not_there_is_unimplemented_without_a_reason_of_ours(c
     assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, Reason.UNSPECIFIED)
 
 
-def test_bytes_that_are_no_message_are_refused_and_the_next_call_works(channel) -> None:
+def test_bytes_that_are_not_a_message_are_refused_and_the_next_call_works(channel) -> None:
     raw = channel.unary_unary("/trimtab.v1.Actuator/StartDeletion")
     error = fail(lambda: raw(b"\xff\xff\xff\xff"))
     assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)
@@ -267,7 +267,7 @@ serve(Shell("test", []), prepare)
         pytest.param("[signal.SIGTERM]", "pass", ["listening", "ready", "stopped"], id="while the main thread sleeps"),
     ],
 )
-def test_a_process_that_is_told_to_stop_once_stops(blocked: str, then: str, events: list[str]) -> None:
+def test_a_process_that_gets_one_stop_signal_stops(blocked: str, then: str, events: list[str]) -> None:
     import json
 
     program = TOLD_EARLY.format(blocked=blocked, then=then)

@@ -51,7 +51,7 @@ def test_what_is_written_from_values_is_accepted(values: list[object], flow: boo
         pytest.param("a: \0", "unacceptable character", id="character"),
     ],
 )
-def test_what_is_no_yaml_is_told_in_one_line_with_that_of_the_text(text: str, what: str) -> None:
+def test_invalid_yaml_is_reported_in_one_line_with_its_line_number(text: str, what: str) -> None:
     with pytest.raises(yaml.YAMLError) as failed:
         yaml.load(text, Loader=yaml.CSafeLoader)
     assert told(failed.value).startswith(what)

@@ -53,12 +53,12 @@ def ask_once(shell: Shell, security: ChannelSecurity) -> str:
         return ask(channel)
 
 
-def test_a_caller_with_a_certificate_of_the_ca_is_let_in(ca: OwnCa) -> None:
+def test_a_caller_with_a_certificate_of_the_ca_is_admitted(ca: OwnCa) -> None:
     with make_shell(ca.port()) as shell:
         assert ask_once(shell, ca.channel("client")) == "1"
 
 
-def test_a_token_alone_is_enough_where_no_certificate_is_asked_for(ca: OwnCa, tmp_path: Path) -> None:
+def test_a_token_is_enough_if_no_certificate_is_required(ca: OwnCa, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("secret\n")
     with make_shell(ca.port(client_ca=False)) as shell:
         assert ask_once(shell, ca.channel(token_file=tmp_path / "token")) == "1"
@@ -67,7 +67,7 @@ def test_a_token_alone_is_enough_where_no_certificate_is_asked_for(ca: OwnCa, tm
 @pytest.mark.parametrize(
     "case", ["none", "expired", "not yet valid", "of another CA", "signed by itself", "plain text"]
 )
-def test_a_caller_without_a_good_certificate_is_not_let_in(ca: OwnCa, tmp_path: Path, case: str) -> None:
+def test_a_caller_without_a_good_certificate_is_not_admitted(ca: OwnCa, tmp_path: Path, case: str) -> None:
     other = make_ca(tmp_path / "other")
     ca.issue("expired", hosts=(), age=timedelta(days=2))
     ca.issue("early", hosts=(), age=timedelta(days=-2))
@@ -94,7 +94,7 @@ def _key_of(ca: OwnCa) -> Path:
 
 
 @pytest.mark.parametrize("case", ["of another CA", "expired", "with another name"])
-def test_a_server_without_a_good_certificate_is_told_nothing(ca: OwnCa, tmp_path: Path, case: str) -> None:
+def test_a_server_without_a_valid_certificate_gets_no_data(ca: OwnCa, tmp_path: Path, case: str) -> None:
     ca.issue("expired", age=timedelta(days=2))
     ca.issue("elsewhere", hosts=("planner.example",))
     name = {"expired": "expired", "with another name": "elsewhere"}.get(case, "server")
@@ -118,7 +118,7 @@ def test_a_rotated_certificate_of_the_server_holds_for_the_next_connection(ca: O
         assert ask(before) == "1", "connections that stand go on"
 
 
-def test_callers_of_a_new_ca_are_let_in_and_those_of_the_old_one_are_not(ca: OwnCa, tmp_path: Path) -> None:
+def test_callers_of_a_new_ca_are_admitted_and_those_of_the_old_one_are_not(ca: OwnCa, tmp_path: Path) -> None:
     new = make_ca(tmp_path / "new")
     with make_shell(ca.port()) as shell:
         trusted = tmp_path / "trusted"
@@ -129,7 +129,7 @@ def test_callers_of_a_new_ca_are_let_in_and_those_of_the_old_one_are_not(ca: Own
             ask_once(shell, ca.channel("client", trusted))
 
 
-def test_a_client_goes_on_with_its_rotated_certificate(ca: OwnCa, tmp_path: Path) -> None:
+def test_a_client_continues_with_its_rotated_certificate(ca: OwnCa, tmp_path: Path) -> None:
     new = make_ca(tmp_path / "new")
     client = tmp_path / "client"
     shutil.copytree(ca.directory, client)
@@ -191,7 +191,7 @@ def test_metrics_on_the_network_in_plain_text_are_not_served_either() -> None:
 @pytest.mark.parametrize(
     ("host", "expected"), [("127.0.0.1", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("::", False)]
 )
-def test_loopback_is_told_from_the_network(host: str, expected: bool) -> None:
+def test_loopback_is_distinguished_from_the_network(host: str, expected: bool) -> None:
     assert is_loopback(host) is expected
 
 

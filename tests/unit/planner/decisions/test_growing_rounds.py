@@ -133,7 +133,7 @@ def test_without_the_decision_that_grows_a_round_has_no_virtual_nodes() -> None:
     assert [one.virtual.node_count for name, one in objects.items() if name.startswith("simulation")] == [0]
 
 
-def test_a_second_loop_goes_on_where_pods_wait_for_new_nodes() -> None:
+def test_a_second_loop_continues_where_pods_wait_for_new_nodes() -> None:
     table = (scale_up(0, []), SCALE_DOWN)
     first = ask(table, Work(), DECISION.SCALE_UP, DECISION.SCALE_DOWN, reserve=True)
     again = ask(table, Work(), DECISION.SCALE_UP, DECISION.SCALE_DOWN, reserve=True, state=first.state)

@@ -29,7 +29,7 @@ def test_pods_of_controllers_that_nobody_listed_are_noted() -> None:
     ]
 
 
-def test_one_controller_that_is_gone_is_no_oversight() -> None:
+def test_one_missing_controller_is_not_noted() -> None:
     other = replica_set("other", 1)
     assert notes([*CLUSTER, other, pod("q", node="n2", owner=other)]) == []
 

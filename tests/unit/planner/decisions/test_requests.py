@@ -15,6 +15,6 @@ def test_a_decision_of_a_later_build_is_unavailable() -> None:
     check_decisions(pb.PlanRequest(decisions=[pb.Decision.SCALE_DOWN]), (SCALE_DOWN,))
 
 
-def test_a_number_that_is_no_decision_is_refused() -> None:
+def test_a_number_that_is_not_a_decision_is_refused() -> None:
     with pytest.raises(RequestError):
         check_decisions(pb.PlanRequest(decisions=[99]))  # type: ignore[list-item]

@@ -159,7 +159,7 @@ def test_the_order_of_the_request_does_not_matter() -> None:
     assert [one.decision for one in whole.diagnostics.decisions] == [one.code for one in WHOLE]
 
 
-def test_a_decision_that_is_not_asked_for_leaves_no_effect() -> None:
+def test_a_decision_that_is_not_requested_has_no_effect() -> None:
     alone = decide(DECISION.SCALE_DOWN)
     assert not alone.HasField("slack")
     assert not alone.HasField("pod_costs")
@@ -168,7 +168,7 @@ def test_a_decision_that_is_not_asked_for_leaves_no_effect() -> None:
 
 
 @pytest.mark.parametrize("asked", [(DECISION.SCALE_DOWN,), (DECISION.POD_COSTS,), (DECISION.SLACK, DECISION.POD_COSTS)])
-def test_the_state_of_a_decision_that_is_not_asked_for_comes_back_unchanged(
+def test_the_state_of_a_decision_that_is_not_requested_comes_back_unchanged(
     asked: "tuple[DECISION.Code.ValueType, ...]",
 ) -> None:
     state = decide(*codes(WHOLE)).state

@@ -76,7 +76,7 @@ def test_a_deletion_that_the_actuator_reports_counts_as_one() -> None:
 
 
 @given(st.integers(0, 6), st.lists(st.sampled_from([READY, STARTING, UNREADY, DELETED]), max_size=6))
-def test_registered_and_coming_nodes_are_never_more_than_asked_for(target: int, nodes: list[Node]) -> None:
+def test_registered_and_upcoming_nodes_never_exceed_the_request(target: int, nodes: list[Node]) -> None:
     found = count(Group(target_size=target), *nodes)
     steady = sum(node is not STARTING for node in nodes)
     assert found == min(target, max(target - len(nodes), 0) + len(nodes) - steady)

@@ -125,7 +125,7 @@ def test_code_made_of_something_that_has_changed_is_not_used(
     assert run(tmp_path) == [answer, "1"]
 
 
-def test_code_for_a_type_that_is_no_longer_there_is_compiled_for_the_one_that_is(run: Run, tmp_path: Path) -> None:
+def test_code_for_a_vanished_type_is_compiled_for_the_present_one(run: Run, tmp_path: Path) -> None:
     package = tmp_path / "package"
     for name in ("Pair", "Couple"):
         write(tmp_path)
@@ -162,7 +162,7 @@ def test_where_sources_may_not_be_written_the_users_cache_is(run: Run, tmp_path:
     assert run(tmp_path, XDG_CACHE_HOME=str(home)) == ["14007", "1"]
 
 
-def test_a_directory_of_ones_own_comes_first(tmp_path: Path) -> None:
+def test_a_configured_directory_comes_first(tmp_path: Path) -> None:
     write(tmp_path)
     own = tmp_path / "own"
     # numba reads it when it is loaded.
@@ -280,7 +280,7 @@ def one(x: int) -> int:
 LIMIT = 5
 
 
-def test_content_is_told_by_what_is_reached_not_by_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_content_is_compared_by_what_indices_reach_not_by_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     before = content_of(one)
     assert content_of(one) == before
     monkeypatch.setattr("planner.model.kernel_content._known", {})

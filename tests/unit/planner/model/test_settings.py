@@ -85,7 +85,7 @@ def test_a_value_that_cannot_be_meant_is_refused_by_name(field: str) -> None:
     assert caught.value.problem
 
 
-def test_an_empty_gpu_label_is_no_label_and_a_cutoff_of_zero_is_one() -> None:
+def test_an_empty_gpu_label_means_no_label_and_a_cutoff_of_zero_is_a_cutoff() -> None:
     given = general(gpuLabel="", expendablePodsPriorityCutoff=0, reserveForPendingPods=False, recentEvictionTtl="0s")
     assert given == PlannerSettings(0, "", 0, reserve_for_pending=False)
 

@@ -88,7 +88,7 @@ WORSE = {
 
 
 @pytest.mark.parametrize("state", WORSE)
-def test_a_node_in_order_is_the_example_and_any_other_only_where_there_is_none(state: str) -> None:
+def test_a_good_node_is_the_example_and_any_other_only_without_a_good_one(state: str) -> None:
     worse = example("a", "1", **WORSE[state])
     assert template(group(), worse, example("b", "2")).node == 1
     assert template(group(template=node("t")), worse, settings=NODE).node == -1
@@ -109,7 +109,7 @@ TRANSIENT = [
 ]
 
 
-def test_taints_that_pass_are_no_part_of_a_new_node() -> None:
+def test_temporary_taints_are_not_part_of_a_new_node() -> None:
     settings = ScaleUpSettings(
         startup_taints=TaintNames(frozenset({"warming"}), ("cilium/",)),
         status_taints=TaintNames(frozenset({"disk-slow"})),
@@ -218,7 +218,7 @@ def test_a_template_that_names_pods_has_those_and_others_only_if_forced() -> Non
     assert cpus(forced) == [1, 2]
 
 
-def test_daemon_sets_that_the_snapshot_does_not_list_are_told_apart() -> None:
+def test_daemon_sets_that_the_snapshot_does_not_list_are_distinguished() -> None:
     one, two = agent("1m", name="a"), agent("2m", name="b")
     assert cpus(template(group(template=node("t")), other(), one[1], two[1])) == [1, 2]
 

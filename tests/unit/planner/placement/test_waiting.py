@@ -197,7 +197,7 @@ def test_pods_come_first_that_few_nodes_can_take() -> None:
     ],
     ids=lambda one: one.name if isinstance(one, PodOrder) else "",
 )
-def test_pods_of_one_priority_come_in_the_order_that_is_asked_for(order: PodOrder, names: list[str]) -> None:
+def test_pods_of_one_priority_come_in_the_configured_order(order: PodOrder, names: list[str]) -> None:
     given = simulation(
         node("a", "8"),
         pod("a-middle", "2"),
@@ -218,7 +218,7 @@ def test_pods_of_one_priority_come_in_the_order_that_is_asked_for(order: PodOrde
     ],
     ids=lambda one: one.name if isinstance(one, NodeOrder) else "",
 )
-def test_nodes_that_exist_are_tried_in_the_order_that_is_asked_for(order: NodeOrder, names: list[str]) -> None:
+def test_existing_nodes_are_tried_in_the_configured_order(order: NodeOrder, names: list[str]) -> None:
     objects = [node(name, "8") for name in "abc"]
     given = simulation(objects, pod("p", "4", node="b"), pod("q", "2", node="c"))
     way = PlacementOrder(PodOrder.LISTED, order)

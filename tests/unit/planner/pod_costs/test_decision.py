@@ -141,7 +141,7 @@ def test_of_several_targets_the_first_that_selects_a_pod_counts() -> None:
     assert (group.target, [one.strategy for one in group.shares]) == (1, [S.OLDEST])
 
 
-def test_a_group_of_which_targets_select_parts_is_left_alone_and_others_go_on() -> None:
+def test_a_group_of_which_targets_select_parts_is_left_alone_and_others_continue() -> None:
     other = replica_set("db", 1)
     objects = [
         *(WEB, other, *nodes(), *pods_of(other, 1, node="a1")),

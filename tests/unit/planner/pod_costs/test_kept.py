@@ -294,7 +294,7 @@ def own() -> Iterator[Own]:
         pytest.param({("a", "1"): None, ("b", "9"): (0, 0)}, "1", ["a", "b"], id="one less and one more"),
     ],
 )
-def test_a_strategy_of_ones_own_that_looks_at_its_group_only_ranks_the_groups_that_a_delta_touches(
+def test_a_custom_strategy_that_looks_at_its_group_only_ranks_the_groups_that_a_delta_touches(
     own: Own, change: Any, number: str, ranked: list[str]
 ) -> None:
     before = message(START)
@@ -311,7 +311,7 @@ def test_a_strategy_of_ones_own_that_looks_at_its_group_only_ranks_the_groups_th
     assert own.times == {0}
 
 
-def test_a_strategy_of_ones_own_without_that_promise_ranks_every_group_and_knows_the_time(own: Own) -> None:
+def test_a_custom_strategy_without_that_promise_ranks_every_group_and_knows_the_time(own: Own) -> None:
     own.own_group_only = False
     before, after = message(START), message(START | {("b", "1"): (1, 3)})
     kept = CachedSnapshot(canonicalize(before))

@@ -90,7 +90,7 @@ def test_the_node_selector_holds_as_well_as_affinity() -> None:
 @pytest.mark.parametrize(
     ("pinned", "expected"), [pytest.param("n2", {"n2"}, id="to a node"), pytest.param("gone", set(), id="to none")]
 )
-def test_a_pinned_pod_fits_its_node_alone(pinned: str, expected: set[str]) -> None:
+def test_a_pinned_pod_fits_only_its_node(pinned: str, expected: set[str]) -> None:
     pod = pending(PodSpec(), pinned=pinned)
     assert fitting(pod, NODES) == expected
     assert reasons(pod, NODES)["n1"] == ["NODE_AFFINITY_NOT_MATCHED"]

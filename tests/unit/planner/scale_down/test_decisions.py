@@ -37,7 +37,7 @@ ORDERS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_candidates_are_tried_in_the_order_asked_for(order: str) -> None:
+def test_candidates_are_tried_in_the_requested_order(order: str) -> None:
     objects = cluster({"n1": ["1200m"], "n2": ["1300m"], "n3": ["300m", "300m"], "n4": []}, outside=("n4",))
     found = plan(objects, settings={"candidateOrders": [order], "maxNewUnneededNodes": 1})
     assert found.unneeded == ORDERS[order][:1]
@@ -111,7 +111,7 @@ def test_a_failed_simulation_is_believed_for_a_while() -> None:
     assert again(bigger, second, 300).unneeded == ["n1"]
 
 
-def test_leaving_the_set_and_coming_back_starts_the_timer_anew() -> None:
+def test_leaving_the_set_and_coming_back_restarts_the_timer() -> None:
     idle, busy = cluster({"n1": []}), cluster({"n1": ["3"]})
     first = plan(idle)
     second = again(busy, first, 60)
@@ -136,13 +136,13 @@ def test_no_place_says_how_many_nodes_failed_which_predicate() -> None:
     assert found.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
 
 
-def test_places_for_each_but_not_for_all_are_told_apart() -> None:
+def test_places_for_each_but_not_for_all_are_distinguished() -> None:
     found = plan(cluster({"n1": ["1", "1"], "n2": ["3"]}))
     (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
     assert "not all at the same time" in entry.detail
 
 
-def test_a_bounded_simulation_goes_on_where_it_stopped() -> None:
+def test_a_bounded_simulation_continues_where_it_stopped() -> None:
     objects = cluster({f"n{i}": [] for i in range(6)})
     seen: list[list[str]] = []
     state = None

@@ -117,7 +117,7 @@ CHANGES: dict[str, tuple[list[Json], int]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_what_time_makes_a_difference_to_is_found_anew(name: str) -> None:
+def test_pods_that_depend_on_time_are_found_again(name: str) -> None:
     objects, later_s = CHANGES[name]
     answers, latest = loops(objects, NOW_S, NOW_S + 1, NOW_S + 2, NOW_S + 3)
     assert latest.found > 0

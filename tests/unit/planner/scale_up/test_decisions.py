@@ -145,7 +145,7 @@ def test_what_a_maximum_keeps_from_one_group_goes_to_another() -> None:
     assert found.pending == {}
 
 
-def test_a_group_at_its_maximum_goes_on_in_those_that_it_is_balanced_with() -> None:
+def test_a_group_at_its_maximum_hands_over_to_those_that_it_is_balanced_with() -> None:
     found = plan(zones(0, 0, 0, most=2), [pod(f"p{i}", "4") for i in range(5)], settings=EVEN)
     assert {option.node_count for option in found.decision.options if option.choice == 0} == {5}
 
@@ -241,7 +241,7 @@ def test_scale_down_keeps_a_node_that_got_a_waiting_pod() -> None:
     assert [entry.node for entry in found.answer.scale_down.unneeded] == [{"n1": "n2", "n2": "n1"}[place]]
 
 
-def test_scale_down_goes_on_from_loop_to_loop_while_a_group_grows() -> None:
+def test_scale_down_continues_from_loop_to_loop_while_a_group_grows() -> None:
     web = replica_set("web", replicas=3)
     nodes = [node("n1"), node("n2"), node_group("a", target=2, nodes=["n1", "n2"])]
     pods = [pod("moves", "500m", node="n1", owner=web), pod("busy", "3", node="n2", owner=web), pod("large", "3900m")]

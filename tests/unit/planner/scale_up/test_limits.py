@@ -123,7 +123,7 @@ def test_a_limit_leaves_as_many_nodes_as_fit_under_it(name: str) -> None:
         assert limits.binding(at) == (limit if room == 0 else None)
 
 
-def test_nodes_asked_for_that_have_not_registered_count() -> None:
+def test_requested_nodes_that_have_not_registered_count() -> None:
     limit = ResourceLimit("cpu", maximum=40_000)
     assert limits_of(zoned("a", "u", target=4), limits=(limit,)).rooms.tolist() == [6]
     there = [node("x", "4"), node_group("a", nodes=["x"], target=1, template=node("t"))]

@@ -75,7 +75,7 @@ def test_a_group_that_cannot_grow_is_passed_over_while_another_one_can() -> None
     assert [one.reason for one in answer.verdicts] == [NodeGroupReason.BACKED_OFF, NodeGroupReason.UNSPECIFIED]
 
 
-def test_where_no_group_can_grow_one_is_chosen_all_the_same() -> None:
+def test_if_no_group_can_grow_one_is_chosen_anyway() -> None:
     unable = {"unable": NodeGroupReason.UNHEALTHY}
     answer = choose_option(choice(Expander.PRICE, a={"price": 2.0} | unable, b={"price": 1.0} | unable))
     assert answer.node_group == "b"

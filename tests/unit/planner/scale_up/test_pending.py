@@ -103,7 +103,7 @@ def test_no_node_is_added_for_a_daemon_set_pod_and_it_is_not_reported() -> None:
     assert outcome(pod=WAITS._replace(flags=FLAG_DAEMON | FLAG_GATED)) == {}
 
 
-def test_a_young_pod_needs_a_place_all_the_same_and_an_expendable_one_does_not() -> None:
+def test_a_young_pod_needs_a_place_and_an_expendable_one_does_not() -> None:
     rows = {("default", "young"): WAITS._replace(created_s=NOW_S), ("default", "spare"): spec(priority=-11)}
     snapshot = canonicalize(write(Cluster(pods=rows)))
     settings = ScaleUpSettings(new_pod_delay_ns=10**9)

@@ -33,7 +33,7 @@ def test_other_pods_take_the_room_where_that_saves_a_node(expander: str) -> None
     assert found.on_new == {"g": ["default/large"]}
 
 
-def test_what_the_expanders_said_is_still_told() -> None:
+def test_the_verdicts_of_expanders_are_still_reported() -> None:
     (option,) = plan(*cluster()).decision.options
     assert (option.node_group, option.node_count, option.pod_count, option.chosen) == ("g", 2, 2, True)
 

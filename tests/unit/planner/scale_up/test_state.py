@@ -175,7 +175,7 @@ def test_columns_of_any_content_are_read_or_noted(path: str, values: list[int]) 
     assert not (hints and notes)
 
 
-def test_groups_without_growth_are_not_asked_for() -> None:
+def test_groups_without_growth_are_not_requested() -> None:
     given = cluster(z="b")
     snapshot = given.simulation.snapshot
     nowhere = growth_rows([], [], 0, snapshot).growth

@@ -98,7 +98,7 @@ def test_of_many_sets_the_largest_are_known(problems: list[Problem], monkeypatch
     assert problems[1].demand.shape[1] == problems[0].demand.shape[1] - 1
 
 
-def test_of_many_classes_those_with_most_pods_are_packed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_classes_only_those_with_most_pods_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
     monkeypatch.setattr(whole_plan, "MOST_ALONE", 1)
     monkeypatch.setattr(whole_plan, "_bound", lambda _growing, _asked, _row, pods: counts.append(len(pods)))

@@ -76,7 +76,7 @@ def test_what_is_handed_on_once_is_handed_on_again() -> None:
     assert after(middle, pb.SnapshotDelta()).derive("x", build, ("specs",)) is first
 
 
-def test_a_field_that_does_not_exist_is_no_field() -> None:
+def test_a_field_that_does_not_exist_is_refused() -> None:
     base = CachedSnapshot(canonicalize(small_cluster()))
     with pytest.raises(AttributeError, match="spex"):
         base.derive("x", list, ("spex",))

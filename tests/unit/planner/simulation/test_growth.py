@@ -141,7 +141,7 @@ def test_a_node_is_opened_once_like_a_closed_prototype_and_one_blank_node_never(
     assert state.resources.free[6].tolist()[::2] == [0, 0]
 
 
-def test_a_copy_of_a_kept_simulation_grows_alone() -> None:
+def test_a_copy_of_a_kept_simulation_grows_independently() -> None:
     kept = to_keep(small().simulation)
     before = copied(kept.state)
     own = with_virtual(kept, ())

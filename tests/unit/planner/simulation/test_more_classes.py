@@ -113,7 +113,7 @@ def test_a_simulation_is_built_again_only_for_pods(pod: VirtualPod, again: bool)
 
 
 @pytest.mark.parametrize("count", [0, 1])
-def test_tolerations_that_no_pod_has_so_far_are_looked_at(count: int) -> None:
+def test_tolerations_that_no_pod_has_so_far_are_checked(count: int) -> None:
     tainted = [NodeRow(f"n{at}", {HOST: f"n{at}"}, taints=(Taint("t", str(at), 1),)) for at in range(2)]
     pods = [PodRow("a", PodSpec(tolerations=(Toleration("t", 0, "0", 1),)))] * count
     kept = build_simulation(snapshot(tainted, pods))

@@ -200,7 +200,7 @@ def test_a_full_log_is_reported_and_nothing_is_done() -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 11])
-def test_a_fork_within_a_fork_is_undone_alone(seed: int) -> None:
+def test_only_the_inner_fork_is_undone(seed: int) -> None:
     simulation, cluster = both(seed)
     walk = Walk(simulation, cluster, Random(seed))
     outer, outer_state = int(mark(simulation.state)), copied(simulation.state)

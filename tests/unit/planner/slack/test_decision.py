@@ -152,7 +152,7 @@ def test_a_placeholder_larger_than_every_node_is_made_smaller_and_said_so() -> N
     assert [text for text in answer.slack.problems if text.startswith("standard: no node has room for 4500m cpu")]
 
 
-def test_pods_of_daemon_sets_are_no_room() -> None:
+def test_pods_of_daemon_sets_offer_no_room() -> None:
     daemons = {("kube-system", f"d{i}"): pod(f"d{i}", f"n{i:02}", spec(1000, 1), flags=4) for i in range(2)}
     given = replace(cluster(2), pods=daemons, groups={"g": Group(0, 9, 2)})
     answer = decide(given, {"slack": {"extraCapacityMinRate": 0.5, "granularity": 1}})
@@ -275,7 +275,7 @@ def test_capacity_buffers_ask_for_room_in_both_readings() -> None:
     assert list(where(decide(limited, {}))) == [f"CapacityBuffer/default/spare-{i}" for i in range(2)]
 
 
-def test_what_cannot_be_read_is_named_and_the_others_go_on() -> None:
+def test_what_cannot_be_read_is_named_and_the_others_continue() -> None:
     bad = (
         workload("lots", name="bad"),
         SlackRequest("CapacityBuffer/default/dangling", "scalableRef names no Deployment default/x"),
@@ -400,7 +400,7 @@ def test_what_objects_ask_for_is_bounded_together_with_the_rest() -> None:
         pytest.param(lambda state: setattr(state.sets[0], "number", b"\x01\x00\x00\x00" * 5), id="a number twice"),
     ],
 )
-def test_a_state_that_cannot_be_read_is_noted_and_slack_starts_afresh(spoil: Any) -> None:
+def test_an_unreadable_state_is_noted_and_slack_starts_with_empty_state(spoil: Any) -> None:
     first = decide(cluster(10))
     spoil(first.state.slack)
     again = decide(cluster(10), state=first.state)

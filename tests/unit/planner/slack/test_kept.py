@@ -110,7 +110,7 @@ def test_loops_with_everything_kept_answer_as_with_nothing_kept(seed: int) -> No
         kept, now = CachedSnapshot(apply_delta(kept.snapshot, delta, kept.derive), kept), following
 
 
-def test_a_writer_goes_on_with_the_dictionary_of_another() -> None:
+def test_a_writer_continues_with_the_dictionary_of_another() -> None:
     first, whole = SpecWriter(), SpecWriter()
     for writer in (first, whole):
         assert [writer.spec(one) for one in SPECS[:3]] == [0, 1, 2]

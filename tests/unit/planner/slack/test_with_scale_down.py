@@ -63,7 +63,7 @@ def test_r3_a_pod_that_would_take_the_place_of_slack_keeps_its_node_for_slack() 
     assert staying(answer) == {"NEEDED_FOR_SLACK": 2}
 
 
-def test_s6_placeholders_move_with_their_nodes_and_are_no_pods_of_the_answer() -> None:
+def test_s6_placeholders_move_with_their_nodes_and_are_not_pods_of_the_answer() -> None:
     given = owned(cluster(4, {"a": "n00", "b": "n01", "c": "n02", "d": "n03"}))
     answer = decide(given, asking(0.1), decisions=BOTH)
     assert offences(given, answer, 0.1) == []

@@ -61,7 +61,7 @@ def test_reads_survive_throttling_and_errors_of_the_server(proxy: AwsProxy) -> N
     ],
     ids=str,
 )
-def test_an_error_that_passes_is_told_from_a_refusal(proxy: AwsProxy, fault: Fault, is_refused: bool) -> None:
+def test_a_temporary_error_is_distinguished_from_a_refusal(proxy: AwsProxy, fault: Fault, is_refused: bool) -> None:
     proxy.fail("DescribeAutoScalingGroups", *[fault] * 6)
     with pytest.raises(CloudError) as caught:
         aws_cloud(proxy, SETTINGS).node_groups()
@@ -77,7 +77,7 @@ def test_an_error_that_passes_is_told_from_a_refusal(proxy: AwsProxy, fault: Fau
     ],
     ids=["none", "half of them"],
 )
-def test_missing_credentials_are_told_with_what_to_set(
+def test_missing_credentials_are_reported_with_what_to_set(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str], told: str
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
@@ -100,7 +100,7 @@ def test_missing_credentials_are_told_with_what_to_set(
         ("AccessDenied", False, "allow autoscaling:SetDesiredCapacity to the actuator in its IAM policy"),
     ],
 )
-def test_credentials_that_aws_does_not_accept_are_told_with_what_to_do_and_change_nothing(
+def test_credentials_that_aws_does_not_accept_are_reported_with_what_to_do_and_change_nothing(
     proxy: AwsProxy, code: str, is_unknown: bool, told: str
 ) -> None:
     cloud = aws_cloud(proxy, SETTINGS)
@@ -113,7 +113,7 @@ def test_credentials_that_aws_does_not_accept_are_told_with_what_to_do_and_chang
     assert target(cloud) == 5, "renewed"
 
 
-def test_credentials_that_expire_take_no_template_away_and_name_the_group_while_others_go_on(
+def test_credentials_that_expire_take_no_template_away_and_name_the_group_while_others_continue(
     proxy: AwsProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     latest = {"LaunchTemplateName": "launch-g", "Version": "$Latest"}
@@ -236,7 +236,7 @@ def test_groups_are_found_by_name_or_tag_over_several_pages(proxy: AwsProxy) -> 
     assert [one.id for one in aws_cloud(proxy, AwsSettings(groups=("p01", "never"))).node_groups()] == ["p01"]
 
 
-def test_a_group_that_cannot_be_read_is_named_and_the_others_go_on(
+def test_a_group_that_cannot_be_read_is_named_and_the_others_continue(
     proxy: AwsProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_aws.launch_template("bare", None)

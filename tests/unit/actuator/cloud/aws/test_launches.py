@@ -92,7 +92,7 @@ def test_types_chosen_by_attributes_are_those_that_aws_would_choose_for_the_imag
     assert (asked["ArchitectureType.1"], asked["VirtualizationType.1"]) == (["x86_64"], ["hvm"])
 
 
-def test_types_chosen_by_attributes_are_asked_for_again_after_an_hour(proxy: AwsProxy) -> None:
+def test_types_chosen_by_attributes_are_requested_again_after_an_hour(proxy: AwsProxy) -> None:
     requests = by_attributes(proxy, "chosen", "c5.xlarge")
     clock = Clock()
     cloud = cloud_of(proxy, "chosen", clock=clock)
@@ -114,7 +114,7 @@ def test_types_chosen_by_attributes_are_asked_for_again_after_an_hour(proxy: Aws
     ],
     ids=["none fits", "unknown type", "not allowed"],
 )
-def test_attributes_that_give_no_types_are_told_and_the_others_go_on(
+def test_attributes_without_matching_types_are_reported_and_other_groups_continue(
     proxy: AwsProxy, types: tuple[str, ...], fault: Fault | None, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     by_attributes(proxy, "chosen", *types)
@@ -177,7 +177,7 @@ def test_a_launch_template_that_asks_for_spot_makes_a_spot_group(proxy: AwsProxy
     assert cloud._catalogue.launches.is_spot(cloud._catalogue.groups()["g"])
 
 
-def test_a_launch_configuration_that_is_gone_is_named_and_the_others_go_on(
+def test_a_launch_configuration_that_is_gone_is_named_and_the_others_continue(
     proxy: AwsProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_aws.launch_configuration("old", "m5.xlarge")

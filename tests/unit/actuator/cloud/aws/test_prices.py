@@ -144,7 +144,7 @@ def both(cloud: AwsCloud) -> list[float | None]:
     return [cloud.price_per_hour(group) for group in ("g", "s")]
 
 
-def test_prices_of_aws_are_asked_for_now_and_then(proxy: AwsProxy) -> None:
+def test_prices_of_aws_are_requested_from_time_to_time(proxy: AwsProxy) -> None:
     clock = Clock()
     cloud = cloud_of(proxy, clock)
     for _ in range(3):
@@ -158,7 +158,7 @@ def test_prices_of_aws_are_asked_for_now_and_then(proxy: AwsProxy) -> None:
     assert proxy.count("GetProducts") == 2
 
 
-def test_prices_that_cannot_be_asked_for_are_told_once_keep_their_last_and_cost_no_template(
+def test_unavailable_prices_are_reported_once_keep_their_last_value_and_affect_no_template(
     proxy: AwsProxy, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = Clock()

@@ -204,7 +204,7 @@ def test_a_machine_that_stays_because_the_group_has_grown_in_its_place_is_delete
     assert (machines(server), replicas(server)) == (["g-1", "g-2"], 2)
 
 
-def test_a_mark_of_somebody_else_is_left_alone(server: JsonApiServer, controllers: Controllers) -> None:
+def test_a_mark_of_another_client_is_left_alone(server: JsonApiServer, controllers: Controllers) -> None:
     server.objects[f"{BASE}/machines/g-2"]["metadata"]["annotations"] = {DELETE_MACHINE: "yes"}
     server.objects[f"{BASE}/machines/g-1"]["metadata"]["annotations"] = {DELETE_MACHINE: OUR_MARK}
     assert ClusterApiCloud(server.api()).delete_instances(G, ids("g-0")) == {}
@@ -221,9 +221,7 @@ def test_a_machine_that_must_not_be_marked_is_refused_and_the_others_go(
     assert (marked(server), replicas(server)) == (["g-1"], 2)
 
 
-def test_machines_of_what_is_no_group_any_more_are_unknown_and_not_gone(
-    server: JsonApiServer, controllers: Controllers
-) -> None:
+def test_machines_of_a_former_group_are_unknown_and_not_gone(server: JsonApiServer, controllers: Controllers) -> None:
     cloud = ClusterApiCloud(server.api())
     assert cloud.instance_states(G, ids("g-0")) == {"test:///g-0": InstanceState.RUNNING}
     del server.objects[f"{BASE}/machinedeployments/g"]["metadata"]["annotations"][MIN_SIZE]
@@ -329,7 +327,7 @@ def test_only_a_cluster_s_own_groups_are_acted_on(server: JsonApiServer, control
     assert [view.id for view in cloud.node_groups()] == [KIND + "h"]
 
 
-def test_an_api_server_that_fails_is_told(server: JsonApiServer, controllers: Controllers) -> None:
+def test_an_api_server_that_fails_is_reported(server: JsonApiServer, controllers: Controllers) -> None:
     server.fail("GET", *[Fault(status=500)] * 20)
     with pytest.raises(CloudError):
         ClusterApiCloud(server.api()).node_groups()

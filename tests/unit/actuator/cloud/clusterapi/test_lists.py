@@ -82,7 +82,7 @@ def test_group_marks_and_the_id_before_there_is_a_provider_id() -> None:
         (b"\xff", "machines"),
     ],
 )
-def test_an_answer_that_is_no_list_of_machines_is_an_error_that_names_the_place(answer: bytes, named: str) -> None:
+def test_an_answer_that_is_not_a_list_of_machines_is_an_error_that_names_the_place(answer: bytes, named: str) -> None:
     with pytest.raises(ClusterError, match="not a list of machines") as caught:
         read_page(MACHINES, answer, "machines")
     assert named in str(caught.value)
@@ -95,6 +95,6 @@ def test_an_answer_that_is_no_list_of_machines_is_an_error_that_names_the_place(
         ClusterApiCloud(Api()).node_groups()  # type: ignore[arg-type]
 
 
-def test_the_next_page_is_told_and_a_list_without_items_is_empty() -> None:
+def test_the_next_page_is_returned_and_a_list_without_items_is_empty() -> None:
     page = read_page(GROUPS, b'{"kind": "List", "metadata": {"continue": "t", "resourceVersion": "1"}}', "pools")
     assert (page.metadata.next_page, page.items) == ("t", None)

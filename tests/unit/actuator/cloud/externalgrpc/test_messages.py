@@ -27,5 +27,5 @@ def test_a_template_that_reserves_something_is_a_node(less: dict[str, str]) -> N
 @pytest.mark.parametrize(
     "odd", [{"cpu": "4"}, {"cpu": "four", "memory": "16Gi"}, {"cpu": "0", "memory": "1Gi"}], ids=str
 )
-def test_a_template_without_amounts_is_no_machine(odd: dict[str, str]) -> None:
+def test_a_template_without_amounts_is_not_a_machine(odd: dict[str, str]) -> None:
     assert read({}, odd).machines == ()

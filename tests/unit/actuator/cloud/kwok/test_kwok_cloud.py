@@ -124,7 +124,7 @@ def test_a_deletion_lowers_the_target_at_once_and_the_node_goes_later(server: Js
     assert made.instance_states("g", [instance("g-1")]) == {instance("g-1"): InstanceState.GONE}
 
 
-def test_an_instance_never_heard_of_is_unknown_and_not_deleted(server: JsonApiServer, clock: Clock) -> None:
+def test_an_unknown_instance_is_not_deleted(server: JsonApiServer, clock: Clock) -> None:
     made = opened(server, clock)
     for never in (instance("g-9"), "aws:///eu-1a/i-0", "g-1", ""):
         assert made.instance_states("g", [never]) == {never: InstanceState.UNKNOWN}
@@ -132,9 +132,7 @@ def test_an_instance_never_heard_of_is_unknown_and_not_deleted(server: JsonApiSe
     assert sizes(made) == [("g", 3, 3)]
 
 
-def test_the_name_of_a_node_that_was_there_before_the_cloud_is_not_given_again(
-    server: JsonApiServer, clock: Clock
-) -> None:
+def test_the_name_of_a_node_older_than_the_cloud_is_not_reused(server: JsonApiServer, clock: Clock) -> None:
     for number in (1, 2, 3):
         found = node(f"g-{number}", labels={"kwok": "on", "trimtab.dev/node-group": "g"})
         found["spec"]["providerID"] = instance(f"g-{number}")
@@ -167,7 +165,7 @@ def test_nodes_without_provider_id_get_one_when_the_cloud_is_opened(server: Json
     assert made.groups_of([instance("bare"), ""]) == {instance("bare"): "g"}
 
 
-def test_whoever_was_superseded_gives_the_cloud_no_orders(server: JsonApiServer, clock: Clock) -> None:
+def test_a_superseded_process_gives_the_cloud_no_orders(server: JsonApiServer, clock: Clock) -> None:
     old = opened(server, clock)
     new = opened(server, clock)
     with pytest.raises(CloudError, match="taken over the cloud"):
@@ -193,9 +191,7 @@ def test_a_wall_clock_that_jumps_makes_no_node_early_or_late(
     assert sizes(jumping) == [("g", 4, 4)]
 
 
-def test_what_a_process_with_a_clock_ahead_began_takes_no_longer_after_a_restart(
-    server: JsonApiServer, clock: Clock
-) -> None:
+def test_work_begun_with_a_clock_ahead_takes_no_longer_after_a_restart(server: JsonApiServer, clock: Clock) -> None:
     made = opened(server, clock)
     made.set_size("g", 3, 4, "token")
     made.delete_instances("g", [instance("g-1")])
@@ -229,7 +225,7 @@ def test_a_shortage_keeps_the_target_and_ends_when_there_is_room(server: JsonApi
     assert sizes(made) == [("g", 5, 4)]
 
 
-def test_instances_that_never_come_depend_on_the_seed_alone(server: JsonApiServer, clock: Clock) -> None:
+def test_instances_that_never_start_depend_only_on_the_seed(server: JsonApiServer, clock: Clock) -> None:
     came = {}
     for seed in (1, 1, 2, 3):
         server.objects.clear()
@@ -250,7 +246,7 @@ def test_calls_fail_as_often_as_the_settings_say(server: JsonApiServer, clock: C
 
 
 @pytest.mark.parametrize("fault", [Fault(409), Fault(500), Fault(0), Fault(0, after=True)], ids=str)
-def test_ledger_are_changed_once_in_spite_of(server: JsonApiServer, clock: Clock, fault: Fault) -> None:
+def test_the_ledger_is_changed_once_in_spite_of(server: JsonApiServer, clock: Clock, fault: Fault) -> None:
     made = opened(server, clock)
     server.fail("PUT", fault)
     try:
@@ -268,7 +264,7 @@ def test_ledger_are_changed_once_in_spite_of(server: JsonApiServer, clock: Clock
         pytest.param({"nodeSelector": {"matchExpressions": []}}, "must be labels", id="expressions"),
     ],
 )
-def test_a_group_that_cannot_be_is_named(spec: dict[str, Any], message: str) -> None:
+def test_an_invalid_group_is_named(spec: dict[str, Any], message: str) -> None:
     item = group()
     item["spec"] |= spec
     with pytest.raises(ObjectError, match=message):

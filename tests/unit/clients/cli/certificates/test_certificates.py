@@ -27,7 +27,7 @@ def san(path: Path) -> x509.SubjectAlternativeName:
     return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
 
 
-def test_each_part_is_let_in_and_known_by_its_identity(trimtab: Run, tmp_path: Path) -> None:
+def test_each_part_is_admitted_and_known_by_its_identity(trimtab: Run, tmp_path: Path) -> None:
     assert trimtab("certificates", tmp_path / "c").code == 0
     made = tmp_path / "c"
     security = PortSecurity(made / "actuator.crt", made / "actuator.key", made / "ca.crt")
@@ -76,7 +76,7 @@ def test_a_ca_is_never_overwritten_and_renewed_certificates_are_of_the_same_one(
         pytest.param(["--renew"], "no CA to issue", id="nothing to renew"),
     ],
 )
-def test_bad_input_is_told_before_anything_is_written(
+def test_bad_input_is_reported_before_anything_is_written(
     trimtab: Run, tmp_path: Path, arguments: list[str], message: str
 ) -> None:
     outcome = trimtab("certificates", tmp_path, *arguments)
@@ -85,7 +85,7 @@ def test_bad_input_is_told_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_connection_options_that_cannot_be_used_are_told_at_once(trimtab: Run, tmp_path: Path) -> None:
+def test_connection_options_that_cannot_be_used_are_reported_at_once(trimtab: Run, tmp_path: Path) -> None:
     missing = trimtab("--tls-ca", tmp_path / "none.crt", "version")
     assert (missing.code, "none.crt" in missing.err) == (2, True)
     (tmp_path / "token").write_text("t")

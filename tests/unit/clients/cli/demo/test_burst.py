@@ -61,12 +61,12 @@ def test_a_burst_that_was_served_and_is_gone_raises_no_complaint() -> None:
         pytest.param(Burst(served(0), served(POD_COUNT), served(0)), "no node group grew", id="nothing grew"),
     ],
 )
-def test_a_burst_that_went_wrong_is_told(made: Burst, complaint: str) -> None:
+def test_a_failed_burst_is_reported(made: Burst, complaint: str) -> None:
     (found,) = complaints(made)
     assert complaint in found
 
 
-def test_growth_of_a_group_in_several_rounds_is_told_as_one() -> None:
+def test_growth_of_a_group_in_several_rounds_is_reported_as_one() -> None:
     made = burst(POD_COUNT, 0)
     made.note("compute-a", 6, 9)
     made.note("compute-b", 1, 2)

@@ -67,7 +67,7 @@ def test_a_clean_removal_raises_no_complaint() -> None:
         ),
     ],
 )
-def test_what_went_wrong_is_told(after: list[dict[str, Any]], complaint: str) -> None:
+def test_each_problem_is_reported(after: list[dict[str, Any]], complaint: str) -> None:
     found = complaints(BEFORE, shot(*after), ["n1"])
     assert [line for line in found if complaint in line], found
 

@@ -96,7 +96,9 @@ SSD = {"disk": "ssd"}
         ),
     ],
 )
-def test_the_cause_is_told_with_its_values(node: dict[str, Any], pod: dict[str, Any], reason: int, told: str) -> None:
+def test_the_cause_is_reported_with_its_values(
+    node: dict[str, Any], pod: dict[str, Any], reason: int, told: str
+) -> None:
     view = view_of(node, pod)
     assert cause(view, pod_of(view, "default/p1"), "n1", reason) == told
 

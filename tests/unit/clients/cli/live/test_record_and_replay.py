@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_written_is_said_before_the_cluster_is_asked(tmp_p
         record(asked)
 
 
-def test_objects_that_are_no_node_groups_are_refused(tmp_path: Path) -> None:
+def test_objects_that_are_not_node_groups_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "objects.json"
     file.write_text(json.dumps(k8s.listed(k8s.node(), k8s.node_group())))
     with pytest.raises(InputError, match="Node is not a NodeGroup"):
@@ -135,7 +135,7 @@ def test_a_recording_that_is_cut_off_says_so(source: ClusterSource, tmp_path: Pa
 
 
 @pytest.mark.parametrize("redact", [False, True], ids=["plain", "redacted"])
-def test_told_to_stop_it_keeps_the_rounds_that_it_has_and_nothing_else(
+def test_after_a_stop_it_keeps_the_recorded_rounds_and_nothing_else(
     source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str], redact: bool
 ) -> None:
     file = tmp_path / "cluster.trimtab"

@@ -106,7 +106,7 @@ def test_decisions_over_a_redacted_recording_are_what_they_were(tmp_path: Path, 
     assert differences(redacted) == []
 
 
-def test_requirements_on_labels_of_ones_own_hold_without_their_names(tmp_path: Path) -> None:
+def test_requirements_on_custom_labels_hold_without_their_names(tmp_path: Path) -> None:
     web = k8s.replica_set("web", 2)
     nodes = [
         k8s.node(name, labels={"secret.example/pool": pool}) for name, pool in (("n1", "x"), ("n2", "y"), ("n3", "x"))

@@ -111,7 +111,7 @@ def test_a_watch_prints_an_object_a_line(trimtab: Run, actuator: str) -> None:
     assert revisions == [1, 2, 3]
 
 
-def test_a_loop_that_has_written_nothing_is_told(trimtab: Run, tmp_path: Path, actuator: str) -> None:
+def test_a_loop_that_has_written_nothing_is_reported(trimtab: Run, tmp_path: Path, actuator: str) -> None:
     with FakeApiServer() as server:
         done = trimtab("status", "--kubeconfig", kubeconfig(tmp_path, server.url), "--actuator", actuator)
     assert done.code == 0

@@ -21,7 +21,7 @@ def tell() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_told_before_the_loop_runs_all_ends_at_once_and_quietly() -> None:
+def test_a_stop_before_the_loop_runs_ends_everything_at_once_and_quietly() -> None:
     reached, before = [], signal.getsignal(signal.SIGTERM)
     with Stopping().on_signals():
         tell()
@@ -30,7 +30,7 @@ def test_told_before_the_loop_runs_all_ends_at_once_and_quietly() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_told_twice_the_end_is_not_interrupted() -> None:
+def test_a_second_stop_does_not_interrupt_the_end() -> None:
     ended = []
     with Stopping().on_signals():
         try:
@@ -41,7 +41,7 @@ def test_told_twice_the_end_is_not_interrupted() -> None:
     assert ended == [True]
 
 
-def test_told_while_the_loop_runs_it_is_stopped_and_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_while_the_loop_runs_stops_it_and_keeps_connections(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stopping, "GRACE_S", LIMIT_S)
     stopped, cut = threading.Event(), threading.Event()
     found = Stopping()

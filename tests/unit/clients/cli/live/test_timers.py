@@ -52,7 +52,7 @@ def since(api: Api, place: Place, now_s: float) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("where", ["file", "ConfigMap"])
-def test_timers_of_nodes_go_on_after_a_restart(api: Api, tmp_path: Path, where: str) -> None:
+def test_timers_of_nodes_continue_after_a_restart(api: Api, tmp_path: Path, where: str) -> None:
     place: Place = StateFile(tmp_path / "state") if where == "file" else StateConfigMap(api, "here", "kept")
     first = since(api, place, NOW_S)
     assert set(first.values()) == {int(NOW_S)}

@@ -147,7 +147,7 @@ def test_a_node_of_the_map_tells_what_it_is_on_a_click_and_by_keys(opened: Opene
     assert told.inner_text() == cells.nth(1).get_attribute("data-text")
 
 
-def test_decisions_open_by_the_keyboard_alone(opened: Opened) -> None:
+def test_decisions_open_with_only_the_keyboard(opened: Opened) -> None:
     page = opened.page
     page.locator("details summary").first.focus()
     page.keyboard.press("Enter")

@@ -138,7 +138,7 @@ def test_a_comparison_shows_its_simulations_side_by_side(trimtab: Run, tmp_path:
     assert "Decisions, dear" in page.text
 
 
-def test_files_are_compared_and_settings_of_the_same_name_told_apart(
+def test_files_are_compared_and_settings_of_the_same_name_distinguished(
     trimtab: Run, tmp_path: Path, result: dict[str, Any]
 ) -> None:
     other = json.loads(encoded(result))

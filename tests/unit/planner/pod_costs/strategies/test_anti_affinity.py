@@ -82,7 +82,7 @@ def waits(objects: list[Any]) -> dict[str, str]:
     return {owner[-1]: group.waits_for[-1:] for owner, group in groups(decide(objects, AWAY)).items()}
 
 
-def test_of_groups_that_share_a_term_one_goes_on_and_others_are_not_held_up() -> None:
+def test_of_groups_that_share_a_term_one_continues_and_others_are_not_held_up() -> None:
     assert waits(two_groups()) == {"a": "", "b": "a", "c": ""}
 
 

@@ -56,7 +56,7 @@ def cluster() -> list[Json]:
     return [WEB, DB, node("n", labels={"disk": "ssd"}), *pods, pod("d0", node="n", owner=DB)]
 
 
-def test_a_strategy_of_ones_own_ranks_as_any_other(install: Callable[[Any], None]) -> None:
+def test_a_custom_strategy_ranks_as_any_other(install: Callable[[Any], None]) -> None:
     install(Disposable)
     answer = decide(cluster(), target(term(S.CUSTOM, name="mine")))
     group = groups(answer)[WEB_KEY]

@@ -51,7 +51,7 @@ def test_random_clusters_have_nodes_of_both_kinds() -> None:
     assert min(blocking_pods) == -1 < max(blocking_pods)
 
 
-def test_a_pod_that_fits_only_alone_is_told_with_what_lacks_beside_the_others() -> None:
+def test_a_pod_that_fits_only_alone_is_reported_with_what_is_missing_together_with_the_others() -> None:
     web = replica_set("web", 9)
     pods = [pod(f"p{i}", "600m", node="n0", owner=web) for i in range(3)]
     objects = [web, node("n0"), node("n1", cpu="1"), node("n2", cpu="1"), *pods, node_group("g", nodes=["n0"])]

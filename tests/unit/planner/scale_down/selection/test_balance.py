@@ -111,7 +111,9 @@ def test_turns_are_those_of_the_twin(cells: list[naive.Cell], data: st.DataObjec
 
 
 @given(CELLS, st.integers(1, 4), st.data())
-def test_whoever_has_to_stay_keeps_the_others_even(cells: list[naive.Cell], most: int, data: st.DataObject) -> None:
+def test_a_node_that_must_stay_keeps_the_others_balanced(
+    cells: list[naive.Cell], most: int, data: st.DataObject
+) -> None:
     wanted: list[int] = data.draw(st.lists(st.sampled_from(range(len(cells))), unique=True) if cells else st.just([]))
     nodes: Int32 = np.array(wanted, np.int32)
     stays = uneven(Balance(parts_of(cells), most), nodes)

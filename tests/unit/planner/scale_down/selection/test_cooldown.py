@@ -66,7 +66,7 @@ def test_a_cool_down_of_any_group_stops_all_deletions(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_with_local_delays_each_group_waits_alone(name: str) -> None:
+def test_with_local_delays_each_group_waits_separately(name: str) -> None:
     settings, seconds_ago, told = CASES[name]
     found = decided(settings | {"delayTypeLocal": True}, **seconds_ago)
     assert found.result == "NODE_DELETE_STARTED"
@@ -75,7 +75,7 @@ def test_with_local_delays_each_group_waits_alone(name: str) -> None:
     assert all(told in entry.detail for entry in found.decision.unremovable)
 
 
-def test_a_wait_is_no_reason_for_nodes_whose_time_has_not_come() -> None:
+def test_a_wait_is_not_a_reason_for_nodes_whose_time_has_not_come() -> None:
     found = plan(clusters(lastScaleUpTime=ago(5)), settings={"unneededTime": "600s"})
     assert set(found.not_now.values()) == {"NOT_UNNEEDED_LONG_ENOUGH"}
     assert found.result == "IN_COOLDOWN"

@@ -19,7 +19,7 @@ def cluster(unready: int, ready: int, how: Json | None = None) -> list[Json]:
 @pytest.mark.parametrize(
     "how", [{"ready": False}, {"ready": True, "taints": [CHECKS]}, {"ready": True, "taints": [STATUS]}]
 )
-def test_nothing_goes_while_too_many_nodes_are_unready_and_timers_run_all_the_same(how: Json) -> None:
+def test_nothing_goes_while_too_many_nodes_are_unready_but_timers_run(how: Json) -> None:
     found = plan(cluster(4, 4, how), settings=AT_ONCE)
     assert found.result == "CLUSTER_UNHEALTHY"
     assert found.decision.detail == "4 of 8 nodes are unready; no node is removed while more than 45% are"
@@ -46,7 +46,7 @@ def test_nodes_that_may_still_be_starting_do_not_count() -> None:
     assert plan(young, settings=AT_ONCE).result == "NODE_DELETE_STARTED"
 
 
-def test_a_node_with_such_a_taint_goes_as_an_unready_one_and_is_no_room() -> None:
+def test_a_node_with_such_a_taint_counts_as_unready_and_offers_no_room() -> None:
     tolerant = pod("p", cpu="1", node="good-0", tolerations=[{"operator": "Exists"}])
     tolerant["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
     objects = [*cluster(1, 1, {"taints": [CHECKS]}), tolerant]

@@ -75,7 +75,7 @@ BOTH = ("SLACK", "SCALE_DOWN")
 OWNER = Owner("rs", "ReplicaSet", "web", "default", 99, 99, "apps/v1")
 
 
-def test_while_drains_wait_nodes_without_pods_go_all_the_same() -> None:
+def test_while_drains_wait_nodes_without_pods_still_go() -> None:
     given = cluster(5)
     pods = {("default", f"p{i}"): pod(f"p{i}", f"n0{i}", spec(500), owner="rs") for i in range(2)}
     given = replace(given, pods=pods, owners={"rs": OWNER})

@@ -166,7 +166,7 @@ def test_a_plan_is_improved_as_by_the_twin(seed: int, pours: int, tries: int) ->
     both.agree_on_what_is_left()
 
 
-def test_classes_without_pods_are_not_looked_at() -> None:
+def test_classes_without_pods_are_not_checked() -> None:
     both = Both(1)
     both.rest.pods[0] = 0
     look_at_left(both.rest, both.bench)

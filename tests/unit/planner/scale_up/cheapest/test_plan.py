@@ -96,7 +96,7 @@ def test_nodes_that_cost_nothing_are_planned() -> None:
     assert nodes_by_group(cheapest_plan(asked_for([[2, 2]], [4], [[4, 4], [8, 8]], [0.0, 0.0]))) == {1: 1}
 
 
-def test_pods_that_repel_each_other_across_classes_go_on_nodes_of_their_own() -> None:
+def test_pods_that_repel_each_other_across_classes_go_on_separate_nodes() -> None:
     asked = asked_for([[1, 1], [2, 2], [1, 1]], [2, 2, 4], [[4, 4], [8, 8]], [1.0, 1.9])
     plan = cheapest_plan(with_node_limit(asked, np.array([True, True, False]), 1))
     assert (nodes_by_group(plan), int(plan.left.sum())) == ({0: 4}, 0)
@@ -116,7 +116,7 @@ def test_no_pods_and_no_groups_have_an_empty_plan() -> None:
     assert (len(nowhere.group), nowhere.left.tolist()) == (0, [3])
 
 
-def test_amounts_as_large_as_can_be_are_no_trouble() -> None:
+def test_the_largest_possible_amounts_do_not_overflow() -> None:
     huge = 2**62
     plan = cheapest_plan(asked_for([[1, huge], [1, huge // 2]], [100_000, 10], [[4, huge]], [1.0]))
     assert int(plan.left.sum()) == 0

@@ -70,7 +70,7 @@ def decided(asked: Problem) -> tuple[plan_pb2.ScaleUpDecision, list[str]]:
 
 
 @pytest.mark.parametrize("seed", [1, 3, 7, 16, 21, 33, 52])
-def test_bounds_kept_are_no_higher_than_the_relaxation_with_whole_nodes(seed: int) -> None:
+def test_kept_bounds_do_not_exceed_the_relaxation_with_whole_nodes(seed: int) -> None:
     asked = random_problem(seed)
     assert max(bound(asked, asked.pods, whole) for whole in (False, True)) >= BOUNDS[seed] * (1 - 1e-3)
 

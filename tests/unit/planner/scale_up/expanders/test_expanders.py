@@ -95,7 +95,7 @@ TIES: dict[str, tuple[int, dict[str, Group], dict[str, Any], list[int]]] = {
 
 
 @pytest.mark.parametrize("name", TIES)
-def test_equal_options_go_on_to_the_next_expander(name: str) -> None:
+def test_equal_options_continue_to_the_next_expander(name: str) -> None:
     expander, rows, more, tied = TIES[name]
     left_over = set()
     for seed in range(40):

@@ -80,7 +80,7 @@ def test_the_option_of_the_example_is_chosen(name: str) -> None:
     assert chosen_among(rows, PRICE, node_count=node_count)[0] == wanted
 
 
-def test_what_has_no_price_is_excluded_even_alone() -> None:
+def test_a_group_without_a_price_is_excluded_even_if_it_is_the_only_one() -> None:
     group, choice = chosen_among({"a": SMALL}, PRICE)
     assert group == ""
     assert choice.reason.tolist() == [NodeGroupReason.PRICE_UNKNOWN]

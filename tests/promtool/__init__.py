@@ -1,1 +1,3 @@
-"""The rules by promtool, and rules and dashboard by a real Prometheus server: `python -m tests.promtool.observed`."""
+"""Tests of the rules with promtool, and of rules and dashboard with a real Prometheus server: `python -m
+tests.promtool.observed`.
+"""

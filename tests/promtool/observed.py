@@ -1,8 +1,8 @@
-"""Lets a real Prometheus watch running services, and prints what it makes of our rules and our dashboard's queries.
+"""Runs a real Prometheus against running services, and prints its results for our rules and our dashboard's queries.
 
 By hand: `python -m tests.promtool.observed --prometheus PROGRAM [--minutes 3] [--away-minutes 6]`. Planner and actuator
-run with mixed calls; then both are ended, and what their absence sets off has the time to fire. Exit code 1 where a
-rule or a query cannot be evaluated. PROGRAM is built from its Go module (52 MB):
+run with mixed calls; then both are stopped, and alerts about their absence have time to fire. Exit code 1 if a rule or
+a query cannot be evaluated. PROGRAM is built from its Go module (52 MB):
 
     cp -r "$(go mod download -json github.com/prometheus/prometheus@v0.316.0 | jq -r .Dir)" /tmp/prometheus
     cd /tmp/prometheus && chmod -R u+w . && GOWORK=off CGO_ENABLED=0 \\
@@ -115,7 +115,7 @@ def services(directory: Path, jobs: Mapping[str, int]) -> Iterator[None]:
     with ExitStack() as stack:
         deciding = stack.enter_context(planner(directory, options=ports["trimtab-planner"]))
         acting = stack.enter_context(actuator(directory, [cluster], ports["trimtab-actuator"]))
-        # Both serve before anything is asked about them.
+        # Both serve before the first query.
         planner_at, actuator_at = deciding.address, acting.address
         stopped = threading.Event()
         makers = (lambda: PlannerCalls(planner_at, snapshots), lambda: ActuatorCalls(actuator_at, NODES // 2))
@@ -131,7 +131,7 @@ def services(directory: Path, jobs: Mapping[str, int]) -> Iterator[None]:
 
 
 def told(server: Server, when: str) -> int:
-    """Print what each query answers, and each rule; return how many cannot be evaluated."""
+    """Print the result of each query and rule; return how many cannot be evaluated."""
     faults = 0
     print(f"\n{when}:")
     for title, query in queries():

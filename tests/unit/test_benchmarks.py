@@ -1,4 +1,4 @@
-"""The benchmarks load: what they measure is still there. They are run by hand, not here."""
+"""The benchmarks can be loaded: the code that they measure exists. They are run by hand, not here."""
 
 from tests.benchmarks.__main__ import load
 from tests.benchmarks.registry import SCENARIOS

@@ -33,7 +33,7 @@ sys.meta_path.insert(0, Absent())
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment in which no process, nor a process that it starts, can import what extras provide."""
+    """Return an environment in which processes and their children cannot import packages of extras."""
     site = tmp_path_factory.mktemp("site")
     (site / "sitecustomize.py").write_text(HIDE_EXTRAS)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT), str(ROOT / "protos")])}
@@ -41,7 +41,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def run(environment: dict[str, str]) -> Iterator[Programs]:
-    """Return what runs commands in such processes."""
+    """Return a function that runs commands in such processes."""
     with programs(environment=environment) as started:
         yield started
 
@@ -90,7 +90,7 @@ def test_a_command_that_needs_no_live_cluster_runs(
     run: Programs, environment: dict[str, str], files: dict[str, Path], arguments: str, printed: str
 ) -> None:
     done = run(*arguments.format(**files).split(), environment=environment)
-    # The recorded answer is empty, so a replay that works reports differences, with code 1.
+    # The recorded answer is empty, so a working replay reports differences, with code 1.
     assert done.returncode == (1 if "replay" in arguments else 0), done.stderr
     assert "Traceback" not in done.stderr
     assert printed in done.stdout

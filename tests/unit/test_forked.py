@@ -1,4 +1,4 @@
-"""A forked program is one of its own: its arguments, environment and directory, what it prints and how it ends."""
+"""A forked program is independent: its arguments, environment, directory, output and exit code."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from tests.builders.forked import Ended, Programs, programs
 
 @pytest.fixture(scope="module")
 def forked() -> Iterator[Programs]:
-    """Programs of which nothing was imported."""
+    """Yield a runner of programs without preloaded imports."""
     with programs([]) as started:
         yield started
 

@@ -1,4 +1,4 @@
-"""What the soak takes for growth. The soak itself is run by hand, not here."""
+"""What the soak test counts as growth. The soak test itself is run by hand, not here."""
 
 import os
 import threading
@@ -12,7 +12,7 @@ STEADY = Sample(0.0, 300 * MIB, 24, 15)
 
 
 def run_of(*megabytes: int) -> list[Sample]:
-    """Samples a second apart."""
+    """Return samples one second apart."""
     return [Sample(float(at), size * MIB, 24, 15) for at, size in enumerate(megabytes)]
 
 

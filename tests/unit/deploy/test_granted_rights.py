@@ -1,4 +1,4 @@
-"""Comparing granted rights with an audit log: what is left over, what lacks, what is created by an apply."""
+"""Comparing granted rights with an audit log: unused rights, missing rights, and creations by server-side apply."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What images install is locked: every dependency, with hashes, licences listed. No network is needed to tell."""
+"""Packages of images are locked: every dependency, with hashes, licences listed. The check needs no network."""
 
 import re
 import tomllib
@@ -12,12 +12,12 @@ ROOT = Path(__file__).parents[3]
 IMAGES = ROOT / "deploy" / "images"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = ("kubernetes", "postgresql", "otlp", "aws")
-"""Of the image: `.ci/lock`."""
+"""As in the image: `.ci/lock`."""
 FORBIDDEN = re.compile(r"\b(AGPL|GPL|GNU (Affero )?General)", re.IGNORECASE)
 
 
 def locked(name: str) -> dict[str, str]:
-    """Versions by name. Each must have hashes."""
+    """Return versions by name. Each must have hashes."""
     found = {}
     for entry in re.split(r"\n(?=\S)", (IMAGES / name).read_text().strip()):
         pin = re.match(r"([A-Za-z0-9._-]+)==([^ ;\\]+)", entry)
@@ -74,5 +74,5 @@ def test_the_licence_of_every_locked_package_is_listed() -> None:
     assert listed == locked("requirements.lock")
     licences = {name: licence for name, _, licence in rows}
     assert not [name for name, licence in licences.items() if licence == "unknown"]
-    # The LGPL of libraries that are used as they are is fine.
+    # The LGPL is acceptable for unmodified libraries.
     assert not [name for name, licence in licences.items() if FORBIDDEN.search(licence.replace("LGPL", ""))]

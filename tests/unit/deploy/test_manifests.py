@@ -1,4 +1,4 @@
-"""The manifests, which are rendered from the chart, say what the code needs: rights, options, files."""
+"""The manifests, rendered from the chart, match the code's needs: rights, options, files."""
 
 import json
 import tomllib
@@ -26,7 +26,7 @@ NAMESPACE = "trimtab"
 
 
 def objects() -> dict[tuple[str, str], Any]:
-    """All objects, by kind and name."""
+    """Return all objects by kind and name."""
     names = yaml.safe_load((MANIFESTS / "kustomization.yaml").read_text())["resources"]
     found = [item for name in names for item in yaml.safe_load_all((MANIFESTS / name).read_text())]
     assert len({(item["kind"], item["metadata"]["name"]) for item in found}) == len(found), "an object is given twice"
@@ -34,7 +34,7 @@ def objects() -> dict[tuple[str, str], Any]:
 
 
 def granted(*roles: tuple[str, str]) -> set[tuple[str, str, str, str, str]]:
-    """Group, resource, verb, namespace and name ("" = all) of everything that the roles grant."""
+    """Return group, resource, verb, namespace and name ("" = all) of all granted rights."""
     found = objects()
     return {
         (group, resource, verb, NAMESPACE if kind == "Role" else "", object_name)
@@ -131,7 +131,7 @@ def test_the_policy_allows_the_loop_its_work_and_a_person_only_to_read(tmp_path:
 
 
 def known_options(command: str) -> set[str]:
-    """The options of one of our commands."""
+    """Return the options of one of our commands."""
     import typer
 
     from actuator.service.command import app as actuator

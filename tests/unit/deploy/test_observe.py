@@ -1,4 +1,4 @@
-"""Alerting rules and the dashboard ask for metrics that the services have, and each alert is explained."""
+"""Alerting rules and the dashboard query existing metrics, and each alert is documented."""
 
 import json
 import re
@@ -26,7 +26,7 @@ def alerts() -> list[dict[str, Any]]:
 
 
 def queries() -> Iterator[tuple[str, str]]:
-    """Each query with the title of what asks it."""
+    """Return each query with the title of its rule or panel."""
     for rule in alerts():
         yield rule["alert"], rule["expr"]
     for panel in json.loads((OBSERVE / "dashboard.json").read_text())["panels"]:
@@ -35,7 +35,7 @@ def queries() -> Iterator[tuple[str, str]]:
 
 
 def parts(expression: Any) -> Iterator[Any]:
-    """A parsed query and all queries within it."""
+    """Yield a parsed query and all queries within it."""
     yield expression
     inner = [getattr(expression, part, None) for part in PARTS]
     for one in (*inner, *getattr(expression, "args", ())):
@@ -44,24 +44,24 @@ def parts(expression: Any) -> Iterator[Any]:
 
 
 def selectors(expression: Any) -> Iterator[Any]:
-    """All series selectors within a parsed query."""
+    """Return all series selectors within a parsed query."""
     return (one for one in parts(expression) if isinstance(one, promql_parser.VectorSelector))
 
 
 def grouping(expression: Any) -> set[str]:
-    """All labels by which a parsed query groups."""
+    """Return all labels by which a parsed query groups."""
     modifiers = (getattr(one, "modifier", None) for one in parts(expression))
     return {label for one in modifiers for label in getattr(one, "labels", ())}
 
 
 def jobs_of(selector: Any) -> list[str]:
-    """The jobs that a selector takes series of: one by name, or several by expression."""
+    """Return the jobs that a selector selects: one by name, or several by expression."""
     (matcher,) = [one for one in selector.matchers.matchers if one.name == "job"]
     return [job for job in JOBS if re.fullmatch(matcher.value, job)]
 
 
 def family(name: str) -> str:
-    """The metric that a series belongs to."""
+    """Return the metric that a series belongs to."""
     base = re.sub(r"_(bucket|sum|count)$", "", name)
     return base if base in metrics.HISTOGRAMS else name
 
@@ -99,7 +99,7 @@ def test_each_alert_is_explained_and_nothing_else_is() -> None:
 
 
 def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
-    """The cases are run by hand, by Prometheus' own promtool: tests/promtool/build.sh."""
+    """The cases are run by hand with Prometheus' promtool: tests/promtool/build.sh."""
     cases = yaml.safe_load((DEPLOY.parent / "tests" / "promtool" / "rules_test.yaml").read_text())["tests"]
     tested = [(one["alertname"], bool(one["exp_alerts"])) for case in cases for one in case["alert_rule_test"]]
     named = {rule["alert"] for rule in alerts()}

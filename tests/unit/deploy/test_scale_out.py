@@ -1,4 +1,4 @@
-"""The load balancer's files go with what our clients send, and with what the manifests name."""
+"""The load balancer's files match what our clients send and what the manifests name."""
 
 from pathlib import Path
 from typing import Any

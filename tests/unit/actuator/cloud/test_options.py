@@ -1,4 +1,4 @@
-"""Options of node groups as texts."""
+"""Options of node groups as text."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Draining one node: which pods go, in which order, and what happens when they will not."""
+"""Draining one node: which pods are evicted, in which order, and what happens if they do not terminate."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -111,7 +111,7 @@ def test_evictions_carry_owner_node_and_time() -> None:
 
 
 def tight(count: int = 4) -> Stage:
-    """All replicas on one node behind a budget of one; they take long to be ready again."""
+    """Return a stage with all replicas on one node behind a budget of one; they take long to become ready again."""
     web = replica_set("web", count)
     pods = pods_of(web, count)
     for item in pods:
@@ -270,12 +270,12 @@ def test_a_leaving_pod_does_not_become_overdue_by_a_jump_of_the_clock(drain: boo
         stage.cluster.controllers.terminate(found, found.grace_s)
     stage.skew_s += jump_s
     stage.run_for(5)
-    # The drain waits for the pod; without drain its node is not as the plan assumed.
+    # The drain waits for the pod; without a drain its node is not as the plan assumed.
     assert stage.finished() == ({} if drain else {"n6": ("FAILED", "NODE_CHANGED")})
 
 
 def with_drain(**fields: object) -> ActuatorSettings:
-    """The usual settings with other ones for the drain."""
+    """Return the usual settings with changed drain settings."""
     work = replace(SETTINGS.work, drain=replace(SETTINGS.work.drain, **fields))  # type: ignore[arg-type]
     return replace(SETTINGS, work=work)
 

@@ -1,4 +1,4 @@
-"""Taints, pods and evictions over an API server that fails, conflicts and forbids."""
+"""Taints, pods and evictions with an API server that fails, reports conflicts and forbids calls."""
 
 import threading
 from collections.abc import Iterator
@@ -320,7 +320,7 @@ def test_objects_of_groups_are_written_read_and_deleted(server: JsonApiServer) -
     assert cluster.group_costs() == [KnownGroupCost(cost, 1, None)]
     cluster.write_group_cost_status(cost, 1, status)
     assert cluster.group_costs() == [KnownGroupCost(cost, 1, status)]
-    # A status is about one generation of the costs.
+    # A status refers to one generation of the costs.
     changed = cost._replace(costs={"p1": 5})
     assert cluster.write_group_cost(changed) == 2
     assert cluster.group_costs() == [KnownGroupCost(changed, 2, None)]

@@ -1,4 +1,4 @@
-"""What the actuator reads of a node, as the API server writes it."""
+"""The fields of a node that the actuator reads, as the API server writes them."""
 
 import json
 

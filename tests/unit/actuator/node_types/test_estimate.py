@@ -1,4 +1,4 @@
-"""What a node of a type never seen will have, against published facts of instance types."""
+"""Estimated resources of nodes of an unseen type, compared with published facts about instance types."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ GIB = 1 << 30
 
 
 def errors(offer: Offer, seen: SeenType) -> tuple[float, float]:
-    """Return by what share cpu and memory for pods differ from what nodes have."""
+    """Return the relative errors of cpu and memory for pods, compared with real nodes."""
     pairs = (
         (offer.allocatable.cpu_milli, seen.allocatable.cpu_milli),
         (offer.allocatable.memory_bytes, seen.allocatable.memory_bytes),
@@ -23,7 +23,7 @@ def errors(offer: Offer, seen: SeenType) -> tuple[float, float]:
 
 
 def worst(held_out: str, others: Sequence[str]) -> float:
-    """Return the larger error of a type of AWS, after nodes of the others were seen."""
+    """Return the larger error for an AWS type after nodes of the others were seen."""
     estimator = Estimator([aws_seen(name) for name in others])
     return max(errors(estimator.offer("other", aws_machine(held_out)), aws_seen(held_out)))
 
@@ -85,7 +85,7 @@ def test_without_any_node_the_rule_of_the_cloud_counts() -> None:
 def test_without_any_node_the_rule_is_within_seven_percent_of_nodes_of_eks() -> None:
     names = [f"{family}.{size}" for family, sizes in AWS.items() for size in sizes]
     assert {name: error for name in names if (error := worst(name, [])) > 0.07} == {}
-    # Of c5.large, nodes lack more than of any other.
+    # Nodes of c5.large lack more than those of any other type.
     offers = {name: Estimator([]).offer("g", aws_machine(name)).allocatable.memory_bytes for name in names}
     assert [name for name in names if offers[name] > aws_seen(name).allocatable.memory_bytes] == ["c5.large"]
 
@@ -96,7 +96,7 @@ def test_what_nodes_show_wins_over_estimates_first_of_their_own_group() -> None:
     estimator = Estimator([own, less])
     assert estimator.offer("g", aws_machine("m5.large")) == Offer(own.capacity, own.allocatable)
     assert estimator.offer("h", aws_machine("m5.large")).allocatable == less.allocatable
-    # Of two groups the least: a third one is as either of them.
+    # The smaller amount of two groups: a third one may be like either of them.
     assert estimator.offer("new", aws_machine("m5.large")).allocatable == less.allocatable
 
 

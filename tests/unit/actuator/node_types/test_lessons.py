@@ -1,4 +1,4 @@
-"""Which nodes teach, and what is kept of what they show."""
+"""Which nodes are learned from, and which of their resources are kept."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Templates of groups with what nodes really have."""
+"""Templates of groups with the resources of real nodes."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""Nodes that another autoscaler has tainted and drained, when it gives up before it has our answer."""
+"""Nodes that another autoscaler has tainted and drained, if it gives up before it has our answer."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ NODE = NodeOrder("n6", "test://n6")
 
 
 def tainted_stage(*faults: Fault, delayed: bool = False) -> Stage:
-    """A cluster whose empty node n6 another autoscaler has tainted."""
+    """Return a cluster whose empty node n6 another autoscaler has tainted."""
     objects = small_cluster()
     node = next(one for one in objects if one["metadata"]["name"] == "n6")
     node["metadata"]["uid"] = "uid-n6"
@@ -37,7 +37,7 @@ def order(stage: Stage, node: str = "n6") -> None:
 
 
 def give_up(stage: Stage) -> None:
-    """Do as the Cluster Autoscaler does without an answer."""
+    """Act like the Cluster Autoscaler when it gets no answer."""
     with stage.looking():
         stage.cluster.remove_taint("n6", HARD_TAINT_KEY)
 

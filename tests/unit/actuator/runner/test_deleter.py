@@ -1,4 +1,4 @@
-"""What becomes of a deletion when the cloud throttles, refuses, fails in part, forgets, or was quicker."""
+"""The result of a deletion if the cloud throttles, refuses, fails in part, loses it, or was faster."""
 
 import sys
 import threading
@@ -30,7 +30,7 @@ def faults(*faults: Fault) -> Prepare:
 
 
 def lose_answer(operation: str, subject: str) -> Prepare:
-    """The first such call does its work, and its answer is lost."""
+    """Make the first such call take effect and lose its answer."""
 
     def prepare(stage: Stage) -> None:
         lost: list[str] = []
@@ -48,7 +48,7 @@ def lose_answer(operation: str, subject: str) -> Prepare:
 
 
 def instance_vanishes(at_s: float, with_node: bool) -> Prepare:
-    """The machine of n6 ends by itself: its node object goes too, or is left behind."""
+    """Make the machine of n6 end by itself: its node object goes too, or is left behind."""
 
     def prepare(stage: Stage) -> None:
         stage.run_for(at_s)
@@ -164,7 +164,7 @@ def test_nodes_may_come_while_a_step_gives_others_up() -> None:
             raise CloudError("away")
 
     class Ticking:
-        """Time passes with every look at it, so that each node's time is over at the next step."""
+        """A clock that advances with every reading, so each node's time is over at the next step."""
 
         def __init__(self) -> None:
             self.looks, self.failed = 0, set[str]()
@@ -238,7 +238,7 @@ DELAY = "delay-deletion.cluster-autoscaler.kubernetes.io/storage"
 
 
 def delayed() -> Stage:
-    """n6 goes, and something asks to wait with its machine."""
+    """Return a stage in which n6 is deleted while an annotation delays the deletion of its machine."""
     items = small_cluster()
     next(item for item in items if item["metadata"]["name"] == "n6")["metadata"]["annotations"] = {DELAY: "true"}
     stage = Stage(items)

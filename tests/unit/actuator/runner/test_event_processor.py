@@ -1,4 +1,4 @@
-"""The processor and its pools: many threads, one order, nothing given out before it is durable."""
+"""The processor and its pools: many threads, one order, no instruction is issued before it is durable."""
 
 import threading
 import time
@@ -29,7 +29,7 @@ class SlowStore(MemoryStore):
 
 
 class HeldStore(MemoryStore):
-    """A store whose first write takes until told that all is asked for; notes how many records each write has."""
+    """A store whose first write blocks until all events are submitted; counts the records of each write."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -158,7 +158,7 @@ def test_when_a_write_fails_nothing_is_given_out_and_nothing_more_is_taken() -> 
 
 
 def ages_s(processor: EventProcessor) -> list[float]:
-    """How long ago each eviction was."""
+    """Return the age of each eviction."""
     return processor.read(
         lambda tracker, now_ms: [(now_ms - one.time_ms) / 1000 for one in tracker.data.evictions.values()]
     )

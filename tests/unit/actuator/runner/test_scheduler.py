@@ -1,4 +1,4 @@
-"""When a pool runs the steps of a task that is to be hastened."""
+"""When a pool runs the steps of a task that is hastened."""
 
 import threading
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def pool() -> Iterator[Scheduler]:
 
 
 class Steps:
-    """A task of two steps, the second one due much later; the first may be held."""
+    """A task of two steps, the second due much later; the first may be held."""
 
     name = "steps"
 

@@ -1,4 +1,4 @@
-"""Failed activities of the cloud back a group off at once, and durably."""
+"""Failed activities of the cloud put a group into back-off at once, and durably."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from tests.builders.actuator import START_S, Stage, small_cluster
 
 
 class Cloud(MemoryCloud):
-    """The simulated cluster's cloud, with activities as a test wants."""
+    """The simulated cluster's cloud, with activities set by a test."""
 
     failed: Sequence[Activity] = ()
 
@@ -38,7 +38,7 @@ def staged(backoff: Backoff = Backoff.EXPONENTIAL) -> tuple[Stage, Cloud, Activi
 
 
 def backoff_s(stage: Stage) -> float | None:
-    """Return how long the group is still left alone; None = it is healthy."""
+    """Return the remaining back-off of the group; None = it is healthy."""
     (group,) = stage.status().node_groups
     if group.health != snapshot_pb2.NodeGroupHealth.BACKED_OFF:
         return None

@@ -1,4 +1,4 @@
-"""The status of CapacityBuffers: what it says, and what becomes of buffers that cannot be written."""
+"""The status of CapacityBuffers: its content, and the handling of buffers that cannot be written."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,7 +36,7 @@ def written(stage: Stage, name: str = "spare") -> dict[str, Any]:
 
 
 def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str, str, str]]:
-    """Status, reason, message and time of each condition."""
+    """Return status, reason, message and time of each condition."""
     return {
         one["type"]: (one["status"], one["reason"], one["message"], one["lastTransitionTime"])
         for one in status["conditions"]
@@ -56,7 +56,7 @@ def test_the_status_says_how_much_room_there_is_and_is_written_once() -> None:
     later = NOW + timedelta(minutes=5)
     assert apply(stage, {"shop/spare": BufferStatus(5, 3)}, later).unchanged_count == 1
     assert apply(stage, {"shop/spare": BufferStatus(5, 5)}, later).written_count == 1
-    # The status of the condition has not changed, so its time has not either.
+    # The condition's status has not changed, so neither has its time.
     expected = ("True", "RoomIsThere", "5 of 5 pods have room on nodes", "2026-01-02T03:04:05Z")
     assert conditions(written(stage))["Provisioning"] == expected
 

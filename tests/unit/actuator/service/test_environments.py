@@ -1,4 +1,4 @@
-"""Settings of a real cluster that cannot work are told before anything is done; a simulated one is read once."""
+"""Invalid settings of a real cluster are reported before anything is done; a simulated one is read once."""
 
 import json
 from contextlib import ExitStack, closing

@@ -1,4 +1,4 @@
-"""What the cloud's configuration says of groups reaches the status, whatever one of them is like."""
+"""The cloud's configuration of groups reaches the status, even if one of them is broken."""
 
 from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.options import ANNOTATION_PREFIX
@@ -9,7 +9,7 @@ from tests.builders.kubernetes import node, node_group
 
 
 class Cloud(MemoryCloud):
-    """The simulated cluster's cloud; of some groups the template cannot be read, or is not a template."""
+    """The simulated cluster's cloud; templates of some groups are unreadable or invalid."""
 
     away: frozenset[str] = frozenset()
     odd: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""Groups whose nodes do not join are backed off, instances that never register are deleted, each once and in time."""
+"""Groups whose nodes do not join enter back-off, instances that never register are deleted, each once and in time."""
 
 from dataclasses import dataclass, replace
 
@@ -22,7 +22,7 @@ NEVER_S = 1e7
 
 @dataclass(frozen=True)
 class Shortage(Delays):
-    """Machines of group "g" do not start while `out` names it."""
+    """A cloud in which machines of group "g" do not start while `out` names it."""
 
     out: frozenset[str] = frozenset()
 
@@ -32,7 +32,7 @@ class Shortage(Delays):
 
 
 class Kept(Stage):
-    """A stage whose groups are looked after."""
+    """A stage with a group keeper."""
 
     def __init__(
         self, out: str = "", backoff: Backoff = Backoff.UNTIL_JOINED, count: int = 2, least: int = 0, option: str = ""
@@ -52,7 +52,7 @@ class Kept(Stage):
         return GroupKeeper(actuator.processor, self.cluster, self.cloud, actuator.settings)
 
     def look_for(self, seconds: float) -> None:
-        """Let time pass, with a look every ten seconds."""
+        """Advance time, with a check every ten seconds."""
         for _ in range(int(seconds / 10)):
             self.run_for(10)
             self.keeper.step()
@@ -77,13 +77,13 @@ class Kept(Stage):
         return self.group.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF
 
     def new_node(self) -> str:
-        """Return the one node that joined since the beginning."""
+        """Return the only node that has joined since the start."""
         with self.cluster.transaction() as state:
             (found,) = (name for name in state.nodes if name.startswith("g-"))
         return found
 
     def lose(self, name: str) -> str:
-        """Let the Node object vanish while its machine runs; return the machine's id."""
+        """Delete the Node object of a running machine; return the machine's id."""
         with self.looking():
             view = self.cluster.get_node(name)
             self.cluster.delete_node(name, view.uid)

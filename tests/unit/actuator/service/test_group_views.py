@@ -1,4 +1,4 @@
-"""Node groups in the status: when the cloud is asked, and that what was done here is always seen."""
+"""Node groups in the status: when the cloud is called, and that the actuator's own changes are always visible."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from tests.builders.actuator import Stage, small_cluster
 
 
 class Cloud:
-    """Counts how often it is asked, and tells so as the group's size."""
+    """A cloud that returns its number of calls as the group's size."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -40,7 +40,7 @@ def sizes(cloud: Cloud, views: GroupViews, *times_s: float) -> list[int]:
     found = []
     for cloud.now_s in times_s:
         found.append(views.get().views[0].target_size)
-        # Reading ahead has ended.
+        # Reading in advance has ended.
         with views._asking:
             pass
     return found
@@ -50,7 +50,7 @@ def test_the_cloud_is_asked_when_its_answer_is_too_old_and_ahead_of_that() -> No
     cloud = Cloud()
     views = GroupViews(cloud, 2.0, lambda: cloud.now_s)
     assert sizes(cloud, views, 0, 0.9, 1.0) == [1, 1, 1]
-    # More than half of the time is over: this one gets what there is, and those after it what is read now.
+    # Over half of the time is over: this call gets the kept answer, later ones get the new one.
     assert sizes(cloud, views, 1.5, 1.6, 2.1) == [1, 2, 2]
     assert sizes(cloud, views, 60) == [3]
 

@@ -1,4 +1,4 @@
-"""Leadership put together: who may act, and when a process ends."""
+"""Leadership as a whole: which process may act, and when a process ends."""
 
 import threading
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from actuator.store.records import StoreConflictError
 
 
 class HeldLease:
-    """A Lease as the test says."""
+    """A Lease controlled by the test."""
 
     identity, holder = "me", "somebody"
 
@@ -32,7 +32,7 @@ class HeldLease:
 
 
 class TakenStore(MemoryStore):
-    """A store that somebody else may take over."""
+    """A store that another process may take over."""
 
     taken = False
 
@@ -42,7 +42,7 @@ class TakenStore(MemoryStore):
 
 
 class Acting:
-    """What leads."""
+    """The parts that act while leading."""
 
     def __init__(self, store: MemoryStore) -> None:
         self.processor = EventProcessor(Journal(store), lambda: 0.0, lambda: None)

@@ -1,5 +1,6 @@
-"""The actuator dies at every write while it applies pod costs: readers never take a half-written group for a whole one,
-and the next call completes what was left, loses nothing and leaves nothing over."""
+"""The actuator dies at every write while it applies pod costs: readers never mistake a half-written group for a
+complete one, and the next call completes the work without losses or leftovers.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +46,7 @@ AFTER = orders(NEW, AS_OBJECT, "2026-01-01T00:01:00Z")
 
 
 class Scene:
-    """A cluster with costs of an earlier plan, of which some groups and some ways to write them change."""
+    """A cluster with costs of an earlier plan, in which some groups and their ways of writing change."""
 
     def __init__(self) -> None:
         objects: list[Json] = [node("n")]
@@ -61,7 +62,7 @@ class Scene:
     def apply(
         self, wanted: CostOrders, die_at: int | None = None, limits: PodCostLimits | None = None
     ) -> actuator_pb2.ApplyPodCostsResponse | None:
-        """Apply costs; None = it died at the n-th moment before or after a call of the cluster."""
+        """Apply costs; return None if the actuator died at the n-th point before or after a call to the cluster."""
         breaker = Breaker(die_at)
         faults = self.cluster.faults
         faults.before = lambda operation, subject: breaker.moment(f"before {operation} {subject}")
@@ -74,7 +75,7 @@ class Scene:
             faults.before = faults.after = lambda operation, subject: None
 
     def objects(self) -> dict[str, Json]:
-        """PodGroupCosts as kubectl prints them, by name of the owner."""
+        """Return PodGroupCosts as kubectl prints them, by owner name."""
         found = {}
         for known in self.cluster.group_costs():
             cost, status = known.cost, known.status
@@ -89,13 +90,13 @@ class Scene:
         return found
 
     def pods(self, group: str) -> list[Json]:
-        """Pods of a group as kubectl prints them."""
+        """Return the pods of a group as kubectl prints them."""
         every = self.cluster.state.pods
         return [every["default", f"{group}-{i}"].item for i in range(EACH)]
 
 
 def is_usable(ranking: Ranking) -> bool:
-    """Whether a controller would choose by it: `clients.pod_removal` asks the same."""
+    """Return whether a controller would use a ranking: `clients.pod_removal` checks the same."""
     return ranking.ready and len(ranking.ranks) == EACH
 
 
@@ -104,7 +105,7 @@ def ranks(costs: Costs) -> dict[str, int]:
 
 
 def check_readers(scene: Scene) -> None:
-    """Nobody takes anything for a whole group but the costs of one plan."""
+    """Check that readers accept a group as complete only with the costs of one plan."""
     objects = scene.objects()
     for group in GROUPS:
         plans = [ranks(one[group]) for one in (OLD, NEW) if group in one]
@@ -115,7 +116,7 @@ def check_readers(scene: Scene) -> None:
 
 
 def check_end(scene: Scene) -> None:
-    """All is as the last plan wants it, and nothing is left of the one before."""
+    """Check that everything matches the last plan, and that nothing remains of the previous one."""
     objects = scene.objects()
     assert objects.keys() == set(AS_OBJECT)
     for group in AS_OBJECT:
@@ -183,7 +184,7 @@ def test_a_group_of_which_a_write_fails_midway_stays_marked_until_it_is_whole() 
     assert (incomplete.pod_count, incomplete.ranked_count) == (3, 2)
     read = of_annotations(scene.pods("changed"))
     assert (read.ready, read.why_not) == (False, "some pods of the group still have ranks of an earlier plan")
-    # The one that is last to go bears the mark.
+    # The pod that is removed last has the mark.
     assert [one.key for one in scene.cluster.own_pod_costs() if one.unfinished] == ["default/changed-2"]
     done = scene.apply(only)
     assert done is not None

@@ -1,4 +1,4 @@
-"""Pod deletion costs: what is written, what is left, and what becomes of pods that cannot be written."""
+"""Pod deletion costs: what is written, what is left for later, and the handling of pods that cannot be written."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -108,7 +108,7 @@ def test_costs_of_owners_that_are_no_longer_ranked_are_removed_and_no_others() -
     set_by_hand(stage, WEB[4], "5")
     apply(stage, dict.fromkeys(WEB[:3], 6))
     keeps = actuator_pb2.ApplyPodCostsRequest(remove_others=True)
-    # A group that could not be ranked keeps what it has.
+    # A group that could not be ranked keeps its costs.
     keeps.groups.add(owner="ReplicaSet/default/web")
     assert apply_pod_costs(stage.cluster, cost_orders(keeps, NOW), PodCostLimits()).removed_count == 0
     drops = cost_orders(actuator_pb2.ApplyPodCostsRequest(remove_others=True), NOW)
@@ -139,7 +139,7 @@ def test_costs_that_hold_until_the_next_removal_are_written_as_one_object() -> N
     assert known.cost.waits_for == "Job/default/other"
     assert known.status is not None
     assert (known.status.observed_pods, known.status.ranked_pods, known.status.complete) == (2, 2, True)
-    # Nobody reads costs from annotations and from the object.
+    # No reader uses both annotations and the object.
     assert cost(stage, WEB[0]) is None
 
 

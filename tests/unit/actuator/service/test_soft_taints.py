@@ -1,4 +1,6 @@
-"""Soft taints: which nodes change in one call, which are left, and what one refusing node does to the others."""
+"""Soft taints: which nodes change in one call, which are left for later, and that one refusing node does not affect the
+others.
+"""
 
 from dataclasses import replace
 

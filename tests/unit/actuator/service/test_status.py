@@ -1,4 +1,4 @@
-"""The status: order, forgetting, and the bytes that are kept from one status to the next."""
+"""The status: order, expiry, and the bytes that are kept from one status to the next."""
 
 import pytest
 from hypothesis import given
@@ -79,7 +79,7 @@ def test_deletions_in_the_kept_bytes_are_as_they_are_now() -> None:
 
 
 def next_events(tracker: Tracker, node: str, number: int) -> list[AnyEvent]:
-    """What happens next to a node: its deletion begins, goes on by a step, or ends."""
+    """Return the next events of a node: its deletion starts, advances by a step, or ends."""
     if node not in tracker.data.deletions:
         request_id = f"r{number}"
         planned = (PlannedNode(node, "g", drain=False),)
@@ -266,7 +266,7 @@ def test_deletions_are_measured_by_kind_result_and_state() -> None:
 
 
 def points(reader: InMemoryMetricReader, name: str) -> dict[tuple[object, ...], float]:
-    """Values (or counts, of a histogram) by the values of the labels, in the order of their names."""
+    """Return values (counts of a histogram) by label values, in the order of the labels' names."""
     data = reader.get_metrics_data()
     assert data is not None
     found = {}

@@ -1,4 +1,4 @@
-"""What nodes show is kept durably and reaches the status; nodes that are not ready, or going, teach nothing."""
+"""Resources of nodes are kept durably and reach the status; nothing is learned from unready or leaving nodes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +25,7 @@ MACHINE = MachineType(TYPE, 2000, 8 * GIB, 29, Reservation.EKS)
 
 
 class Machines(MemoryCloud):
-    """The simulated cluster's cloud, which knows the machines of its groups alone."""
+    """The simulated cluster's cloud, which knows only the machines of its groups."""
 
     machines: Sequence[MachineType] = (MACHINE,)
     is_away = False
@@ -50,7 +50,7 @@ def machine_node(name: str, memory: str = "7000Mi", **more: Json) -> Json:
 
 
 class Taught(Stage):
-    """A stage whose nodes teach."""
+    """A stage that learns from its nodes."""
 
     def __init__(self, *nodes: Json) -> None:
         names = [one["metadata"]["name"] for one in nodes]
@@ -66,7 +66,7 @@ class Taught(Stage):
         self.keeper = GroupKeeper(self.actuator.processor, self.cluster, self.cloud, self.actuator.settings)
 
     def show(self, changed: Json) -> None:
-        """Let a node show something else."""
+        """Change what a node reports."""
         with self.cluster.transaction() as state:
             state.put(changed)
 
@@ -86,7 +86,7 @@ class Taught(Stage):
 
 def test_what_nodes_show_reaches_the_status_and_survives_a_restart_without_them() -> None:
     stage = Taught(machine_node("n0"), machine_node("n1", memory="6990Mi"))
-    # By the published rule, as long as no node was looked at.
+    # By the published rule, until a node has been read.
     assert stage.allocatable == {"cpu": "1930m", "memory": f"{(int(8 * GIB * 0.925) - (674 << 20))}", "pods": "29"}
     stage.look()
     assert stage.allocatable == {"cpu": "1930m", "memory": f"{6990 << 10}Ki", "pods": "29"}

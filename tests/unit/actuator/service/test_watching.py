@@ -1,4 +1,4 @@
-"""Watchers share what is written for them, and only so many bytes are on their way."""
+"""Watchers share encoded messages, and the number of bytes in flight is bounded."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which pods go when a controller of the simulated cluster wants fewer: those that the ReplicaSet controller takes."""
+"""Which pods a controller of the simulated cluster deletes: the same as the ReplicaSet controller."""
 
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ OWNER = replica_set("web", 3)
 
 
 def running(name: str, age_s: float, node: str = "n1", *, created_s: float = 1e6) -> Pod:
-    """A pod that is ready since a time; its uid is its name."""
+    """Return a pod that has been ready since a time; its uid is its name."""
     item = pod(name, node=node)
     since = format_time(NOW_MS - int(age_s * 1000))
     item["metadata"] |= {"uid": name, "creationTimestamp": format_time(NOW_MS - int(created_s * 1000))}
@@ -25,7 +25,7 @@ def running(name: str, age_s: float, node: str = "n1", *, created_s: float = 1e6
 
 
 def order(*pods: Pod) -> list[str]:
-    """Names in the order in which they go, which is the same whatever order they come in."""
+    """Return names in order of deletion, which does not depend on the given order."""
     found = [[one.key[1] for one in _order(OWNER, list(given), NOW_MS)] for given in (pods, pods[::-1])]
     assert found[0] == found[1]
     return found[0]

@@ -10,7 +10,7 @@ from tests.unit.actuator.simulated_cluster.test_simulated_cluster import Simulat
 
 
 def scalable(path: Path | None = None) -> Simulation:
-    """A node of four cores, and a ReplicaSet of a Deployment whose pods want one core each, without pods so far."""
+    """Return a node of four cores, and a ReplicaSet of a Deployment, without pods yet, whose pods request one core."""
     web = deployment("web", 0)
     owner = replica_set("web-1", 0, owner=web)
     container = {"name": "main", "resources": {"requests": {"cpu": "1"}}}

@@ -37,7 +37,7 @@ from tests.builders.kubernetes import (
 
 
 def instance(node_name: str) -> str:
-    """The provider id of a node that was read."""
+    """Return the provider id of a node that was read."""
     return f"test://{node_name}"
 
 
@@ -54,7 +54,7 @@ class Simulation:
         self.cluster.evict(pods[namespace, name].view(), None)
 
     def pods(self) -> dict[str, tuple[str, str]]:
-        """Node and phase of each pod that is not leaving."""
+        """Return node and phase of each pod that is not terminating."""
         return {
             o["metadata"]["name"]: (o["spec"].get("nodeName", ""), o["status"]["phase"])
             for o in self.objects("Pod").values()
@@ -381,7 +381,7 @@ def test_the_cluster_continues_after_its_process_died(tmp_path: Path) -> None:
     simulation.evict("db-0")
     simulation.cloud.set_size("g", 2, 3, "t")
     simulation.cloud.delete_instances("g", [instance("n2")])
-    # No close(): the process is gone. Files given again do not count.
+    # No close(): the process has died. Files given again are ignored.
     again = Simulation(node("other"), path=path)
     assert again.cluster.restored
     again.cloud.set_size("g", 2, 3, "t")

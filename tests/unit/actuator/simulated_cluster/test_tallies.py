@@ -1,4 +1,4 @@
-"""What is counted pod by pod is what a count over all pods gives, whatever happens to them."""
+"""Incremental counts equal a count over all pods, whatever happens to them."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ WEB, DB = ("web", 4), ("db", 2)
 
 
 def cluster() -> Simulation:
-    """Three nodes with replicas of two controllers, budgets over one, over both, and over pods without controller."""
+    """Return three nodes with replicas of two controllers and budgets over one, both, and pods without controller."""
     web, db = replica_set(WEB[0], WEB[1]), stateful_set(DB[0], DB[1])
     web["spec"]["template"] = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "main"}]}}
     pods = [*pods_of(web, WEB[1], cpu="1"), *pods_of(db, DB[1], cpu="1"), *pods_of(web, 1, cpu="1")]
@@ -47,13 +47,13 @@ def check(simulation: Simulation) -> None:
     for key, item in state.budgets.items.items():
         selected = [pod for pod in state.pods.values() if pod.key[0] == key[0] and covers(item, pod)]
         for pod in selected[:1]:
-            # A status is kept until a pod changes, also when a controller has another size meanwhile.
+            # A status is kept until a pod changes, even if a controller's size changes meanwhile.
             state.budgets.pod_changed(pod)
         assert state.budgets.status(key) == counted(item, selected, state.owners)
 
 
 def counted(item: Json, pods: list[Pod], controllers: Mapping[str, Json]) -> BudgetStatus:
-    """The status of a budget as the disruption controller counts it, pod by pod."""
+    """Return the status of a budget as the disruption controller counts it, pod by pod."""
     alive = [pod for pod in pods if pod.phase not in ("Succeeded", "Failed")]
     owners = {str(pod.owner.get("uid") or pod.uid) for pod in alive}
     of_owner = {one: [pod for pod in alive if one in (pod.owner.get("uid"), pod.uid)] for one in owners}
@@ -73,7 +73,7 @@ STEPS = st.tuples(st.sampled_from(["evict", "wait", "lose", "delete", "grow", "s
 
 
 def do(simulation: Simulation, what: str, number: int) -> None:
-    """Have something happen; what the cluster refuses does not."""
+    """Do an action, unless the cluster refuses it."""
     cluster, names = simulation.cluster, sorted(simulation.cluster.state.nodes)
     pods = [pod for _, pod in sorted(cluster.state.pods.items())]
     try:
@@ -115,7 +115,7 @@ def test_tallies_are_what_a_count_over_all_pods_gives(steps: list[tuple[str, int
 @given(st.lists(STEPS, max_size=25))
 @example([("delete", 0), ("wait", 20), ("grow", 1), ("wait", 20), ("lose", 0)])
 def test_nodes_and_machines_are_listed_as_they_are(steps: list[tuple[str, int]]) -> None:
-    """Lists that are kept while nothing changes are those that are read anew."""
+    """Lists kept while nothing changes equal newly read ones."""
     simulation = cluster()
     for what, number in steps:
         do(simulation, what, number)

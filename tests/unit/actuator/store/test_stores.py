@@ -1,4 +1,4 @@
-"""Every store keeps the same promises; a store that is broken or foreign says so."""
+"""Every store gives the same guarantees; a broken or foreign store is reported."""
 
 import sqlite3
 import uuid
@@ -27,7 +27,7 @@ def records(*payloads: str) -> list[Record]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """URL of a PostgreSQL server; skipped where there is none, unless .ci/e2e says that there has to be one."""
+    """Yield the URL of a PostgreSQL server; skip the test without one, unless .ci/e2e requires one."""
     reason = missing()
     if reason:
         pytest.skip(reason)
@@ -36,7 +36,7 @@ def server() -> Iterator[str]:
 
 
 def new_database(server: str) -> str:
-    """URL of an empty database of its own."""
+    """Return the URL of a separate empty database."""
     name = f"t{uuid.uuid4().hex}"
     engine = sa.create_engine(server.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
@@ -47,7 +47,7 @@ def new_database(server: str) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """URL of a database that several processes may open."""
+    """Return the URL of a database that several processes may open."""
     if request.param == "sqlite":
         return sqlite_url(tmp_path / "store.sqlite")
     return new_database(request.getfixturevalue("server"))
@@ -310,7 +310,7 @@ def test_a_damaged_snapshot_is_reported_with_advice(payload: str) -> None:
 
 
 def test_a_store_drops_finished_work_and_stays_small(tmp_path: Path) -> None:
-    """Growth is bounded by what is remembered, not by what has happened."""
+    """Its size is bounded by what is remembered, not by what has happened."""
     retention = Retention(finished_s=10, evictions_s=10)
     journal = Journal(SqlStore(sqlite_url(tmp_path / "store.sqlite")), retention, compact_after=100)
     rows = []

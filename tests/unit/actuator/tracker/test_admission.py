@@ -132,7 +132,7 @@ def test_the_digest_is_the_contracts() -> None:
 
 
 def removed(*times_ms: int) -> Tracker:
-    """A tracker that has called the cloud for a node at each of these moments."""
+    """Return a tracker that has called the cloud for a node at each of these times."""
     tracker = Tracker()
     for number, time_ms in enumerate(times_ms):
         node = f"gone-{number}"

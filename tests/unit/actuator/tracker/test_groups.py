@@ -1,4 +1,4 @@
-"""What is kept of instance types: the latest of each in each group, and not without end."""
+"""Kept records of instance types: the latest of each type in each group, in bounded number."""
 
 from actuator.tracker.events import NodeTypesSeen, decode, encode
 from actuator.tracker.groups import MOST_TYPES

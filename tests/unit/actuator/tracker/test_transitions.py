@@ -155,7 +155,7 @@ def test_a_pod_is_kept_in_memory_once_though_many_events_tell_of_it() -> None:
     pods = (POD, msgspec.structs.replace(POD, name="web-2", uid="uid-2"))
     evictions = [e.PodsEvicted("n1", (pod,)) for pod in pods]
     for event in (accepted("n1"), e.SetTainted("r1"), e.DrainStarted("n1", pods), *evictions):
-        # As it comes from the store: every text in it is a new one.
+        # As read from the store: every string in it is a new object.
         tracker.handle(e.decode(e.encode(event)), 1)
     for one in (tracker, Tracker.load(tracker.dump())):
         (deletion,) = one.data.deletions.values()

@@ -1,4 +1,4 @@
-"""Auto Scaling groups while AWS throttles, loses answers, lacks capacity and shows the past."""
+"""Auto Scaling groups while AWS throttles, loses answers, lacks capacity and returns outdated lists."""
 
 from collections.abc import Iterator
 from urllib.parse import parse_qs
@@ -42,7 +42,7 @@ def test_reads_survive_throttling_and_errors_of_the_server(proxy: AwsProxy) -> N
     proxy.fail("DescribeAutoScalingGroups", Fault("Throttling"), Fault("RequestLimitExceeded"), Fault("x", 503))
     cloud = aws_cloud(proxy, SETTINGS)
     assert cloud.node_groups() == [NodeGroupView("g", 1, 6, 3, 3)]
-    # Kept, until told otherwise.
+    # Kept until reset.
     for _ in range(5):
         cloud.node_groups()
     assert proxy.count("DescribeAutoScalingGroups") == 4
@@ -158,7 +158,7 @@ def test_while_lists_may_be_old_a_termination_in_doubt_is_not_repeated_and_later
     clock = Clock()
     cloud = aws_cloud(proxy, SETTINGS, clock)
     victim = ids(cloud)[0]
-    # It never reached the group: the list goes on to show the instance.
+    # It never reached the group: the list continues to show the instance.
     proxy.fail("TerminateInstanceInAutoScalingGroup", Fault("Throttling"))
     for _ in range(3):
         assert type(cloud.delete_instances("g", [victim])[victim]) is CloudError

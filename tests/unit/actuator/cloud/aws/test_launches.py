@@ -1,5 +1,5 @@
-"""Which instance types a group has: by launch template, launch configuration, or attributes; one that cannot be read
-is named, and the others go on.
+"""Which instance types a group has: by launch template, launch configuration, or attributes. An unreadable group is
+named, and the others continue.
 """
 
 import re
@@ -42,7 +42,7 @@ def cpu(cloud: AwsCloud, group: str) -> str | None:
 
 
 def chosen(*types: str) -> str:
-    """Return AWS's answer with types that have the attributes."""
+    """Return AWS's answer with instance types that have the attributes."""
     items = "".join(f"<item><instanceType>{name}</instanceType></item>" for name in types)
     return (
         '<GetInstanceTypesFromInstanceRequirementsResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
@@ -51,7 +51,7 @@ def chosen(*types: str) -> str:
 
 
 def image(architecture: str) -> str:
-    """Return AWS's answer with an image: moto's have no architecture. "" = without image."""
+    """Return AWS's answer with an image, since moto's have no architecture. "" = without image."""
     item = f"<item><imageId>ami-1</imageId><architecture>{architecture}</architecture></item>"
     return (
         '<DescribeImagesResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">'
@@ -60,11 +60,11 @@ def image(architecture: str) -> str:
 
 
 def by_attributes(proxy: AwsProxy, name: str, *types: str, least_cpu: int = 2) -> list[str]:
-    """Make a group whose instance types AWS chooses; return the requests for them, as they come."""
+    """Make a group whose instance types AWS chooses; return the list to which requests for them are added."""
     overrides = [{"InstanceRequirements": {"VCpuCount": {"Min": least_cpu}, "MemoryMiB": {"Min": 4096}}}]
     policy = {"LaunchTemplate": {"LaunchTemplateSpecification": SPECIFICATION, "Overrides": overrides}}
     fake_aws.scaling_group(name, (0, 6, 0), MixedInstancesPolicy=policy)
-    # What moto does not keep of the policy.
+    # The part of the policy that moto does not store.
     requirements = (
         f"<member><InstanceRequirements><VCpuCount><Min>{least_cpu}</Min></VCpuCount>"
         "<MemoryMiB><Min>4096</Min></MemoryMiB></InstanceRequirements></member>"

@@ -1,4 +1,4 @@
-"""Templates, prices and groups of AWS, from what its calls answer."""
+"""Templates, prices and groups of AWS, from the answers of its calls."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""MachineDeployments as a cloud: sizes and deletions are written once, whatever becomes of the calls."""
+"""MachineDeployments as a cloud: sizes and deletions are written once, even if calls fail."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -50,7 +50,7 @@ def test_a_deletion_whose_calls_are_lost_is_made_once(
 ) -> None:
     cloud = ClusterApiCloud(server.api())
     (victim, *_) = [one.id for one in cloud.instances([G])[G]]
-    # Requests pass up to that one; a cut connection is tried again by the client itself.
+    # Requests before this one succeed; the client itself retries a cut connection.
     server.fail("PATCH", *[Fault(status=500, after=after)] * at)
     for _ in range(3):
         cloud.delete_instances(G, [victim])
@@ -123,7 +123,7 @@ def ids(*names: str) -> list[str]:
 
 
 class Dead(BaseException):
-    """The process is gone."""
+    """The process has died."""
 
 
 @pytest.mark.parametrize("first", [("g-0",), ("g-1",), ("g-0", "g-1")], ids=str)
@@ -132,7 +132,7 @@ class Dead(BaseException):
 def test_two_deletions_of_a_process_that_dies_between_its_writes_end_with_both_machines_gone(
     server: JsonApiServer, controllers: Controllers, die_at: int, settles: bool, first: tuple[str, ...]
 ) -> None:
-    """`first` : of what is repeated after the death; the journal may name the rest only later."""
+    """`first` : of the deletions repeated after the death; the journal may name the others only later."""
     real = server._patch
     patched: list[str] = []
 
@@ -155,7 +155,7 @@ def test_two_deletions_of_a_process_that_dies_between_its_writes_end_with_both_m
     again.remember(G, ids("g-0", "g-1"))
     for wanted in (ids(*first), ids("g-0", "g-1")):
         for _ in range(3):
-            # What waits for the controller is tried again.
+            # Deletions that wait for the controller are retried.
             again.delete_instances(G, wanted)
             controllers.settle()
     assert (machines(server), replicas(server)) == (["g-2"], 1)
@@ -163,7 +163,7 @@ def test_two_deletions_of_a_process_that_dies_between_its_writes_end_with_both_m
 
 
 def _in_process(server: JsonApiServer, patch: Callable[..., object], others: Callable[..., object]) -> Any:
-    """Return a caller of the API server whose patches are made in this thread, which may die of one."""
+    """Return a caller of the API server that makes patches in this thread, which may die during one."""
 
     def call(wanted: Call) -> object:
         if wanted.method != "PATCH":

@@ -1,4 +1,6 @@
-"""MachinePools as node groups: those with Machines are as MachineDeployments, those without cannot shrink by name."""
+"""MachinePools as node groups: those with Machines work like MachineDeployments, those without cannot delete a named
+instance.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,7 +27,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[JsonApiServer]:
 
 
 def pool(server: JsonApiServer, replicas: int | None, **spec: Any) -> None:
-    """Put a pool "p" of 0 to 5 instances there."""
+    """Create a pool "p" of 0 to 5 instances."""
     sizes = {MIN_SIZE: "0", MAX_SIZE: "5"}
     meta = {
         "name": "p",
@@ -36,7 +38,7 @@ def pool(server: JsonApiServer, replicas: int | None, **spec: Any) -> None:
 
 
 def machines(server: JsonApiServer, *names: str, phase: str = "Running") -> None:
-    """Put Machines of the pool there."""
+    """Create Machines of the pool."""
     for name in names:
         meta = {"name": name, "namespace": "default", "labels": {"cluster.x-k8s.io/pool-name": "p"}}
         spec = {"providerID": f"test:///{name}"} if phase == "Running" else {}

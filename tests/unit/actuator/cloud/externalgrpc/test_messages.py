@@ -1,4 +1,4 @@
-"""Templates of an external provider: what it says of a node stands, what it says of a machine is told apart."""
+"""Templates of an external provider: those of nodes are used as they are, those of machines are recognized."""
 
 import pytest
 

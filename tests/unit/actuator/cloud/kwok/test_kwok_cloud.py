@@ -1,4 +1,4 @@
-"""The cloud kwok: sizes and nodes agree, growth counts once, failures come from the seed."""
+"""The cloud kwok: sizes and nodes agree, a scale-up counts once, failures depend on the seed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +57,7 @@ def sizes(cloud: KwokCloud) -> list[tuple[str, int, int]]:
 
 
 def opened(server: JsonApiServer, clock: Clock, *groups: Any, **settings: Any) -> KwokCloud:
-    """A cloud whose first nodes are there."""
+    """Return a cloud whose initial nodes exist."""
     made = cloud(server, clock, *groups, **settings)
     made.open()
     pass_time(made, clock, 3)
@@ -65,7 +65,7 @@ def opened(server: JsonApiServer, clock: Clock, *groups: Any, **settings: Any) -
 
 
 def instance(node_name: str, group_name: str = "g") -> str:
-    """The provider id of an instance of the cloud."""
+    """Return the provider id of an instance of the cloud."""
     return f"kwok://{group_name}/{node_name}"
 
 

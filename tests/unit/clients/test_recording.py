@@ -29,7 +29,7 @@ NAMES = ["settings", "state", "snapshot", "request", "response", "delta", "reque
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A recording of all frames."""
+    """Return a recording of all frames."""
     file = tmp_path / "x.trimtab"
     with RecordingWriter(file, pb.RecordingHeader(cluster="c", producer="test", comment="ours")) as writer:
         for frame in FRAMES:
@@ -43,7 +43,7 @@ def read(data: bytes) -> tuple[list[pb.RecordingFrame], RecordingReader]:
 
 
 def packed(*frames: pb.RecordingFrame) -> bytes:
-    """A stream of short frames."""
+    """Return a stream of short frames."""
     data = b"".join(bytes([frame.ByteSize()]) + frame.SerializeToString() for frame in frames)
     return zstandard.ZstdCompressor().compress(data)
 

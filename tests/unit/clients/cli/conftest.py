@@ -13,14 +13,14 @@ from tests.builders import kubernetes as k8s
 
 
 class Outcome(NamedTuple):
-    """What a run printed and how it ended."""
+    """The output and exit code of a run."""
 
     code: int
     out: str
     err: str
 
     def document(self) -> Any:
-        """The JSON it printed."""
+        """Return the printed JSON."""
         assert self.code == 0, self.err
         return json.loads(self.out)
 
@@ -30,7 +30,7 @@ Run = Callable[..., Outcome]
 
 @pytest.fixture
 def trimtab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Run a command line; arguments of any kind are turned into text."""
+    """Return a function that runs a command line; arguments of any type are converted to text."""
 
     def run(*arguments: object) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["trimtab", *map(str, arguments)])
@@ -55,7 +55,7 @@ def listed(directory: Path, *objects: dict[str, Any], name: str = "cluster.json"
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Path:
-    """Three nodes of one group: n1 with one pod that can move, n2 used well, n3 with a bare pod; one pod waits."""
+    """Write three nodes of one group: n1 with a movable pod, n2 well used, n3 with a bare pod; one pod is pending."""
     nodes = [k8s.node(name, cpu="4", labels={"pool": "a"}) for name in ("n1", "n2", "n3")]
     owner = k8s.replica_set("web", replicas=2)
     web = [k8s.pod(f"web-{i}", cpu="500m", node=node, owner=owner) for i, node in enumerate(("n1", "n2"))]

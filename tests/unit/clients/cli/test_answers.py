@@ -1,4 +1,4 @@
-"""What the commands answer, in the shape that users rely on."""
+"""The answers of the commands, in the format that users rely on."""
 
 import gzip
 import json
@@ -16,7 +16,7 @@ NOW = "2026-03-01T00:00:00Z"
 
 @pytest.fixture
 def quick(tmp_path: Path) -> Path:
-    """Settings without timers."""
+    """Write settings without timers."""
     path = tmp_path / "quick.yaml"
     path.write_text("scaleDown: {unneededTime: 0s}\n")
     return path

@@ -1,4 +1,6 @@
-"""The answer to any recorded cluster reads as words: every node counted once, no code, no line wider than asked for."""
+"""The answer for any recorded cluster is plain text: every node counted once, no codes, no line above the given
+width.
+"""
 
 import gzip
 import json
@@ -26,7 +28,7 @@ CODE = re.compile(r"\b[A-Z]+_[A-Z_]+\b")
 
 
 def documents() -> list[dict[str, Any]]:
-    """Every fourth of the recorded clusters with all features that decide about scale-down."""
+    """Return every fourth of the recorded clusters with all features that affect scale-down."""
     path = ROOT / "tests/parity/data/cluster_autoscaler/mixed.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [json.loads(line)["document"] for number, line in enumerate(lines) if number % 4 == 0]

@@ -1,4 +1,4 @@
-"""Bad input ends with code 2, one message on stderr that says where, nothing on stdout and never a traceback."""
+"""Bad input ends with code 2, one message on stderr with the place, nothing on stdout and no traceback."""
 
 import gzip
 import subprocess
@@ -20,7 +20,7 @@ COMMANDS = [
 
 
 def refused(trimtab: Run, *arguments: object) -> str:
-    """Run what must be refused; returns the message."""
+    """Return a function that runs a command that must be refused, and returns the message."""
     outcome = trimtab(*arguments)
     assert outcome.code == 2, outcome
     assert outcome.out == ""

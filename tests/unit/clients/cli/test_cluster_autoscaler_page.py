@@ -1,4 +1,4 @@
-"""The page on the Cluster Autoscaler: its values give known options, and the chart permits what steering needs."""
+"""The page on the Cluster Autoscaler: its values use known options, and the chart permits what steering needs."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ def options_of(command: Any) -> set[str]:
 
 
 def programs() -> dict[str, Any]:
-    """The command of each part of the chart."""
+    """Return the command of each part of the chart."""
     trimtab: Any = typer.main.get_command(app)
     commands = trimtab.commands
     own = {"planner": typer.main.get_command(planner), "actuator": typer.main.get_command(actuator)}
@@ -36,7 +36,7 @@ def programs() -> dict[str, Any]:
 
 
 def options_given() -> list[tuple[str, str]]:
-    """The options that the page's values of the chart give to parts of it, those in comments too."""
+    """Return the options that the page's chart values give to its parts, including those in comments."""
     listed = [
         (part, name)
         for one in DOCUMENTS
@@ -54,7 +54,7 @@ def test_every_option_in_the_values_is_one_of_the_command(part: str, option: str
 
 
 def chart_roles() -> list[dict[str, Any]]:
-    """The roles of the chart, whatever the values: the lines of its template without those that are instructions."""
+    """Return the roles of the chart for any values: the lines of its template without the instructions."""
     template = (ROOT / "deploy" / "chart" / "templates" / "rbac.yaml").read_text(encoding="utf-8")
     lines = [line.replace("{{ $namespace }}", "trimtab") for line in template.splitlines()]
     plain = "\n".join(line for line in lines if "{{" not in line)

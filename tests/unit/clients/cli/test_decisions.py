@@ -1,4 +1,4 @@
-"""`--decision` as people type it."""
+"""`--decision` as users type it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Settings and state files: what is read, and that what is wrong is named."""
+"""Settings and state files: what is read, and that errors are named."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`trimtab plan FILE` begins with what matters: what grows if pods wait, how many nodes can go and what that saves."""
+"""`trimtab plan FILE` begins with what matters: scale-up for pending pods, how many nodes can go, and the saving."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ def wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def priced(tmp_path: Path) -> Path:
-    """Two dear and two cheap nodes: one of each can go, one is used, one is held by an exhausted budget."""
+    """Write two expensive and two cheap nodes: one of each can go, one is used, an exhausted budget blocks one."""
     groups = [
         k8s.node_group(name, min_size=0, max_size=5, selector={"pool": name}, price=price)
         for name, price in (("dear", 2.0), ("cheap", 0.5))
@@ -107,7 +107,7 @@ def test_without_prices_the_answer_says_what_is_freed(trimtab: Run, cluster: Pat
 
 
 def unlabelled_groups(directory: Path) -> Path:
-    """A cluster as kubectl prints it: no node groups, two machine types, a control-plane node."""
+    """Write a cluster as kubectl prints it: no node groups, two machine types, a control-plane node."""
     nodes = [
         k8s.node("a", labels={TYPE: "large"}, zone="z1"),
         k8s.node("b", labels={TYPE: "large"}, zone="z1"),

@@ -1,4 +1,4 @@
-"""Price files where node groups come as objects: simulations, recordings, the demo, live clusters, explanations."""
+"""Price files for node groups given as objects: simulations, recordings, the demo, live clusters, explanations."""
 
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,7 @@ def test_the_demo_gives_node_groups_the_prices_of_the_file(tmp_path: Path) -> No
 
 
 class FakeCluster:
-    """Nodes of a live cluster, and how often they were asked for."""
+    """Nodes of a live cluster, and how often they were read."""
 
     def __init__(self, *nodes: dict[str, Any]) -> None:
         self.found = [msgspec.convert(one, Node) for one in nodes]

@@ -1,4 +1,4 @@
-"""`--now` as people write it."""
+"""`--now` as users write it."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""`trimtab plan --decision pod-costs`: a table of groups, their pods in order, and what each strategy adds."""
+"""`trimtab plan --decision pod-costs`: a table of groups, their pods in order, and the share of each strategy."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Price files: which line is a node group's, what a plan makes of it, and which files are refused."""
+"""Price files: which line applies to a node group, how a plan uses it, and which files are refused."""
 
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def priced(path: Path, **labels_of: dict[str, str]) -> snapshot_pb2.ClusterSnapshot:
-    """A snapshot with a group and a node for each name, with the prices of a file."""
+    """Return a snapshot with a group and a node for each name, with the prices of a file."""
     objects = []
     for name, labels in labels_of.items():
         objects += [k8s.node(name, labels={"pool": name, **labels}), k8s.node_group(name, selector={"pool": name})]

@@ -1,4 +1,4 @@
-"""What the README shows is what happens: its commands run, its sample answer is theirs, its client example works."""
+"""The README is correct: its commands run and give its sample answer, and its client example works."""
 
 import os
 import re
@@ -23,7 +23,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the clusters that the README makes."""
+    """Return a directory with the clusters that the README makes."""
     made = tmp_path_factory.mktemp("readme")
     for sample in blocks("console"):
         command = sample.splitlines()[0].removeprefix("$ python ").split()
@@ -38,7 +38,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shape(text: str) -> list[str]:
-    """The lines that are not rows of a table, without their numbers."""
+    """Return the lines that are not rows of a table, without their numbers."""
     kept = [line.rstrip() for line in text.splitlines() if re.match(r"\w", line)]
     return [re.sub(r"\d[\d,.]*", "N", line) for line in kept if not re.match(r"[a-z]+-[a-z]-\d+ ", line)]
 

@@ -1,4 +1,4 @@
-"""A recording is a FILE like the objects it was made from: plan, fit and explain say the same of both."""
+"""A recording is a FILE like the objects it was made from: plan, fit and explain give the same answers for both."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`trimtab plan` and `trimtab explain` about growth: which groups grow, what that costs, why these, and what stays."""
+"""`trimtab plan` and `trimtab explain` on scale-up: which groups grow, at what cost and why, and what stays pending."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ SPOT = [{"key": "spot", "operator": "Exists"}]
 
 
 def group(name: str, cpu: str = "8", most: int = 6, **more: Any) -> dict[str, Any]:
-    """A node group with one node of such a size, none of them free."""
+    """Return a node group with one full node of the given size."""
     labels, taints = {"pool": name}, more.pop("taints", ())
     template = k8s.node("template", cpu=cpu, memory="32Gi", labels=labels, taints=taints)
     return k8s.node_group(name, 0, most, target=0, selector=labels, template=template, **more)
@@ -21,7 +21,7 @@ def group(name: str, cpu: str = "8", most: int = 6, **more: Any) -> dict[str, An
 
 @pytest.fixture
 def burst(tmp_path: Path) -> Path:
-    """A full node, and pods that wait: some that two groups help, some that none does, one that is held back."""
+    """Write a full node and pending pods: some that two groups help, some that none helps, one that is held back."""
     web, big = k8s.replica_set("web", replicas=12), k8s.replica_set("big", replicas=2)
     return listed(
         tmp_path,

@@ -19,7 +19,7 @@ APART = {"requiredDuringSchedulingIgnoredDuringExecution": [
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    """Ten nodes, a workload that asks for two pods more, each on a node of its own, and a buffer that dangles."""
+    """Write ten nodes, a workload that requests two more pods, each on a separate node, and a dangling buffer."""
     template = {
         "metadata": {"labels": APP},
         "spec": {
@@ -106,7 +106,7 @@ def test_exported_buffers_are_read_back_as_the_same_slack(trimtab: Run, director
         return sorted((one["cpuMilli"], one["memoryBytes"]) for one in slack["placeholders"])
 
     assert sizes(after) == sizes(before)
-    # Those that are buffers already are not exported once more.
+    # Existing buffers are not exported again.
     assert objects(trimtab, directory, "capacity-buffers") == []
 
 
@@ -121,7 +121,7 @@ def test_pause_pods_come_with_a_priority_class_and_keep_apart_by_a_label_of_thei
     labels = web["spec"]["selector"]["matchLabels"]
     assert template["metadata"]["labels"] == labels
     assert labels.keys().isdisjoint(APP)
-    # Real pods keep their distance by their own label; one more term of anti-affinity would delay what waits for room.
+    # Real pods keep apart by their own label; another anti-affinity term would delay pods that wait for room.
     (rule,) = template["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert rule["topologyKey"] == "kubernetes.io/hostname"
     (spread,) = template["spec"]["topologySpreadConstraints"]
@@ -136,7 +136,7 @@ def test_pause_pods_come_with_a_priority_class_and_keep_apart_by_a_label_of_thei
 
 @pytest.fixture
 def priced(tmp_path: Path) -> Path:
-    """Two nodes at 0.50 an hour, one of them full; slack of 40 % takes the other, and one new node."""
+    """Write two nodes at 0.50 an hour, one of them full; slack of 40 % uses the other, and one new node."""
     web = k8s.replica_set("web", 4)
     listed(
         tmp_path,

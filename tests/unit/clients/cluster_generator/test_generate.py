@@ -1,4 +1,4 @@
-"""Synthetic clusters: repeatable, of the size asked for, and possible."""
+"""Synthetic clusters: repeatable, of the requested size, and valid."""
 
 import json
 from collections import Counter, defaultdict

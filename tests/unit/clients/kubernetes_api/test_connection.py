@@ -1,4 +1,4 @@
-"""Configuration and authentication, as kubeconfigs give them."""
+"""Configuration and authentication from kubeconfigs."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Kubernetes' framing, whole and broken."""
+"""Kubernetes' framing, valid and broken."""
 
 import json
 

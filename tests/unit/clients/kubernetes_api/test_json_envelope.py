@@ -1,4 +1,4 @@
-"""The API server's JSON, whole and broken."""
+"""The API server's JSON, valid and broken."""
 
 import json
 

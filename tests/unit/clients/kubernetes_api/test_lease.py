@@ -1,4 +1,4 @@
-"""At most one leads, and the next need not wait longer than it must."""
+"""At most one process leads, and the next one waits no longer than necessary."""
 
 import threading
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ SETTINGS = LeaseSettings(name="trimtab-loop", retry_period_s=0.01)
 
 
 class Clock:
-    """A clock that a test moves."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -27,7 +27,7 @@ class Clock:
 
 
 class Told:
-    """What a Lease has told."""
+    """The events of a Lease."""
 
     def __init__(self) -> None:
         self.gained, self.lost = threading.Event(), threading.Event()
@@ -110,7 +110,7 @@ def test_a_leader_counts_itself_out_before_others_may_take_over(server: FakeApiS
     first.attempt()
     server.fail(PATH, *[Fault(status=500)] * 3)
     clock.now_s += 9
-    assert first.attempt()  # still within the deadline although it could not renew
+    assert first.attempt()  # still within the deadline, although it could not renew
     clock.now_s += 1
     assert not first.is_held
     assert not first.attempt()

@@ -1,4 +1,4 @@
-"""Reading a snapshot's rows back in tests: strings and indices resolved, nothing of the planner needed."""
+"""Reading a snapshot's rows back in tests: with strings and indices resolved, and without the planner."""
 
 from typing import Any
 
@@ -15,27 +15,27 @@ STRING_FIELDS = {
 
 
 def build(*objects: Any) -> ClusterSnapshot:
-    """The snapshot of plain objects."""
+    """Return the snapshot of plain objects."""
     return build_snapshot(decode_objects(objects)).snapshot
 
 
 def notes(*objects: Any) -> list[str]:
-    """The notes about plain objects."""
+    """Return the notes about plain objects."""
     return build_snapshot(decode_objects(objects)).notes
 
 
 def column(data: bytes, dtype: str = "<i4") -> list[int]:
-    """A column as a list."""
+    """Return a column as a list."""
     return np.frombuffer(data, dtype).tolist()
 
 
 def resolved(snapshot: ClusterSnapshot, message: Any) -> Any:
-    """A message as a dict with string indices replaced by strings."""
+    """Return a message as a dict with string indices replaced by strings."""
     return _resolve(list(snapshot.strings), MessageToDict(message))
 
 
 def spec_of(snapshot: ClusterSnapshot, pod: int = 0) -> dict[str, Any]:
-    """The spec row of a pod, resolved, its requests as {resource: amount}."""
+    """Return the resolved spec row of a pod, with its requests as {resource: amount}."""
     row = snapshot.pod_specs[column(snapshot.pods.spec)[pod]]
     out: dict[str, Any] = resolved(snapshot, row)
     out["requests"] = {snapshot.resources[one.resource]: one.amount for one in row.requests}
@@ -43,21 +43,21 @@ def spec_of(snapshot: ClusterSnapshot, pod: int = 0) -> dict[str, Any]:
 
 
 def text_column(snapshot: ClusterSnapshot, field: str) -> list[str]:
-    """A column of string indices as strings; empty columns are empty strings."""
+    """Return a column of string indices as strings; an empty column gives empty strings."""
     data = getattr(snapshot.pods, field)
     indices = column(data) if data else [0] * snapshot.pods.count
     return [snapshot.strings[i] for i in indices]
 
 
 def names(snapshot: ClusterSnapshot, field: str = "name") -> list[str]:
-    """Names (or uids) of the pods."""
+    """Return names (or uids) of the pods."""
     data, lengths = getattr(snapshot.pods, f"{field}s"), column(getattr(snapshot.pods, f"{field}_lengths"))
     ends = np.cumsum(lengths).tolist()
     return [data[end - length : end].decode() for end, length in zip(ends, lengths, strict=True)]
 
 
 def label_set(snapshot: ClusterSnapshot, index: int) -> dict[str, str]:
-    """A label set."""
+    """Return a label set."""
     sets = snapshot.label_sets
     offsets = column(sets.offsets)
     span = slice(offsets[index], offsets[index + 1])
@@ -66,7 +66,7 @@ def label_set(snapshot: ClusterSnapshot, index: int) -> dict[str, str]:
 
 
 def volumes_of(snapshot: ClusterSnapshot, pod: int = 0) -> list[dict[str, Any]]:
-    """The volumes that a pod mounts, resolved."""
+    """Return the resolved volumes that a pod mounts."""
     pairs = zip(column(snapshot.pods.volume_pod), column(snapshot.pods.volume), strict=True)
     return [resolved(snapshot, snapshot.volumes[volume]) for mounter, volume in pairs if mounter == pod]
 

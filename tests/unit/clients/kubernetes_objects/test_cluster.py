@@ -35,7 +35,7 @@ from tests.unit.clients.kubernetes_objects.reading import build, label_set, note
 
 
 def amounts(snapshot: Any, values: Any) -> dict[str, int]:
-    """Amounts by resource, zeros left out."""
+    """Return amounts by resource, without zeros."""
     return {name: value for name, value in zip(snapshot.resources, values, strict=False) if value}
 
 
@@ -140,7 +140,7 @@ def test_a_thousand_groups_find_their_nodes(selector: Callable[[int], dict[str, 
 
 
 class Counted(dict[str, str]):
-    """Labels that count how often somebody goes through them or looks something up."""
+    """Labels that count iterations and look-ups."""
 
     uses = 0
 

@@ -1,4 +1,4 @@
-"""Files of every form, and what is said when one is broken."""
+"""Files of every form, and the errors for broken ones."""
 
 import gzip
 import io
@@ -21,7 +21,7 @@ OBJECTS = [node("n1"), pod("a", node="n1"), pod("b"), namespace("default")]
 
 
 def pod_list(*pods: Any) -> dict[str, Any]:
-    """What the API itself answers: items without a kind of their own."""
+    """Return a list as the API returns it: items without `kind`."""
     bare = [{key: value for key, value in one.items() if key not in ("kind", "apiVersion")} for one in pods]
     return {"kind": "PodList", "apiVersion": "v1", "items": bare}
 
@@ -73,7 +73,7 @@ def test_kinds_that_are_not_needed_are_noted(tmp_path: Path) -> None:
 
 
 def wrong(obj: dict[str, Any], *path: str | int, value: Any) -> dict[str, Any]:
-    """The object with one field replaced."""
+    """Return the object with one field replaced."""
     changed = json.loads(json.dumps(obj))
     target = changed
     for step in path[:-1]:

@@ -1,4 +1,4 @@
-"""In-tree volumes: on nodes that have handed the plugin over they are matched as the driver's volumes."""
+"""In-tree volumes: on nodes with a migrated plugin they are matched like the driver's volumes."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ AMAZON = VolumeSpec(aws_elastic_block_store=AwsElasticBlockStore(volume_id="aws:
 
 
 def term(*requirements: tuple[str, int, tuple[str, ...]]) -> Any:
-    """An alternative without fields."""
+    """Return an alternative without fields."""
     return (requirements, ())
 
 
@@ -99,7 +99,7 @@ OWN, THEIRS = term((ZONE, IN, ("a",))), term((EBS_ZONE, IN, ("a",)))
 
 
 def at(name: str, one: Any, operator: int = IN) -> Any:
-    """A term on one node alone, or on all others."""
+    """Return a term that selects only one node, or all others."""
     return (one[0], (("metadata.name", operator, (name,)),))
 
 
@@ -120,7 +120,7 @@ def test_nodes_that_have_handed_over_follow_the_driver_and_others_the_volume(nod
 
 
 def build_csi_nodes(plugins: dict[str, list[str]]) -> Any:
-    """CSINodes by name, decoded."""
+    """Return decoded CSINodes by name."""
     return {name: msgspec.convert(csi_node(name, migrated=some), CSINode) for name, some in plugins.items()}
 
 

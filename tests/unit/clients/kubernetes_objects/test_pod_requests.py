@@ -1,4 +1,4 @@
-"""What a pod asks for, as kube-scheduler counts it; the table's cases follow component-helpers' own."""
+"""A pod's requests as kube-scheduler counts them; the table's cases follow those of component-helpers."""
 
 from typing import Any
 

@@ -78,7 +78,7 @@ OTHER_SET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "nam
 
 
 def scheduled(status: str, reason: str) -> Any:
-    """A pod on no node, with what the scheduler says of it."""
+    """Return a pod on no node, with the scheduler's condition."""
     return pod() | {"status": {"conditions": [{"type": "PodScheduled", "status": status, "reason": reason}]}}
 
 

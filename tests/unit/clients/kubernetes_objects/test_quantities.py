@@ -1,4 +1,4 @@
-"""Quantities in every notation of Kubernetes, rounded as it rounds."""
+"""Quantities in every notation of Kubernetes, with its rounding."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""The recordings of real clusters that we ship, and properties that hold for every input."""
+"""The shipped recordings of real clusters, and properties that hold for every input."""
 
 import gzip
 import json

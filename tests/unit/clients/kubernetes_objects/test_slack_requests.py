@@ -1,4 +1,4 @@
-"""Annotated workloads and CapacityBuffers become requests for room; what cannot be used is named."""
+"""Annotated workloads and CapacityBuffers become requests for room; unusable ones are named."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ ASKS = {"annotations": {"trimtab.dev/slack": "20%"}}
 
 
 def with_template(made: Json, template: Json | None = None) -> Json:
-    """A controller that makes pods of a template."""
+    """Return a controller that creates pods from a template."""
     return made | {"spec": made.get("spec", {}) | {"template": template or TEMPLATE}}
 
 
 def requests(*objects: Any) -> dict[str, Any]:
-    """What the planner reads, by object."""
+    """Return the planner's input by object."""
     return {one.object: one for one in read_slack_requests(snapshot_of(*objects).slack_requests)}
 
 
@@ -52,11 +52,11 @@ def test_an_annotation_that_controllers_copy_counts_once() -> None:
 
 
 def test_a_replica_set_whose_deployment_no_longer_asks_does_not_ask_either() -> None:
-    """The Deployment controller copies annotations, and does not take off what it once copied."""
+    """The Deployment controller copies annotations, and never removes a copied one."""
     above = with_template(deployment("web", 4))
     below = with_template(replica_set("web-1", 4, metadata=ASKS | {"ownerReferences": [owner_of(above)]}))
     assert not requests(above, below)
-    # Where the Deployment is not known, nothing else can be said.
+    # If the Deployment is unknown, nothing else is known.
     assert list(requests(below)) == ["ReplicaSet/default/web-1"]
 
 

@@ -1,4 +1,4 @@
-"""Claims as volume rows: the state of each decided in the order in which the scheduler's plugins would stop."""
+"""Claims as volume rows: the state of each is decided in the order of the scheduler's plugins."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ EBS = "ebs.csi.aws.com"
 
 
 def volume_of(*objects: Any, **pod_arguments: Any) -> dict[str, Any]:
-    """The one volume of a pod that mounts the claim `data`."""
+    """Return the only volume of a pod that mounts the claim `data`."""
     [volume] = volumes_of(build(pod(**({"claims": ["data"]} | pod_arguments)), *objects))
     volume.pop("detail", None)
     return volume
@@ -123,7 +123,7 @@ def test_the_state_of_a_claim(objects: list[Any], state: str) -> None:
 
 
 def waiting(*objects: Any, provisioner: str = EBS, topologies: Any = (), **claim: Any) -> Any:
-    """Node affinity of a claim that waits."""
+    """Return the node affinity of a pending claim."""
     claims = CLAIM(storage_class="standard", **claim)
     return volume_of(claims, storage_class(provisioner=provisioner, topologies=topologies), *objects).get(
         "nodeAffinity"
@@ -135,7 +135,7 @@ LOCAL = "kubernetes.io/no-provisioner"
 
 
 def free_volume(name: str = "local1", status: Any = None, **spec: Any) -> Any:
-    """An available volume of the class."""
+    """Return an available volume of the class."""
     given = {"storageClassName": "standard", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "10Gi"}} | spec
     return persistent_volume(name, affinity=IN_ZONE_A, status=status or {"phase": "Available"}, spec=given)
 

@@ -1,4 +1,4 @@
-"""Annotations of pods in a live cluster: room that pods ask for by themselves, and numbers that change."""
+"""Annotations of pods in a live cluster: slack that pods request themselves, and numbers that change."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -47,7 +47,7 @@ def delta_of(cluster: LiveCluster) -> pb.SnapshotDelta:
 
 
 def described(requests: pb.SlackRequests) -> dict[str, Any]:
-    """What is asked for, as the planner reads it."""
+    """Return the requests as the planner reads them."""
     return {one.object: (one.amount, one.scale, one.labels, one.spec) for one in read_slack_requests(requests)}
 
 
@@ -79,7 +79,7 @@ def test_what_pods_ask_for_is_followed(cluster: LiveCluster, server: FakeApiServ
     cluster.take([])
     put_and_wait(cluster, server, asking("alone", "2"))
     delta_of(cluster)
-    # Nothing but the annotation changes.
+    # Only the annotation changes.
     put_and_wait(cluster, server, asking("alone", "3"))
     assert [one.amount for one in delta_of(cluster).changed.slack_requests.requests] == ["3"]
     put_and_wait(cluster, server, k8s.pod("other", node="n1"))

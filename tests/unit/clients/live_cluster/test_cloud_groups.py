@@ -1,4 +1,4 @@
-"""What the cloud knows of node groups wins over files; the settings file wins over the cloud's tags."""
+"""The cloud's data on node groups override files; the settings file overrides the cloud's tags."""
 
 from google.protobuf.duration_pb2 import Duration
 from trimtab.v1 import actuator_pb2, plan_pb2

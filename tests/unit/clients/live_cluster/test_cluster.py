@@ -1,4 +1,4 @@
-"""A whole cluster behind a fake API server: when it is known, what is said when it cannot be."""
+"""A whole cluster behind a fake API server: when it is known, and the errors if it cannot be."""
 
 import re
 import time
@@ -229,7 +229,7 @@ def test_a_group_of_the_actuator_that_nobody_declared_is_reported_once(cluster: 
 
 
 def refusal(cluster: LiveCluster) -> str:
-    """Return why no snapshot is made, "" when one is."""
+    """Return why no snapshot is made; "" = one is."""
     try:
         cluster.take([])
     except ClusterError as error:
@@ -302,7 +302,7 @@ BUFFERS = BY_KIND["CapacityBuffer"]
 
 
 def asked(cluster: LiveCluster) -> dict[str, int]:
-    """Replicas of the buffers as a whole snapshot has them."""
+    """Return the buffers' replicas in a whole snapshot."""
     cluster.forget()
     snapshot = cluster.take([]).taken.snapshot
     assert snapshot is not None
@@ -339,5 +339,5 @@ def test_a_kind_that_is_defined_later_is_found(server: FakeApiServer, monkeypatc
         server.put_json(BUFFERS.path, buffer("late", podTemplateRef={"name": "chunk"}, replicas=1))
         server.define(BUFFERS.path, "CapacityBuffer")
         until(lambda: cluster.absent == ())
-        # Its PodTemplate lacks, which the request says.
+        # Its PodTemplate is missing, which the request reports.
         assert asked(cluster) == {"CapacityBuffer/default/late": 0}

@@ -1,4 +1,4 @@
-"""What evicted pods were, told from what was seen of them."""
+"""Evicted pods, reconstructed from earlier observations."""
 
 from trimtab.v1 import actuator_pb2
 

@@ -1,4 +1,4 @@
-"""Numbers in annotations: a live cluster's pods give the rows that files give."""
+"""Numbers in annotations: a live cluster's pods give the same rows as files."""
 
 import math
 
@@ -15,7 +15,7 @@ KEYS = ("example.com/idle", "example.com/work")
 
 
 def both(annotations: Json, numbers: tuple[str, ...] = KEYS) -> list[PodRow]:
-    """The row read from a file, and that of a live cluster."""
+    """Return the row read from a file and that of a live cluster."""
     item = pod("p", annotations=annotations)
     (decoded,) = decode_objects([item], numbers).of("Pod")
     return [pod_row(decoded, numbers), PodReader(numbers).read(encoded(item).SerializeToString())]

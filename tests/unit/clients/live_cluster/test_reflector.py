@@ -24,14 +24,14 @@ from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.waiting import LIMIT_S
 
 PODS = "/api/v1/pods"
-# Nothing fails for a slow answer, unless the server is told to be slow.
+# A slow answer causes no failure, unless the server is made slow on purpose.
 QUICK = ReflectorSettings(
     page_limit=2, list_timeout_s=LIMIT_S, watch_timeout_s=LIMIT_S, backoff=RelistBackoffSettings(0.01, 0.05)
 )
 
 
 class Names:
-    """A sink that keeps what there is, by name, with what it was told."""
+    """A sink that keeps the present objects by name, and its calls."""
 
     def __init__(self) -> None:
         self.pods: dict[str, str] = {}
@@ -250,7 +250,7 @@ def test_how_long_changes_have_been_missed_counts_from_the_last_evidence(server:
     running = start()
 
     def evidence_s() -> float:
-        """The time of the last evidence, or a little earlier."""
+        """Return the time of the last evidence, or slightly earlier."""
         return time.monotonic() - running.reflector.stale_s
 
     running.until_pods("a", "b", "c", "d", "e")
@@ -323,7 +323,7 @@ def test_a_watch_that_is_open_but_silent_is_replaced_by_a_list(
         server.put(PODS, pod("f"))
         running.until_pods("a", "b", "c", "d", "e", "f")
     assert running.reflector.lists >= 2
-    # On a busy machine a watch may not even be open in that time, which is a failure.
+    # On a busy machine a watch may not even be opened in that time, which counts as a failure.
     late = [line for line in lines if line["event"] == "cluster_retry"]
     assert all("timed out" in line["error"] for line in late)
     assert {line["event"] for line in lines if line not in late} == {"watch_silent"}
@@ -398,7 +398,7 @@ STEPS = st.lists(
 
 
 def take_step(server: FakeApiServer, step: str, argument: Any) -> None:
-    """Let something happen to the server."""
+    """Make something happen to the server."""
     match step:
         case "put":
             server.put(PODS, pod(argument))

@@ -1,4 +1,4 @@
-"""What a watcher makes of encoded objects is what files make of the same objects, at once and change by change."""
+"""A watcher makes the same snapshots of encoded objects as files do, at once and change by change."""
 
 import json
 import random
@@ -31,28 +31,28 @@ STATUS: Json = {"status": {"replicas": 7, "conditions": []}}
 
 
 def whole(store: Store, groups: list[NodeGroup] | None = None, actuation: Actuation | None = None) -> bytes:
-    """A whole snapshot of a store by a maker of its own."""
+    """Return a whole snapshot of a store, made separately."""
     snapshot = SnapshotMaker(store).take(groups or [], actuation).snapshot
     assert snapshot is not None
     return snapshot.SerializeToString(deterministic=True)
 
 
 def from_files(objects: list[Json]) -> bytes:
-    """The snapshot of the same objects as files give them."""
+    """Return the snapshot of the same objects from files."""
     decoded = decode_objects(objects)
     decoded.given = set(BY_KIND)
     return build_snapshot(decoded).snapshot.SerializeToString(deterministic=True)
 
 
 def raw(one: Json) -> bytes:
-    """An object as the API server sends it."""
+    """Return an object as the API server sends it."""
     if BY_KIND[one["kind"]].message is None:
         return json.dumps(one).encode()
     return encoded(one).SerializeToString()
 
 
 def filled(objects: list[Json]) -> Store:
-    """A store that has seen objects."""
+    """Return a store that has received objects."""
     store = Store()
     for one in objects:
         store.put(one["kind"], [raw(one)])
@@ -60,7 +60,7 @@ def filled(objects: list[Json]) -> Store:
 
 
 def some_pods(seed: int, count: int = 60) -> list[Json]:
-    """Pods that differ in all that may differ within a workload, and in what may not."""
+    """Return pods that differ in all fields that may differ within a workload, and in others."""
     chance = random.Random(seed)
     owners = [k8s.replica_set("web", 5), k8s.stateful_set("db", 3), k8s.daemon_set("agent", namespace="default")]
     built = []
@@ -109,7 +109,7 @@ def some_pods(seed: int, count: int = 60) -> list[Json]:
 
 
 def resized(pod: Json, cpu: str) -> Json:
-    """The pod with a container that has been given more than its spec asks."""
+    """Return the pod with a container that was given more than its spec requests."""
     amounts = {"cpu": cpu, "memory": "64Mi"}
     pod["status"]["containerStatuses"] = [
         {"name": "main", "resources": {"requests": amounts}, "allocatedResources": amounts}

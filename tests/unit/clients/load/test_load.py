@@ -1,4 +1,4 @@
-"""`trimtab load`: what comes and goes in which order, what is measured, and that nothing stays behind."""
+"""`trimtab load`: the order of creations and deletions, the measurements, and that nothing is left behind."""
 
 from typing import Any
 
@@ -16,8 +16,9 @@ SETTINGS = LoadSettings(burst_count=2, deployment_count=2, replicas=2, length_s=
 
 
 class FakeCluster:
-    """A cluster with room for two pods on its one node; another node comes 3 s after a burst begins and goes with
-    it."""
+    """A cluster with room for two pods on its only node; another node joins 3 s after a burst begins and leaves with
+    it.
+    """
 
     def __init__(self, fails_at: str = "") -> None:
         self.now_s, self.begun_s, self.burst = 100.0, 0.0, 0
@@ -75,7 +76,7 @@ def test_bursts_come_and_go_one_after_the_other_and_are_measured() -> None:
         for number in (1, 2)
     ]  # fmt: skip
     assert cluster.now_s == 100 + 2 * (6 + 4)
-    # Said once each: what has not changed is not repeated.
+    # Reported once each: unchanged values are not repeated.
     assert said[:3] == [
         "burst 1 of 2: 4 pods, 2 of them wait; 1 nodes",
         "burst 1 of 2: 4 pods, 0 of them wait; 2 nodes",
@@ -119,7 +120,7 @@ def test_pods_of_another_load_are_left_alone() -> None:
 
 
 class FakeApi:
-    """Answers by method and path; notes what was asked."""
+    """Answers by method and path; records the requests."""
 
     def __init__(self, answers: dict[tuple[str, str], Any]) -> None:
         self.answers, self.asked = answers, []  # type: ignore[var-annotated]

@@ -1,4 +1,4 @@
-"""The reference for controllers: ranks are respected, waited for, and after a time done without."""
+"""The reference for controllers: ranks are respected and waited for, but ignored after a time-out."""
 
 from typing import Any
 
@@ -129,7 +129,7 @@ def test_an_annotation_that_is_not_a_rank_leaves_its_pod_unranked(text: str) -> 
     pods = [
         pod("a", **{key: "7", made: "2026-01-01T00:00:00Z"}),
         pod("b", **{key: text, made: "2026-01-01T00:00:00Z"}),
-        # A cost of somebody else.
+        # A cost of another client.
         pod("c", **{key: "7"}),
         {"metadata": {"name": "d"}},
     ]

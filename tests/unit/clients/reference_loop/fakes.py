@@ -1,4 +1,4 @@
-"""Stand-ins for the planner and the actuator that remember what they were told, and fail when a test wants them to."""
+"""Stand-ins for the planner and the actuator that record their requests, and fail on demand."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -11,17 +11,17 @@ from clients.transport.errors import Reason, TrimtabError
 
 
 def failure(reason: int, code: grpc.StatusCode = grpc.StatusCode.FAILED_PRECONDITION) -> TrimtabError:
-    """An error as a service answers it."""
+    """Return an error of a service."""
     return TrimtabError(code, Reason.Name(reason) and reason, "as the test wants")  # type: ignore[arg-type]
 
 
 def unavailable() -> TrimtabError:
-    """A service that is away."""
+    """Return the error of an unavailable service."""
     return failure(Reason.NOT_READY, grpc.StatusCode.UNAVAILABLE)
 
 
 class FakePlanner:
-    """Answers with `answer`, numbered versions, and what it was sent; `failures` come first, one each call."""
+    """Answers with `answer` and numbered versions, and records requests; `failures` come first, one per call."""
 
     def __init__(self, answer: plan_pb2.PlanResponse | None = None) -> None:
         self.answer = answer or plan_pb2.PlanResponse()
@@ -52,12 +52,12 @@ class FakePlanner:
         return answer
 
     def snapshot(self, index: int) -> snapshot_pb2.ClusterSnapshot:
-        """The whole snapshot that came with a request."""
+        """Return the whole snapshot that came with a request."""
         return snapshot_pb2.ClusterSnapshot.FromString(self.payloads[index])
 
 
 class FakeActuator:
-    """Accepts everything and remembers it."""
+    """Accepts and records everything."""
 
     def __init__(self) -> None:
         self.status = actuator_pb2.ActuatorStatus()
@@ -66,10 +66,10 @@ class FakeActuator:
         self.failures: deque[TrimtabError] = deque()
         self.orders: list[actuator_pb2.StartDeletionRequest] = []
         self.tainted: list[list[str]] = []
-        # Owners that got costs, and whether others lost theirs, by call; what is answered.
+        # By call, the owners that got costs, and whether others lost theirs; the answer.
         self.ranked: list[tuple[list[str], bool]] = []
         self.ranking = actuator_pb2.ApplyPodCostsResponse()
-        # CapacityBuffers by call; what is answered.
+        # CapacityBuffers by call; the answer.
         self.buffers: list[list[plan_pb2.SlackObject]] = []
         self.buffer_answer = actuator_pb2.ApplyBufferStatusResponse()
         self.grown: list[list[plan_pb2.ScaleUpSplit]] = []
@@ -118,7 +118,7 @@ class FakeActuator:
 
 
 def plan_of(empty: Sequence[str] = (), drain: Sequence[str] = (), waiting: Sequence[str] = ()) -> plan_pb2.PlanResponse:
-    """A plan that removes nodes now, and finds others unneeded."""
+    """Return a plan that removes nodes now, and finds others unneeded."""
     decision = plan_pb2.ScaleDownDecision(delete_empty=empty, drain=drain)
     for node in (*empty, *drain, *waiting):
         decision.unneeded.add(node=node).assumption.pods_to_move_digest = f"digest-{node}"

@@ -1,4 +1,4 @@
-"""A planner that has too much to do refuses calls; the session stays one of deltas."""
+"""An overloaded planner refuses calls; the session continues to send deltas."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ ATTEMPTS = 3
 
 
 class BusyPlanner(planner_pb2_grpc.PlannerServicer):
-    """Refuses as many calls as it is told to, and notes the base of each."""
+    """Refuses a given number of calls, and records the base of each."""
 
     def __init__(self) -> None:
         self.bases: list[str] = []

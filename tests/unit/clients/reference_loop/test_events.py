@@ -1,4 +1,4 @@
-"""Events as operators know them: one for each change, on the object that it is about."""
+"""Events as operators know them: one for each change, on the object concerned."""
 
 from collections.abc import Iterator
 
@@ -37,7 +37,7 @@ def status(*deletions: actuator_pb2.NodeDeletion, evicted: str = "") -> actuator
 
 
 def told(before: actuator_pb2.ActuatorStatus, after: actuator_pb2.ActuatorStatus) -> list[tuple[str, str, str, str]]:
-    """(kind, name, type, reason) of the events between two statuses."""
+    """Return (kind, name, type, reason) of the events between two statuses."""
     events = StatusEvents(MAP)
     assert events.of(before) == []
     return [(one.subject.kind, one.subject.name, one.type, one.reason) for one in events.of(after)]

@@ -1,4 +1,4 @@
-"""Growth as operators know it: events on the status, on the pods it is for, and on pods that nothing helps."""
+"""Scale-up as operators know it: events on the status, on the pods that it serves, and on pods that nothing helps."""
 
 import pytest
 from trimtab.v1 import plan_pb2

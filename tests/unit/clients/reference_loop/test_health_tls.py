@@ -1,4 +1,4 @@
-"""The loop's health port with the loop's certificate, as the kubelet asks for it."""
+"""The loop's health port with the loop's certificate, as the kubelet calls it."""
 
 import ssl
 import urllib.error

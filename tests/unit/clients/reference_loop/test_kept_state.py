@@ -1,4 +1,4 @@
-"""Timers of nodes go on after a restart, and start afresh where nobody watched in between."""
+"""Timers of nodes continue after a restart, and start again if no loop ran in between."""
 
 import base64
 import random
@@ -45,7 +45,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, config_map: StateConfi
 
 
 class InMemory:
-    """A place of any size that counts."""
+    """A place of any size that counts writes."""
 
     is_cheap = False
 
@@ -203,7 +203,7 @@ def test_a_loop_continues_from_the_state_of_the_one_before_it(
 
 
 class Changing:
-    """A Lease that is lost, and gained again, as a test says."""
+    """A Lease that a test makes lost or gained."""
 
     identity = "me"
     is_held = True

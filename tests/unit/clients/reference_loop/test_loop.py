@@ -1,4 +1,4 @@
-"""The loop goes on through failures, says what is wrong, and ends when it is told to."""
+"""The loop continues through failures, reports them, and ends when stopped."""
 
 import threading
 import time
@@ -29,7 +29,7 @@ MAP = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"
 
 
 class Scripted:
-    """Rounds that go as a test says, then well."""
+    """Rounds with results set by a test, then successful ones."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures, self.count, self.on_round = list(failures), 0, lambda: None
@@ -57,7 +57,7 @@ def server() -> Iterator[FakeApiServer]:
 
 
 def run(loop: Loop) -> None:
-    """Run a loop to its end, within reason."""
+    """Run a loop to its end, within a limit."""
     thread = threading.Thread(target=loop.run, daemon=True)
     thread.start()
     thread.join(LIMIT_S)

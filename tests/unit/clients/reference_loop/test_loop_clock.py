@@ -1,4 +1,4 @@
-"""Durations are those of the monotonic clock, whatever is done to the wall clock."""
+"""Durations are those of the monotonic clock, whatever happens to the wall clock."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What travels to the planner: as little as it needs, and all of it when it says that it lacks something."""
+"""Data sent to the planner: as little as needed, and everything if the planner reports that something is missing."""
 
 import pytest
 from trimtab.v1 import plan_pb2, snapshot_pb2
@@ -14,7 +14,7 @@ NOTHING = Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
 
 
 def ask(session: PlannerSession, taken: Taken) -> Taken:
-    """Ask once; return what the planner was told."""
+    """Make one call; return what was sent to the planner."""
     return session.plan(plan_pb2.PlanRequest(), taken, lambda: WHOLE)[1]
 
 

@@ -1,4 +1,4 @@
-"""A round asks for what is offered, orders what is planned, and does nothing that it may not."""
+"""A round requests the offered decisions, orders the planned actions, and does nothing else."""
 
 import grpc
 import pytest
@@ -16,7 +16,7 @@ from tests.unit.clients.reference_loop.fakes import FakeActuator, FakePlanner, f
 
 
 class FakeCluster:
-    """Gives the whole first, then empty deltas."""
+    """Returns the whole snapshot first, then empty deltas."""
 
     def __init__(self) -> None:
         self.is_fresh = True
@@ -37,7 +37,7 @@ class FakeCluster:
 
 
 class Setup:
-    """A round with fakes around."""
+    """A round with fake services."""
 
     def __init__(self, answer: plan_pb2.PlanResponse | None = None, **settings: object) -> None:
         self.cluster, self.planner, self.actuator = FakeCluster(), FakePlanner(answer), FakeActuator()
@@ -152,7 +152,7 @@ def test_changes_that_a_busy_planner_refuses_go_again_as_changes() -> None:
     setup.planner.failures.append(busy)
     with pytest.raises(TrimtabError):
         setup.run()
-    # Nothing has arrived yet: there is no base for changes.
+    # No snapshot has been accepted yet: there is no base for changes.
     assert not setup.run().was_delta
     for _ in range(2):
         setup.planner.failures.append(busy)
@@ -201,7 +201,7 @@ def test_with_clocks_that_differ_too_much_no_deletion_is_started(ahead_s: float,
 
 
 def ranked(*owners: str) -> plan_pb2.PlanResponse:
-    """A plan with pod deletion costs."""
+    """Return a plan with pod deletion costs."""
     answer = plan_of()
     answer.pod_costs.SetInParent()
     for owner in owners:
@@ -228,7 +228,7 @@ def test_costs_are_applied_each_round_and_removed_where_a_target_was_dropped() -
     setup.planner.answer = ranked()
     setup.run()
     setup.run()
-    # The first round removes what an earlier process may have left; a removal that was not finished goes on.
+    # The first round removes costs that an earlier process may have left; an unfinished removal continues.
     wanted = [("ab", True), ("ab", False), ("b", True), ("b", True), ("b", False), ("", True)]
     assert setup.actuator.ranked == [(list(owners), others) for owners, others in wanted]
 
@@ -240,7 +240,7 @@ def test_a_group_that_is_not_complete_is_reported() -> None:
 
 
 def with_slack(**asked: int) -> plan_pb2.PlanResponse:
-    """A plan with slack for CapacityBuffers of these names, and for a Deployment."""
+    """Return a plan with slack for CapacityBuffers of these names, and for a Deployment."""
     answer = plan_of()
     answer.slack.SetInParent()
     for name, count in asked.items():

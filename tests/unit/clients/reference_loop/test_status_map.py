@@ -1,4 +1,4 @@
-"""The status ConfigMap tells how growth goes, group by group."""
+"""The status ConfigMap reports scale-up group by group."""
 
 from collections.abc import Iterator
 

@@ -29,14 +29,14 @@ def columns(rows: Rows) -> PodColumns:
 
 
 def cluster(count: int, seed: int, uid_length: int) -> Rows:
-    """Pods in the order of the contract; uids that look alike but for some places, or short ones."""
+    """Return pods in the order of the contract; uids that differ only in some characters, or short ones."""
     draw = random.Random(seed)
     names = sorted({(draw.randint(1, 2), f"web-{draw.randrange(10 * count)}") for _ in range(count)})
     return [(space, name, f"{i:08x}-0000-{'0' * 30}{i:06x}"[:uid_length]) for i, (space, name) in enumerate(names)]
 
 
 def changed(rows: Rows, seed: int) -> Rows:
-    """Some pods go, some come, some are created anew under their name."""
+    """Remove some pods, add some, and recreate some under their name."""
     draw = random.Random(seed)
     kept = [row for row in rows if draw.random() > 0.05]
     replaced = [(*row[:2], f"new-{i}-{row[2]}") if draw.random() < 0.05 else row for i, row in enumerate(kept)]

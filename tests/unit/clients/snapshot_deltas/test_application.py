@@ -1,4 +1,4 @@
-"""Deltas applied as messages against the planner's own way."""
+"""Deltas applied as messages, compared with the planner's method."""
 
 from itertools import pairwise
 

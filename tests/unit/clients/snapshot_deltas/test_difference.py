@@ -1,4 +1,4 @@
-"""A line of snapshots that are edited from one to the next, as a caller does who keeps one message."""
+"""A sequence of snapshots edited from one to the next, as by a caller that keeps one message."""
 
 from collections.abc import Callable
 from typing import Any
@@ -57,7 +57,7 @@ def create_again(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 
 
 def leave(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
-    """Take a pod out of the table."""
+    """Remove a pod from the table."""
     del b
     table = cluster.pods
     if not table.count:
@@ -94,7 +94,7 @@ def remove_node(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 
 
 def taint(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
-    """Use a string that is new."""
+    """Use a new string."""
     if cluster.nodes:
         cluster.strings.append(f"taint-{b % 3}")
         cluster.nodes[a % len(cluster.nodes)].taints.add(
@@ -103,7 +103,7 @@ def taint(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 
 
 def relabel(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
-    """Use a label set that is new."""
+    """Use a new label set."""
     sets = cluster.label_sets
     offsets = np.frombuffer(sets.offsets, INT32)
     if len(offsets) < 2:
@@ -125,7 +125,7 @@ def evict(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 
 
 def ask_for_slack(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
-    """Ask for room for as many more pods of a workload as `b` says; 0 = no longer."""
+    """Request room for `b` more pods of a workload; 0 = no longer."""
     cluster.ClearField("slack_requests")
     if b:
         room = SlackRequest(f"ReplicaSet/n/{a}", namespace="n", spec=PodSpec(priority=a), amount=str(b))
@@ -133,7 +133,7 @@ def ask_for_slack(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 
 
 def turn_specs_around(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
-    """Turn the dictionary of specs around; what refers to it has another spec then."""
+    """Reverse the dictionary of specs; its references then have another spec."""
     del a, b
     specs = [spec.SerializeToString() for spec in cluster.pod_specs]
     for row, data in zip(cluster.pod_specs, reversed(specs), strict=True):
@@ -141,7 +141,7 @@ def turn_specs_around(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 
 
 def number_specs_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
-    """Turn the dictionary of specs around; what refers to it follows."""
+    """Reverse the dictionary of specs and adjust its references."""
     turn_specs_around(cluster, a, b)
     last = len(cluster.pod_specs) - 1
     cluster.pods.spec = (last - np.frombuffer(cluster.pods.spec, INT32)).astype(INT32).tobytes()
@@ -154,7 +154,7 @@ def number_specs_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 
 
 def number_strings_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
-    """Use another number for one string of the pods' column."""
+    """Use another index for one string of the pods' column."""
     del b
     if cluster.pods.count:
         column = np.frombuffer(cluster.pods.namespace, INT32)
@@ -197,7 +197,7 @@ def test_each_difference_leads_to_the_whole_snapshot_bit_by_bit(
 
 
 def with_daemonset_pod() -> pb.ClusterSnapshot:
-    """A group whose template has a pod, its spec beside two others; each string and label set stands for itself."""
+    """Return a group whose template has a pod with one of three specs; strings and label sets are unique."""
     spec = PodSpec(priority=5)
     group = Group(template=Node(), daemonset_pods=(("default", spec, ()),))
     message = write(Cluster(pods={("default", "a"): Pod()}, groups={"g": group}), in_order=True)
@@ -305,7 +305,7 @@ def test_an_index_of_a_row_into_nowhere_makes_no_delta_that_a_planner_would_take
 
 
 def test_no_field_of_a_snapshot_is_left_out() -> None:
-    """A field that is added to the contract has to be added to differences and their application too."""
+    """A field added to the contract must also be added to differences and their application."""
     texts = {"names", "name_lengths", "uids", "uid_lengths"}
     for strings, plain in ((writing._STRINGS, writing._PLAIN), (application._STRINGS, application._PLAIN)):
         entries = {"volume_pod", "volume", "number_pod", "number_key", "number"}

@@ -1,4 +1,4 @@
-"""Which annotations are written: the nodes of the plan and no others are protected, and nobody else's are touched."""
+"""Which annotations are written: only the plan's nodes are protected, and annotations of others are never touched."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ NAMES = [f"n{i}" for i in range(6)]
 
 
 class Owned(NamedTuple):
-    """A node's annotations with their owners, as server-side apply keeps them."""
+    """A node's annotations with their managers, as server-side apply keeps them."""
 
     foreign: dict[str, str]
     applied: dict[str, str]
@@ -32,7 +32,7 @@ def seen(cluster: Cluster) -> list[NodeMarks]:
 
 
 def written(cluster: Cluster, made: list[Write]) -> Cluster:
-    """What server-side apply makes of it: what a manager leaves out goes, unless somebody else owns it too."""
+    """Return the result of server-side apply: omitted fields are removed unless another manager owns them."""
     after = dict(cluster)
     for one in made:
         conflict = any(cluster[one.name].foreign.get(key, text) != text for key, text in one.annotations.items())
@@ -53,7 +53,7 @@ names = st.sets(st.sampled_from(NAMES))
 
 @given(clusters, names)
 def test_what_was_written_once_is_not_written_again(cluster: Cluster, stay: set[str]) -> None:
-    for _ in range(2):  # a mark that somebody's change made void goes first
+    for _ in range(2):  # a mark made void by another client's change goes first
         cluster = written(cluster, writes(seen(cluster), stay, KEY))
     assert writes(seen(cluster), stay, KEY) == []
 

@@ -1,4 +1,4 @@
-"""The settings of plans that steering asks for, as the planner understands them."""
+"""The settings of steering's plans, as the planner reads them."""
 
 from trimtab.v1 import plan_pb2
 

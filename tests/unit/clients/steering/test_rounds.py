@@ -1,4 +1,4 @@
-"""Rounds that steer: the annotations follow the plan, and an actuator is asked for pod costs alone."""
+"""Steering rounds: the annotations follow the plan, and an actuator gets only pod costs."""
 
 from collections.abc import Callable, Iterator
 
@@ -34,10 +34,10 @@ class FakeCluster:
         return Seen(Taken(snapshot_pb2.ClusterSnapshot(), None), [])
 
     def forget(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing."""
 
     def put_back(self) -> None:
-        """Nothing is remembered."""
+        """Do nothing."""
 
     def nodes(self) -> list[Node]:
         metas = [one["metadata"] for path, one in self._server.objects.items() if "/nodes/" in path]
@@ -57,7 +57,7 @@ def server() -> Iterator[JsonApiServer]:
 
 
 def plan() -> plan_pb2.PlanResponse:
-    """`empty` can go; `busy` and `manual` stay; nothing is known of `foreign`."""
+    """Return a plan in which `empty` can go, `busy` and `manual` stay, and `foreign` is unknown."""
     answer = plan_of(waiting=["empty"])
     reasons = {"busy": UnremovableReason.NO_PLACE_TO_MOVE_PODS, "foreign": UnremovableReason.NOT_AUTOSCALED}
     reasons["manual"] = UnremovableReason.SCALE_DOWN_DISABLED_ANNOTATION
@@ -67,7 +67,7 @@ def plan() -> plan_pb2.PlanResponse:
 
 
 def rounds(server: JsonApiServer, planner: FakePlanner, dry_run: bool = False) -> Callable[[], list[str]]:
-    """A function that makes a round and returns the nodes of ours after it."""
+    """Return a function that makes a round and returns our nodes after it."""
     steer = SteerSettings(KEY, dry_run=dry_run)
     settings = RoundSettings(decisions=(plan_pb2.Decision.SCALE_DOWN,), dry_run=dry_run)
     writer = MarkWriter(server.http(), 1000)

@@ -1,4 +1,4 @@
-"""Annotations written to an API server: by server-side apply, paced, none twice, nobody else's overwritten."""
+"""Annotations written to an API server: by server-side apply, rate-limited, none twice, others' never overwritten."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,7 @@ KEY = SCALE_DOWN_DISABLED
 
 
 class Clock:
-    """Time that passes when somebody sleeps."""
+    """Time that passes only in `sleep`."""
 
     def __init__(self) -> None:
         self.now_s = 0.0

@@ -269,7 +269,7 @@ def test_every_method_of_the_services_needs_a_right() -> None:
 
 
 class _Methods:
-    """Takes the place of a server, and notes the methods."""
+    """Replaces a server, and records the methods."""
 
     def __init__(self) -> None:
         self.names: list[str] = []

@@ -1,4 +1,4 @@
-"""Policy file and token review as the options name them."""
+"""Policy file and token review as given by the options."""
 
 import json
 from collections.abc import Iterator

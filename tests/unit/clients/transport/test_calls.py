@@ -1,4 +1,4 @@
-"""A call is ended for its caller's sake at the very moment its caller goes on."""
+"""A call is ended because of its caller at the very moment when its caller continues."""
 
 import threading
 from typing import Any
@@ -11,7 +11,7 @@ from clients.transport.errors import Reason, ServiceError
 
 
 class Context:
-    """What a call needs of gRPC's context."""
+    """The parts of gRPC's context that a call uses."""
 
     def __init__(self) -> None:
         self.cancelled = threading.Event()
@@ -28,7 +28,7 @@ class Context:
 
 
 def opened(calls: Calls) -> tuple[Any, Any]:
-    """A call that has received its whole request, and does not know of it yet."""
+    """Return a call that has received its complete request, but does not know it yet."""
     context: Any = Context()
     call = calls.open(context)
     assert list(call.receive(iter([b"a", b"b"]))) == [b"a", b"b"]
@@ -72,7 +72,7 @@ def test_a_stop_waits_no_longer_than_its_grace_for_a_call_that_is_worked_on() ->
 
 
 def of_caller(calls: Calls, caller: str) -> tuple[Any, Any]:
-    """A call that waits for its caller to go on."""
+    """Return a call that waits for its caller."""
     context: Any = Context()
     call = calls.open(context)
     calls.belongs(call, caller)

@@ -1,4 +1,4 @@
-"""The header by which load balancers find a cluster's planner."""
+"""The header that load balancers use to find a cluster's planner."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a command says when it is interrupted while it loads, when its disk is full, or a file cannot be made."""
+"""A command's error if it is interrupted while loading, if the disk is full, or if a file cannot be created."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import pytest
 from tests.builders.waiting import LIMIT_S
 
 COMMANDS = {"trimtab": "clients.cli", "trimtab-planner": "planner", "trimtab-actuator": "actuator"}
-# Sends the interrupt while a module is loaded that all commands need.
+# Sends the interrupt while a module that all commands need is loaded.
 INTERRUPTED = """
 import builtins, os, runpy, signal, sys
 real = builtins.__import__

@@ -1,4 +1,4 @@
-"""Connections over which half a message comes, or nothing: others are answered, on every kind of port."""
+"""Connections with half a message, or nothing: others are answered, on every kind of port."""
 
 import socket
 import ssl
@@ -43,7 +43,7 @@ def shell(security: PortSecurity) -> Iterator[Shell]:
 
 @contextmanager
 def half_sent(address: str, beginning: bytes) -> Iterator[None]:
-    """Connections that begin so and then stay silent."""
+    """Open connections that send `beginning` and then stay silent."""
     host, _, port = address.rpartition(":")
     with ExitStack() as stack:
         for _ in range(CONNECTIONS):
@@ -66,12 +66,12 @@ HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Silent connections are ended soon, so that the tests do not wait for it."""
+    """Shorten time-outs, so tests do not wait long for the end of silent connections."""
     monkeypatch.setattr(http_port, "_LONGEST_S", 0.5)
 
 
 def check_answers(kind: str, beginning: bytes, ca: OwnCa | None) -> None:
-    """Check that a port of this kind answers beside connections that begin so."""
+    """Check that a port of this kind answers in spite of such connections."""
     with ExitStack() as stack:
         running = stack.enter_context(shell(PortSecurity() if ca is None else ca.port()))
         security = PortSecurity() if ca is None else ca.port(client_ca=False)
@@ -99,9 +99,9 @@ def test_a_port_in_plain_text_answers_beside_half_sent_requests(kind: str, begin
 
 
 def in_the_end(address: str, path: str, ca: OwnCa | None) -> bytes:
-    """The answer of a port for HTTP. It takes few connections: silent ones are ended, and then there is room.
+    """Return the answer of an HTTP port. It takes few connections: silent ones are ended, and then there is room.
 
-    On a busy machine an honest one can be ended too, before its answer or within it.
+    On a busy machine a regular one can be ended too, before or during its answer.
     """
     until_s = time.monotonic() + LIMIT_S
     while True:

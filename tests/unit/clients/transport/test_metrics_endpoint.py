@@ -1,4 +1,4 @@
-"""The metrics endpoint answers whatever else is connected to it."""
+"""The metrics endpoint answers whatever other connections it has."""
 
 import socket
 import threading
@@ -28,7 +28,7 @@ def test_idle_connections_take_no_thread_each_and_a_scrape_is_answered() -> None
 
 
 def threads() -> int:
-    """How many there are of HTTP ports; those of other tests come and go."""
+    """Return the number of HTTP ports' threads; those of other tests come and go."""
     return sum(one.name.startswith("http") for one in threading.enumerate())
 
 
@@ -38,7 +38,7 @@ def scrape(port: int) -> bytes:
 
 
 def scrape_in_the_end(port: int) -> bytes:
-    """The page, once the server has seen that others have gone; until then it takes no more connections."""
+    """Return the page, once the server has seen that others disconnected; until then it accepts no connections."""
     for attempt in Retrying(
         retry=retry_if_exception_type(OSError), stop=stop_after_delay(LIMIT_S), wait=wait_fixed(0.05)
     ):

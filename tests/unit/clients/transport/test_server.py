@@ -263,7 +263,7 @@ serve(Shell("test", []), prepare)
     ("blocked", "then", "events"),
     [
         pytest.param("[]", "os.kill(os.getpid(), signal.SIGTERM)", ["listening", "stopped"], id="before it is ready"),
-        # The kernel gives the signal to another thread: as if it had come just before the main thread fell asleep.
+        # The kernel delivers the signal to another thread, as if it had arrived just before the main thread slept.
         pytest.param("[signal.SIGTERM]", "pass", ["listening", "ready", "stopped"], id="while the main thread sleeps"),
     ],
 )
@@ -289,5 +289,5 @@ def test_a_process_that_gets_one_stop_signal_stops(blocked: str, then: str, even
 def test_no_service_answers_unavailable_within_the_given_time() -> None:
     with connect("127.0.0.1:1") as channel, pytest.raises(TrimtabError) as caught:
         wait_until_serving(channel, timeout_s=0.3)
-    # On a busy machine the time can be over before the connection is refused.
+    # On a busy machine the time can elapse before the connection is refused.
     assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)

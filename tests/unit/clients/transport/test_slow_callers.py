@@ -1,4 +1,4 @@
-"""Callers that send slowly, not at all, or do not read: others are served as if they were not there."""
+"""Callers that send slowly, not at all, or do not read: others are served as if these did not exist."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ ONCE = RetryPolicy(attempts=1)
 
 
 class Planner(planner_pb2_grpc.PlannerServicer):
-    """Answers a plan once its request is whole, and fits without end."""
+    """Answers a plan once its request is complete, and CheckFit with an endless stream."""
 
     def __init__(self) -> None:
         self.fits_ended = threading.Semaphore(0)
@@ -45,7 +45,7 @@ class Planner(planner_pb2_grpc.PlannerServicer):
 
 
 class Busy(Planner):
-    """Works on every plan until it may go on."""
+    """Works on every plan until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,13 +68,13 @@ def serving(servicer: Planner, **settings: Any) -> Iterator[Shell]:
 
 @contextmanager
 def connection(shell: Shell) -> Iterator[planner_pb2_grpc.PlannerStub]:
-    """A connection of its own, as another process would have."""
+    """Return a separate connection, as another process would have."""
     with grpc.insecure_channel(shell.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         yield planner_pb2_grpc.PlannerStub(channel)
 
 
 def drip(stop: threading.Event, pause_s: float = 0.2) -> Iterator[plan_pb2.PlanRequestPart]:
-    """A request of a byte at a time, which never ends."""
+    """Yield an endless request, one byte at a time."""
     yield plan_pb2.PlanRequestPart(request=plan_pb2.PlanRequest(snapshot_size_bytes=1 << 20))
     while not stop.wait(pause_s):
         yield plan_pb2.PlanRequestPart(snapshot=plan_pb2.SnapshotPart(data=b"x"))
@@ -92,7 +92,7 @@ def failure(call: Any) -> TrimtabError:
 
 @contextmanager
 def dripping(shell: Shell, count: int) -> Iterator[list[Any]]:
-    """`count` callers that send slowly, over four connections."""
+    """Run `count` callers that send slowly over four connections."""
     stop = threading.Event()
     with ExitStack() as stack:
         stubs = [stack.enter_context(connection(shell)) for _ in range(4)]
@@ -115,7 +115,7 @@ def test_a_request_that_takes_too_long_as_a_whole_ends_with_a_reason() -> None:
 
 
 def test_every_honest_call_is_answered_beside_200_slow_ones_and_8_that_do_not_read() -> None:
-    # However long it takes, the slow ones are not ended for it.
+    # However long it takes, the slow ones are not ended because of it.
     patient = {"idle_timeout_s": 3 * LIMIT_S, "receive_timeout_s": 3 * LIMIT_S, "send_timeout_s": 3 * LIMIT_S}
     with serving(Planner(), **patient) as shell, dripping(shell, 200) as slow, connection(shell) as stub:
         frozen = [stub.CheckFit(whole()) for _ in range(8)]
@@ -141,7 +141,7 @@ def test_a_caller_with_many_calls_has_no_more_than_its_share() -> None:
     planner = Busy()
     with serving(planner, max_calls_per_caller=3) as shell, connection(shell) as many, connection(shell) as stub:
         calls = [many.Plan.future(whole()) for _ in range(3)]
-        # They are worked on, so none of them makes room for the next one.
+        # They are in progress, so none of them makes room for the next one.
         assert all(planner.began.acquire(timeout=LIMIT_S) for _ in calls)
         refused = failure(many.Plan.future(whole()))
         assert (refused.code, refused.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
@@ -180,7 +180,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def in_the_end(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
-    """The error of a call that is made until it is answered, None = it was."""
+    """Return the error of a call that is repeated until it is answered; None = success."""
     until_s = time.monotonic() + LIMIT_S
     while (error := attempt(stub)) and time.monotonic() < until_s:
         # On a busy machine its own request can be the slowest to arrive.
@@ -200,7 +200,7 @@ def attempt(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
 def test_a_single_message_that_does_not_come_is_not_waited_for() -> None:
     with serving(Planner(), idle_timeout_s=0.1) as shell, grpc.insecure_channel(shell.address) as channel:
         stop = threading.Event()
-        # On the wire a stream that sends nothing is a caller of GetInfo whose one message does not come.
+        # On the wire a stream that sends nothing looks like a caller of GetInfo whose only message does not arrive.
         call = channel.stream_unary("/trimtab.v1.Planner/GetInfo").future(silence(stop))
         assert failure(call).reason == Reason.REQUEST_TIMEOUT
         health = channel.stream_unary("/grpc.health.v1.Health/Check").future(silence(stop))
@@ -223,7 +223,7 @@ class Slow(actuator_pb2_grpc.ActuatorServicer):
 
 
 def test_every_one_of_thousands_of_calls_is_answered_or_refused_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    # On a busy machine an answer can wait for long though its caller reads.
+    # On a busy machine an answer can wait for long although its caller reads.
     limits = ServerSettings(send_timeout_s=3 * LIMIT_S).limits()
     patient = replace(limits, room_after_unread_s=3 * LIMIT_S)
     monkeypatch.setattr(ServerSettings, "limits", lambda _self: patient)
@@ -239,7 +239,7 @@ def test_every_one_of_thousands_of_calls_is_answered_or_refused_with_a_reason(mo
         wait_until(lambda: sum(call.done() for call in calls) >= len(calls) - MOST_PENDING - 256)
         servicer.may_go_on.set()
         reasons = [outcome(call) for call in calls]
-    # On a busy machine a call whose one message is late makes room for others.
+    # On a busy machine a call whose only message is late makes room for others.
     assert {"OK", "OVERLOADED"} <= set(reasons) <= {"OK", "OVERLOADED", "REQUEST_TIMEOUT"}
 
 
@@ -279,7 +279,7 @@ def test_a_process_with_slow_callers_and_callers_that_do_not_read_stops_at_once(
             next(iter(watching))
             assert next(frozen[0]).pod
             process.terminate()
-            # The grace period is an hour: nobody is waited for who would not go on.
+            # The grace period is an hour: the process must not wait for callers that do not continue.
             assert process.wait(LIMIT_S) == 0
             assert {failure(call).reason for call in calls} <= {Reason.NOT_READY, Reason.UNSPECIFIED}
             stop.set()

@@ -1,4 +1,4 @@
-"""YAML that must not be loaded: it would crash the process, fill the memory, or lose a value without a word."""
+"""YAML that must not be loaded: it would crash the process, fill the memory, or lose a value silently."""
 
 import pytest
 import yaml

@@ -1,4 +1,4 @@
-"""Names that would control a terminal do not."""
+"""Names with control characters do not control the terminal."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""TLS on loopback: who is let in, certificates that change, ports that may not be in plain text."""
+"""TLS on loopback: who is admitted, certificates that change, ports that must not be in plain text."""
 
 import shutil
 import ssl
@@ -77,7 +77,7 @@ def test_a_caller_without_a_good_certificate_is_not_admitted(ca: OwnCa, tmp_path
         "not yet valid": ca.channel("early"),
         "of another CA": other.channel("client", ca.ca),
         "plain text": ChannelSecurity(),
-        # A certificate that names itself, as one may make at home.
+        # A self-signed certificate.
         "signed by itself": ChannelSecurity(ca.ca, other.ca, _key_of(other)),
     }
     with make_shell(ca.port()) as shell:
@@ -253,7 +253,7 @@ def test_metrics_are_not_served_to_tls_1_2(ca: OwnCa) -> None:
 
 
 def _foreign(ca: OwnCa, directory: Path) -> str:
-    """Put a certificate of another CA beside those of this one."""
+    """Add a certificate of another CA to those of this one."""
     other = make_ca(directory / "other")
     for suffix in ("crt", "key"):
         shutil.copy(other.directory / f"client.{suffix}", ca.directory / f"foreign.{suffix}")

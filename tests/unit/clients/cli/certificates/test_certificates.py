@@ -1,4 +1,4 @@
-"""`trimtab certificates`: what it writes lets the parts talk to each other, and nobody else."""
+"""`trimtab certificates`: with its files the parts can talk to each other, and no one else can."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The demo's burst: a workload without pods at first, and a judgement of what became of it."""
+"""The demo's burst: a workload without pods at first, and the check of its result."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from tests.unit.clients.cli.demo.test_evidence import ready, shot
 
 
 def served(count: int, node: str = "n1") -> Picture:
-    """A cluster in which so many pods of the burst are ready."""
+    """Return a cluster in which `count` pods of the burst are ready."""
     pods = [ready(f"burst-{i}", node) for i in range(count)]
     for pod in pods:
         pod["metadata"] |= {"namespace": NAMESPACE, "labels": {"app": WORKLOAD}}

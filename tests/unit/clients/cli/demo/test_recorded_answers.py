@@ -1,4 +1,4 @@
-"""The Cluster Autoscaler's recorded answers are shown beside exactly the input that they were recorded for."""
+"""The Cluster Autoscaler's recorded answers are shown only for the input that they were recorded for."""
 
 import json
 from pathlib import Path

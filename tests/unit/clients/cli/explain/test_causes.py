@@ -1,4 +1,4 @@
-"""Beside each "no" stands the concrete cause, as the snapshot shows it."""
+"""Every refusal has its concrete cause from the snapshot."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""`trimtab load` as a command, and the page that says how slack is tried with it."""
+"""`trimtab load` as a command, and the page on trying slack with it."""
 
 import json
 import re

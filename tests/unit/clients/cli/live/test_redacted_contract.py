@@ -1,4 +1,4 @@
-"""Every field of the contract, those to come included: a redacted recording has neither its strings nor its numbers."""
+"""Every present or future field of the contract: a redacted recording has neither its strings nor its numbers."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from clients.recording import RecordingReader, RecordingWriter
 
 
 def texts(message: Message) -> set[str]:
-    """Every string in a message."""
+    """Yield every string in a message."""
     found: set[str] = set()
     for field, value in message.ListFields():
         for one in (value.keys() if hasattr(value, "keys") else value) if field.is_repeated else (value,):
@@ -32,17 +32,17 @@ NO_NAMES = {
     "DecisionSummary.result": "a word of ours",
     "DecisionSummary.counts": "words of ours",
 }
-"""Fields that hold no name of a cluster; every other string of the contract must be replaced."""
+"""Fields that contain no names of a cluster; every other string of the contract must be replaced."""
 
 
 class Filler:
-    """Fills every field of every message, so that no string of the contract is forgotten, new ones included."""
+    """Fills every field of every message, so no string of the contract is missed, including new ones."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def name(self) -> str:
-        """A string that stands for a name, of one of the forms that names have."""
+        """Return a string that represents a name, in one of the forms of names."""
         self.count += 1
         forms = (
             "zq{}",
@@ -91,7 +91,7 @@ class Filler:
 
 
 def filled_contents() -> list[Message]:
-    """One of each thing that a recording may hold, filled."""
+    """Return one of each kind of content of a recording, filled."""
     filler = Filler()
     kinds = (
         snapshot_pb2.ClusterSnapshot, snapshot_pb2.SnapshotDelta, plan_pb2.PlanRequest, plan_pb2.PlanResponse,
@@ -155,7 +155,7 @@ NUMBERS_THAT_STAY = {
         "PodCostsState.layout_version"
     ),
 }
-"""Numbers that a redacted recording has as the original had them."""
+"""Numbers that are the same in a redacted recording."""
 # fmt: off
 INDICES = frozenset((
     "LabelPair.key", "LabelPair.value", "LabelRequirement.key", "LabelRequirement.values", "Taint.key",
@@ -169,7 +169,7 @@ INDICES = frozenset((
     "SlackRequest.spec", "SlackRequest.label_set",
 ))
 # fmt: on
-"""Numbers that are places in a dictionary."""
+"""Numbers that are indices into a dictionary."""
 COLUMNS = {
     "PodTable.created": "<i8", "PodTable.deletion": "<i8", "NodeTimes.time_ns": "<i8", "FailedNodes.time_ns": "<i8",
     "PodTable.deletion_cost": "<i4", "PodTable.number": "<f8",
@@ -177,7 +177,7 @@ COLUMNS = {
 
 
 class Numbers:
-    """Fills every number of every message with one of its own, or lists those that are there."""
+    """Fills every number of every message with a unique one, or lists the present ones."""
 
     def __init__(self) -> None:
         self.count = 700_000_001
@@ -211,7 +211,7 @@ class Numbers:
         return message
 
     def next(self) -> int:
-        """Return a number that there was not yet, and that has no divisor in common with many others."""
+        """Return an unused number that has no common divisor with many others."""
         self.count += 14
         return self.count
 

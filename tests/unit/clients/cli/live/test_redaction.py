@@ -1,4 +1,4 @@
-"""A redacted recording tells neither names nor numbers, and every decision over it is what it was."""
+"""A redacted recording reveals neither names nor numbers, and every decision on it is unchanged."""
 
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -31,14 +31,14 @@ NOW_S = 1_790_000_000
 
 
 def unasked() -> Taken:
-    """Every base is known in this process: nobody asks for the whole."""
+    """Return an error, since every base is known in this process."""
     raise AssertionError("asked for the whole")
 
 
 def recorded(
     path: Path, snapshots: list[Taken], settings: plan_pb2.PlanSettings, state: plan_pb2.PlanState | None = None
 ) -> plan_pb2.PlanState | None:
-    """Record rounds of the planner in this process, from a state on; return the last one."""
+    """Record rounds of the planner in this process, starting from a state; return the last one."""
     with open_link(None) as link, RoundsRecorder(path, "my-cluster", "a comment") as recorder:
         session = PlannerSession(link)
         session.resume(state)
@@ -68,7 +68,7 @@ def differences(path: Path) -> list[tuple[str, object, object]]:
 
 
 def a_cluster() -> snapshot_pb2.ClusterSnapshot:
-    """A small cluster with budgets, groups, pinned pods and a node that goes."""
+    """Return a small cluster with budgets, groups, pinned pods and a removable node."""
     web, agent = k8s.replica_set("web", 4), k8s.daemon_set("agent")
     nodes = [k8s.node(f"node-{name}", zone=f"zone-{name}", labels={"team": "secret"}) for name in "abcd"]
     pods = k8s.pods_of(web, 2, node="node-a") + [k8s.pod(f"single-{i}", node="node-b", owner=web) for i in range(2)]
@@ -84,7 +84,7 @@ def a_cluster() -> snapshot_pb2.ClusterSnapshot:
 
 
 def changed(snapshot: snapshot_pb2.ClusterSnapshot) -> list[Taken]:
-    """The whole, then a pod gone, then nothing."""
+    """Return the whole snapshot, then one without a pod, then one without changes."""
     delta = snapshot_pb2.SnapshotDelta(changed=snapshot_pb2.ClusterSnapshot(), deleted_pods=["default/web-1"])
     empty = snapshot_pb2.SnapshotDelta(changed=snapshot_pb2.ClusterSnapshot())
     return [Taken(snapshot, None), Taken(None, delta), Taken(None, empty, is_empty=True)]

@@ -14,7 +14,7 @@ from planner.scale_up.option_choice import choose_option
 
 
 def a_choice() -> pb.OptionChoice:
-    """A choice by price, with its answer."""
+    """Return a choice by price with its answer."""
     asked = pb.OptionChoice()
     asked.settings.scale_up.expanders.append(Expander.PRICE)
     for name, price in (("a", 2.0), ("b", 1.0)):

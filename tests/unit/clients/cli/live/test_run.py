@@ -1,4 +1,4 @@
-"""`trimtab run` as a command: what is wrong is said in one message, before anything is begun."""
+"""`trimtab run` as a command: an error is one message, before any work begins."""
 
 import subprocess
 import sys

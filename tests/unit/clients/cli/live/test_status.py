@@ -1,4 +1,4 @@
-"""`trimtab status` as a user runs it: the loop's ConfigMap and the actuator's status, once or again and again."""
+"""`trimtab status` as a user runs it: the loop's ConfigMap and the actuator's status, once or repeatedly."""
 
 import json
 import time
@@ -34,7 +34,7 @@ LOOP = {
 
 
 class Answering(actuator_pb2_grpc.ActuatorServicer):
-    """An actuator with one status, whose revision grows with each look."""
+    """An actuator with one status, whose revision grows with each read."""
 
     def __init__(self) -> None:
         self.status = actuator_pb2.ActuatorStatus()
@@ -59,7 +59,7 @@ class Answering(actuator_pb2_grpc.ActuatorServicer):
 
 @pytest.fixture
 def actuator() -> Iterator[str]:
-    """The address of an actuator."""
+    """Yield the address of an actuator."""
     server = grpc.server(ThreadPoolExecutor(2))
     actuator_pb2_grpc.add_ActuatorServicer_to_server(Answering(), server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -70,7 +70,7 @@ def actuator() -> Iterator[str]:
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The kubeconfig of a cluster in which a loop has written its status a minute ago."""
+    """Yield the kubeconfig of a cluster in which a loop wrote its status a minute ago."""
     for name in ("HTTP_PROXY", "http_proxy"):
         monkeypatch.delenv(name, raising=False)
     written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 60))

@@ -1,4 +1,4 @@
-"""Told to stop, the loop ends in order, and does not wait for whoever is silent."""
+"""On a stop signal the loop ends cleanly, and does not wait for silent services."""
 
 import os
 import signal

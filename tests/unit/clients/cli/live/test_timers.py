@@ -1,4 +1,4 @@
-"""Since when a node is unneeded, with the real planner: known to a loop that has just been started."""
+"""Times since when nodes are unneeded, with the real planner, are known to a newly started loop."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def api() -> Iterator[Api]:
 
 
 def since(api: Api, place: Place, now_s: float) -> dict[str, int]:
-    """Run a loop for one round; return since when which nodes are unneeded."""
+    """Run a loop for one round; return the unneeded nodes and since when they are."""
     with LiveCluster(api) as cluster, open_link(None) as link:
         assert cluster.wait_until_listed(LIMIT_S)
         rounds = RoundRunner(cluster, PlannerSession(link), None, RoundSettings("c", groups=GROUPS))
@@ -63,13 +63,13 @@ def test_timers_of_nodes_continue_after_a_restart(api: Api, tmp_path: Path, wher
 
 
 class Clocks:
-    """A wall clock and a monotonic one, moved by hand."""
+    """A wall clock and a monotonic clock, set by the test."""
 
     def __init__(self) -> None:
         self.wall_s, self.monotonic_s = NOW_S, 50.0
 
     def pass_(self, seconds: float, step_s: float = 0.0) -> None:
-        """Let time pass, and set the wall clock."""
+        """Advance time, and set the wall clock."""
         self.monotonic_s += seconds
         self.wall_s += seconds + step_s
 

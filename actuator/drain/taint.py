@@ -50,7 +50,7 @@ class KeptTaint:
             raise NodeReplacedError
         if node.taint(HARD_TAINT_KEY) is not None:
             return
-        log.warning("the taint was removed by another client; it is restored", node=self._node)
+        log.warning("another client removed the taint; it is restored", node=self._node)
         self._cluster.add_taint(self._node, hard_taint(self._recorder.now_ms()))
         self._settled_ms = self._recorder.steady_ms() + self._settle_ms
 

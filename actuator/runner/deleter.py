@@ -145,7 +145,7 @@ class GroupDeleter:
                 self._expire({node: order}, "its taint is removed again and again", Reason.NODE_CHANGED)
                 kept.add(node)
             elif pods:
-                detail = f"{len(pods)} pods came after its taint was removed, such as {pods[0]}"
+                detail = f"{len(pods)} pods appeared after its taint was removed, such as {pods[0]}"
                 self._fail(node, detail, Reason.NODE_CHANGED, pods)
                 kept.add(node)
         return kept

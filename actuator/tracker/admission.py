@@ -16,9 +16,9 @@ from actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Re
 class Limits(NamedTuple):
     """Bounds on what may be in progress."""
 
-    # Most most nodes being deleted at a time, with or without drain. Upstream: --max-scale-down-parallelism.
+    # Most nodes being deleted at a time, with or without drain. Upstream: --max-scale-down-parallelism.
     max_parallelism: int
-    # Most most nodes being drained at a time. Upstream: --max-drain-parallelism.
+    # Most nodes being drained at a time. Upstream: --max-drain-parallelism.
     max_drain_parallelism: int
     # Greatest age of a plan that is carried out, by its `plan_time`, seconds.
     max_plan_age_s: float

@@ -49,9 +49,9 @@ class ScaleDownSettings:
     recheck_timeout_ns: int = 300 * SECOND_NS
     """How long the result of a failed simulation stays valid. `--unremovable-node-recheck-timeout`."""
     max_parallelism: int = 10
-    """Most most nodes being deleted at a time. `--max-scale-down-parallelism`, deprecated `--max-empty-bulk-delete`."""
+    """Most nodes being deleted at a time. `--max-scale-down-parallelism`, deprecated `--max-empty-bulk-delete`."""
     max_drain_parallelism: int = 10
-    """Most most nodes being drained at a time. Upstream's 1 drains serially; ours are proven jointly removable."""
+    """Most nodes being drained at a time. Upstream's 1 drains serially; ours are proven jointly removable."""
     skip_system_pods: bool = True
     """kube-system pods without a budget keep their node. `--skip-nodes-with-system-pods`."""
     skip_local_storage: bool = True

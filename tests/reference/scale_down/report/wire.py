@@ -11,7 +11,7 @@ def unneeded_node(
     texts: tuple[str, str],
     entries: list[tuple[str, str]],
 ) -> plan_pb2.UnneededNode:
-    """What the bytes must parse to. doubles : utilization, saving, eviction cost; texts : digest, detail."""
+    """Return the message encoded by the bytes. doubles : utilization, saving, eviction cost; texts : digest, detail."""
     node = plan_pb2.UnneededNode(node=name, not_now_reason=reason, destinations=dict(entries))
     node.since.seconds, node.since.nanos = since
     node.utilization, node.saving_per_hour, node.eviction_cost = doubles
@@ -25,7 +25,7 @@ Stay = tuple[str, int, int, str, str, float, dict[str, int]]
 
 
 def unremovable_node(row: Stay) -> plan_pb2.UnremovableNode:
-    """What the bytes must parse to."""
+    """Return the message to which the bytes must parse."""
     name, reason, blocking_reason, pod, detail, utilization, failed = row
     node = plan_pb2.UnremovableNode(node=name, blocking_pod=pod, detail=detail, utilization=utilization)
     node.reason, node.blocking_reason = reason, blocking_reason

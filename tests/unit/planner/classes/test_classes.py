@@ -1,4 +1,4 @@
-"""Classes merge what scheduling cannot tell apart, and nothing else."""
+"""Classes merge exactly the rows that scheduling cannot distinguish."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""BalanceScaleUp reads and writes its messages as bytes; field by field gives the same."""
+"""BalanceScaleUp reads and writes its messages as bytes, with the same result as field by field."""
 
 import numpy as np
 from hypothesis import given
@@ -51,7 +51,7 @@ def test_splits_are_written_as_field_by_field(rows: list[tuple[str, int, int]]) 
 def test_fields_of_a_later_contract_are_passed_over() -> None:
     plain = request_of([("b", 1, 9), ("a", 1, 9)], 3)
     later = planner_pb2.BalanceScaleUpRequest.FromString(
-        # Field 9 of the request, and of a third group, is not known here.
+        # Field 9 of the request and of a third group is unknown here.
         plain.SerializeToString() + b"\x48\x01" + b"\x0a\x09\x0a\x01c\x10\x01\x18\x09\x48\x05"
     )
     assert not read(later)[2]

@@ -1,4 +1,4 @@
-"""What is kept of a snapshot between calls: an answer never depends on it, and no call writes to it."""
+"""Objects derived from a snapshot and kept between calls: no answer depends on them, and no call writes to them."""
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -39,7 +39,7 @@ SMALL = Cluster(
         "y": Owner("y", "Job", "y", "default", 2, 2, "batch/v1"),
     },
 )
-"""No two rows are alike."""
+"""No two rows are equal."""
 SHAPE = ClusterShape(nodes=12, pods=150, spread_share=0.2, anti_affinity_share=0.2, budget_share=0.5, pending_pods=4)
 SET: dict[str, int] = {
     "pods.pinned": 1,
@@ -66,7 +66,7 @@ CHANGING = (
 
 
 class Kept:
-    """Keeps what is derived, and can tell what all of it looks like."""
+    """Keeps derived objects, and returns their content."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Any] = {}
@@ -176,7 +176,7 @@ def test_what_is_kept_after_a_change_of_one_field_is_what_would_be_built(
 
 
 def content(derived: Any) -> Any:
-    """Return what is derived; of a simulation, what kernels are given."""
+    """Return derived content; of a simulation, the arguments of kernels."""
     return derived.state if isinstance(derived, Simulation) else derived
 
 

@@ -16,14 +16,14 @@ from tests.reference.decisions import fit as naive
 
 
 def taken_off(snapshot: Snapshot, pod: int) -> Simulation:
-    """A simulation of its own in which the pod is on no node."""
+    """Return a separate simulation in which the pod is on no node."""
     simulation = build_simulation(snapshot)
     remove(simulation.state, pod)
     return simulation
 
 
 def expected(snapshot: Snapshot, pods: list[int]) -> list[list[tuple[int, list[bool]]]]:
-    """What the twin says."""
+    """Return the twin's answer."""
     without = {pod: taken_off(snapshot, pod).state for pod in pods}
     return naive.explain(
         pods,
@@ -34,7 +34,7 @@ def expected(snapshot: Snapshot, pods: list[int]) -> list[list[tuple[int, list[b
 
 
 def check(snapshot: Snapshot) -> None:
-    """Compare all pods at once, and see that the simulation is left as it was."""
+    """Compare all pods at once, and check that the simulation is unchanged."""
     simulation = build_simulation(snapshot)
     before = simulation.state.resources.free.copy()
     pods = np.arange(len(snapshot.pods.spec), dtype=np.int32)

@@ -1,4 +1,4 @@
-"""A decision by which groups grow finds their nodes in the round; other requests are as they were."""
+"""A decision that grows groups finds their virtual nodes in the round; other requests are not affected."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,7 +33,7 @@ CLUSTER: list[Json] = [
 
 
 def growth(upcoming: int, built: list[str]) -> Callable[[Snapshot, Any, int], GrowthNeed]:
-    """Ask for growth; note in `built` when templates are made."""
+    """Request growth; record in `built` when templates are made."""
 
     def need(snapshot: Snapshot, settings: None, now_ns: int) -> GrowthNeed:
         del settings, now_ns

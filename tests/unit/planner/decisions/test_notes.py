@@ -1,4 +1,4 @@
-"""What an answer notes: things that decide much and that a caller may not have meant."""
+"""Notes of an answer: input with a large effect that the caller may not have intended."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A request for a decision that the table lacks is refused, and says where the others are listed."""
+"""A request for a decision that the table lacks is refused, and the error says where the others are listed."""
 
 import pytest
 from trimtab.v1 import plan_pb2 as pb

@@ -1,4 +1,4 @@
-"""Several decisions of one plan: what one does reaches the next, and nothing of one that was not asked for."""
+"""Several decisions of one plan: each sees the effects of those before it, and an unrequested one has none."""
 
 from typing import Any
 
@@ -36,11 +36,13 @@ CLUSTER: list[Json] = [
     pod("c", "4", node="n3", owner=WEB),
     pod("waits", "1"),
 ]
-"""By itself n1 goes and its pod moves to n2. With "waits" on n1 both have no place; the others are used too much."""
+"""Without other decisions n1 goes and its pod moves to n2. With "waits" on n1 both pods have no place; the other nodes
+are used too much.
+"""
 
 
 def keep_room(this: Round, settings: None, state: pb.SlackState | None) -> Decided:
-    """Put the waiting pod on n1, as slack or scale-up might."""
+    """Place the pending pod on n1, as slack or scale-up might do."""
     del settings
     simulation, snapshot = this.simulation, this.snapshot
     waiting = next(p for p in range(len(snapshot.pods.spec)) if snapshot.pod_key(p) == "default/waits")
@@ -51,7 +53,7 @@ def keep_room(this: Round, settings: None, state: pb.SlackState | None) -> Decid
 
 
 def grow(placeholder_on: str) -> Decision:
-    """A decision that opens a node, puts the waiting pod there and a placeholder on a node."""
+    """Return a decision that opens a node, places the pending pod there, and a placeholder on a node."""
 
     def decide(this: Round, settings: None, state: pb.SlackState | None) -> Decided:
         del settings, state
@@ -70,7 +72,7 @@ def grow(placeholder_on: str) -> Decision:
 
 
 def rank(this: Round, settings: None, state: pb.PodCostsState | None) -> Decided:
-    """Write down where each pod is, as far as this decision can see, and which nodes scale-down lets go."""
+    """Record the node of each pod as this decision sees it, and the nodes that scale-down removes."""
     del settings
     snapshot, at = this.snapshot, this.simulation.state.pod_node
     names = (*snapshot.nodes.name, "")
@@ -119,7 +121,7 @@ def unneeded(answer: pb.PlanResponse) -> list[str]:
 
 
 def places(answer: pb.PlanResponse) -> dict[str, str]:
-    """Where POD_COSTS saw each pod, and under "gone" which nodes go."""
+    """Return the node on which POD_COSTS saw each pod, and under "gone" the removed nodes."""
     return {group.owner: "".join(group.costs) for group in answer.pod_costs.groups}
 
 
@@ -172,7 +174,7 @@ def test_the_state_of_a_decision_that_is_not_requested_comes_back_unchanged(
     asked: "tuple[DECISION.Code.ValueType, ...]",
 ) -> None:
     state = decide(*codes(WHOLE)).state
-    # Of a decision that this build does not have.
+    # State of a decision that this build does not have.
     state.scale_up.layout_version = 42
     answer = decide(*asked, state=state)
     for decision in (*WHOLE, None):

@@ -1,4 +1,4 @@
-"""Slack, scale-up and scale-down of one request: what each of them counts on holds for all of them together."""
+"""Slack, scale-up and scale-down of one request: their assumptions hold for all of them together."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ OWNER = Owner("rs", "ReplicaSet", "web", "default", 99, 99, "apps/v1")
 
 
 def asked(seed: int) -> tuple[pb.ClusterSnapshot, plan_pb2.PlanRequest]:
-    """Return a random cluster all of whose pods may move, and a request that lets nodes go at once."""
+    """Return a random cluster with only movable pods, and a request without timers."""
     cluster = growing_cluster(seed)
     pods = {key: one._replace(owner="rs") for key, one in cluster.pods.items()}
     message = write(replace(cluster, pods=pods, owners={"rs": OWNER}))

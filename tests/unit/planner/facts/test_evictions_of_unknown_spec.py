@@ -1,4 +1,4 @@
-"""Pods evicted lately whose spec the caller never saw."""
+"""Recently evicted pods whose spec the caller never saw."""
 
 import pytest
 from trimtab.v1 import plan_pb2

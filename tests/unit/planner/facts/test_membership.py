@@ -1,4 +1,4 @@
-"""Which pods are under which budgets: label sets selected, and pairs written out, each beside its naive twin."""
+"""Which pods belong to which budgets: selected label sets and the resulting pairs, compared with naive twins."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What makes node groups similar: amounts within ratios, labels but those of place and provider."""
+"""Similarity of node groups: amounts within ratios, equal labels except those of location and provider."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ STRICT = SimilaritySettings(memory_ratio=0, allocatable_ratio=0, free_ratio=0)
 
 
 class Node(NamedTuple):
-    """cpu in milli-cores; `left` : what pods leave of allocatable, if not all."""
+    """cpu in milli-cores; `left` : the free part of allocatable, if not all."""
 
     cpu: int = 1000
     memory: int = 2000
@@ -37,7 +37,7 @@ class Node(NamedTuple):
 
 
 def similar(one: Node, other: Node, settings: SimilaritySettings = BY_DEFAULT) -> bool:
-    """Whether two nodes are similar, whoever comes first."""
+    """Return whether two nodes are similar, in either order."""
     first, second = sample(one.shape(), settings), sample(other.shape(), settings)
     found = first is not None and second is not None and are_similar(first, second, settings)
     assert found == (first is not None and second is not None and are_similar(second, first, settings))

@@ -1,4 +1,4 @@
-"""Nodes that are to come: those not registered, those still starting, none for nodes that are being deleted."""
+"""Upcoming nodes: those not registered and those still starting, but none for nodes being deleted."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Kernels read tuples that they are handed by reference exactly as Python reads them, and change their arrays."""
+"""Kernels read tuples passed by reference exactly as Python reads them, and change their arrays."""
 
 import copy
 import os
@@ -24,7 +24,7 @@ class Parts(NamedTuple):
 
 @by_reference("taken", "is_full")
 class Whole(NamedTuple):
-    """What kernels are handed."""
+    """A tuple passed to kernels."""
 
     flags: Any
     parts: Parts
@@ -72,7 +72,7 @@ def read(whole: Whole, out: Any) -> float:
 
 
 def compared(first: Whole, second: Whole) -> None:
-    """Compare what the kernel returns, writes and changes with what Python does."""
+    """Compare the kernel's results and changes with those of Python."""
     out, expected = np.zeros(16, np.int64), np.zeros(16, np.int64)
     assert read(first, out) == read.py_func(second, expected)  # type: ignore[attr-defined]
     assert out.tolist() == expected.tolist()

@@ -1,6 +1,6 @@
-"""Compiled code is kept from run to run exactly as long as all that it was made of is unchanged.
+"""Compiled code is kept between runs exactly as long as all its sources are unchanged.
 
-Processes that start at the same time compile each kernel once. What is used of numba's private classes is there.
+Processes that start at the same time compile each kernel once. The used parts of numba's private classes exist.
 """
 
 import os
@@ -56,7 +56,7 @@ def whole(directory: Path, **environment: str) -> dict[str, str]:
     """Return the environment of a program that can import the package."""
     path = os.pathsep.join([str(directory), str(ROOT), str(ROOT / "protos")])
     known = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
-    # Sources are changed within a second here, which compiled Python would not notice.
+    # Sources change within a second here, which compiled Python files would not notice.
     return known | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | environment
 
 
@@ -70,7 +70,7 @@ def start(directory: Path, program: str = PROGRAM, **environment: str) -> subpro
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[list[str], str]:
-    """Return the words that a program wrote to standard output, and what it wrote to standard error."""
+    """Return the words of a program's standard output, and its standard error."""
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
     return out.split(), errors
@@ -81,8 +81,8 @@ Run = Callable[..., list[str]]
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[Run]:
-    """Return what calls the outer kernel in a process of its own, which has no kernels yet, and returns its result, and
-    how often it came from the cache.
+    """Return a function that calls the outer kernel in a new process without kernels, and returns its result and the
+    number of cache hits.
     """
     with programs(["planner.model.jit"]) as forked:
 
@@ -95,7 +95,7 @@ def run() -> Iterator[Run]:
 
 
 def write(directory: Path, **changed: tuple[str, str]) -> None:
-    """Write the package, a text of some modules replaced by another."""
+    """Write the package, with a text of some modules replaced."""
     package = directory / "package"
     package.mkdir(exist_ok=True)
     for name, source in FILES.items():
@@ -165,7 +165,7 @@ def test_where_sources_may_not_be_written_the_users_cache_is(run: Run, tmp_path:
 def test_a_configured_directory_comes_first(tmp_path: Path) -> None:
     write(tmp_path)
     own = tmp_path / "own"
-    # numba reads it when it is loaded.
+    # numba reads it at import.
     assert finish(start(tmp_path, NUMBA_CACHE_DIR=str(own)))[0] == ["14007", "0"]
     assert caches(tmp_path) == caches(own)
     assert finish(start(tmp_path, NUMBA_CACHE_DIR=str(own)))[0] == ["14007", "1"]
@@ -231,7 +231,7 @@ def test_this_version_of_numba_has_all_that_keeping_kernels_is_built_on() -> Non
 
 
 class Otherwise(caching.FunctionCache):
-    """As another version of numba might have it."""
+    """A class as another version of numba might have it."""
 
     def __init__(self, py_func: object, options: object) -> None:
         super().__init__(py_func)
@@ -239,7 +239,7 @@ class Otherwise(caching.FunctionCache):
 
 
 class Renamed:
-    """Made as before, and with nothing inside that is known."""
+    """A class with the same constructor, but without any known attribute."""
 
     load_overload = save_overload = None
 

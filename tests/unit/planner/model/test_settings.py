@@ -1,4 +1,4 @@
-"""Settings, planner-wide ones and those of scale-down: defaults, overrides, and errors that name the field."""
+"""Planner-wide settings and those of scale-down: defaults, overrides, and errors that name the field."""
 
 import pytest
 from google.protobuf.json_format import ParseDict

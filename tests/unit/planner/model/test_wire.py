@@ -1,4 +1,4 @@
-"""Entries put together by hand are those that protobuf writes."""
+"""Entries encoded by hand equal those that protobuf writes."""
 
 import pytest
 from trimtab.v1 import plan_pb2 as pb

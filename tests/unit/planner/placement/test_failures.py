@@ -1,4 +1,4 @@
-"""Why nodes refuse a pod that has to leave its own: as the naive twin says, and as people read it."""
+"""Why nodes refuse a pod that has to leave its node: as in the naive twin, and as text for users."""
 
 from random import Random
 
@@ -48,7 +48,7 @@ def test_nodes_refuse_a_pod_that_leaves_its_own_as_in_the_twin(seed: int) -> Non
 
 
 def test_a_pod_does_not_count_itself_where_its_zone_would_be_too_full() -> None:
-    """Alone, each pod of n0 can go to n1 in its zone; together they need more room than there is."""
+    """Each pod of n0 alone fits n1 in its zone; together they need more room than n1 has."""
     web = replica_set("web", 9)
     even = {"spread": [spread(labelled(app="web"), max_skew=1)], "labels": {"app": "web"}, "owner": web}
     objects = [

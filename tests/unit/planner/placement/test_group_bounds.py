@@ -1,4 +1,4 @@
-"""Bounds by group never deny what a packing finds, and groups called the same have the same packings."""
+"""Bounds by group never contradict a packing, and groups reported as equal have equal packings."""
 
 import numpy as np
 from hypothesis import given

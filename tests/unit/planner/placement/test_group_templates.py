@@ -1,4 +1,4 @@
-"""What a new node is like: from template or node, without what passes, with the pods of DaemonSets."""
+"""Templates of new nodes: from template or node, without temporary taints, with the pods of DaemonSets."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ def group(**more: Any) -> Json:
 
 
 def cpus(found: GroupTemplate) -> list[int]:
-    """CPU requests of the DaemonSet pods."""
+    """Return the cpu requests of the DaemonSet pods."""
     return sorted(dict(one.spec.requests)["cpu"] for one in found.daemonset_pods)
 
 
@@ -59,7 +59,7 @@ def example(name: str = "n1", cpu: str = "4", **more: Any) -> Json:
 
 
 def other(**labels: str) -> Json:
-    """A node of no group, where DaemonSets run."""
+    """Return a node of no group on which DaemonSets run."""
     return node("elsewhere", "8", labels=labels)
 
 
@@ -137,7 +137,7 @@ def test_capacity_and_allocatable_are_kept_apart() -> None:
 
 
 def agent(cpu: str = "300m", at: str = "elsewhere", name: str = "agent", **more: Any) -> list[Json]:
-    """A DaemonSet with one pod."""
+    """Return a DaemonSet with one pod."""
     owner = daemon_set(name)
     pinned = node_affinity([("metadata.name", "In", [at])])
     return [owner, *pods_of(owner, 1, cpu=cpu, node=at, affinity=more.pop("affinity", pinned), **more)]
@@ -241,7 +241,7 @@ def test_what_is_kept_is_kept_by_nodes_and_settings() -> None:
 
 
 def kept_as(*objects: Json, settings: ScaleUpSettings = DEFAULTS) -> tuple[str, tuple[str, ...]]:
-    """The name under which templates are kept, and what they are said to rest on."""
+    """Return the key under which templates are kept, and their declared dependencies."""
     asked: list[tuple[str, tuple[str, ...]]] = []
 
     def derive(name: str, build: Any, of: tuple[str, ...] = ()) -> Any:
@@ -263,5 +263,5 @@ def test_templates_of_groups_outlive_what_does_not_matter_to_them() -> None:
     assert "groups" in of
     assert "templates" in of
     assert not {"pods", "nodes"} & {field.partition(".")[0] for field in of}
-    # One that is modelled on a node is of use for that snapshot alone.
+    # A template modelled on a node is valid only for that snapshot.
     assert kept_as(own, example(), settings=NODE)[1] == ()

@@ -1,4 +1,4 @@
-"""Orders of packing: the Cluster Autoscaler's first, equal pods together, and the best of them is kept."""
+"""Orders of packing: the Cluster Autoscaler's first, equal pods together, and the best result is kept."""
 
 from itertools import pairwise
 
@@ -31,7 +31,7 @@ def found(made: GrowingCluster) -> list[list[int]]:
 
 
 def asked(made: GrowingCluster, least_nodes: int = 0) -> PodsToPack:
-    """All waiting pods, to be packed onto the first group, which alone takes them."""
+    """Return all pending pods, to be packed onto the first group, the only one that takes them."""
     pods = by_class(made.simulation, np.array(made.pending, np.int32))
     takers = np.ones(len(made.simulation.state.local_class), np.int64)
     return PodsToPack(

@@ -1,4 +1,4 @@
-"""Packing onto new nodes gives what plain first fit gives, pod by pod, with every predicate asked each time."""
+"""Packing onto new nodes equals plain first fit, pod by pod, with every predicate checked each time."""
 
 from collections.abc import Callable
 from random import Random
@@ -30,7 +30,7 @@ class Case(NamedTuple):
 
 
 def spreading(seed: int) -> GrowingCluster:
-    """Groups in different zones, and a few workloads that spread themselves or keep together."""
+    """Return groups in different zones, and a few workloads with spread constraints or affinity."""
     random = Random(seed)
     own = [equals(app=app) for app in "xyz"]
     specs = []
@@ -65,7 +65,7 @@ def spreading(seed: int) -> GrowingCluster:
 
 
 def case(seed: int, draw: Callable[[int], GrowingCluster] = random_growing_cluster) -> Case:
-    """Pods mostly come in runs of equal ones."""
+    """Return a random case in which pods mostly come in runs of equal ones."""
     made, random = draw(seed), Random(seed + 21)
     pods = list(made.pending)
     if random.random() < 0.3:

@@ -1,4 +1,4 @@
-"""Pods that wait go where the naive twin puts them, on random clusters with every constraint."""
+"""Pending pods are placed as by the naive twin, on random clusters with every constraint."""
 
 from random import Random
 
@@ -21,7 +21,7 @@ from tests.unit.planner.scale_down.search.test_drain_sets import some_rows
 
 
 def place_both(seed: int) -> tuple[twin.Placed, list[int]]:
-    """Nodes close, pods leave and find places; returns what the twin found, and which pods were asked."""
+    """Close nodes, evict their pods and place them; return the twin's result and the requested pods."""
     random, (nodes, pods, namespaces) = Random(seed), some_rows(seed)
     cluster = Cluster(nodes, pods, namespaces)
     names = list(cluster.nodes)
@@ -40,7 +40,7 @@ def place_both(seed: int) -> tuple[twin.Placed, list[int]]:
     hints[list(hint)] = list(hint.values())
     allowed, counts = np.zeros(len(names), bool), np.zeros(2, np.int64)
     allowed[order] = True
-    # Nodes that may not receive are in the order, too, as where a caller closes some later.
+    # Nodes that must not receive pods are in the order too, as if a caller closes some later.
     whole = [*order, *(node for node in range(len(names)) if node not in order)]
     searching = new_search(state, np.array(whole, np.int32), allowed)
     if random.random() < 0.5:
@@ -63,7 +63,7 @@ def test_pods_go_where_the_twin_puts_them(seed: int) -> None:
 
 
 def test_a_search_by_domain_finds_what_one_node_by_node_does() -> None:
-    """Many pods of two classes over zones of different sizes; the zone with the most room comes last."""
+    """Many pods of two classes, and zones of different sizes; the zone with the most room comes last."""
     even = SpreadConstraint(2, ZONE, (LabelRequirement("app", LabelOperator.EXISTS, ()),), 1, True, False, ())
     specs = [PodSpec(requests=(("cpu", amount),), topology_spread=(even,)) for amount in (1, 2)]
     nodes = [NodeRow(f"n{i:02}", {ZONE: f"z{i * 3 // 20}"}, {"cpu": 3 + i // 4, "pods": 9}) for i in range(20)]

@@ -1,4 +1,4 @@
-"""Columns of a state that comes back: what its strings stand for."""
+"""Columns of a returned state: the names that its strings refer to."""
 
 import pytest
 

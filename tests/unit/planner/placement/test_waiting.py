@@ -1,4 +1,4 @@
-"""Pods that wait: who comes first, where they go, what becomes of those without a place."""
+"""Pending pods: their order, their nodes, and the handling of those without a place."""
 
 from collections.abc import Sequence
 from random import Random
@@ -52,7 +52,7 @@ def waits(given: Simulation) -> Int32:
 
 
 def placed(given: Simulation, hint: dict[str, str] | None = None, upcoming: Sequence[int] = ()) -> dict[str, str]:
-    """Where every pod that waits is in the end, by names; leaving nodes are closed first."""
+    """Return the final node of every pending pod, by names; leaving nodes are closed first."""
     snap, leaving = given.snapshot, being_deleted(given.snapshot, NOW_NS)
     names = [*snap.nodes.name, *(name for nodes in given.virtual.nodes for name in nodes.names)]
     moving = pods_to_move(snap, leaving, -10)
@@ -127,7 +127,7 @@ def test_what_the_last_loop_had_is_had_again() -> None:
     others = {name: at for name, at in first.items() if at == "a"} | dict.fromkeys(list(first)[:2], "b")
     assert placed(simulation(given), first) == first
     assert placed(simulation(given), others).items() >= others.items()
-    # One more than there is room for.
+    # One more than fits.
     found = placed(simulation(given), dict.fromkeys(first, "a"))
     assert sorted(found.values()) == ["a"] * 4 + ["b"] * 3
 
@@ -229,7 +229,7 @@ def test_existing_nodes_are_tried_in_the_configured_order(order: NodeOrder, name
 
 
 def test_a_pod_that_waits_for_a_companion_gets_its_place_when_that_has_one() -> None:
-    """The larger pod comes first, and has to be where the smaller one is."""
+    """The larger pod comes first, and must be on the smaller one's node."""
     near = pod("large", "2", affinity=pod_affinity(labelled(app="db")))
     given = [node("a"), node("b"), near, pod("small", "1", labels={"app": "db"})]
     assert placed(simulation(given)) == {"large": "a", "small": "a"}
@@ -243,7 +243,7 @@ def test_spread_pods_even_out_over_zones() -> None:
 
 
 def everything(seed: int, hint: dict[int, int]) -> tuple[Simulation, Waiting, Places]:
-    """All pods that were on no node placed, after some have left theirs."""
+    """Place all pods that are on no node, after some have left theirs."""
     random, given = Random(seed), build_simulation(snapshot(*some_rows(seed)))
     count = len(given.state.node_state)
     leaving = np.array([random.random() < 0.2 for _ in range(count)])

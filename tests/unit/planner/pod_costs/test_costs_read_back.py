@@ -1,7 +1,8 @@
-"""Costs read back from the cluster never enter a decision unchecked: anybody who may write pods may have set them.
+"""Costs read back from the cluster are validated before they enter a decision: any client that may write pods may have
+set them.
 
-A cost that the ReplicaSet controller would not accept counts as none. One that it accepts rates the eviction of its
-pod, within bounds, and nothing else: ranks, and with them the costs that are written next, do not depend on it.
+A cost that the ReplicaSet controller would not accept counts as absent. An accepted one only rates the eviction of its
+pod, within bounds: ranks, and thus the costs written next, do not depend on it.
 """
 
 from typing import Any
@@ -23,7 +24,7 @@ STRATEGIES = [S.BALANCE_DOMAINS, S.YOUNGEST, S.OLDEST, S.NODE_DRAIN, S.NODE_COST
 
 
 def answer(cost: str | None, key: str = COST) -> pb.PlanResponse:
-    """Plan a cluster of two nodes on one of which every pod has a cost."""
+    """Plan a cluster of two nodes; on one of them every pod has a cost."""
     objects: list[Json] = [WEB, node_group("g", nodes=["n0", "n1"], price=1.0)]
     objects += [node(f"n{i}", zone="ab"[i]) for i in range(2)]
     for i in range(4):
@@ -39,7 +40,7 @@ def eviction_costs(found: pb.PlanResponse) -> dict[str, float]:
 
 
 def comparable(found: pb.PlanResponse) -> Any:
-    """The decisions."""
+    """Return the decisions."""
     return found.scale_down, found.pod_costs
 
 
@@ -56,7 +57,7 @@ def test_ranks_do_not_depend_on_costs_that_pods_have(cost: str) -> None:
 
 
 def ranked(cost: str | None) -> pb.PodCostsDecision:
-    """Rank by everything that does not follow scale-down."""
+    """Rank by all strategies that do not depend on scale-down."""
     annotations = {COST: cost} if cost is not None else {}
     objects: list[Json] = [WEB, node_group("g", nodes=["n0"], price=1.0), node("n0", zone="a")]
     objects += [

@@ -1,4 +1,4 @@
-"""The decision over whole clusters: the worked example, groups left alone, orders that stay."""
+"""The decision on whole clusters: the worked example, skipped groups, stable orders."""
 
 import math
 from collections import Counter
@@ -22,7 +22,7 @@ BALANCE = target(term(S.BALANCE_DOMAINS))
 OF_THE_POD_ALONE = (
     S.UNTOLERATED_TAINTS, S.PREFER_NO_SCHEDULE_NODES, S.YOUNGEST, S.OLDEST, S.NODE_COST, S.IDLE, S.ACCUMULATED_WORK
 )  # fmt: skip
-"""Strategies whose rank of a pod no other pod changes."""
+"""Strategies in which a pod's rank does not depend on other pods."""
 
 
 def nodes() -> list[Json]:
@@ -30,7 +30,7 @@ def nodes() -> list[Json]:
 
 
 def worked_example() -> list[Json]:
-    """12 pods in 3 zones of 2 nodes, P1 to P4 in the first zone, in order of their creation."""
+    """Return 12 pods in 3 zones of 2 nodes, P1 to P4 in the first zone, in order of creation."""
     places = [f"{ZONES[i // 4]}{1 + i % 2}" for i in range(12)]
     pods = [pod(f"p{i + 1}", node=place, owner=WEB, created=at(i)) for i, place in enumerate(places)]
     return [WEB, *nodes(), *pods]
@@ -43,7 +43,7 @@ def test_the_design_s_worked_example_comes_out_exactly() -> None:
     assert own_ranks(group) == {f"p{i + 1}": 1 + i % 4 for i in range(12)}
     highest = {name for name, cost in costs(group).items() if cost == min(costs(group).values())}
     assert highest == {"p4", "p8", "p12"}
-    # One of P4, P8, P12 is removed; nothing is ranked anew, and one of the other two goes next.
+    # One of P4, P8, P12 is removed; without a new ranking, one of the other two goes next.
     left = [one for one in objects if one["metadata"]["name"] != "p8"]
     again = groups(decide(left, BALANCE))[WEB_KEY]
     assert costs(again) == {name: cost for name, cost in costs(group).items() if name != "p8"}
@@ -80,7 +80,7 @@ def test_ranks_that_need_no_recomputation_stay_as_pods_are_removed(strategy: Any
 
 
 def priced(objects: list[Json]) -> list[Json]:
-    """The same with prices and numbers."""
+    """Return the same with prices and numbers."""
     for i, one in enumerate(one for one in objects if one["kind"] == "Pod"):
         one["metadata"]["annotations"] = {NUMBER: str(i * 7 % 5)}
     cheap, dear = ["a1", "b1", "c1"], ["a2", "b2", "c2"]
@@ -171,7 +171,7 @@ def test_pods_that_two_controllers_claim_are_found_and_both_are_left_alone() -> 
         "ReplicaSet/default/two": "SEVERAL_CONTROLLERS",
     }
     assert "ReplicaSet/default/two" in groups(answer)["ReplicaSet/default/one"].detail
-    # A controller of another namespace, one that wants no pods, and a Deployment above claim nothing.
+    # A controller of another namespace, one with no desired pods, and an owning Deployment claim nothing.
     two["metadata"]["namespace"] = "elsewhere"
     assert reasons(decide(objects, target(term(S.YOUNGEST))))["ReplicaSet/default/one"] == ""
     two["metadata"]["namespace"], two["spec"]["replicas"] = "default", 0
@@ -218,7 +218,7 @@ def test_a_rolling_update_is_over_when_the_old_one_has_no_pods_and_wants_none() 
     old, new = replica_set("old", 0, owner=above), replica_set("new", 2, owner=above)
     objects = [above, old, new, *nodes(), *pods_of(new, 2, node="a1")]
     assert reasons(decide(objects, target(term(S.YOUNGEST)))) == {"ReplicaSet/default/new": ""}
-    # Its last pod is being deleted: the controller counts it no more.
+    # Its last pod is being deleted: the controller no longer counts it.
     going = pod("going", node="a1", owner=old, deletion="2026-02-01T00:00:00Z")
     assert reasons(decide([*objects, going], target(term(S.YOUNGEST)))) == {"ReplicaSet/default/new": ""}
 
@@ -244,7 +244,7 @@ PODS = st.tuples(
 
 
 def drawn(places: list[Any], pods: list[Any]) -> tuple[list[Json], list[ranks.Pod]]:
-    """The objects of a drawn cluster, and its pods as the twin takes them."""
+    """Return the objects of a drawn cluster, and its pods as the twin's input."""
     objects: list[Json] = [WEB]
     described: list[ranks.Pod] = []
     for i, (zone, taints, price) in enumerate(places):
@@ -286,7 +286,7 @@ def drawn(places: list[Any], pods: list[Any]) -> tuple[list[Json], list[ranks.Po
 def test_ranks_and_costs_are_those_of_the_naive_twin_whatever_the_order_of_the_input(
     terms: list[pb.PodCostTerm], places: list[Any], pods: list[Any], random: Any
 ) -> None:
-    """Weights of 0, equal ranks, thresholds, groups of one pod, sums that overflow: all are in the draws."""
+    """The draws include weights of 0, equal ranks, thresholds, groups of one pod and sums that overflow."""
     objects, described = drawn(places, pods)
     answer = decide(objects, target(*terms))
     random.shuffle(objects)
@@ -325,7 +325,7 @@ PHASES = ("Running", "Running", "Pending")
 )
 @examples(80)
 def test_the_real_controller_keeps_the_pods_that_we_would_keep(pods: list[Any], count: int) -> None:
-    """Pods that wait, are not ready or are being deleted go by its own rules; among the others costs decide."""
+    """Pending, unready and terminating pods follow its own rules; among the others costs decide."""
     objects: list[Json] = [WEB, *nodes()]
     seen: list[controller.Pod] = []
     for i, (place, second, phase, ready, terminating) in enumerate(pods):

@@ -1,4 +1,4 @@
-"""A delta ranks only the groups that it touches again, and the answer is what ranking all of them gives."""
+"""After a delta only the groups that it touches are ranked again, with the same answer as ranking all."""
 
 import zlib
 from collections.abc import Iterator, Mapping
@@ -67,8 +67,9 @@ def message(
     affinity: Mapping[str, Json] = NO_TERMS,
     desired: Mapping[str, int] = NO_WISHES,
 ) -> snapshot_pb2.ClusterSnapshot:
-    """A cluster with these pods: (app, name) to (node, second of creation); their numbers are 1 and two of each app are
-    wanted unless given."""
+    """Return a cluster with these pods: (app, name) to (node, second of creation); by default their numbers are 1, and
+    two of each app are desired.
+    """
     owners = [replica_set(app, desired.get(app, 2)) for app in APPS]
     objects: list[Json] = [*owners, *NODES, *GROUPS]
     for (app, name), (place, second) in pods.items():
@@ -89,7 +90,7 @@ def message(
 
 
 def decide(kept: CachedSnapshot, asked_for: pb.PlanSettings = SETTINGS, drains: bool = False) -> pb.PodCostsDecision:
-    """The answer, of a plan that drains nodes too or of one that does not."""
+    """Return the answer of a plan with or without scale-down."""
     request = pb.PlanRequest(decisions=[pb.Decision.POD_COSTS], settings=asked_for)
     if drains:
         request.decisions.append(pb.Decision.SCALE_DOWN)
@@ -98,7 +99,7 @@ def decide(kept: CachedSnapshot, asked_for: pb.PlanSettings = SETTINGS, drains: 
 
 
 def follow(kept: CachedSnapshot, before: Any, after: Any) -> CachedSnapshot:
-    """The snapshot after a delta, as the service keeps it."""
+    """Return the snapshot after a delta, as the service keeps it."""
     interner = Interner()
     delta = difference(interner.intern(before), interner.intern(after), interner)
     assert delta is not None
@@ -126,7 +127,7 @@ def test_a_chain_of_deltas_answers_as_whole_snapshots_do(steps: list[Any]) -> No
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The groups that are ranked, in order."""
+    """Return a list to which ranked groups are added, in order."""
     found: list[str] = []
     rank = decision.rank_target
 
@@ -180,7 +181,7 @@ def test_only_groups_that_a_delta_touches_are_ranked_again(asked: list[str], cha
 @given(st.lists(st.tuples(PODS, st.booleans()), min_size=2, max_size=4))
 @examples(60)
 def test_a_chain_of_deltas_follows_the_nodes_that_go_as_whole_snapshots_do(steps: list[Any]) -> None:
-    """Some of the plans do not take the decision that NODE_DRAIN follows; the same snapshot is planned with others."""
+    """Some plans lack the decision on which NODE_DRAIN depends; the same snapshot is also planned with it."""
     messages = [message(pods, cpu="1") for pods, _ in steps]
     kept = CachedSnapshot(canonicalize(messages[0]))
     for number, (_, drains) in enumerate(steps):
@@ -256,7 +257,7 @@ def test_groups_that_keep_away_from_changed_ones_are_ranked_again(
 
 
 class Own:
-    """A strategy of one's own that ranks by all that it is given."""
+    """A custom strategy that ranks by all its input."""
 
     threshold = 2.0**26
     after_each_removal = False
@@ -278,7 +279,7 @@ OWN.pod_costs.targets.add().strategies.extend([term(S.CUSTOM, name="own"), term(
 
 @pytest.fixture
 def own() -> Iterator[Own]:
-    """That strategy, installed."""
+    """Install that strategy."""
     strategy = Own()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(custom, "installed", lambda name: strategy if name == "own" else None)
@@ -360,6 +361,6 @@ def test_a_strategy_of_ones_own_never_misses_a_change_of_what_it_sees(steps: lis
 
 
 def turn_of(answer: pb.PodCostsDecision) -> dict[str, str]:
-    """Which group waits for which."""
+    """Return which group waits for which."""
     names = {group.owner: group.waits_for for group in answer.groups if group.waits_for}
     return {owner.rpartition("/")[2]: other.rpartition("/")[2] for owner, other in names.items()}

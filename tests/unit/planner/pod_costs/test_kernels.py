@@ -1,4 +1,4 @@
-"""The kernels of pod costs answer as their naive twins."""
+"""The kernels of pod costs agree with their naive twins."""
 
 from itertools import accumulate, pairwise
 
@@ -67,7 +67,7 @@ GROUP = st.lists(st.builds(compared.Pod, FEW, TEXTS, FEW, FEW, FEW, st.tuples(FE
 
 
 def columns_of(groups: list[list[compared.Pod]], rows: list[int]) -> Compared:
-    """Groups whose pods have the rows given, in order."""
+    """Return groups whose pods have the given rows, in order."""
     bounds = np.array([0, *accumulate(map(len, groups))], np.int64)
     pods = [pod for group in groups for pod in group]
     by_row = [pod for _, pod in sorted(zip(rows, pods, strict=True), key=lambda pair: pair[0])]
@@ -90,7 +90,7 @@ def test_groups_that_differ_from_what_they_were_are_found(
     data: st.DataObject, before: list[list[compared.Pod]]
 ) -> None:
     place = data.draw(st.lists(st.integers(-1, len(before) - 1), min_size=1, max_size=5))
-    # Mostly the same group as before, else that group with other pods in it or another one.
+    # Mostly the same group as before, else that group with other pods, or another one.
     now = [data.draw(st.just(before[at]) | st.permutations(before[at]) | GROUP) for at in place]
     rows = [list(range(sum(map(len, groups)))) for groups in (now, before)]
     if data.draw(st.booleans()):
@@ -99,7 +99,7 @@ def test_groups_that_differ_from_what_they_were_are_found(
     places = np.array(place, np.int64)
     find_differing(columns_of(now, rows[0]), columns_of(before, rows[1]), places, 0, differs)
     assert differs.tolist() == compared.differing(now, before, place)
-    # All as it was, in the same table.
+    # Everything unchanged, in the same table.
     same, where = columns_of(before, rows[1]), list(range(len(before)))
     differs = np.ones(len(before), np.bool_)
     find_differing(same, same, np.array(where, np.int64), 1, differs)
@@ -117,13 +117,13 @@ PLACED = st.lists(
 
 
 def by_number(numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows by number, 0 to 2, and where those of each begin."""
+    """Return rows by number, 0 to 2, and their offsets."""
     offsets = np.array([0, *accumulate(numbers.count(one) for one in range(3))], np.int64)
     return offsets, np.array(sorted(range(len(numbers)), key=numbers.__getitem__), np.int32)
 
 
 def terms_of(found: list[terms.Term]) -> Terms:
-    """The same terms as columns."""
+    """Return the same terms as columns."""
     spaces = [one.spaces for one in found if one.spaces is not None]
     row = iter(range(len(spaces)))
     return Terms(

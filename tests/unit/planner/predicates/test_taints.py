@@ -74,7 +74,7 @@ def test_all_sets_at_once_are_judged_as_one_toleration_and_one_taint_are(
 
 
 class Steps:
-    """Counts how often the deadline is asked for."""
+    """Counts how often the deadline is checked."""
 
     def __init__(self) -> None:
         self.checked = 0

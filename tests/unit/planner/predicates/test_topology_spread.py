@@ -113,7 +113,7 @@ def test_the_timeout_annotation_ends_constraints_only_where_it_is_honoured() -> 
 
 
 def _state(constraint: SpreadConstraint, *tolerations: Toleration) -> tuple:
-    """n1 in zone a has the only other pod; the asked one is pod 0; zone c is n3 alone."""
+    """Return a state: n1 in zone a has the only other pod; pod 0 is checked; zone c has only n3."""
     spec = PodSpec(topology_spread=(constraint,), tolerations=tolerations)
     made = snapshot(NODES[:3], [pending(spec, WEB), *running("n1", "n2")])
     return build_simulation(made).state, made.nodes.name.index("n3"), made.nodes.name.index("n1")

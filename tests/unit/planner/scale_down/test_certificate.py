@@ -1,4 +1,4 @@
-"""The certificate finds fault with every kind of bad plan: a checker that passes everything would prove nothing."""
+"""The certificate rejects every kind of bad plan: a checker that accepts everything would prove nothing."""
 
 from collections.abc import Callable
 
@@ -37,7 +37,7 @@ def base() -> list[Json]:
 
 
 def plan_by_hand(**where: str) -> Decision:
-    """Both nodes unneeded since long ago, pods where the test says."""
+    """Return a plan with both nodes long unneeded and pods on the test's nodes."""
     good = plan(*base()).decision
     assert [entry.node for entry in good.unneeded] == ["n1", "n2"]
     for entry in good.unneeded:
@@ -51,7 +51,7 @@ def faults(objects: list[Json], decision: Decision, settings: Json | None = None
 
 
 def on_n3(**of_both: object) -> list[Json]:
-    """The base cluster, its pods having something more; the plan puts both on n3."""
+    """Return the base cluster with extended pods, and a plan that puts both on n3."""
     web = replica_set("web", 3)
     pods = [pod(f"web-{i}", "1", node=f"n{i + 1}", owner=web, labels={"app": "web"}, **of_both) for i in range(2)]
     return [*base()[:6], *pods]
@@ -196,7 +196,7 @@ def test_more_deletions_than_allowed_are_found() -> None:
 
 
 def grown(ago_s: int) -> list[Json]:
-    """The base cluster, its group made larger so long before `NOW_S`, which is 08:00 on 2027-01-15."""
+    """Return the base cluster, its group scaled up `ago_s` before `NOW_S`, which is 08:00 on 2027-01-15."""
     minutes, seconds = divmod(8 * 3600 - ago_s, 60)
     status = {"lastScaleUpTime": f"2027-01-15T{minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z"}
     return [*base()[:4], node_group("g", nodes=["n1", "n2"], target=2, status=status), *base()[5:]]

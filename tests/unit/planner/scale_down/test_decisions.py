@@ -1,4 +1,4 @@
-"""What a decision says beyond upstream's cases: orders, memory, explanations, bounds, determinism."""
+"""Properties of a decision beyond upstream's cases: orders, memory, explanations, bounds, determinism."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ WEB = replica_set("web", 9)
 def cluster(
     pods: dict[str, list[str]], *, cpu: str = "4", outside: tuple[str, ...] = (), **group: object
 ) -> list[Json]:
-    """Nodes with pods of given cpu; one group, but for the nodes outside."""
+    """Return nodes with pods of given cpu; one group, except for the nodes outside."""
     names = [name for name in pods if name not in outside]
     placed = [
         pod(f"web-{name}-{i}", amount, "1Mi", node=name, owner=WEB, labels={"app": "web"})
@@ -55,7 +55,7 @@ def test_the_dearest_node_goes_first_by_price() -> None:
 
 
 def test_the_order_that_saves_most_is_taken() -> None:
-    # One of the two can go; the other then holds the pods.
+    # One of the two can go; the other then has the pods.
     objects = [
         WEB, node("n1"), node("n2"),
         node_group("cheap", nodes=["n1"], target=1, price=0.1), node_group("dear", nodes=["n2"], target=1, price=2.0),
@@ -78,7 +78,7 @@ def test_a_plan_holds_until_another_is_better_by_the_margin() -> None:
 
     first = plan(priced(0.9), settings={"candidateOrders": ["PRICE"]})
     assert first.unneeded == ["n1"]
-    # n2 is a destination of the last plan and not tried anew while that repeats itself.
+    # n2 is a destination of the last plan and not tried again while that plan is repeated.
     assert again(priced(1.04), first, candidateOrders=["PRICE"]).unneeded == ["n1"]
 
 
@@ -154,7 +154,7 @@ def test_a_bounded_simulation_continues_where_it_stopped() -> None:
 
 
 def test_no_node_starves_when_each_loop_has_time_for_one() -> None:
-    # All but one node are full up to the brim of what they may move, so that simulations fail.
+    # All nodes but one are completely full, so simulations fail.
     objects = cluster({f"n{i}": ["1900m"] for i in range(4)} | {"x": ["3900m"]}, outside=("x",))
     tried: set[str] = set()
     state = None
@@ -248,12 +248,12 @@ def test_what_is_remembered_stays_small() -> None:
     found = plan_message(message, {"utilizationThreshold": 1})
     moved = len(found.destinations)
     assert moved > 2000
-    # 150,000 pods on 5,000 nodes are allowed 2 MiB: 8 bytes a pod, some 60 a node.
+    # 150,000 pods on 5,000 nodes may use 2 MiB: 8 bytes per pod, some 60 per node.
     assert found.state.ByteSize() < 9 * moved + 100 * len(pods)
 
 
 def test_no_move_relies_on_a_pod_that_has_yet_to_leave_a_node_being_deleted() -> None:
-    """With late on n2 the zones would be within three of each other; until it is there, they would not."""
+    """With `late` on n2 the zones would differ by at most three; until it is there, they would differ by more."""
     apart: Json = {"labels": {"app": "x"}, "spread": [spread(labelled(app="x"), max_skew=3)]}
     gone = ["ToBeDeletedByClusterAutoscaler=1799999990:NoSchedule"]
     objects = [
@@ -273,7 +273,7 @@ def test_no_pod_is_moved_to_a_node_that_is_not_ready_though_no_taint_keeps_the_s
     assert found.unneeded == ["n2"]
     assert found.destinations == {"default/p2": "n1"}
     assert found.blocking["n1"] == ("default/p1", "NO_PLACE")
-    # A remembered destination that is not ready any more is none.
+    # A remembered destination that is no longer ready is not used.
     healthy = plan([web, node("n1"), node("n2"), node_group("g", nodes=["n1"], target=1), *pods])
     assert healthy.destinations == {"default/p1": "n2"}
     sick = [web, node("n1"), node("n2", ready=False), node_group("g", nodes=["n1"], target=1), *pods]
@@ -290,7 +290,7 @@ def test_no_room_on_a_node_that_is_not_ready_is_kept_for_a_pod_that_waits() -> N
 
 
 def test_a_drain_that_leaves_a_budget_with_nothing_comes_last_with_deletions_counted() -> None:
-    """Of the two disruptions that the budget allows, one is used up by the node that is being deleted."""
+    """The node being deleted uses one of the two disruptions that the budget allows."""
     web, own = replica_set("web", 9), {"labels": {"app": "web"}}
     objects = [
         web, *(node(name) for name in ("n1", "n2", "n3", "n4")), pdb("web", 2, **own),

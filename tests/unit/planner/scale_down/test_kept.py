@@ -1,4 +1,4 @@
-"""A plan that was kept answers what would be answered had nothing been kept, and is not asked where it might not."""
+"""A kept plan gives the same answer as without it, and is not used if its answer might differ."""
 
 from collections.abc import Hashable
 from typing import Any
@@ -24,7 +24,7 @@ WEB = replica_set("web", 9)
 
 
 class Watched(LatestObjects):
-    """Counts what was asked for and found."""
+    """Counts look-ups and hits."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ def ask(now_s: int, *decisions: "plan_pb2.Decision.Code.ValueType", threshold: f
 def both(
     snapshot: Snapshot, request: plan_pb2.PlanRequest, state: plan_pb2.PlanState | None, latest: LatestObjects
 ) -> plan_pb2.PlanResponse:
-    """Return the answer, which is the same with what was kept as without."""
+    """Return the answer, after checking that it is the same with and without kept objects."""
     afresh = plan(snapshot, request, state, Work())
     again = plan(snapshot, request, state, Work(derive=CachedSnapshot(snapshot).derive, latest=latest))
     assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
@@ -81,7 +81,7 @@ QUIET = [*nodes_of("n1", "n2", "n3"), *(pod(f"p-{i}", "1", node=f"n{i}", owner=W
 
 
 def loops(objects: list[Json], *moments_s: int) -> tuple[list[plan_pb2.PlanResponse], Watched]:
-    """Decide at each of the moments, with the state of the loop before."""
+    """Decide at each of the times, with the state of the previous loop."""
     snapshot, latest, answers = canonicalize(snapshot_of(*objects)), Watched(), []
     for now_s in moments_s:
         answers.append(both(snapshot, ask(now_s), answers[-1].state if answers else None, latest))

@@ -1,4 +1,4 @@
-"""The small kernels answer as their naive twins."""
+"""The small kernels agree with their naive twins."""
 
 import os
 from itertools import accumulate
@@ -42,7 +42,7 @@ def test_pods_are_grouped_by_node_in_their_order(extra: int, wanted: list[int]) 
 def test_digests_of_uids_are_those_of_the_twin(uids: list[str]) -> None:
     column = text(uids)
     digests = np.empty(len(uids), np.int32)
-    with np.errstate(over="ignore"):  # it wraps around; without the compiler numpy would warn of it
+    with np.errstate(over="ignore"):  # it wraps around; without the compiler numpy would warn about it
         digest_texts(column.data, column.offsets, digests)
     assert digests.tolist() == [hints.digest(uid.encode()) for uid in uids]
 
@@ -82,7 +82,7 @@ def test_hints_are_found_again_whatever_pods_came_and_went(data: st.DataObject) 
 
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too many pods for plain Python")
 def test_as_many_pods_as_a_cluster_has_wait_though_none_or_all_of_them_are_remembered() -> None:
-    """Comparing each with each would take some ten minutes."""
+    """Comparing all pairs would take about ten minutes."""
     count = 1_000_000
     old, new = np.arange(count, dtype=np.int32), np.arange(count, 2 * count, dtype=np.int32)
     source, bounds = np.zeros(1, np.int32), np.array([0, count], np.int32)

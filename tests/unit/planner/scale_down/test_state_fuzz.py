@@ -1,4 +1,4 @@
-"""A state that was damaged on its way: the plan is proven all the same, and nothing ever raises."""
+"""A state damaged in transit: the plan is still verified, and nothing raises."""
 
 from collections.abc import Callable
 from functools import cache
@@ -25,7 +25,7 @@ COLUMNS = (
 
 @cache
 def lived(seed: int) -> tuple[snapshot_pb2.ClusterSnapshot, plan_pb2.ScaleDownState]:
-    """A cluster after three loops, and the state of the last. Not to be changed; made when the first test asks."""
+    """Return a cluster after three loops, and the last state. Read-only; made on first use."""
     world, state = World(Random(seed)), None
     for loop in range(3):
         world.loop = loop
@@ -37,7 +37,7 @@ def lived(seed: int) -> tuple[snapshot_pb2.ClusterSnapshot, plan_pb2.ScaleDownSt
 
 
 def answered(which: int, state: plan_pb2.ScaleDownState) -> Outcome:
-    """The next loop, proven by the certificate; its answer and state can be written, and another loop read them."""
+    """Run the next loop, verified by the certificate; check that its answer and state can be written and read again."""
     message, _ = lived(which)
     found = plan_message(message, SETTINGS, state, NOW_S + 3 * STEP_S)
     MessageToDict(found.decision)
@@ -68,7 +68,7 @@ def test_columns_of_any_content_are_read_or_counted_as_absent(
     state.CopyFrom(lived(which)[1])
     table = getattr(state, column[0])
     length = len(getattr(table, column[1]))
-    # The true length most often: what differs in length is refused at once.
+    # Mostly of the right length, because another length is refused at once.
     content = data.draw(st.binary(min_size=length, max_size=length) | st.binary(max_size=64))
     setattr(table, column[1], content)
     answered(which, state)
@@ -126,7 +126,7 @@ def test_a_state_of_another_version_counts_as_absent_and_is_said_to(
 
 def test_a_state_with_fields_of_a_later_day_is_read() -> None:
     _, state = lived(0)
-    # Field 900, a number, which nobody knows yet.
+    # Field 900, an unknown number.
     extended = plan_pb2.ScaleDownState.FromString(state.SerializeToString() + b"\xa0\x38\x01")
     assert extended != state
     assert answered(0, extended).unneeded == answered(0, state).unneeded

@@ -1,4 +1,4 @@
-"""Splits of new nodes over similar groups: as even as maxima allow, whoever is named first."""
+"""Splits of new nodes over similar groups: as even as maxima allow, in any order of groups."""
 
 from random import Random
 
@@ -23,14 +23,14 @@ COUNTS = st.integers(0, 90)
 
 
 def asked(groups: Groups, count: int) -> planner_pb2.BalanceScaleUpRequest:
-    """A request."""
+    """Return a request."""
     rows = [planner_pb2.NodeGroupSize(node_group=name, current_size=size, max_size=most)
             for name, (size, most) in groups.items()]  # fmt: skip
     return planner_pb2.BalanceScaleUpRequest(node_groups=rows, new_nodes=count)
 
 
 def grown(groups: Groups, count: int) -> dict[str, int]:
-    """New sizes of the groups that grow."""
+    """Return the new sizes of the groups that grow."""
     return {one.node_group: one.new_size for one in balance_scale_up(asked(groups, count)).splits}
 
 

@@ -1,4 +1,4 @@
-"""What a scale-up decision says: which groups grow, for which pods, and why others stay pending."""
+"""Content of a scale-up decision: which groups grow, for which pods, and why others stay pending."""
 
 import pytest
 from trimtab.v1 import plan_pb2
@@ -21,7 +21,7 @@ from tests.builders.scale_up import NOW_S, plan, plan_message
 
 
 def group(name: str = "g", cpu: str = "4", most: int = 10, **more: object) -> Json:
-    """A group without nodes whose new nodes have so many cores."""
+    """Return a group without nodes whose new nodes have the given cores."""
     labels = more.pop("labels", {})
     template = node("t", cpu, zone=str(more.pop("zone", "")), labels=labels)  # type: ignore[arg-type]
     return node_group(name, 0, most, target=int(more.pop("target", 0)), template=template, nodes=[], **more)  # type: ignore
@@ -60,7 +60,7 @@ def test_a_pod_that_is_too_large_stays_pending() -> None:
 
 
 def zones(*sizes: int, most: int = 10, **more: object) -> list[Json]:
-    """Similar groups g0, g1, … of such sizes, one a zone, their nodes full."""
+    """Return similar groups g0, g1, … of the given sizes, one per zone, with full nodes."""
     found: list[Json] = []
     for number, size in enumerate(sizes):
         names = [f"g{number}-{i}" for i in range(size)]
@@ -111,7 +111,7 @@ def test_pods_spread_over_zones_make_all_zones_grow(settings: Json) -> None:
 
 @pytest.mark.parametrize("settings", [{}, EVEN], ids=["alone", "balanced"])
 def test_pods_that_may_go_anywhere_fill_what_spread_pods_leave_free(settings: Json) -> None:
-    """Eight pods a node, 67, 67 and 66 in a zone: five, five and six slots are free on the last nodes."""
+    """Eight pods per node, 67, 67 and 66 per zone: five, five and six slots are free on the last nodes."""
     web, old = replica_set("web", 200), replica_set("old", 8)
     first = [node(f"{zone}-1", "4", zone=zone) for zone in "abc"]
     groups = [
@@ -287,7 +287,7 @@ def test_the_cheapest_plan_needs_neither_improvement_nor_time() -> None:
 def test_the_cheapest_plan_takes_what_costs_least_together() -> None:
     groups = [group("small", "4", price=1.0), group("large", "16", price=2.5)]
     found = plan(groups, [pod(f"p{i}", "2") for i in range(9)], settings={"expanders": ["CHEAPEST_PLAN"]})
-    # Eight pods for 2.5 on a large node and one for 1.0 on a small one: less than three small nodes more.
+    # Eight pods for 2.5 on a large node and one for 1.0 on a small one: cheaper than three small nodes more.
     assert found.decision.price_per_hour == 3.5
     assert found.growth == {"small": 1, "large": 1}
     assert {one.node_group for one in found.decision.options if one.chosen} == {"small", "large"}

@@ -1,4 +1,4 @@
-"""Refusals are what plain loops over all predicates give; names are written as messages write them."""
+"""Refusals equal those of plain loops over all predicates; names are written as messages write them."""
 
 from random import Random
 

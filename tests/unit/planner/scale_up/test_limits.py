@@ -1,4 +1,4 @@
-"""What limits leave to each node group while a plan takes of it, and why nothing more."""
+"""How much limits leave to each node group while a plan uses them, and the reasons for refusals."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ GIB = 1 << 30
 
 
 def group(name: str, target: int = 0, most: int = 10, **more: Any) -> Json:
-    """A group of nodes of 4 cores and 16 GiB, none of which has registered."""
+    """Return a group of unregistered nodes of 4 cores and 16 GiB."""
     template = more.pop("template", {})
     return node_group(name, max_size=most, target=target, nodes=[], template=node("t", **template), **more)
 
@@ -38,7 +38,7 @@ def limits_of(
     *objects: Json, limits: tuple[ResourceLimit, ...] = (), most: int = 1000, health: Mapping[str, int] | None = None,
     until_s: int = 0,
 ) -> Limits:  # fmt: skip
-    """The limits over a cluster."""
+    """Return the limits of a cluster."""
     message = snapshot_of(list(objects))
     for row in message.node_groups:
         row.health = (health or {}).get(row.id, 0)
@@ -180,7 +180,7 @@ def test_groups_that_share_limits_take_what_is_there_one_after_the_other(
     every = np.arange(len(rows))
     found = split_within(limits, every, size, count)
     assert limits.admit(found)
-    # One node at a time to the group that is next, if limits let it; else it is out.
+    # One node at a time goes to the next group if limits allow it; otherwise the group is dropped.
     most = size + limits.rooms
     given_out = np.zeros(len(rows), np.int64)
     while True:

@@ -18,7 +18,7 @@ NODE = {"cpu": 4000, "memory": 16 * GIB, "pods": 110}
 
 
 def choice(*expanders: Any, **groups: dict[str, Any]) -> pb.OptionChoice:
-    """A choice between groups: nodes, pods, price, size, unable, and cpu of a node and of all pods."""
+    """Return a choice between groups: nodes, pods, price, size, unable, and cpu of a node and of all pods."""
     asked = pb.OptionChoice(seed=7, cluster_node_count=10)
     asked.settings.scale_up.expanders.extend(expanders)
     for name, given_ in sorted(groups.items()):
@@ -93,7 +93,7 @@ def test_settings_that_cannot_be_meant_are_refused() -> None:
 
 
 def test_the_cheapest_plan_counts_what_the_pods_cost_that_an_option_leaves() -> None:
-    # `small` is cheap for its pods, but the rest then needs as many `large` ones as without it.
+    # `small` is cheap for its pods, but the others then need as many `large` ones as without it.
     asked = choice(
         Expander.CHEAPEST_PLAN,
         small={"nodes": 1, "price": 0.4, "pods": 1},

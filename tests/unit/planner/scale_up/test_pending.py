@@ -18,7 +18,7 @@ DEFAULTS = ScaleUpSettings()
 
 
 def outcome(settings: ScaleUpSettings = DEFAULTS, now_s: int = NOW_S, **pods: Pod) -> dict[str, tuple[str, bool]]:
-    """Each pending pod by name: why it is skipped, "" = it is not, and whether nodes may be added for it."""
+    """Return by name of each pending pod: why it is skipped, "" = it is not, and whether nodes may be added for it."""
     rows = {("default", name.replace("_", "-")): pod for name, pod in pods.items()}
     snapshot = canonicalize(write(Cluster(pods=rows, nodes={"n": Node()})))
     found = pending_pods(snapshot, settings, PlannerSettings(), now_s * 10**9)

@@ -81,7 +81,7 @@ def test_of_these_neither_is_better(one: Worth, other: Worth, expanders: tuple[i
 
 
 PRICES = (1.0, 1.0, 3.0, None)
-"""Of the groups; small whole numbers, so that sums are exact."""
+"""Of the groups; small integers, so sums are exact."""
 CHAINS = (BY_NODES, BY_GROUP, CHEAPEST, MOST_PODS, BY_PRICE)
 plans = st.builds(
     WholePlan,

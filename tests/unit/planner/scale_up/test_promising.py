@@ -1,4 +1,4 @@
-"""Of very many groups a part is packed, the others only where none of these helps."""
+"""Of very many groups only a part is packed; the others only if none of these helps."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def bounds(groups: int, same_as: Int64 | None = None) -> GroupBounds:
-    """One class of 100 pods of one core; group g has g + 1 cores."""
+    """Return bounds of one class of 100 pods of one core; group g has g + 1 cores."""
     cores = np.arange(1, groups + 1, dtype=np.int64) * 1000
     free = np.stack([cores, cores << 20], axis=1)
     return GroupBounds(
@@ -27,7 +27,7 @@ def bounds(groups: int, same_as: Int64 | None = None) -> GroupBounds:
 
 
 def parts(groups: int, same_as: Int64 | None = None) -> list[list[int]]:
-    """The parts, where the groups with fewest nodes are the best."""
+    """Return the parts; groups with fewest nodes are the best."""
 
     def rank(options: Options) -> Int64:
         return np.argsort(options.node_count, kind="stable")
@@ -53,7 +53,7 @@ def test_of_many_groups_the_best_and_a_ladder_of_sizes_come_first_and_then_all_o
 
 
 def test_a_group_far_down_the_list_still_grows_where_it_alone_helps() -> None:
-    """The bounds know nothing of affinity: pods have to be where the data is, in the zone of one group."""
+    """The bounds ignore affinity: pods must be near the data, in the zone of one group."""
     groups = [
         node_group(f"g{i:03}", 0, 5, target=0, nodes=[], template=node("t", f"{2 + i}", zone="b" if i == 77 else "a"))
         for i in range(MANY + 40)

@@ -1,4 +1,4 @@
-"""Every plan over random clusters is proven by the certificate; permuted input changes nothing."""
+"""The certificate verifies every plan for random clusters; permuted input changes nothing."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Plans with fewer new nodes, where all that they serve is placed afresh."""
+"""Plans with fewer new nodes, in which all served pods are placed again."""
 
 from typing import Any
 
@@ -14,12 +14,12 @@ BETTER = {"default/small-0": "n1", "default/small-1": "n1"}
 
 @pytest.fixture(autouse=True)
 def no_variants(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave what is found to what is tested here."""
+    """Disable variants, so only repacking finds plans."""
     monkeypatch.setattr(variants, "WAYS", ())
 
 
 def cluster(*, group: Json | None = None, **large: Any) -> list[Json | list[Json]]:
-    """Room for the large pod or for both small ones; a new node takes one pod."""
+    """Return a cluster with room for the large pod or for both small ones; a new node takes one pod."""
     group = group or node_group("g", 0, 10, target=0, template=node("t", "3"), nodes=[])
     return [group, node("n1", "4"), pod("large", "3", **large), [pod(f"small-{i}", "2") for i in range(2)]]
 
@@ -90,7 +90,7 @@ def test_nothing_is_tried_where_that_is_too_much_work(monkeypatch: pytest.Monkey
 def test_no_pod_is_placed_where_amounts_tell_that_no_node_can_be_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(repacking, "place_all", None)
     group = node_group("g", 0, 10, target=0, template=node("t", "3"), nodes=[])
-    # The node that exists has room left, but for none of these pods.
+    # The existing node has free room, but not enough for any of these pods.
     assert plan(group, node("n1", "1"), pod("small", "500m"), pod("large", "3")).growth == {"g": 1}
     assert plan(group, node("n1", "3"), [pod(f"p{i}", "3") for i in range(3)]).growth == {"g": 2}
     with pytest.raises(TypeError):

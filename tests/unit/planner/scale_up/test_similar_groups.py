@@ -1,4 +1,4 @@
-"""Similar groups of scale-up: by what a new node would be like, with its DaemonSets."""
+"""Similar groups of scale-up: by their new nodes with DaemonSets."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ MIRROR = {"kubernetes.io/config.mirror": "x"}
 
 
 def kinds(*objects: Json, prefer_template: bool = True, **more: Any) -> list[int]:
-    """The kinds of all groups."""
+    """Return the kinds of all groups."""
     snapshot = canonicalize(snapshot_of(list(objects)))
     leaving = being_deleted(snapshot, NOW_NS)
     settings = ScaleUpSettings(prefer_template=prefer_template)
@@ -25,7 +25,7 @@ def kinds(*objects: Json, prefer_template: bool = True, **more: Any) -> list[int
 
 
 def group(name: str, **more: Any) -> Json:
-    """A group by its template."""
+    """Return a group with its template."""
     zero_or_max = more.pop("zero_or_max", None)
     return node_group(name, nodes=[], template=node("t", **more), zero_or_max=zero_or_max)
 
@@ -52,7 +52,7 @@ def test_groups_are_compared_by_their_templates(name: str) -> None:
 
 
 def of_nodes(*pods: Json) -> list[Json]:
-    """Two groups of one node each, with pods."""
+    """Return two groups of one node each, with pods."""
     groups = [node_group(name, nodes=[f"{name}0"]) for name in "ab"]
     return [node("a0"), node("b0"), *groups, *pods]
 

@@ -1,4 +1,4 @@
-"""Where pods that waited were put is remembered, on nodes that are there and on nodes that are to come."""
+"""The places of pending pods are remembered, on existing and on upcoming nodes."""
 
 from typing import NamedTuple
 
@@ -30,14 +30,14 @@ class Given(NamedTuple):
     groups: PodGroups
 
     def pod(self, name: str) -> int:
-        """The number of a pod, virtual ones by "virtual-" and their place."""
+        """Return the index of a pod, virtual ones by "virtual-" and their position."""
         if name.startswith("virtual-"):
             return self.simulation.pod_count + int(name.removeprefix("virtual-"))
         names = self.simulation.snapshot.pods.name
         return next(row for row in range(self.simulation.pod_count) if names.get(row) == name)
 
     def node(self, name: str) -> int:
-        """The number of a node, virtual ones included."""
+        """Return the index of a node, virtual ones included."""
         virtual = (one for nodes in self.simulation.virtual.nodes for one in nodes.names)
         return [*self.simulation.snapshot.nodes.name, *virtual].index(name)
 
@@ -50,7 +50,7 @@ class Given(NamedTuple):
         return remember(self.simulation, self.growth, self.groups, rows, np.array(added, np.int32))
 
     def recall(self, state: plan_pb2.ScaleUpState | None) -> tuple[dict[str, str], tuple[str, ...]]:
-        """What is known of pods, by names."""
+        """Return the remembered places of pods, by names."""
         hint, notes = recall(state, self.simulation.snapshot, self.growth, self.groups)
         virtual = (one for nodes in self.simulation.virtual.nodes for one in nodes.names)
         names = [*self.simulation.snapshot.nodes.name, *virtual]
@@ -62,7 +62,7 @@ class Given(NamedTuple):
 
 
 def cluster(nodes: str = "ab", pods: str = "xyz", upcoming: tuple[int, int] = (2, 1), **more: str) -> Given:
-    """Nodes and pods by letter; `x="a"` puts a pod on a node; two groups, "g" and "h"; pod "e" was evicted lately."""
+    """Return nodes and pods by letter; `x="a"` puts a pod on a node; groups "g" and "h"; pod "e" was just evicted."""
     rows = Cluster(
         nodes={name: Node() for name in nodes},
         pods={("default", name): Pod(uid=f"uid-{name}", node=more.get(name, ""), phase=1) for name in pods},

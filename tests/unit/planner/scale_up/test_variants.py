@@ -1,4 +1,4 @@
-"""Plans that are made besides the usual one: other pods take the room that there is, other groups grow."""
+"""Variants of the usual plan: other pods take existing room, other groups grow."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ BETTER = {"default/small-0": "n1", "default/small-1": "n1"}
 
 @pytest.fixture(autouse=True)
 def no_repacking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave what is found to what is tested here."""
+    """Disable repacking, so only variants find plans."""
     monkeypatch.setattr(repacking, "MOST_TRIES", 0)
 
 
 def cluster(**large: Any) -> list[Json | list[Json]]:
-    """Room for the large pod or for both small ones; a new node takes one pod."""
+    """Return a cluster with room for the large pod or for both small ones; a new node takes one pod."""
     group = node_group("g", 0, 10, target=0, template=node("t", "3"), nodes=[])
     return [group, node("n1", "4"), pod("large", "3", **large), [pod(f"small-{i}", "2") for i in range(2)]]
 
@@ -82,7 +82,7 @@ def test_every_expander_takes_the_plan_with_fewer_nodes_of_the_same_group(expand
 
 
 def narrow_and_wide() -> list[Json | list[Json]]:
-    """Nodes of the narrow group are full, those of the wide one not, and seven pods need two nodes or seven."""
+    """Return full nodes of a narrow group, free ones of a wide group, and seven pods that need two nodes or seven."""
     narrow = node_group("narrow", 0, 10, target=0, template=node("t", "2", "1Gi"), nodes=[], price=1.0)
     wide = node_group("wide", 0, 10, target=0, template=node("t", "8", "4Gi"), nodes=[], price=4.0)
     return [narrow, wide, [pod(f"p{i}", "2", "1Gi") for i in range(7)]]

@@ -1,4 +1,4 @@
-"""What the plan for all pods at once knows of pods that affinity binds, and when it is kept."""
+"""How the plan for all pods at once treats pods with affinity, and when it is kept."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ APART = anti_affinity(labelled(app="apart"))
 
 @pytest.fixture
 def problems(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
-    """What is asked of the plan in numbers."""
+    """Return a list to which the numeric problems are added."""
     asked: list[Problem] = []
     solve = cheapest_plan
 
@@ -33,7 +33,7 @@ def apart(name: str, cpu: str, **more: Any) -> Json:
 
 
 def cheapest(*objects: Json | list[Json]) -> Outcome:
-    """A core costs less on a large node."""
+    """Return groups in which a core costs less on a large node."""
     groups = [
         node_group(name, 0, 50, target=0, nodes=[], price=price, template=node("t", cores, "64Gi"))
         for name, cores, price in (("large", "12", 11.0), ("small", "3", 3.0))
@@ -44,7 +44,7 @@ def cheapest(*objects: Json | list[Json]) -> Outcome:
 def test_pods_of_different_sizes_that_keep_apart_get_a_node_each(
     problems: list[Problem], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Together they would fill a large node, but it takes one of them."""
+    """Together they would fill a large node, but it takes only one of them."""
     monkeypatch.setattr(draft, "MANY", 0)
     sizes = ["500m", "500m", "1", "1"]
     pods = [apart(f"apart-{i}", cpu) for i, cpu in enumerate(sizes)]
@@ -134,7 +134,7 @@ def test_of_very_many_groups_another_plan_is_made_where_not_few_pods_went_elsewh
     monkeypatch.setattr(draft.Draft, "run", noting)
     monkeypatch.setattr(draft, "MANY", 0)
     monkeypatch.setattr(draft, "FEW", few)
-    # Of the set nothing is known, so that pods are planned on one node that do not go there.
+    # The set is unknown, so pods that do not fit together are planned on one node.
     monkeypatch.setattr(whole_plan, "MOST_SETS", 0)
     cheapest([apart(f"apart-{i}", cpu) for i, cpu in enumerate(["1", "2"])], [pod(f"p{i}", "1") for i in range(9)])
     assert made == [True, False][:plans]

@@ -22,7 +22,7 @@ PAYLOAD = small_cluster().SerializeToString()
 
 
 def request() -> plan_pb2.PlanRequest:
-    """A request for scale-down."""
+    """Return a request for scale-down."""
     message = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
     message.now.seconds = NOW_S
     return message

@@ -1,4 +1,4 @@
-"""A request that would take too much memory is refused before it takes it, and gives back what it had."""
+"""A request that needs too much memory is refused before it allocates it, and releases what it had."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -20,7 +20,7 @@ LIMIT = 64 << 20
 
 
 def budgets_over_pods() -> pb.ClusterSnapshot:
-    """3,000 budgets, each over all of 4,000 pods."""
+    """Return 3,000 budgets, each over all of 4,000 pods."""
     message = pods_of(4000)
     for i in range(3000):
         message.pod_disruption_budgets.add(namespace="default", name=f"b{i}").selector.SetInParent()
@@ -28,7 +28,7 @@ def budgets_over_pods() -> pb.ClusterSnapshot:
 
 
 def nodes_with_many_resources() -> pb.ClusterSnapshot:
-    """20,000 nodes, one of which has 255 resources."""
+    """Return 20,000 nodes, one of which has 255 resources."""
     message = pb.ClusterSnapshot(resources=[f"example.com/r{i}" for i in range(255)])
     for i in range(20_000):
         message.nodes.add(name=f"n{i}")
@@ -37,7 +37,7 @@ def nodes_with_many_resources() -> pb.ClusterSnapshot:
 
 
 def selectors_of_many_keys() -> pb.ClusterSnapshot:
-    """3,000 pod specs, each selecting by a key of its own, over 3,000 nodes with labels of their own."""
+    """Return 3,000 pod specs, each with its own selector key, and 3,000 nodes with their own labels."""
     count = 3000
     message = pods_of(count)
     message.strings.extend([f"key-{i}" for i in range(count)])
@@ -54,7 +54,7 @@ def selectors_of_many_keys() -> pb.ClusterSnapshot:
 
 
 def pods_of(count: int) -> pb.ClusterSnapshot:
-    """So many waiting pods."""
+    """Return `count` pending pods."""
     names = [f"p{i}" for i in range(count)]
     message = pb.ClusterSnapshot(strings=["", "default"], pod_specs=[pb.PodSpec()])
     table = message.pods

@@ -1,4 +1,4 @@
-"""The service under load: requests that wait for their turn."""
+"""The service under load: requests in the queue."""
 
 import threading
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ PAYLOAD = b"x" * 100_000
 
 
 class Patient:
-    """A handler that answers once it may."""
+    """A handler that answers once it is released."""
 
     def __init__(self) -> None:
         self.may_answer = threading.Event()
@@ -61,7 +61,7 @@ def test_requests_that_wait_hold_their_bytes_and_not_the_memory_to_read_them(pla
 
 
 def wait_until_waiting(servicer: PlannerServicer, count: int, asked: list[Future[plan_pb2.PlanResponse]]) -> None:
-    """Return once so many requests wait for their turn, or one has been answered before."""
+    """Return once `count` requests are queued, or one has been answered before."""
     turns = servicer._turns
     while not wait(asked, 0.01, FIRST_COMPLETED).done:
         with turns._lock:

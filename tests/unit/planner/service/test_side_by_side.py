@@ -1,4 +1,4 @@
-"""Computations side by side: results in order, errors that reach the caller, and nothing that runs on behind it."""
+"""Parallel computations: results in order, errors that reach the caller, and no task that outlives the call."""
 
 import threading
 from functools import partial
@@ -22,7 +22,7 @@ def test_two_tasks_run_at_the_same_time() -> None:
 
 
 def test_a_caller_does_itself_what_no_thread_has_come_to() -> None:
-    """The only thread waits for a second call, whose tasks are therefore all done by the thread that asks."""
+    """The only thread waits for a second call, so the calling thread does all tasks of that call."""
     run, busy, go_on = SideBySide(2), threading.Event(), threading.Event()
 
     def wait() -> bool:
@@ -32,7 +32,7 @@ def test_a_caller_does_itself_what_no_thread_has_come_to() -> None:
     def done_by() -> str:
         return threading.current_thread().name
 
-    # The caller does not come to the second task before the other thread does.
+    # The caller does not reach the second task before the other thread does.
     first = threading.Thread(target=lambda: run([lambda: busy.wait(LONG_S), wait]))
     first.start()
     try:

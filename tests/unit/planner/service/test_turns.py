@@ -1,4 +1,4 @@
-"""Callers take turns, wait for a limited time, and give their place on."""
+"""Callers take turns, wait for a limited time, and release their slot."""
 
 import threading
 from collections import Counter
@@ -12,7 +12,7 @@ from tests.builders.waiting import LIMIT_S
 
 
 class Crowd:
-    """Callers that wait for the only place, in a known order."""
+    """Callers that wait for the only slot, in a known order."""
 
     def __init__(self) -> None:
         self.turns = Turns(1)
@@ -20,7 +20,7 @@ class Crowd:
         self._pool = ThreadPoolExecutor(32)
 
     def wait_for(self, caller: str, is_wanted: threading.Event | None = None, wait_s: float = LIMIT_S):
-        """Let a caller wait; return once it does."""
+        """Make a caller wait; return once it does."""
         before = self.count()
 
         def work() -> None:

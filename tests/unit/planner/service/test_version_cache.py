@@ -29,7 +29,7 @@ def after(base: CachedSnapshot, delta: pb.SnapshotDelta) -> CachedSnapshot:
 
 
 def cordoned() -> pb.SnapshotDelta:
-    """Node a is unschedulable now; nothing else changes."""
+    """Return a delta that only makes node a unschedulable."""
     delta = pb.SnapshotDelta()
     cluster = small_cluster()
     changed = delta.changed
@@ -40,7 +40,7 @@ def cordoned() -> pb.SnapshotDelta:
 
 
 class Counted:
-    """Something to build, counting how often."""
+    """An object to build that counts its builds."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -121,7 +121,7 @@ def test_derived_things_count_and_go_before_the_snapshot_does() -> None:
 
 
 def test_plans_without_state_do_not_pile_up() -> None:
-    """A caller without state gets another time of being unneeded in each call: another plan, the same snapshot."""
+    """A caller without state gets different unneeded times in each call: another plan, the same snapshot."""
     snapshot = canonicalize(small_cluster())
     kept, cache = CachedSnapshot(snapshot), VersionCache(60_000)
     sizes = set()
@@ -160,7 +160,7 @@ def asked() -> plan_pb2.PlanRequest:
 
 @pytest.mark.parametrize("cache_bytes", [1 << 24, 40_000, 0], ids=["all kept", "hardly anything kept", "nothing kept"])
 def test_no_answer_depends_on_what_is_kept(cache_bytes: int) -> None:
-    """A line of snapshots, whole and by delta, with state, against a handler that has never seen anything."""
+    """A sequence of snapshots, whole and by delta, with state, compared with a new handler."""
     meter = NoOpMeterProvider().get_meter("test")
     handler = RequestHandler(meter, cache_bytes, log_decisions=False)
     request, cluster = asked(), small_cluster()
@@ -172,7 +172,7 @@ def test_no_answer_depends_on_what_is_kept(cache_bytes: int) -> None:
         request.now.seconds += 60
         answers = []
         if request.base_version:
-            # Only where there is room for all is the base known for sure.
+            # The base is known for certain only if there is room for all.
             with nullcontext() if cache_bytes == 1 << 24 else suppress(ServiceError):
                 answers.append(handler.plan(request, delta.SerializeToString(), Caller()))
         request.base_version = ""

@@ -1,6 +1,6 @@
-"""Warming up compiles everything: a large cluster, a delta and a check of what fits compile nothing more.
+"""Warming up compiles everything: a large cluster, a delta and CheckFit compile nothing more.
 
-Where something has to be compiled, a second process helps, compiles the same, and never stays.
+If something has to be compiled, a second process helps, compiles the same kernels, and always exits.
 """
 
 import os
@@ -67,7 +67,7 @@ pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reas
 
 
 def run(program: str, *arguments: str, **environment: str) -> str:
-    """Return what a program prints."""
+    """Return a program's output."""
     path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protos")])}
     command = [sys.executable, "-c", program, *arguments]
     done = subprocess.run(
@@ -146,7 +146,7 @@ def test_a_second_process_is_started_only_to_compile_and_never_stays(tmp_path: P
             break
         time.sleep(0.1)
     assert not Path(f"/proc/{second}").exists()
-    # Now it is kept: nothing is compiled, and no second process is started.
+    # Now it is cached: nothing is compiled, and no second process is started.
     if how == "ends":
         assert run(COLD, str(tmp_path), how).split() == []
 

@@ -1,4 +1,4 @@
-"""A branch of a simulation goes its own way, and the one it came from can be brought to where it has come."""
+"""A branch of a simulation is independent, and its origin can be brought to the branch's state."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -19,7 +19,7 @@ MOVES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 29), st.integers(0,
 
 
 def arrays(state: SimulationState) -> list[bytes]:
-    """All that a state holds, but for the rows of the log that were never written."""
+    """Return all content of a state, except for unwritten rows of the log."""
     columns, length = state._replace(log=state.log._replace(moves=state.log.moves[:0])), state.log.length[0]
     tables = [columns[at] for at in range(len(columns))]
     flat = [one for table in tables for one in (table if isinstance(table, tuple) else (table,))]

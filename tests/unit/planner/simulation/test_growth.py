@@ -1,4 +1,4 @@
-"""Nodes that groups grow by count as real ones do: the kernels answer as the naive cluster with real nodes does."""
+"""Nodes by which groups grow count like real ones: the kernels agree with the naive cluster with real nodes."""
 
 from random import Random
 
@@ -28,7 +28,7 @@ from tests.unit.planner.simulation.test_naive_twin import (
 
 
 class GrowthWalk(Walk):
-    """Opens blank nodes as those of a group, and closes them."""
+    """Random moves that also open blank nodes of a group and close them."""
 
     def __init__(self, made: GrowingCluster, random: Random) -> None:
         super().__init__(made.simulation, made.cluster, random)

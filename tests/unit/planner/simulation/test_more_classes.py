@@ -1,4 +1,4 @@
-"""Pods of new classes join a simulation without its being built again, and answer as in one that was."""
+"""Pods of new classes join a simulation without rebuilding it, with the same answers as in a rebuilt one."""
 
 from random import Random
 
@@ -29,7 +29,7 @@ def is_built_again(made: Simulation, kept: Simulation) -> bool:
 
 
 def whole(seed: int) -> Split:
-    """A random cluster whose pods run, alone and with nothing mounted."""
+    """Return a random cluster of running pods without volumes."""
     nodes, pods, namespaces = random_rows.rows(seed)
     alone = [p._replace(volumes=(), terminating=False, gated=False, ended=False, pinned="") for p in by_key(pods)]
     return Split(sorted(nodes, key=lambda one: one.name.encode()), [], alone, [], namespaces)

@@ -1,4 +1,4 @@
-"""The kernels answer as the naive cluster does, on random clusters, after any moves; what is undone was never done."""
+"""The kernels agree with the naive cluster, on random clusters, after any moves; undone moves leave no trace."""
 
 from random import Random
 from typing import Any
@@ -39,7 +39,7 @@ def both(seed: int) -> tuple[Simulation, Cluster]:
 
 
 def arrays(value: Any, path: str = "") -> dict[str, np.ndarray]:
-    """All arrays of a state by path, but for the log."""
+    """Yield all arrays of a state by path, except for the log."""
     if isinstance(value, np.ndarray):
         return {path: value}
     out: dict[str, np.ndarray] = {}
@@ -59,7 +59,7 @@ def assert_same(state: SimulationState, expected: dict[str, np.ndarray]) -> None
 
 
 def assert_agree(simulation: Simulation, cluster: Cluster) -> None:
-    """Every pod that is nowhere, on every node."""
+    """Check that both agree on every unplaced pod and every node."""
     for at, pod in enumerate(cluster.pods):
         if cluster.at[at]:
             continue
@@ -75,7 +75,7 @@ def assert_agree(simulation: Simulation, cluster: Cluster) -> None:
 
 
 class Walk:
-    """Random moves, done on both sides."""
+    """Random moves, made on both sides."""
 
     def __init__(self, simulation: Simulation, cluster: Cluster, random: Random) -> None:
         self.simulation, self.cluster, self.random = simulation, cluster, random
@@ -136,7 +136,9 @@ def test_a_fresh_simulation_agrees_with_the_naive_cluster(seed: int) -> None:
 
 
 def walk_and_undo(walk: Walk, before: int, after: int) -> None:
-    """Go fewer than `before` steps and fewer than `after` more, undo these mostly; both sides agree all along."""
+    """Make fewer than `before` steps and fewer than `after` more, and mostly undo the latter; check that both sides
+    always agree.
+    """
     simulation, cluster, random = walk.simulation, walk.cluster, walk.random
     for _ in range(3):
         for _ in range(random.randrange(before)):

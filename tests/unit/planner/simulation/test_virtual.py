@@ -1,4 +1,4 @@
-"""Virtual pods and nodes count as real ones do: the kernels answer as the naive cluster does in which they are real."""
+"""Virtual pods and nodes count like real ones: the kernels agree with a naive cluster in which they are real."""
 
 from random import Random
 from typing import NamedTuple
@@ -34,7 +34,7 @@ from tests.unit.planner.simulation.test_naive_twin import (
 
 
 class Split(NamedTuple):
-    """Rows of a cluster, by what the snapshot has and what is virtual."""
+    """Rows of a cluster, divided into those of the snapshot and virtual ones."""
 
     nodes: list[NodeRow]
     later_nodes: list[NodeRow]
@@ -48,7 +48,9 @@ def by_key(pods: list[PodRow]) -> list[PodRow]:
 
 
 def split(seed: int) -> Split:
-    """Half of the nodes and of the pods that can be: a virtual pod is on no node, runs, and mounts nothing."""
+    """Make half of the nodes and of the possible pods virtual: a virtual pod is on no node, runs, and has no
+    volumes.
+    """
     nodes, pods, namespaces = rows(seed)
     random = Random(seed + 5)
     nodes.sort(key=lambda one: one.name.encode())
@@ -90,7 +92,7 @@ def virtual_pods(pods: list[PodRow], numbers: dict[str, int]) -> tuple[VirtualPo
 
 
 def naive(rows: Split) -> Cluster:
-    """The cluster in which all rows are real, numbered as in the simulation; a closed node is one that is not there."""
+    """Return the cluster in which all rows are real, numbered as in the simulation; a closed node is absent."""
     cluster = Cluster([*rows.nodes, *rows.later_nodes], [*rows.pods, *rows.later_pods], rows.namespaces)
     cluster.nodes = {one.name: one for one in [*rows.nodes, *rows.later_nodes]}
     where = dict(zip(((p.namespace, p.name) for p in cluster.pods), cluster.at, strict=True))
@@ -110,7 +112,7 @@ def both(rows: Split) -> tuple[Simulation, Cluster]:
 
 
 class VirtualWalk(Walk):
-    """Opens and closes nodes too."""
+    """Random moves that also open and close nodes."""
 
     def step(self) -> None:
         self.random.choice((super().step, super().step, self.open_or_close))()
@@ -169,7 +171,7 @@ def test_rows_added_to_a_simulation_in_use_leave_pods_and_nodes_as_they_are(seed
 @given(SEEDS)
 @examples(100)
 def test_pods_of_known_classes_share_all_that_the_snapshot_decides(seed: int) -> None:
-    """Each virtual pod is the brother of a pod of the snapshot."""
+    """Each virtual pod equals a pod of the snapshot."""
     nodes, pods, namespaces = rows(seed)
     alone = [p._replace(volumes=(), terminating=False, gated=False, ended=False) for p in by_key(pods)]
     brothers = [p._replace(name=f"z{p.name}", node="") for p in alone]

@@ -1,6 +1,6 @@
-"""Slack in a closed loop: what the plan says is done, pods come and go, and the next plan is made of what came of it.
+"""Slack in a closed loop: each plan is executed, pods come and go, and the next plan starts from the result.
 
-Nodes go as soon as they are unneeded, so that whatever can flap does. Every plan is proven as a whole.
+Nodes go as soon as they are unneeded, so anything that can flap does. Every plan is verified as a whole.
 """
 
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ from tests.certificates import slack
 from tests.certificates.whole_plan import offences
 
 LOOPS, BUSY, START = 30, 10, 2
-"""Loops; those in which pods come and go; loops that a new node takes to start."""
+"""Number of loops; loops in which pods come and go; loops that a new node takes to start."""
 LOOP_S = 60
 ROOM = 4000
 OWNER = Owner("rs", "ReplicaSet", "web", "default", 99, 99, "apps/v1")
@@ -31,9 +31,9 @@ SIZES = (250, 500, 900, 1500)
 
 @dataclass
 class World:
-    """A cluster of nodes of 4 cores that does what it is told.
+    """A cluster of nodes of 4 cores that executes plans.
 
-    at : node of each pod, "" = it waits; cpu : its request; starting : new nodes and the loop in which they are there.
+    at : node of each pod, "" = pending; cpu : its request; starting : new nodes and the loop in which they are ready.
     """
 
     random: Random
@@ -52,7 +52,7 @@ class World:
         self.at[f"p{self.count:03}"] = ""
 
     def schedule(self) -> None:
-        """Bind pods that wait, each to the emptiest node."""
+        """Bind pending pods, each to the emptiest node."""
         for name in sorted(one for one, on in self.at.items() if not on):
             fitting = [on for on in self.nodes if self.free(on) >= self.cpu[name]]
             if fitting:
@@ -77,9 +77,9 @@ class World:
         )
 
     def carry_out(self, answer: pb.PlanResponse, loop: int, as_planned: bool = True) -> set[str]:
-        """Add and remove what the plan says; return the nodes that went.
+        """Execute the plan; return the removed nodes.
 
-        as_planned : pods go where the plan has them; else they wait, and the scheduler spreads them.
+        as_planned : pods go to their planned nodes; otherwise they are pending, and the scheduler spreads them.
         """
         gone = {*answer.scale_down.delete_empty, *answer.scale_down.drain}
         for entry in answer.scale_down.unneeded:
@@ -108,7 +108,7 @@ def world(seed: int) -> World:
 
 
 def eager(rate: float, granularity: int) -> pb.PlanSettings:
-    """Slack, and no timer that holds a node back."""
+    """Return settings with slack and without timers."""
     settings = {
         "slack": {"extraCapacityMinRate": rate, "granularity": granularity},
         "scaleDown": {
@@ -122,7 +122,7 @@ def eager(rate: float, granularity: int) -> pb.PlanSettings:
 
 
 def planned(this: World, loop: int, settings: pb.PlanSettings, state: pb.PlanState) -> pb.PlanResponse:
-    """Let time go on to a loop, and return its plan, proven."""
+    """Advance time to a loop; return its verified plan."""
     this.start(loop)
     if loop < BUSY:
         this.churn()
@@ -138,7 +138,7 @@ def planned(this: World, loop: int, settings: pb.PlanSettings, state: pb.PlanSta
 
 
 def pauses(answer: pb.PlanResponse, loop: int) -> bool:
-    """Whether nodes with pods wait because slack has undone a drain."""
+    """Return whether nodes with pods wait because slack has undone a drain."""
     return answer.state.scale_down.undone_drains.until_time.seconds > NOW_S + LOOP_S * loop
 
 
@@ -159,7 +159,7 @@ def test_no_node_goes_while_slack_is_built_up_and_in_the_end_nothing_comes_or_go
             (one.not_now_reason == UnremovableReason.NEEDED_FOR_SLACK) == (bool(lacking) or pauses(answer, loop))
             for one in answer.scale_down.unneeded
         )
-    # Long after the last pod has come, all that is asked for is there, and nothing comes or goes any more.
+    # Long after the last pod has arrived, all requested slack is there, and no node is added or removed.
     assert not lacking
     assert not gone
     assert not answer.scale_up.splits
@@ -171,8 +171,9 @@ def test_no_node_goes_while_slack_is_built_up_and_in_the_end_nothing_comes_or_go
 def test_pods_that_land_elsewhere_than_planned_make_drains_rarer_and_rarer(
     seed: int, rate: float, granularity: int
 ) -> None:
-    """The scheduler spreads pods, into room that is kept for placeholders: new nodes come for these. In a cluster in
-    which that never ends by itself, drains start after pauses of 10, 20, 40, … minutes."""
+    """The scheduler spreads pods into room kept for placeholders, so new nodes are added for these. If that never ends
+    by itself, drains start after pauses of 10, 20, 40, … minutes.
+    """
     this, state = world(seed), pb.PlanState()
     undone: list[int] = []
     for loop in range(90):
@@ -188,5 +189,5 @@ def test_pods_that_land_elsewhere_than_planned_make_drains_rarer_and_rarer(
     assert undone
     assert all(later - sooner > 10 * 2**at for at, (sooner, later) in enumerate(pairwise(undone)))
     assert len(undone) <= 4
-    # In between, all that is asked for is there.
+    # In between, all requested slack is there.
     assert slack.offences(this.cluster(), answer, rate, granularity) == []

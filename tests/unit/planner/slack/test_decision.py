@@ -1,4 +1,6 @@
-"""The loop of slack: what is kept, pushed out, added, removed, and where. Sizes by hand: 4 cores and 16 GiB by 5."""
+"""The loop of slack: which placeholders are kept, displaced, added and removed, and where. Sizes by hand: 4 cores and
+16 GiB by 5.
+"""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What is kept from one plan to the next changes no answer: nothing kept, the same bytes."""
+"""Objects kept from one plan to the next change no answer: without them the bytes are the same."""
 
 from dataclasses import replace
 from functools import partial
@@ -38,7 +38,7 @@ CHANGES = ("nothing", "pods", "node", "objects", "settings")
 
 
 def drawn_object(random: Random, number: int) -> SlackRequest:
-    """A workload or a buffer, at times with a problem."""
+    """Return a workload or a buffer, sometimes with a problem."""
     labels: tuple[tuple[str, str], ...] = random.choice(((), (("app", "web"),)))
     if random.random() < 0.5:
         count = random.choice(("0", "1", "3", "50%", "many"))
@@ -54,7 +54,7 @@ def drawn_pods(random: Random, nodes: int) -> dict[str, str]:
 
 
 def changed(random: Random, before: Cluster) -> Cluster:
-    """The cluster of the next loop."""
+    """Return the cluster of the next loop."""
     what = random.choice(CHANGES)
     if what == "pods":
         rows = {("default", name): pod(name, at) for name, at in drawn_pods(random, 3).items()}
@@ -124,7 +124,7 @@ def test_a_writer_continues_with_the_dictionary_of_another() -> None:
     strings = [found.strings[at] for at in memoryview(found.label_sets.values).cast("i")]
     assert strings == ["web", "db"]
     assert len(set(found.strings)) == len(found.strings)
-    # The first one still writes what it wrote.
+    # The first one still writes the same as before.
     assert [first.spec(one) for one in SPECS[:3]] == [0, 1, 2]
 
 
@@ -140,7 +140,7 @@ def test_sets_behind_kept_ones_leave_these_as_they_are() -> None:
 
 
 def states(**columns: bytes) -> pb.SlackState:
-    """A state of two sets on nodes a and b, the second with columns of its own."""
+    """Return a state of two sets on nodes a and b, the second with its own columns."""
     good = pb.SlackSetState(name="good", size={"cpu": 1}, number=int32(0, 2), node=int32(1, 0))
     second: dict[str, Any] = {"number": int32(1), "node": int32(2)} | columns
     return pb.SlackState(layout_version=1, strings=["", "a", "b"], sets=[good, pb.SlackSetState(name="bad", **second)])

@@ -1,4 +1,4 @@
-"""Placeholders stay and go as the naive twins have it."""
+"""Placeholders stay and go as in the naive twins."""
 
 from itertools import groupby
 from random import Random

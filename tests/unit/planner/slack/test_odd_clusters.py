@@ -1,5 +1,6 @@
-"""Slack over clusters that are odd in several ways at once: no capacity, no pods, no room to grow, all nodes cordoned,
-rates of 0 and above 1."""
+"""Slack on clusters that are unusual in several ways at once: no capacity, no pods, no room to grow, all nodes
+cordoned, rates of 0 and above 1.
+"""
 
 from collections import Counter
 from dataclasses import replace
@@ -22,7 +23,7 @@ ALL = ("SLACK", "SCALE_UP", "SCALE_DOWN")
 
 
 def drawn(nodes: list[tuple[Any, bool, int]], all_cordoned: bool, pending: int, at_maximum: bool) -> Cluster:
-    """A cluster of nodes (allocatable, cordoned, pods of half a core) in one group."""
+    """Return a cluster of nodes (allocatable, cordoned, pods of half a core) in one group."""
     rows = {
         f"n{i}": node(f"n{i}", allocatable=room, unschedulable=cordoned or all_cordoned)
         for i, (room, cordoned, _) in enumerate(nodes)
@@ -39,7 +40,7 @@ def drawn(nodes: list[tuple[Any, bool, int]], all_cordoned: bool, pending: int, 
 
 
 def check(given: Cluster, answer: pb.PlanResponse, rate: float) -> None:
-    """What holds for every cluster, without planner code."""
+    """Check what holds for every cluster, without planner code."""
     placeholders = answer.slack.placeholders
     assert all(one.cpu_milli >= 0 and one.memory_bytes >= 0 for one in placeholders)
     assert len({one.name for one in placeholders}) == len(placeholders) <= MOST

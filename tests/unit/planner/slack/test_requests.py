@@ -1,4 +1,4 @@
-"""Requests for slack travel with a snapshot and with a delta, and bad ones are refused with their place."""
+"""Requests for slack are sent with a snapshot and with a delta; bad ones are refused with their place."""
 
 from dataclasses import replace
 from random import Random

@@ -1,6 +1,6 @@
-"""What the design of resource slack requires (R) and specifies (S), a test named after each.
+"""Requirements (R) and specifications (S) of resource slack, each with a test named after it.
 
-R1 slack costs little and is stable; R2 it is there; R3 scale-down leaves it; R4 pods come before placeholders; R5 to R9
+R1 slack is cheap and stable; R2 it is available; R3 scale-down keeps it; R4 pods come before placeholders; R5 to R9
 sizes, the largest pod, medium pods, anti-affinity, selectors; R10 all kinds of slack at once. S1 to S7 are the steps of
 a loop: keep, desired capacity, desired number and size, difference, places, other decisions, state.
 """
@@ -39,7 +39,7 @@ def test_r1_1_equal_placeholders_are_tried_with_one_scan_over_the_nodes() -> Non
     wanted = roster((one,), size_columns((one,)), NO_MEMORY, snapshot)
     placed = arrange(simulation, wanted, simulation.pod_count, np.ones(20, np.bool_))
     assert (placed.node >= 0).sum() == 40
-    # Each node is passed once, and each placeholder is tried where it is put; the last one ends the search.
+    # Each node is passed once, and each placeholder is tried where it is placed; the last one ends the search.
     assert placed.tried.tolist() == [20 + 40]
 
 
@@ -108,7 +108,7 @@ def test_r4_pending_pods_win_over_placeholders() -> None:
     assert all(where(first).values())
     pending = cluster(2, {f"p{i:02}": f"n{i % 2:02}" if i < 12 else "" for i in range(14)})
     second = decide(pending, {"slack": {"extraCapacityMinRate": 0.2}}, first.state)
-    # A core is free on each node: two pods of half a core each leave room for one placeholder of 800m.
+    # A core is free on each node: two pods of half a core on one leave room for one placeholder of 800m.
     assert sorted(where(second).values()) == ["", "n01"]
     assert len(second.slack.pushed_out) == 1
 
@@ -192,7 +192,7 @@ def test_s4_only_the_difference_is_added_or_removed() -> None:
 
 def test_s5_new_placeholders_are_put_on_free_room() -> None:
     answer = decide(cluster(3, {f"p{i}": "n00" for i in range(8)}), {"slack": {"extraCapacityMinRate": 0.5}})
-    # Sizes are rounded down, so that an empty node has room for five, though 16 GiB is not a multiple of 5.
+    # Sizes are rounded down, so five fit on an empty node although 16 GiB is not a multiple of 5.
     assert Counter(where(answer).values()) == {"n01": 5, "n02": 3}
 
 

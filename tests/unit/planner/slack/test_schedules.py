@@ -1,4 +1,4 @@
-"""Schedules hold from each moment of their cron expression on, in their time zone, for their duration."""
+"""Schedules apply from each time of their cron expression, in their time zone, for their duration."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -17,7 +17,7 @@ def pool(*schedules: dict[str, Any], **more: Any) -> PoolSettings:
 
 
 def at(text: str) -> int:
-    """Unix nanoseconds of a moment, UTC."""
+    """Return the Unix nanoseconds of a time in UTC."""
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp() * 1e9)
 
 
@@ -75,7 +75,7 @@ def test_a_schedule_may_make_slack_smaller_and_leaves_alone_what_it_does_not_nam
 
 
 def test_the_hour_that_clocks_leave_out_is_made_up_for() -> None:
-    """In Berlin the clocks go from 2:00 to 3:00 on 2026-03-29; what is due at 2:30 is due at 3:00, as in Debian."""
+    """In Berlin the clocks go from 2:00 to 3:00 on 2026-03-29; a schedule due at 2:30 starts at 3:00, as in Debian."""
     skipped = {"cron": "30 2 * * *", "duration": "60s", "timeZone": "Europe/Berlin", "replicas": 1}
     assert in_force(pool(skipped), at("2026-03-29 01:00:30")).replicas == 1
     assert in_force(pool(skipped), at("2026-03-29 01:30:30")).replicas is None

@@ -1,4 +1,4 @@
-"""The formulas of sizes and counts, by tables computed by hand. Amounts: cpu in milli-cores, memory in MiB."""
+"""The formulas of sizes and counts, checked by tables computed by hand. Amounts: cpu in milli-cores, memory in MiB."""
 
 import pytest
 from hypothesis import given
@@ -91,7 +91,7 @@ def test_the_total_is_at_least_what_is_asked_and_one_placeholder_less_would_not_
     shares = sizes.standard_shares(total, nodes, granularity)
     size = sizes.whole(shares)
     number = sizes.count(asked, size, shares)
-    # Up to one unit a placeholder may lack.
+    # A placeholder may be up to one unit smaller.
     assert all(number * (size.get(name, 0) + 1) >= amount for name, amount in asked.items() if amount)
     assert number == 0 or any((number - 1) * size[name] < amount for name, amount in asked.items() if amount)
     assert all(amount > 0 for amount in size.values())

@@ -1,4 +1,4 @@
-"""Scale-down never takes slack away, and keeps no node for it without need; scale-up adds what slack lacks."""
+"""Scale-down never removes slack, and keeps no node for it unnecessarily; scale-up adds missing slack."""
 
 from collections import Counter
 from dataclasses import replace
@@ -20,7 +20,7 @@ BOTH = ("SLACK", "SCALE_DOWN")
 
 
 def owned(given: Cluster) -> Cluster:
-    """All pods belong to a ReplicaSet, so that they may move."""
+    """Make all pods belong to a ReplicaSet, so they may move."""
     owner = Owner("rs", "ReplicaSet", "web", "default", 99, 99, "apps/v1")
     pods = {key: row._replace(owner="rs") for key, row in given.pods.items()}
     return replace(given, pods=pods, owners={"rs": owner})
@@ -41,8 +41,8 @@ def staying(answer: pb.PlanResponse) -> Counter[str]:
 def test_r3_scale_down_leaves_the_nodes_that_slack_needs_and_says_so() -> None:
     given = owned(cluster(10, {f"p{i}": "n00" for i in range(8)}))
     answer = decide(given, asking(0.3), decisions=BOTH)
-    # 12 cores and 48 GiB are asked for: 15 placeholders, five on an empty node; "n00" is full. Of two nodes 2.4 cores
-    # and 9.6 GiB are asked for: three placeholders, for which one empty node is enough.
+    # 12 cores and 48 GiB are requested: 15 placeholders, five per empty node; "n00" is full. With two nodes 2.4 cores
+    # and 9.6 GiB are requested: three placeholders, for which one empty node is enough.
     assert len(where(answer)) == 15
     assert offences(given, answer, 0.3) == []
     assert len(answer.scale_down.unneeded) == 8
@@ -89,9 +89,10 @@ def test_s6_an_empty_node_with_placeholders_goes_empty() -> None:
 
 
 def five_nodes() -> Cluster:
-    """Ten pods of 800m on five nodes. 30 % of five nodes are eight placeholders of 800m, of four six, of three five.
+    """Return ten pods of 800m on five nodes. 30 % of five nodes are eight placeholders of 800m, of four nodes six, of
+    three nodes five.
 
-    Three nodes have room for ten pods and five placeholders, and for no more.
+    Three nodes have room for exactly ten pods and five placeholders.
     """
     rows = {("default", f"p{i}"): pod(f"p{i}", f"n{i % 5:02}", spec(800, 1), owner="rs") for i in range(10)}
     return replace(owned(cluster(5)), pods=rows)
@@ -248,7 +249,7 @@ def test_s6_a_burst_starts_in_slack_which_then_asks_for_nodes_again() -> None:
     before = decide(owned(cluster(4, busy)), asking(0.2), decisions=("SLACK", "SCALE_UP"))
     assert all(where(before).values())
     assert not before.scale_up.splits
-    # As many pods as slack holds: each of its four placeholders has room for one of half a core.
+    # As many pods as fit into slack: each of its four placeholders has room for one pod of half a core.
     held = [node for node in where(before).values()]
     burst = busy | {f"q{i:02}": "" for i in range(len(held))}
     during = decide(owned(cluster(4, burst)), asking(0.2), before.state, NOW_S + 10, ("SLACK", "SCALE_UP"))

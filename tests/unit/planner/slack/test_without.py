@@ -1,4 +1,4 @@
-"""How many placeholders there would be to be without some nodes: tables computed by hand."""
+"""The required number of placeholders without some nodes: tables computed by hand."""
 
 from dataclasses import replace
 from typing import Any
@@ -22,7 +22,7 @@ LARGE = (("cpu", 16_000), ("memory", 64 * GIB), ("pods", 110))
 
 
 def held(given: Cluster, slack: dict[str, Any], requests: tuple[SlackRequest, ...] = ()) -> Round:
-    """Return a round in which slack has put its placeholders."""
+    """Return a round in which slack has placed its placeholders."""
     snapshot = canonicalize(write(given))._replace(slack_requests=requests)
     this = Round(snapshot, lambda pods, kinds=(): build_simulation(snapshot, VirtualRows(pods)), NOW_S * 10**9)
     decide(this, resolve_slack(ParseDict({"slack": slack}, pb.PlanSettings())), None)
@@ -30,7 +30,7 @@ def held(given: Cluster, slack: dict[str, Any], requests: tuple[SlackRequest, ..
 
 
 def without(this: Round, *names: str) -> dict[str, int]:
-    """Return the numbers without nodes, by set."""
+    """Return the required numbers without nodes, by set."""
     nodes = np.array([this.snapshot.nodes.name.index(name) for name in names], np.int32)
     sets = [this.placeholders[at].rsplit("-", 1)[0] for at in this.room.bounds[:-1]]
     return dict(zip(sets, this.room.without(nodes).tolist(), strict=True))
@@ -39,7 +39,7 @@ def without(this: Round, *names: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("rate", "granularity", "numbers"),
     [
-        # 4 cores a node. 30 %: 12, 10.8, 9.6 and 1.2 cores, in parts of 800m.
+        # 4 cores per node. 30 %: 12, 10.8, 9.6 and 1.2 cores, in parts of 800m.
         pytest.param(0.3, 5, (15, 14, 12, 2), id="several on a node"),
         # 4, 3.6, 3.2 and 0.4 cores, in parts of 800m.
         pytest.param(0.1, 5, (5, 5, 4, 1), id="half of one for a node"),

@@ -1,4 +1,4 @@
-"""What breaks the contract of a table is refused with table, row and field; random damage never crashes."""
+"""Violations of a table's contract are refused with table, row and field; random damage never causes a crash."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,7 +19,7 @@ from tests.builders.snapshots import int32, write
 
 Damage = Callable[[pb.ClusterSnapshot], Any]
 WRAPPING = [0, 0, 2**31 - 1, -(2**31), -2, 2]
-"""Begins and ends well, and every difference is positive where it is taken in 32 bits."""
+"""The first and last value are valid, and every difference is positive in 32-bit arithmetic."""
 
 
 def put(column: str, row: int, value: int, dtype: str = "<i4") -> Damage:
@@ -34,7 +34,7 @@ def put(column: str, row: int, value: int, dtype: str = "<i4") -> Damage:
 
 
 def fill(column: str, value: int, dtype: str) -> Damage:
-    """Fill a column of the pod table that was empty."""
+    """Fill an empty column of the pod table."""
 
     def damage(m: pb.ClusterSnapshot) -> None:
         setattr(m.pods, column, np.full(m.pods.count, value, dtype).tobytes())
@@ -53,7 +53,7 @@ def row(table: str, index: int, **fields: Any) -> Damage:
 
 
 def change(table: str, act: Callable[[Any], Any]) -> Damage:
-    """Do something to a table."""
+    """Return a change of a table."""
     return lambda m: act(getattr(m, table))
 
 
@@ -68,22 +68,22 @@ def sets(offsets: list[int], keys: list[int], values: list[int]) -> Damage:
 
 
 def spec(act: Callable[[pb.PodSpec], Any]) -> Damage:
-    """Do something to the first pod spec."""
+    """Return a change of the first pod spec."""
     return lambda m: act(m.pod_specs[0])
 
 
 def node(act: Callable[[pb.Node], Any]) -> Damage:
-    """Do something to the second node."""
+    """Return a change of the second node."""
     return lambda m: act(m.nodes[1])
 
 
 def twice(table: str) -> Damage:
-    """Give the first row of a table a second time, at the end."""
+    """Repeat the first row of a table at the end."""
     return lambda m: getattr(m, table).append(getattr(m, table)[0])
 
 
 def rename_pod(m: pb.ClusterSnapshot) -> None:
-    """Give two pods one name."""
+    """Give two pods the same name."""
     m.pods.names = m.pods.names.replace(b"web-1", b"web-2")
 
 
@@ -100,13 +100,13 @@ def evict(**fields: Any) -> Damage:
 
 
 def sum_too_large(m: pb.ClusterSnapshot) -> None:
-    """Ask for as much as one pod may, for 600 pods."""
+    """Request the maximum of one pod for 600 pods."""
     m.pod_specs[0].requests[0].amount = 2**53
     m.pods.CopyFrom(many_pods(600))
 
 
 def many_pods(count: int) -> pb.PodTable:
-    """Pods on no node."""
+    """Add pods on no node."""
     names = [f"pod-{i:04}".encode() for i in range(count)]
     table = pb.PodTable(count=count, namespace=int32([1] * count), spec=int32([0] * count), node=int32([0] * count))
     table.names = table.uids = b"".join(names)
@@ -121,7 +121,7 @@ def requirement(**fields: Any) -> Damage:
 
 
 def delete_twice(m: pb.ClusterSnapshot) -> None:
-    """Report one deletion two times."""
+    """Report one deletion twice."""
     for _ in range(2):
         m.actuation_status.deletions.add(node="a", node_group="g")
 

@@ -1,4 +1,4 @@
-"""The cache keeps what was used last, within its memory."""
+"""The cache keeps the most recently used objects within its memory limit."""
 
 import tracemalloc
 from collections.abc import Callable
@@ -72,7 +72,7 @@ def test_a_part_of_an_array_keeps_all_of_it() -> None:
 
 
 def test_what_is_made_only_to_be_counted_is_not_taken_for_something_else() -> None:
-    """Python gives the place of an object that has gone to the next one."""
+    """Python reuses the address of a deleted object for the next one."""
     tables = tuple({f"{table} {i}": f"{table} value {i}" for i in range(100)} for table in range(50))
     assert size_of(tables) > 40 * size_of(tables[:1])
 

@@ -1,4 +1,4 @@
-"""Some of the inputs of `python -m tests.fuzz`: whatever arrives is read or refused."""
+"""Some of the inputs of `python -m tests.fuzz`: any input is read or refused."""
 
 from random import Random
 

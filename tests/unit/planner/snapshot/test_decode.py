@@ -20,7 +20,7 @@ from tests.reference.snapshot.decode import read_rows
 
 
 def mounts_of(s: Snapshot) -> dict[int, list[Any]]:
-    """Volumes by pod."""
+    """Return volumes by pod."""
     mounts: dict[int, list[Any]] = {}
     for pod, volume in zip(s.pods.volume_pod.tolist(), s.pods.volume.tolist(), strict=True):
         mounts.setdefault(pod, []).append(s.volumes[volume])
@@ -28,7 +28,7 @@ def mounts_of(s: Snapshot) -> dict[int, list[Any]]:
 
 
 def numbers_of(s: Snapshot) -> dict[int, list[tuple[str, float]]]:
-    """Keys and numbers of annotations by pod."""
+    """Return keys and numbers of annotations by pod."""
     numbers: dict[int, list[tuple[str, float]]] = {}
     for pod, key, value in zip(s.pods.number_pod.tolist(), s.pods.number_key.tolist(), s.pods.number, strict=True):
         numbers.setdefault(pod, []).append((s.strings[key], float(value)))
@@ -36,7 +36,7 @@ def numbers_of(s: Snapshot) -> dict[int, list[tuple[str, float]]]:
 
 
 def rows_of(s: Snapshot) -> dict[str, list[Any]]:
-    """A snapshot's columns as the rows that the naive twin reads."""
+    """Return a snapshot's columns as rows like those of the naive twin."""
     d = s.dangling
     node_names, group_ids = list(s.nodes.name), [group.id for group in s.groups]
     nodes = texts_of(s.pods.node, node_names, d.node)
@@ -127,7 +127,7 @@ def node_rows(s: Snapshot, nodes: NodeColumns, groups: list[str]) -> list[Any]:
 
 
 def assert_equal(left: Any, right: Any, place: str = "snapshot") -> None:
-    """Bit by bit: values, types, shapes, contiguity."""
+    """Compare bit by bit: values, types, shapes, contiguity."""
     if isinstance(left, np.ndarray):
         assert left.dtype == right.dtype, place
         assert left.shape == right.shape, place
@@ -209,7 +209,7 @@ def test_versions_differ_when_content_does(one: Cluster, other: Cluster) -> None
 def test_a_difference_of_equal_snapshots_is_found_although_they_number_differently() -> None:
     pods = {("default", name): Pod(labels=(("app", name),), node="n1") for name in "abc"}
     one, other = write(Cluster(pods=pods), 1, in_order=True), write(Cluster(pods=pods), 2, in_order=True)
-    # Resources are told by position, so their order has to be the same for a delta.
+    # Resources are identified by position, so their order must be the same for a delta.
     del other.resources[:], other.pod_specs[:]
     other.resources.extend(one.resources)
     other.pod_specs.extend([pb.PodSpec(), *one.pod_specs])

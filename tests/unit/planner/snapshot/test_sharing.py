@@ -1,4 +1,4 @@
-"""A snapshot made by a delta shares with its base whatever is equal, and nothing else."""
+"""A snapshot made by a delta shares exactly the equal parts with its base."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 
 
 def parts(value: Any, place: str = "") -> dict[str, Any]:
-    """Every column, text and table of rows by its path."""
+    """Yield every column, text and table of rows by its path."""
     if not hasattr(value, "_fields"):
         return {place: value}
     found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The kernels over texts against their naive twin."""
+"""The kernels for texts, compared with their naive twin."""
 
 import numpy as np
 from hypothesis import given

@@ -64,7 +64,7 @@ def test_a_pod_is_ranked_by_what_its_removal_takes_off_the_terms_that_are_violat
 
 
 def two_groups(other_term: tuple[anti_affinity.Term, ...] = (), **desired: int) -> list[Any]:
-    """Group "b" keeps away from pods of "a" and of itself; group "c" has nothing to do with them."""
+    """Return groups: "b" keeps away from pods of "a" and of itself; "c" is unrelated."""
     away = (anti_affinity.Term((("tier", "x"),), HOST, 5),)
     objects: list[Json] = [node("n0"), node("n1")]
     for name in "abc":
@@ -110,7 +110,7 @@ def test_groups_are_linked_through_others() -> None:
     ],
 )
 def test_a_term_looks_in_the_namespaces_that_it_names_or_selects(scope: Json, rank: float) -> None:
-    """In namespace "one" are the pod and one that it keeps away from, in "two", of team "x", two such pods."""
+    """Namespace "one" has the pod and one that it keeps away from; "two", of team "x", has two such pods."""
     owner, others = replica_set("shy", 1, namespace="one"), replica_set("others", 2, namespace="two")
     shy = pod("shy", node="n0", owner=owner, namespace="one", affinity=anti_affinity_of(labelled(app="loud"), **scope))
     labels = {"app": "loud"}

@@ -1,4 +1,4 @@
-"""Custom strategies: found by entry point, held to what every strategy is held to."""
+"""Custom strategies: found by entry point, with the same rules as every strategy."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ WEB_KEY, DB_KEY = "ReplicaSet/default/web", "ReplicaSet/default/db"
 
 
 class Disposable:
-    """Pods without the label "keep" first, and of those the youngest: the example of the module."""
+    """Ranks pods without the label "keep" first, and of those the youngest: the module's example."""
 
     threshold = 2.0**26
     after_each_removal = True

@@ -1,4 +1,4 @@
-"""NODE_DRAIN follows the nodes that the same plan lets go."""
+"""NODE_DRAIN follows the nodes that the same plan removes."""
 
 from trimtab.v1 import plan_pb2 as pb
 
@@ -10,7 +10,9 @@ DRAIN = target(term(S.NODE_DRAIN))
 
 
 def cluster() -> list[Json]:
-    """ "goes" is nearly empty; "full" has three pods too many; "fixed" is in no group; "held" has a pod of nobody."""
+    """Return nodes: "goes" is nearly empty; "full" has three pods too many; "fixed" is in no group; "held" has a bare
+    pod.
+    """
     nodes = [node(name, cpu="4") for name in ("fixed", "full", "goes", "held")]
     places = {"goes": ["1"], "full": ["1", "1", "1"], "held": ["1"], "fixed": ["1"]}
     pods = [

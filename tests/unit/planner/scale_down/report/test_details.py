@@ -1,4 +1,4 @@
-"""What is said beside a reason: enough for a person to know what to do next."""
+"""Details of reasons: enough for a user to know what to do next."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Why pods have no place at the same time: as the naive twin says, and as people read it."""
+"""Why pods do not all fit at the same time: as in the naive twin, and as text for users."""
 
 import numpy as np
 from hypothesis import given
@@ -18,7 +18,7 @@ REASONS = 32
 
 
 def run_both(seed: int) -> list[int]:
-    """Compare all nodes that stay after a random loop; returns the pods in the way."""
+    """Compare all nodes that stay after a random loop; return the blocking pods."""
     loop = random_loop(seed)
     simulation = build_simulation(snapshot(*some_rows(seed)))
     problem = problem_of(loop, len(simulation.state.local_class))

@@ -1,4 +1,4 @@
-"""Texts by node are those put last."""
+"""A node's text is the one set last."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The greedy loop finds what its naive twin finds, node for node and pod for pod, on random clusters."""
+"""The greedy loop agrees with its naive twin, node for node and pod for pod, on random clusters."""
 
 from random import Random
 
@@ -31,7 +31,7 @@ NOT_TRIED = 99
 
 
 def some_rows(seed: int) -> tuple[list[NodeRow], list[PodRow], dict[str, Labels]]:
-    """A cluster with every constraint, or (odd seeds) a roomy one where only cpu counts."""
+    """Return a cluster with every constraint, or (odd seeds) a large one with only cpu requests."""
     if seed % 2 == 0:
         return rows(seed)
     random = Random(seed)
@@ -149,7 +149,7 @@ def test_the_pod_in_the_way_is_one_that_has_no_place(seed: int) -> None:
 
 
 def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
-    """A plan of the twin, and now and then what is not one, repeated by both."""
+    """Repeat a plan of the twin, sometimes an invalid one, with both."""
     plan = random_loop(seed)
     count, random = len(plan.cluster.nodes), Random(seed + 4)
     plan.run(random.sample(range(count), count))

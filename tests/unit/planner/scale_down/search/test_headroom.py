@@ -1,4 +1,4 @@
-"""How much any plan could save: never less than the best of all sets, and what it is used for."""
+"""The bound of any plan's saving is never below the best of all sets."""
 
 from itertools import combinations
 

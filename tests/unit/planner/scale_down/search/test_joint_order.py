@@ -1,4 +1,4 @@
-"""A plan has an order in which the scheduler can place its pods, all of them evicted at the same time."""
+"""The scheduler can place a plan's pods in some order after all of them are evicted at the same time."""
 
 from random import Random
 
@@ -22,7 +22,7 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def marked_by_both(seed: int) -> tuple[dict[int, int], int]:
-    """What kernel and twin mark in a plan made by chance, fitting or not; and how many nodes that lets go."""
+    """Return the marks of kernel and twin in a random plan, valid or not, and the number of nodes that it removes."""
     loop = random_loop(2 * seed)
     random, names = Random(seed), list(loop.cluster.nodes)
     simulation = build_simulation(snapshot(*rows(2 * seed)))
@@ -66,8 +66,9 @@ def test_random_plans_lack_an_order_now_and_then() -> None:
 
 
 def together(big: str) -> list[Json]:
-    """Pods of one workload that want one of theirs in their zone; in zone b there is room beside the big pod only
-    where that is small."""
+    """Return pods of one workload with affinity to it in their zone; zone b has room next to the big pod only if that
+    is small.
+    """
     web = replica_set("web", 3)
     near = pod_affinity(labelled(app="web"), topology_key=ZONE)
     where = {"web-0": "a1", "web-1": "b1", "web-2": "b2"}

@@ -1,4 +1,4 @@
-"""A plan, and the simulation that it leaves behind, are the same however many attempts are made side by side."""
+"""A plan and the resulting simulation are the same however many attempts are made in parallel."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -66,7 +66,7 @@ def decided(
 
 @contextmanager
 def always_side_by_side() -> Iterator[None]:
-    """Have small plans made and written as large ones are."""
+    """Make and write small plans as large ones."""
     with patch.object(lanes, "WORTH_PODS", 0), patch.object(answer, "WORTH_PODS", 0):
         yield
 
@@ -96,7 +96,7 @@ def test_attempts_in_threads_come_to_what_attempts_one_after_the_other_come_to()
 
 @pytest.mark.parametrize("width", range(2, 12))
 def test_the_best_attempt_may_be_that_of_any_lane(width: int) -> None:
-    """By price, which the first attempt goes by, the dear node goes; some of the others free both cheap ones."""
+    """By price, the order of the first attempt, the expensive node goes; some other orders free both cheap ones."""
     snapshot = canonicalize(snapshot_of(big_or_small()))
     alone = decided(snapshot, ONE_BY_ONE, asked=BY_PRICE)
     unneeded = plan_pb2.ScaleDownDecision.FromString(alone[0]).unneeded

@@ -1,4 +1,6 @@
-"""Which plan is taken: at least as many nodes as upstream's order frees, then saving; who is evicted in turn."""
+"""Which plan is chosen: at least as many nodes as upstream's order frees, then saving; which pods are evicted
+serially.
+"""
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ def web(name: str, cpu: str, on: str = "", **more: object) -> Json:
 
 
 def big_or_small() -> list[Json]:
-    """Either the dear node goes, or both cheap ones, which then hold no pods of it."""
+    """Return a cluster in which either the expensive node can go, or both cheap ones."""
     return [
         WEB, node("big", "4"), node("small-1", "2"), node("small-2", "2"),
         node_group("dear", nodes=["big"], target=1, price=9.0),
@@ -38,14 +40,14 @@ def test_saving_decides_alone_where_the_setting_says_so() -> None:
 
 
 def test_a_plan_finds_what_only_some_other_order_frees() -> None:
-    # By price the dear node goes first, and its pods then fill the cheap ones.
+    # By price the expensive node goes first, and its pods then fill the cheap ones.
     found = plan(big_or_small(), settings={"candidateOrders": ["PRICE"]})
     assert found.unneeded == ["small-1", "small-2"]
     assert found.decision.candidate_order != plan_pb2.CandidateOrder.PRICE
 
 
 def in_turn(allowed: int, pods: dict[str, int]) -> list[Json]:
-    """Nodes with so many pods under one budget, and a roomy node outside the group."""
+    """Return nodes with pods under one budget, and a large node outside the group."""
     return [
         WEB, *(node(name) for name in pods), node("roomy", "64"), node_group("g", nodes=list(pods), target=9),
         pdb("budget", allowed, labels=APP),
@@ -89,7 +91,7 @@ def test_no_pods_go_in_turn_where_the_setting_forbids_it_though_the_node_was_unn
 
 
 def test_no_plan_relies_on_pending_pods_to_keep_zones_even() -> None:
-    # p2 fills its zone, the pending pod would fill the other: only once it has come could p1 go to n5.
+    # p2 fills its zone, the pending pod would fill the other: p1 could go to n5 only after it is bound.
     even = {"spread": [spread(labelled(**APP))]}
     objects = [
         WEB, node("n1", "4", zone="u"), node("n2", "1", zone="u"), node("n3", "1", zone="v"), node("n5", "4", zone="u"),

@@ -1,4 +1,6 @@
-"""A log of moves that is too short never shows in a plan: it is noticed, and all is decided again with a longer one."""
+"""A log of moves that is too short never affects a plan: it is noticed, and everything is decided again with a longer
+one.
+"""
 
 from collections.abc import Callable
 

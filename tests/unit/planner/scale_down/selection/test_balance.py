@@ -1,4 +1,4 @@
-"""Evenness of similar node groups and zones: what is similar, who gives first, who has to stay."""
+"""Balance of similar node groups and zones: what is similar, which group shrinks first, which nodes must stay."""
 
 from collections import Counter
 from typing import Any
@@ -22,7 +22,7 @@ AT_ONCE: Json = {"unneededTime": "0s", "balance": True}
 
 
 def of_sizes(sizes: dict[str, int], zones: str = "", **more: Any) -> list[Json]:
-    """Groups of empty nodes; the i-th group lies in the i-th zone, if there are zones."""
+    """Return groups of empty nodes; the i-th group is in the i-th zone, if there are zones."""
     built: list[Json] = []
     for i, (group, size) in enumerate(sizes.items()):
         names = [f"{group}{k}" for k in range(size)]
@@ -32,7 +32,7 @@ def of_sizes(sizes: dict[str, int], zones: str = "", **more: Any) -> list[Json]:
 
 
 def goes(found: Outcome) -> dict[str, int]:
-    """How many nodes of each group go now; a node's group is its first letter."""
+    """Return how many nodes of each group go now; a node's group is its first letter."""
     return dict(Counter(name[0] for name in (*found.decision.delete_empty, *found.decision.drain)))
 
 
@@ -92,7 +92,7 @@ CELLS = st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(("", "u", "v"
 
 
 def parts_of(cells: list[naive.Cell]) -> Parts:
-    """One kind of groups; node i is in cell i."""
+    """Return one kind of groups; node i is in cell i."""
     zones = sorted({zone for _, zone in cells if zone})
     group = np.array([NAMES.index(name) for name, _ in cells], np.int32)
     zone = np.array([zones.index(name) if name else -1 for _, name in cells], np.int32)
@@ -127,7 +127,7 @@ def test_a_node_that_must_stay_keeps_the_others_balanced(
 
 @given(st.integers(1, 4), st.integers(1, 4), st.data())
 def test_what_is_taken_by_turns_from_an_even_cluster_is_even(least: int, most: int, data: st.DataObject) -> None:
-    """Groups alone: the first nodes by turns never need anyone to stay, where sizes differ by no more before."""
+    """Without zones: the first nodes in turn never require others to stay if sizes differ by no more before."""
     sizes = [data.draw(st.integers(least, least + most)) for _ in NAMES]
     names = [name for name, size in zip(NAMES, sizes, strict=True) for _ in range(size)]
     alone = [(name, "") for name in data.draw(st.permutations(names))]
@@ -161,13 +161,13 @@ def test_the_fullest_zone_of_a_group_gives_first() -> None:
 
 
 def test_within_a_similar_kind_only_and_in_its_own_places() -> None:
-    # x is alone of its kind; it keeps its place in front, which its name gives it.
+    # x is the only one of its kind; it keeps its place in front, which follows from its name.
     objects = [*of_sizes({"b": 3, "c": 5}), node("a0", cpu="8"), node_group("x", nodes=["a0"])]
     assert goes(plan(objects, settings=AT_ONCE | {"maxScaleDownParallelism": 2})) == {"a": 1, "c": 1}
 
 
 def busy(group: str, size: int) -> list[Json]:
-    """Pods that keep every node of a group above the threshold."""
+    """Return pods that keep every node of a group above the threshold."""
     return [WEB, *(pod(f"p-{group}{k}", "3", node=f"{group}{k}", owner=WEB) for k in range(size))]
 
 
@@ -214,7 +214,7 @@ def test_who_has_to_stay_for_balance_costs_nothing_in_the_next_loop() -> None:
 
 
 def test_pods_with_a_selector_keep_their_groups_apart() -> None:
-    # Nobody may take the pods of b; with the label in use, a is no longer its like and may shrink alone.
+    # No other group takes the pods of b; with the label in use, a is no longer similar to b and may shrink alone.
     objects = [*of_sizes({"a": 4}), *of_sizes({"b": 4}, labels={"team": "b"}), *busy("b", 4)]
     asking = pod("q", owner=WEB, node_selector={"team": "b"})
     assert goes(plan(objects, settings=AT_ONCE | even(1))) == {"a": 1}

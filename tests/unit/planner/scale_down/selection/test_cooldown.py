@@ -1,4 +1,4 @@
-"""Cool-downs after a scale-up, a deletion, a failure: for the cluster, or for each node group apart."""
+"""Cool-downs after a scale-up, a deletion, a failure: for the cluster, or for each node group separately."""
 
 import pytest
 
@@ -11,7 +11,7 @@ AT_ONCE: Json = {"unneededTime": "0s"}
 
 
 def clusters(**status: str) -> list[Json]:
-    """Two groups of two empty nodes; `status` is that of the first."""
+    """Return two groups of two empty nodes; `status` is that of the first."""
     return [
         *(node(name) for name in ("a1", "a2", "b1", "b2")),
         node_group("a", nodes=["a1", "a2"], status=dict(status)),

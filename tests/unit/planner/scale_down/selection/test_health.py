@@ -1,4 +1,4 @@
-"""While too many nodes are unready nothing goes; nodes with a taint of their start or status count as unready."""
+"""While too many nodes are unready none is removed; nodes with startup or status taints count as unready."""
 
 import pytest
 

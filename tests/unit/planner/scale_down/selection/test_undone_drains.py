@@ -97,5 +97,5 @@ def test_while_drains_wait_nodes_without_pods_still_go() -> None:
         )
         for node in free.scale_down.drain
     }
-    # Where no slack is asked for any more, nothing waits for it.
+    # If slack is no longer requested, nothing waits for it.
     assert decide(given, {"scaleDown": ASKED["scaleDown"]}, state, NOW_S + 30, BOTH).scale_down.drain

@@ -1,10 +1,9 @@
 """Computes the bounds in `bounds.json` again, which takes hours.
 
-Usage: python -m tests.unit.planner.scale_up.cheapest.record_bounds [FIRST COUNT]
-Prints one line of `bounds.json` for each problem: the best that is proven of the linear relaxation, of the one with
-whole nodes, and of that with rows of worth, and for very few pods the least price there is: the later ones only where
-the plan is not within 1 % of the earlier. HiGHS stops at a number of nodes, so that another version may prove more or
-less (`tests/reference/scale_up/bound.py`).
+Usage: python -m tests.unit.planner.scale_up.cheapest.record_bounds [FIRST COUNT] Prints one line of `bounds.json` for
+each problem: the best proven bound of the linear relaxation, of the relaxation with whole nodes, of that with value
+rows, and for very few pods the optimum; the later ones only if the plan is not within 1 % of the earlier. HiGHS stops
+at a number of nodes, so another version may prove more or less (`tests/reference/scale_up/bound.py`).
 """
 
 import sys
@@ -20,11 +19,11 @@ from tests.reference.scale_up.bound import bound, optimum
 
 NEAR = 1.01
 MOST_FILLS = 1 << 14
-"""Ways to fill a node up to which the least price is found by looking at all of them."""
+"""Number of ways to fill a node up to which the optimum is found by enumeration."""
 
 
 def strongest(asked: Problem) -> float:
-    """Return the highest bound that is computed for a problem."""
+    """Return the highest computed bound of a problem."""
     price, least = cheapest_plan(asked).price, prepared(asked)[0]
     best = bound(least, least.pods, whole=False)
     if price > NEAR * best:

@@ -1,4 +1,4 @@
-"""The loops of the cheapest plan do what their naive twins do, bit by bit."""
+"""The loops of the cheapest plan agree with their naive twins, bit by bit."""
 
 from random import Random
 
@@ -25,7 +25,7 @@ from tests.reference.scale_up.cheapest.master import Programme
 
 
 class Both:
-    """A small problem for kernel and twin, what pods are worth, and some groups in some order."""
+    """A small problem for kernel and twin, the values of pods, and some groups in some order."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -43,14 +43,14 @@ class Both:
         self.groups = self.random.sample(range(len(asked.capacity)), len(asked.capacity))
 
     def made(self, ways: int) -> Batches:
-        """What the kernel plans."""
+        """Return the kernel's plan."""
         made, ratio = batches_for(self.asked), np.zeros(len(self.groups))
         groups = np.array(self.groups, np.int32)
         build(self.shapes, self.rest, np.array(self.value), self.bench, groups, ratio, ways, made)
         return made
 
     def programme(self) -> tuple[Master, Watch, Programme, Search]:
-        """A linear programme without fills, some groups' limits being rows of it."""
+        """Return a linear programme without fills, with rows for the limits of some groups."""
         asked = self.asked
         limited = np.flatnonzero((asked.most < 40) & [self.random.random() < 0.5 for _ in asked.most])
         master = master_for(asked, asked.price, limited)

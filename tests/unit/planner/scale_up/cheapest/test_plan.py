@@ -1,4 +1,6 @@
-"""The cheapest plan keeps every limit, places what can be placed, and does not depend on how rows are numbered."""
+"""The cheapest plan keeps every limit, places all pods that can be placed, and does not depend on the numbering of
+rows.
+"""
 
 from random import Random
 

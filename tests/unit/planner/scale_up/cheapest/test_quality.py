@@ -1,7 +1,7 @@
-"""How near the cheapest plan comes to what no plan can cost less than, over 200 random problems.
+"""How close the cheapest plan comes to the lower bound of the cost, on 200 random problems.
 
-The bounds of `tests/reference/scale_up/bound.py` take minutes where they have to be strong, so they are kept in
-`bounds.json` by the problem's number; a few are computed anew here.
+Strong bounds of `tests/reference/scale_up/bound.py` take minutes, so they are kept in `bounds.json` by the problem's
+number; a few are computed again here.
 """
 
 import json
@@ -25,9 +25,9 @@ from tests.certificates.scale_up import offences as broken_rules
 from tests.reference.scale_up.bound import bound, optimum
 
 MOST_PROVEN = 60
-"""Pods up to which the certificate, which looks at every pod and node, takes no minutes."""
+"""Number of pods up to which the certificate, which checks every pod and node, is fast enough."""
 DECIDED = 4
-"""One problem of so many is decided about as a whole cluster."""
+"""One problem in this number is decided as a whole cluster."""
 BOUNDS = {int(seed): price for seed, price in json.loads(Path(__file__).with_name("bounds.json").read_text()).items()}
 
 
@@ -46,7 +46,7 @@ def test_plans_of_200_problems_cost_little_more_than_the_bound() -> None:
 
 def test_decisions_about_clusters_of_these_problems_cost_little_more_than_the_bound() -> None:
     ratios = []
-    # Such plans are proven above, those of all problems; what is looked at here is what a decision makes of them.
+    # The plans of all problems are verified above; here the whole decision is checked.
     for seed, price in list(BOUNDS.items())[::DECIDED]:
         asked = random_problem(seed)
         found, broken = decided(asked)
@@ -58,7 +58,7 @@ def test_decisions_about_clusters_of_these_problems_cost_little_more_than_the_bo
 
 
 def decided(asked: Problem) -> tuple[plan_pb2.ScaleUpDecision, list[str]]:
-    """Take the whole decision with CHEAPEST_PLAN; return it, and what is wrong with it where pods are few."""
+    """Take the whole decision with CHEAPEST_PLAN; return it, and its violations if there are few pods."""
     message = write(cluster_of(asked), in_order=True)
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP])
     request.now.seconds = NOW_S

@@ -21,22 +21,22 @@ SIXTEEN = Group(cores=8, gib=16, pod_cores=0.5, pod_gib=1)
 
 
 def of_nodes(*counts: int) -> dict[str, Group]:
-    """Groups by their new nodes."""
+    """Return groups by their new nodes."""
     return {f"g{i}": Group(nodes=count) for i, count in enumerate(counts)}
 
 
 def prioritized(**values: str) -> dict[str, Group]:
-    """Groups by the value of their label; "" = without it."""
+    """Return groups by the value of their label; "" = without it."""
     return {name: Group(labels={LABEL: value} if value else {}) for name, value in values.items()}
 
 
 def named(*ids: str) -> dict[str, Group]:
-    """Equal groups."""
+    """Return equal groups."""
     return dict.fromkeys(ids, Group())
 
 
 def sized(**sizes: tuple[int, int]) -> dict[str, Group]:
-    """Groups by kind and size."""
+    """Return groups by kind and size."""
     return {name: Group(kind=kind, size=size) for name, (kind, size) in sizes.items()}
 
 

@@ -24,7 +24,7 @@ def test_the_preferred_node_grows_with_the_cluster(nodes: int, cores: int) -> No
 
 
 def expected(row: Group, node_count: int, core: float) -> float:
-    """Upstream's formula, written down anew. core : price of a core."""
+    """Return the score by a restatement of upstream's formula. core : price of a core."""
     gib = 0.134 * core
     pods = core * row.pod_cores + gib * row.pod_gib
     steady = core * 0.5 + gib * 500 / 1024

@@ -1,4 +1,4 @@
-"""Pods of options: what is read at once for options alike is what is read for each alone."""
+"""Pods of options: reading equal options at once gives the same as reading each separately."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Settings of pod costs: what cannot be meant is refused, and the message names the field."""
+"""Settings of pod costs: invalid values are refused, and the message names the field."""
 
 import math
 from typing import Any

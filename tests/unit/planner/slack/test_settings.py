@@ -1,4 +1,4 @@
-"""Settings of slack: what absent fields mean, and which values are refused, each with its path."""
+"""Settings of slack: the meaning of absent fields, and refused values, each with its path."""
 
 from typing import Any
 

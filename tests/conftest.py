@@ -3,8 +3,9 @@ a new process.
 
 Hypothesis has no deadline for one example, since kernels compile within the first one.
 
-By default each run draws the same examples, so that a test fails for a change and not by luck; the profile `explore`
-draws new ones, and more. Neither keeps examples in files, or fails where drawing an example is slow or in vain.
+By default each run draws the same examples, so a test fails because of a change and not by chance; the profile
+`explore` draws new ones, and more. Neither keeps examples in files, or fails because drawing an example is slow or in
+vain.
 
 Both workers and more than a hundred processes import the same modules. They keep what they compile, beside the compiled
 kernels, even where the environment tells Python otherwise, as images of containers do.

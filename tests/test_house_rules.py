@@ -290,7 +290,7 @@ def layers_of_the_planner() -> list[str]:
     return list(layers)
 
 
-def test_pure_packages_reach_for_no_clock_chance_or_environment() -> None:
+def test_pure_packages_use_no_clock_randomness_or_environment() -> None:
     pure = [path for path in python_files(*PURE) if not name_of(path).startswith(IMPURE_PARTS)]
     banned = ("time", "random", "os", "logging", "socket", "threading", "subprocess", "secrets", "grpc", "structlog")
     no_offences([line for path in pure for line in imports_any(path, *banned)])

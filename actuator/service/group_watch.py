@@ -49,7 +49,7 @@ class GroupWatch:
             try:
                 step()
             except (CloudError, ClusterError, StoreError, NotLeaderError) as error:
-                log.warning("groups not read, it is tried again", detail=str(error))
+                log.warning("groups not read, retrying", detail=str(error))
             except Exception as error:
                 # The other groups, and the next time, must not depend on it: nothing else would check them.
                 log.error("groups not checked, it is tried again", exc_info=error)

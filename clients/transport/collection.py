@@ -23,7 +23,7 @@ def collection_paused() -> Iterator[None]:
 
 @contextmanager
 def collection_rare() -> Iterator[None]:
-    """Collect garbage rarely: to compile kernels takes a sixth less time, for 20 MB of memory (150 MB if it is paused)."""
+    """Collect garbage rarely: compiling kernels takes a sixth less time, for 20 MB of memory (150 MB if paused)."""
     before = gc.get_threshold()
     gc.set_threshold(*_RARE)
     try:

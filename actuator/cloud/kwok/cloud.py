@@ -378,9 +378,9 @@ class ResyncLoop:
             try:
                 self._cloud.resync()
             except (CloudError, NotLeaderError) as error:
-                log.warning("resync failed, it is repeated", detail=str(error))
+                log.warning("resync failed and will be repeated", detail=str(error))
             except Exception as error:
-                log.error("resync failed, it is repeated", exc_info=error)
+                log.error("resync failed and will be repeated", exc_info=error)
 
 
 def _entry(ledger: Ledger, group: str) -> GroupEntry:

@@ -328,7 +328,7 @@ SEEN = st.fixed_dictionaries({"ready": st.booleans(), "label": st.sampled_from("
 
 @given(st.lists(st.dictionaries(st.sampled_from("012"), SEEN, min_size=1), min_size=2, max_size=4))
 @examples(60)
-def test_a_strategy_of_ones_own_never_misses_a_change_of_what_it_sees(steps: list[Any]) -> None:
+def test_a_custom_strategy_never_misses_a_change_of_what_it_sees(steps: list[Any]) -> None:
     def written(pods: Any) -> snapshot_pb2.ClusterSnapshot:
         rows = [
             pod(

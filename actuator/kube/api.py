@@ -4,9 +4,9 @@ Decides which error of `actuator.kube.cluster` an answer becomes, and which call
 is called; connections, bytes and retries are in `clients.kubernetes_api`. Durations in seconds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from actuator.kube.cluster import (
     RefusedError,
     TooManyRequestsError,
 )
+from actuator.kube.objects import ListMetadata
 from clients.kubernetes_api import errors
 from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.api import Json, json_object
@@ -27,6 +28,21 @@ from clients.kubernetes_api.connection import ConnectionSettings, Request, conne
 # Asks for the objects' metadata only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+# Objects of a list that are asked for at a time.
+PAGE: Final = 500
+
+
+class Page(Protocol):
+    """A decoded page of a list."""
+
+    @property
+    def metadata(self) -> ListMetadata:
+        """Return the metadata of the page."""
+
+
+P = TypeVar("P", bound=Page)
 
 
 class Call(NamedTuple):
@@ -70,6 +86,16 @@ class Api:
             return json_object(self._request(call), answer)
         except errors.MalformedAnswerError as error:
             raise ClusterError(str(error)) from error
+
+    def pages(self, call: Call, decode: Callable[[bytes], P]) -> Iterator[P]:
+        """Yield the pages of a list as `decode` reads them. Raises as `call` and `decode`."""
+        query = {**call.query, "limit": str(PAGE)}
+        while True:
+            page = decode(self.call(call._replace(query=query)))
+            yield page
+            if not page.metadata.next_page:
+                return
+            query["continue"] = page.metadata.next_page
 
     def close(self) -> None:
         """Close idle connections."""

@@ -12,12 +12,12 @@ import msgspec
 from actuator.kube.api import Api, Call
 from actuator.kube.cluster import ClusterError, KnownBuffer, NotFoundError
 from actuator.kube.group_costs import APPLY_PATCH
+from actuator.kube.objects import ListMetadata
 from clients.kubernetes_api.names import object_path
 
 GROUP: Final = "autoscaling.x-k8s.io"
 VERSIONS: Final = ("v1beta1", "v1", "v1alpha1")
 FIELD_MANAGER: Final = "trimtab-capacity-buffers"
-PAGE: Final = 500
 
 
 class _Meta(msgspec.Struct):
@@ -41,12 +41,8 @@ class _Object(msgspec.Struct):
     status: dict[str, Any] = {}
 
 
-class _ListMeta(msgspec.Struct):
-    next_page: str = msgspec.field(default="", name="continue")
-
-
 class _List(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
     items: list[_Object] | None = None
 
 
@@ -79,16 +75,8 @@ class Buffers:
         self._api.call(Call("PATCH", path, {"fieldManager": FIELD_MANAGER}, body=body, content_type=APPLY_PATCH))
 
     def _listed(self, version: str) -> list[KnownBuffer]:
-        found: list[KnownBuffer] = []
-        page = ""
-        while True:
-            query = {"limit": str(PAGE)} | ({"continue": page} if page else {})
-            path = f"/apis/{GROUP}/{version}/capacitybuffers"
-            answer = _decoded(self._api.call(Call("GET", path, query, timeout_s=self._timeout_s)))
-            found.extend(_known(item) for item in answer.items or ())
-            page = answer.metadata.next_page
-            if not page:
-                return found
+        call = Call("GET", f"/apis/{GROUP}/{version}/capacitybuffers", timeout_s=self._timeout_s)
+        return [_known(item) for page in self._api.pages(call, _decoded) for item in page.items or ()]
 
 
 def _known(item: _Object) -> KnownBuffer:

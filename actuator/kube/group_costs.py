@@ -3,12 +3,14 @@ have one. Source: Kubernetes enhancement proposal 1888, phase 2B; Kubernetes, se
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, TypeVar
 
 import msgspec
 
 from actuator.kube.api import Api, Call
 from actuator.kube.cluster import ClusterError, GroupCost, GroupCostStatus, KnownGroupCost, NotFoundError
+from actuator.kube.objects import ListMetadata
 from clients.kubernetes_api.api import Json
 from clients.kubernetes_api.names import object_path
 
@@ -19,7 +21,6 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 FIELD_MANAGER: Final = "trimtab-pod-costs"
 # Distinguishes ours from objects made by hand.
 LABEL, VALUE = "app.kubernetes.io/managed-by", "trimtab"
-PAGE: Final = 500
 
 
 class _Meta(msgspec.Struct):
@@ -56,12 +57,8 @@ class _Object(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _ListMeta(msgspec.Struct):
-    next_page: str = msgspec.field(default="", name="continue")
-
-
 class _List(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    metadata: ListMetadata = msgspec.field(default_factory=ListMetadata)
     items: list[_Object] | None = None
 
 
@@ -70,15 +67,9 @@ _Kind = TypeVar("_Kind", _List, _Object)
 
 def read_all(api: Api, timeout_s: float) -> Sequence[KnownGroupCost]:
     """Return our objects."""
-    found: list[KnownGroupCost] = []
-    page = ""
-    while True:
-        query = {"labelSelector": f"{LABEL}={VALUE}", "limit": str(PAGE)} | ({"continue": page} if page else {})
-        answer = _decode(_List, api.call(Call("GET", COLLECTION, query, timeout_s=timeout_s)))
-        found.extend(_known(item) for item in answer.items or ())
-        page = answer.metadata.next_page
-        if not page:
-            return sorted(found, key=lambda one: (one.cost.namespace, one.cost.name))
+    call = Call("GET", COLLECTION, {"labelSelector": f"{LABEL}={VALUE}"}, timeout_s=timeout_s)
+    found = [_known(item) for page in api.pages(call, partial(_decode, _List)) for item in page.items or ()]
+    return sorted(found, key=lambda one: (one.cost.namespace, one.cost.name))
 
 
 def apply(api: Api, cost: GroupCost) -> int:

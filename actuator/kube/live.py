@@ -6,6 +6,7 @@ retried at once. Never decides which node or pod. Durations in seconds.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
@@ -48,7 +49,6 @@ from actuator.kube.settings import KubeSettings
 from clients.kubernetes_api.api import JSON_PATCH, Json
 from clients.kubernetes_api.names import object_path
 
-PAGE = 500
 NODES = "/api/v1/nodes"
 NAMESPACES = "/api/v1/namespaces"
 # Reads from the server's cache, where pods are indexed by node; without it, older servers read every pod from etcd.
@@ -81,16 +81,9 @@ class KubeCluster:
 
     def list_nodes(self) -> Sequence[NodeView]:
         """Return all nodes, sorted by name."""
-        found: list[NodeView] = []
-        page = ""
-        while True:
-            query = {"limit": str(PAGE)} | ({"continue": page} if page else {})
-            call = Call("GET", NODES, query, timeout_s=self._settings.list_timeout_s)
-            nodes: NodeList = read(NodeList, self._api.call(call))
-            found.extend(node_view(node) for node in nodes.items or ())
-            page = nodes.metadata.next_page
-            if not page:
-                return sorted(found, key=lambda node: node.name)
+        pages = self._api.pages(Call("GET", NODES, timeout_s=self._settings.list_timeout_s), partial(read, NodeList))
+        found = [node_view(node) for page in pages for node in page.items or ()]
+        return sorted(found, key=lambda node: node.name)
 
     def add_taint(self, node: str, taint: Taint) -> bool:
         """Add a taint; with the hard one, cordon the node if the settings require it."""
@@ -233,15 +226,9 @@ class KubeCluster:
 
     def _pods_at(self, path: str) -> Iterator[PodCost]:
         """Yield the pods of a collection, page by page."""
-        page, timeout_s = "", self._settings.list_timeout_s
-        while True:
-            query = {"limit": str(PAGE)} | ({"continue": page} if page else {})
-            call = Call("GET", path, query, timeout_s=timeout_s, accept=METADATA_LIST)
-            pods: PodMetadataList = read(PodMetadataList, self._api.call(call))
-            yield from map(pod_cost, pods.items or ())
-            page = pods.metadata.next_page
-            if not page:
-                return
+        call = Call("GET", path, timeout_s=self._settings.list_timeout_s, accept=METADATA_LIST)
+        for page in self._api.pages(call, partial(read, PodMetadataList)):
+            yield from map(pod_cost, page.items or ())
 
     def _get(self, name: str, query: Mapping[str, str] = {}) -> Node:
         found: Node = read(Node, self._api.call(Call("GET", object_path(NODES, name), query)))

@@ -56,7 +56,6 @@ log = structlog.get_logger("clusterapi")
 
 T = TypeVar("T")
 Json = dict[str, Any]
-PAGE: Final = 500
 PATCH_ATTEMPTS: Final = 8
 # Entries that an annotation of ours keeps.
 MOST_NOTED: Final = 100
@@ -311,7 +310,7 @@ class ClusterApiCloud:
         """Return all groups, by id; one that cannot be read is told, and the others go on. Raises `CloudError`."""
         groups: dict[str, MachineGroup] = {}
         for kind, plural in KINDS.items():
-            for item in self._list(plural, GROUPS):
+            for item in self._list(plural, GROUPS, may_be_unknown=True):
                 try:
                     group = read_group(kind, item)
                 except ValueError as error:
@@ -331,7 +330,8 @@ class ClusterApiCloud:
     def _read(self) -> dict[str, Members]:
         """Return all groups with their Machines, by id. Raises `CloudError`."""
         groups = self._groups()
-        listed = map(machine_of, self._list("machines", MACHINES))
+        # An API server that starts may not know a kind for a moment: Machines of groups that it knows are not gone.
+        listed = map(machine_of, self._list("machines", MACHINES, may_be_unknown=not groups))
         machines = (machine for machine in listed if machine is not None)
         found = with_members(groups.values(), machines)
         with self._lock:
@@ -345,26 +345,23 @@ class ClusterApiCloud:
         with self._lock:
             return self._seen.get(instance) == group
 
-    def _list(self, plural: str, decoder: Decoder[Page[T]]) -> Iterable[T]:
-        """Yield the objects of a kind; none where the API server does not know it. Raises `CloudError`."""
+    def _list(self, plural: str, decoder: Decoder[Page[T]], may_be_unknown: bool) -> Iterable[T]:
+        """Yield the objects of a kind; none where the API server does not know it and may. Raises `CloudError`."""
         namespace = self._settings.namespace
         place = object_path(f"{self._base}/namespaces", namespace) if namespace else self._base
-        page = ""
-        while True:
-            query = {"limit": str(PAGE)} | ({"continue": page} if page else {})
-            if self._settings.cluster:
-                query["labelSelector"] = f"{CLUSTER_LABEL}={self._settings.cluster}"
-            try:
-                answer = read_page(decoder, self._api.call(Call("GET", f"{place}/{plural}", query)), plural)
-            except NotFoundError:
-                self._tell(f"the API server does not know {plural} of cluster.x-k8s.io/{self._settings.version}")
-                return
-            except ClusterError as error:
-                raise CloudError(str(error)) from error
-            yield from answer.items or ()
-            page = answer.metadata.next_page
-            if not page:
-                return
+        cluster = self._settings.cluster
+        query = {"labelSelector": f"{CLUSTER_LABEL}={cluster}"} if cluster else {}
+        call = Call("GET", f"{place}/{plural}", query)
+        try:
+            for page in self._api.pages(call, lambda answer: read_page(decoder, answer, plural)):
+                yield from page.items or ()
+        except NotFoundError as error:
+            problem = f"the API server does not know {plural} of cluster.x-k8s.io/{self._settings.version}"
+            if not may_be_unknown:
+                raise CloudError(f"{problem} at present: {error}") from error
+            self._tell(problem)
+        except ClusterError as error:
+            raise CloudError(str(error)) from error
 
     def _tell(self, problem: str) -> None:
         """Log a problem once."""

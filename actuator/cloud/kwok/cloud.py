@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import structlog
 
@@ -42,7 +43,6 @@ from clients.kubernetes_api.names import object_path
 
 log = structlog.get_logger("kwok")
 
-PAGE = 500
 NODES = "/api/v1/nodes"
 
 
@@ -328,16 +328,11 @@ class KwokCloud:
     def _nodes(self) -> dict[str, dict[str, str]]:
         """Return names of the nodes of each group, with their provider ids. Raises `ClusterError`."""
         found: dict[str, dict[str, str]] = {name: {} for name in self._groups}
-        page = ""
-        while True:
-            query = {"labelSelector": "=".join(KWOK_LABEL), "limit": str(PAGE)} | ({"continue": page} if page else {})
-            call = Call("GET", NODES, query)
-            nodes: NodeList = read(NodeList, self._api.call(call))
-            for node in nodes.items or ():
+        call = Call("GET", NODES, {"labelSelector": "=".join(KWOK_LABEL)})
+        for page in self._api.pages(call, partial(read, NodeList)):
+            for node in page.items or ():
                 self._assign(node, found)
-            page = nodes.metadata.next_page
-            if not page:
-                return found
+        return found
 
     def _assign(self, node: Node, found: dict[str, dict[str, str]]) -> None:
         group = group_of(node, self._groups.values())

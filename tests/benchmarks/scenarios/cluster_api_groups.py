@@ -6,6 +6,7 @@ anew, as it does with a live API server, and no byte goes over a network.
 
 import json
 import time
+from functools import partial
 from typing import Any
 
 from tests.benchmarks.registry import Stages, scenario
@@ -47,8 +48,10 @@ class Groups:
     def __init__(self) -> None:
         # Imported late: other scenarios do without, and their memory is measured.
         from actuator.cloud.clusterapi.cloud import ClusterApiCloud
+        from actuator.kube.api import Api
 
         self.answers: Any = Answers()
+        self.answers.pages = partial(Api.pages, self.answers)
         self.cloud = ClusterApiCloud(self.answers)
         self.names = [f"MachineDeployment/{NAMESPACE}/{_name(number)}" for number in range(GROUPS)]
 

@@ -106,7 +106,7 @@ def test_a_node_that_was_cordoned_is_uncordoned_whatever_the_setting_says_by_the
 def test_pod_costs_are_read_written_and_taken_away(
     server: JsonApiServer, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actuator.kube.live.PAGE", 10)
+    monkeypatch.setattr("actuator.kube.api.PAGE", 10)
     cluster = KubeCluster(server.api())
     for number in range(count):
         put_pod(server, f"p{number}")
@@ -207,7 +207,7 @@ def test_a_server_that_does_not_answer_times_out(server: JsonApiServer) -> None:
 
 
 def test_nodes_are_listed_page_by_page(server: JsonApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actuator.kube.live.PAGE", 2)
+    monkeypatch.setattr("actuator.kube.api.PAGE", 2)
     for number in range(4, 0, -1):
         server.put("/api/v1/nodes", {"metadata": {"name": f"n{number}"}})
     assert [node.name for node in KubeCluster(server.api()).list_nodes()] == ["n1", "n2", "n3", "n4"]

@@ -18,6 +18,7 @@ from actuator.cloud.clusterapi.objects import (
 from actuator.cloud.clusterapi.settings import ClusterApiSettings
 from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, MachineType, Reservation
 from actuator.kube.api import Call
+from tests.builders import json_api
 from tests.builders.cluster_api import BASE, KIND, Controllers, fill, machine_deployment
 from tests.builders.json_api import Fault, JsonApiServer
 
@@ -60,6 +61,18 @@ def test_a_deletion_whose_calls_are_lost_is_made_once(
     controllers.settle()
     assert (len(machines(server)), victim.rpartition("/")[2] in machines(server)) == (2, False)
     assert cloud.instance_states(G, [victim]) == {victim: InstanceState.GONE}
+
+
+def test_machines_are_not_gone_while_the_api_server_does_not_know_their_kind(
+    server: JsonApiServer, controllers: Controllers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = ClusterApiCloud(server.api())
+    (victim, *_) = [one.id for one in cloud.instances([G])[G]]
+    with monkeypatch.context() as starting:
+        starting.setattr(json_api, "LISTED", tuple(one for one in json_api.LISTED if one != "/machines"))
+        with pytest.raises(CloudError, match="does not know machines"):
+            cloud.instance_states(G, [victim])
+    assert cloud.instance_states(G, [victim]) == {victim: InstanceState.RUNNING}
 
 
 def test_a_growth_whose_answer_is_lost_is_made_once_also_by_another_process(

@@ -9,6 +9,7 @@ from actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from actuator.cloud.clusterapi.lists import GROUPS, MACHINES, machine_of, read_page
 from actuator.cloud.clusterapi.objects import DELETE_MACHINE, Machine
 from actuator.cloud.provider import CloudError, Instance, InstanceError, InstanceState
+from actuator.kube.api import Api, Call
 from actuator.kube.cluster import ClusterError
 
 Json = dict[str, Any]
@@ -87,12 +88,15 @@ def test_an_answer_that_is_not_a_list_of_machines_is_an_error_that_names_the_pla
         read_page(MACHINES, answer, "machines")
     assert named in str(caught.value)
 
-    class Api:
-        def call(self, call: Any) -> bytes:
+    class Answering(Api):
+        def __init__(self) -> None:
+            pass
+
+        def call(self, call: Call) -> bytes:
             return answer if call.path.endswith("/machines") else b"{}"
 
     with pytest.raises(CloudError, match="not a list of machines"):
-        ClusterApiCloud(Api()).node_groups()  # type: ignore[arg-type]
+        ClusterApiCloud(Answering()).node_groups()
 
 
 def test_the_next_page_is_returned_and_a_list_without_items_is_empty() -> None:

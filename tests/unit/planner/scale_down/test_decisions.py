@@ -224,7 +224,7 @@ def other_layout(message: plan_pb2.ScaleDownState) -> None:
         pytest.param(vanish, "", id="all nodes vanished"),
         pytest.param(truncate, "no multiple of 8", id="a truncated column"),
         pytest.param(lengthen, "differ in length", id="a column too long"),
-        pytest.param(point_nowhere, "a string that is not there", id="an index out of range"),
+        pytest.param(point_nowhere, "refers to a missing string", id="an index out of range"),
         pytest.param(divide_wrongly, "hints.offsets", id="offsets that do not fit"),
         pytest.param(other_layout, "layout 1", id="another layout"),
     ],

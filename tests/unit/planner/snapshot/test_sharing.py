@@ -75,7 +75,7 @@ def test_known_specs_are_read_again_if_their_bytes_mean_something_else() -> None
     ):
         for _ in range(2):
             assert reader.read([spec, spec], strings, resources) == read_pod_specs([spec] * 2, strings, resources)
-    with pytest.raises(SnapshotError, match="no index into strings"):
+    with pytest.raises(SnapshotError, match="not an index into strings"):
         reader.read([spec], [""], ["gpu"])
 
 

@@ -43,11 +43,12 @@ def apply_soft_taints(
 ) -> SoftTaintResult:
     """Update the nodes that differ, within the limits; skip nodes that refuse. Raises `ClusterError`."""
     until = time.monotonic() + settings.max_s
-    nodes = [node for node in cluster.list_nodes() if node.name not in in_deletion]
-    tainted_nodes = [node for node in nodes if node.taints]
+    nodes = cluster.list_nodes()
+    tainted_nodes = [node for node in nodes if node.taints and node.name not in in_deletion]
     soft_tainted = {node.name for node in tainted_nodes if node.taint(SOFT_TAINT_KEY)}
     to_untaint = [node.name for node in tainted_nodes if node.name in soft_tainted and node.name not in unneeded]
-    to_taint = [node.name for node in nodes if node.name in unneeded and node.name not in soft_tainted]
+    wanted = unneeded - soft_tainted - in_deletion
+    to_taint = [node.name for node in nodes if node.name in wanted] if wanted else []
     untainted = tainted = 0
     for name in (*to_untaint, *to_taint):
         if untainted + tainted >= settings.max_count or time.monotonic() > until:

@@ -4,6 +4,7 @@ group's template is read: when its nodes show something new, and from time to ti
 all its resources. `actuator.node_types` decides what is learned from them.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -36,6 +37,9 @@ class TypeTeacher:
         # What was already compared, and until when the result holds.
         self._compared: set[Example] = set()
         self._until_ms = 0
+        # The instances and nodes of which nothing more could be learned, and until when they show nothing new by age.
+        self._learned: tuple[Mapping[str, Sequence[Instance]], Mapping[str, NodeView]] | None = None
+        self._young_until_ms = 0.0
 
     def learn(self, instances: Mapping[str, Sequence[Instance]], nodes: Mapping[str, NodeView]) -> None:
         """Record new knowledge from nodes. Nodes by provider id. Raises `StoreError`, `NotLeaderError`.
@@ -44,8 +48,21 @@ class TypeTeacher:
         """
         if self._processor.steady_ms() >= self._until_ms:
             self._compared.clear()
+            self._learned = None
             self._until_ms = self._processor.steady_ms() + AGAIN_MS
-        shown = examples(self._teaching(instances, nodes), self._processor.now_ms() - OLD_MS)
+        now_ms = self._processor.now_ms()
+        if now_ms <= self._young_until_ms and (instances, nodes) == self._learned:
+            return
+        shown = examples(self._teaching(instances, nodes), now_ms - OLD_MS)
+        self._learn(shown)
+        is_done = all(one in self._compared for one in shown)
+        self._learned = (instances, nodes) if is_done else None
+        self._young_until_ms = min(
+            (one.created_ms + OLD_MS for one in nodes.values() if one.created_ms >= now_ms - OLD_MS), default=math.inf
+        )
+
+    def _learn(self, shown: Sequence[Example]) -> None:
+        """Record what examples show that was not compared yet."""
         new = [one for one in shown if one not in self._compared]
         if not new:
             return

@@ -37,9 +37,10 @@ class Pod:
     static_key: bytes = field(init=False)
     # Pods with the same key are alike to a scheduler except for namespace, labels and owner.
     shape_key: bytes = field(init=False)
-    # The last status read, and whether the pod is ready according to it.
+    # The last status read, whether the pod is ready according to it, and since when; 0 = it is not, or does not say.
     _read_status: Object | None = field(init=False, default=None, repr=False)
     _is_ready: bool = field(init=False, default=False, repr=False)
+    _ready_since_ms: int = field(init=False, default=0, repr=False)
 
     def __post_init__(self) -> None:
         self.shape_key = _encode(tuple(map(self.spec.get, _SHAPE_FIELDS)))
@@ -97,11 +98,24 @@ class Pod:
     @property
     def ready(self) -> bool:
         """Return whether the Ready condition is true."""
-        status = self.item.get("status")
-        if status is not self._read_status:
-            # A status is replaced as a whole, never changed.
-            self._read_status, self._is_ready = status, condition(self.item, "Ready")
+        self._read()
         return self._is_ready
+
+    @property
+    def ready_since_ms(self) -> int:
+        """Return since when the Ready condition has been true; 0 = it is not, or does not say."""
+        self._read()
+        return self._ready_since_ms
+
+    def _read(self) -> None:
+        status = self.item.get("status")
+        if status is self._read_status:
+            return
+        # A status is replaced as a whole, never changed.
+        self._read_status, self._is_ready = status, condition(self.item, "Ready")
+        conditions = (status or {}).get("conditions") or ()
+        of_ready = (one.get("lastTransitionTime") for one in conditions if one.get("type") == "Ready")
+        self._ready_since_ms = parse_time_ms(next(of_ready, None)) if self._is_ready else 0
 
     @property
     def owner_uid(self) -> str:
@@ -177,7 +191,12 @@ def _shape(spec: Object) -> tuple[Amounts, frozenset[tuple[str, str, int]], byte
 
 def format_time(time_ms: int) -> str:
     """Return a time as Kubernetes writes it, in whole seconds."""
-    return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _format_seconds(time_ms // 1000)
+
+
+@lru_cache(maxsize=4096)
+def _format_seconds(time_s: int) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @lru_cache(maxsize=4096)

@@ -48,8 +48,8 @@ def _order(owner: Object, pods: list[Pod], now_ms: int) -> list[Pod]:
     on_node = Counter(pod.node for pod in pods)
 
     def rank(pod: Pod) -> tuple[Any, ...]:
-        cost = int(pod.annotations.get(POD_COST_ANNOTATION) or 0)
-        of_node = (bool(pod.node), pod.phase == "Running", pod.ready, cost, -on_node[pod.node])
+        cost, node = int(pod.annotations.get(POD_COST_ANNOTATION) or 0), pod.node
+        of_node = (bool(node), pod.phase == "Running", pod.ready, cost, -on_node[node])
         return *of_node, _age_rank(now_ms - _since_ms(pod)), pod.uid
 
     return sorted(pods, key=rank)
@@ -57,12 +57,7 @@ def _order(owner: Object, pods: list[Pod], now_ms: int) -> list[Pod]:
 
 def _since_ms(pod: Pod) -> int:
     """Return since when a pod has been ready; if it is not ready, when it was created."""
-    if pod.ready:
-        conditions = pod.item["status"]["conditions"]
-        found = next(one.get("lastTransitionTime") for one in conditions if one["type"] == "Ready")
-        if found:
-            return parse_time_ms(found)
-    return parse_time_ms(pod.item["metadata"].get("creationTimestamp"))
+    return pod.ready_since_ms or parse_time_ms(pod.item["metadata"].get("creationTimestamp"))
 
 
 def _age_rank(age_ms: int) -> int:

@@ -85,7 +85,7 @@ def served(_made: object, result: dict[str, Any]) -> None:
 scenario(
     name="simulated-day",
     what="a day of 1,000 nodes on virtual time",
-    setup=lambda: prepared("day", 1_000, 24),
+    setup=lambda: prepared("day", 1_050, 24),
     run=simulated,
     verify=served,
     aims={"total": 60.0},

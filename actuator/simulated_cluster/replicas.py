@@ -6,14 +6,17 @@ Source: Kubernetes, pkg/controller/controller_utils.go, ActivePodsWithRanks and 
 """
 
 import math
+import re
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 from actuator.kube.cluster import POD_COST_ANNOTATION
 from actuator.simulated_cluster.controllers import Controllers
 from actuator.simulated_cluster.objects import Object
 from actuator.simulated_cluster.pods import Pod, parse_time_ms
 from actuator.simulated_cluster.state import ClusterState
+
+_COST: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 
 
 def scale(state: ClusterState, controllers: Controllers, owner: Object, replicas: int) -> None:
@@ -48,11 +51,17 @@ def _order(owner: Object, pods: list[Pod], now_ms: int) -> list[Pod]:
     on_node = Counter(pod.node for pod in pods)
 
     def rank(pod: Pod) -> tuple[Any, ...]:
-        cost, node = int(pod.annotations.get(POD_COST_ANNOTATION) or 0), pod.node
+        cost, node = _cost(pod), pod.node
         of_node = (bool(node), pod.phase == "Running", pod.ready, cost, -on_node[node])
         return *of_node, _age_rank(now_ms - _since_ms(pod)), pod.uid
 
     return sorted(pods, key=rank)
+
+
+def _cost(pod: Pod) -> int:
+    """Return the pod deletion cost; one that cannot be read is 0, as for the ReplicaSet controller."""
+    text = pod.annotations.get(POD_COST_ANNOTATION)
+    return int(text) if text and _COST.fullmatch(text) else 0
 
 
 def _since_ms(pod: Pod) -> int:

@@ -221,7 +221,7 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="PATH=VALUE,…", help="simulate each value of a settings field; may be repeated"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="seed, instead of the scenario's")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, max=2**63 - 1, help="seed, instead of the scenario's")] = None,
     processes: Annotated[int, typer.Option(min=0, help="simulations at a time; 0 = one per core")] = 0,
     dask: Annotated[
         str,

@@ -48,6 +48,11 @@ def read_settings(path: Path | None) -> plan_pb2.PlanSettings:
         return _into(plan_pb2.PlanSettings(), _document(path))
 
 
+def settings_of(document: Any) -> plan_pb2.PlanSettings:
+    """Return the settings that a document gives. Errors: InputError."""
+    return _into(plan_pb2.PlanSettings(), document)
+
+
 def read_state(path: Path | None) -> plan_pb2.PlanState | None:
     """Read the state of the last answer: what `trimtab plan` prints under `state`, or that whole answer.
 

@@ -86,9 +86,11 @@ def read_limit(text: str) -> Limit:
     if name not in FIGURES:
         raise ScenarioError(f"--limit {text}: {name} is no figure; there are {', '.join(FIGURES)}")
     try:
-        amount = seconds(value if value[-1].isalpha() else float(value)) if FIGURES[name].unit else float(value)
+        is_time = bool(FIGURES[name].unit) and value[-1].isalpha()
+        amount = seconds(value) if is_time else float(value)
     except ValueError as error:
-        raise ScenarioError(f"--limit {text}: {error}") from None
+        told = str(error) if is_time else f"{value} is no number"
+        raise ScenarioError(f"--limit {text}: {told}") from None
     if not 0 <= amount < float("inf"):
         raise ScenarioError(f"--limit {text}: {value} is no amount of at least 0")
     return Limit(name, sign, amount, text.strip())

@@ -25,8 +25,11 @@ from clients.decisions import NAMES
 from clients.kubernetes_api.names import RULE, is_label, is_subdomain
 from clients.kubernetes_objects.errors import FieldError
 from clients.kubernetes_objects.times import go_duration_ns
+from clients.simulator.object_checks import check_pod_spec, check_taints
 
 LONGEST_S = 366 * 86_400.0
+LAST_YEAR = 2254
+"""First year that is too late for a planner's times, with the longest duration."""
 DEFAULT_START = datetime(2026, 3, 2, tzinfo=UTC)
 """A Monday, 00:00: loads by time of day begin at night."""
 
@@ -73,6 +76,7 @@ Quantity = Annotated[
     str, BeforeValidator(_quantity), WithJsonSchema({"type": ["string", "number"], "description": 'such as "500m"'})
 ]
 Name = Annotated[str, BeforeValidator(_name)]
+Labels = dict[Annotated[str, Field(min_length=1)], str]
 Namespace = Annotated[str, BeforeValidator(_namespace)]
 Json = dict[str, Any]
 
@@ -123,9 +127,9 @@ class NodeGroupModel(_Model):
     """Price of a node and hour."""
     zone: str = ""
     """Zone of the nodes, which becomes a label."""
-    labels: dict[str, str] = {}
+    labels: Labels = {}
     """Other labels of the nodes."""
-    taints: list[Json] = []
+    taints: Annotated[list[Json], AfterValidator(check_taints)] = []
     """Taints of the nodes, as in Kubernetes."""
     start: Duration = 60.0
     """From the accepted request to a ready node."""
@@ -152,11 +156,11 @@ class PodModel(_Model):
     """Requested cpu."""
     memory: Quantity = "128Mi"
     """Requested memory."""
-    labels: dict[str, str] = {}
+    labels: Labels = {}
     """Labels besides `app`, which is the name of the workload."""
     annotations: dict[str, str] = {}
     """Annotations."""
-    spec: Json = {}
+    spec: Annotated[Json, AfterValidator(check_pod_spec)] = {}
     """Other fields of a pod's spec, as in Kubernetes: nodeSelector, tolerations, affinity, priority, …"""
     start: Duration = 5.0
     """From the binding to a node until the pod is ready."""
@@ -261,8 +265,11 @@ class Workload(_Model):
         loads = [name for name in ("steps", "diurnal", "bursts") if getattr(self, name)]
         if len(loads) > 1:
             raise ValueError(f"{' and '.join(loads)} contradict each other; give one of them")
-        if loads and self.kind == "DaemonSet":
-            raise ValueError(f"a DaemonSet has no replicas; leave out {loads[0]}")
+        has_replicas = "replicas" in self.model_fields_set
+        if self.kind == "DaemonSet" and (loads or has_replicas):
+            raise ValueError(f"a DaemonSet has a pod on each node; leave out {[*loads, 'replicas'][0]}")
+        if has_replicas and (self.diurnal or self.bursts):
+            raise ValueError(f"replicas and {loads[0]} contradict each other; give one of them")
         times = [step.at for step in self.steps]
         if times != sorted(set(times)):
             raise ValueError("steps: each time must be later than the one before")
@@ -382,6 +389,8 @@ class Scenario(_Model):
             raise ValueError("trace and recording contradict each other; give one of them")
         if self.start.tzinfo is None:
             raise ValueError("start: give a time zone, such as Z")
+        if not 1970 < self.start.year < LAST_YEAR:
+            raise ValueError(f"start: {self.start.year} is no year between 1971 and {LAST_YEAR - 1}")
         if self.duration < self.timing.interval:
             raise ValueError(f"duration: {self.duration:g} s is shorter than timing.interval")
         for what, keys in (

@@ -5,7 +5,7 @@ the path and the value.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import yaml
@@ -14,6 +14,8 @@ from pydantic.alias_generators import to_camel
 from trimtab.v1 import plan_pb2
 
 from clients.simulator.failures import ScenarioError
+
+Json = dict[str, Any]
 
 
 class NamedSettings(NamedTuple):
@@ -41,8 +43,17 @@ def read_axis(text: str) -> Axis:
         raise ScenarioError(f"--sweep {text}: a value cannot be read") from None
 
 
-def grid(bases: Sequence[NamedSettings], axes: Sequence[Axis]) -> list[NamedSettings]:
-    """Return every combination, in the given order; without axes the settings themselves. Raises ScenarioError."""
+def grid(
+    bases: Sequence[NamedSettings], axes: Sequence[Axis], read: Callable[[Json], plan_pb2.PlanSettings]
+) -> list[NamedSettings]:
+    """Return every combination, in the given order; without axes the settings themselves. Raises ScenarioError.
+
+    read : makes settings of a document, and raises ValueError for what it cannot mean
+    """
+    paths = [axis.path for axis in axes]
+    twice = next((path for path in paths if paths.count(path) > 1), None)
+    if twice is not None:
+        raise ScenarioError(f"--sweep {twice}: it is given twice; give all values of a field at once")
     found = []
     for base in bases:
         for values in itertools.product(*(axis.values for axis in axes)):
@@ -50,12 +61,14 @@ def grid(bases: Sequence[NamedSettings], axes: Sequence[Axis]) -> list[NamedSett
             name = " ".join([base.name, *(f"{axis.path.rpartition('.')[2]}={value}" for axis, value in chosen)])
             settings = base.settings
             for axis, value in chosen:
-                settings = _with(settings, axis.path, value)
+                settings = _with(settings, axis.path, value, read)
             found.append(NamedSettings(name, settings))
     return found
 
 
-def _with(settings: plan_pb2.PlanSettings, path: str, value: Any) -> plan_pb2.PlanSettings:
+def _with(
+    settings: plan_pb2.PlanSettings, path: str, value: Any, read: Callable[[Json], plan_pb2.PlanSettings]
+) -> plan_pb2.PlanSettings:
     """Return settings with one field set."""
     document: Any = json_format.MessageToDict(settings)
     parts = [to_camel(part) for part in path.split(".")]
@@ -66,6 +79,6 @@ def _with(settings: plan_pb2.PlanSettings, path: str, value: Any) -> plan_pb2.Pl
             raise ScenarioError(f"--sweep {path}={value}: {part} has no fields")
     place[parts[-1]] = value
     try:
-        return json_format.ParseDict(document, plan_pb2.PlanSettings())
-    except (json_format.ParseError, TypeError, ValueError) as error:
-        raise ScenarioError(f"--sweep {path}={value}: {' '.join(str(error).split())}") from None
+        return read(document)
+    except ValueError as error:
+        raise ScenarioError(f"--sweep {path}={value}: {error}") from None

@@ -42,7 +42,7 @@ class Arrival(NamedTuple):
 def read_trace(path: Path) -> tuple[Arrival, ...]:
     """Read a trace. Raises ScenarioError."""
     try:
-        text = read_text(path, " (CSV is expected)")
+        text = read_text(path, " (CSV is expected)", "utf-8-sig")
     except UnreadableTextError as error:
         raise ScenarioError(f"{path}: {error}") from None
     reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)
@@ -56,9 +56,13 @@ def _arrivals(path: Path, reader: "csv.DictReader[str]") -> Iterator[Arrival]:
     columns = list(reader.fieldnames or ())
     unknown = [name for name in columns if name not in COLUMNS]
     missing = [name for name in REQUIRED if name not in columns]
-    if unknown or missing:
-        problem = f"column {unknown[0]!r} is unknown" if unknown else f"column {missing[0]!r} is missing"
-        raise ScenarioError(f"{path}: line 1: {problem}; there are {', '.join(COLUMNS)}")
+    problems = [
+        *(f"column {name!r} is unknown" for name in unknown),
+        *(f"column {name!r} is missing" for name in missing),
+        *(f"column {name!r} is given twice" for name in COLUMNS if columns.count(name) > 1),
+    ]
+    if problems:
+        raise ScenarioError(f"{path}: line 1: {problems[0]}; there are {', '.join(COLUMNS)}")
     before = 0.0
     for row in reader:
         try:

@@ -13,15 +13,18 @@ from google.protobuf import json_format
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from trimtab.v1 import plan_pb2
 
-from clients.cli.documents import read_settings
+from clients.cli.amounts import counted, duration
+from clients.cli.documents import read_settings, settings_of
 from clients.cli.failures import FailedError, InputError
 from clients.cli.group_prices import scenario_prices
 from clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
 from clients.cli.prices import read_prices
 from clients.cli.simulate.table import comparison, recommendation_lines
 from clients.simulator.recommendation import Limit, Recommendation, as_document, read_limits, recommend
+from clients.simulator.recorded import RecordedCluster
 from clients.simulator.result import COMPARISON, VERSION, write_result
-from clients.simulator.scenario_file import read_input, schema
+from clients.simulator.scenario import Scenario
+from clients.simulator.scenario_file import Trace, read_input, schema
 from clients.simulator.settings_grid import NamedSettings, grid, read_axis
 from clients.simulator.sweep import Run, sweep
 
@@ -63,11 +66,12 @@ def simulate(options: SimulateOptions) -> None:
         raise InputError("--limit needs --recommend")
     prices = read_prices(options.prices) if options.prices is not None else None
     scenario, trace = read_input(options.scenario)
+    _note_late(scenario, trace)
     if prices is not None:
         scenario = scenario_prices(scenario, trace, prices)
     if options.seed is not None:
         scenario = scenario.model_copy(update={"seed": options.seed})
-    chosen = grid(_named(options.settings), [read_axis(text) for text in options.axes])
+    chosen = grid(_named(options.settings), [read_axis(text) for text in options.axes], settings_from)
     names = [one.name for one in chosen]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -85,6 +89,14 @@ def simulate(options: SimulateOptions) -> None:
         _show(results, found, options.save)
     if found is not None and found.best is None:
         raise FailedError("no settings are within all limits")
+
+
+def _note_late(scenario: Scenario, trace: Trace) -> None:
+    """Say how much of a trace comes after the end of the simulation."""
+    late = 0 if isinstance(trace, RecordedCluster) else sum(one.at_s >= scenario.duration for one in trace)
+    if late:
+        lines = counted(late, "line")
+        note(f"{lines} of the trace come after the end at {duration(scenario.duration)}: see duration")
 
 
 def _write(path: Path | None, document: dict[str, Any]) -> None:
@@ -126,6 +138,14 @@ def _named(paths: tuple[Path, ...]) -> list[NamedSettings]:
         else NamedSettings(path.stem, read_settings(path))
         for path in paths
     ]
+
+
+def settings_from(document: dict[str, Any]) -> plan_pb2.PlanSettings:
+    """Return the settings of a document. Raises ValueError."""
+    try:
+        return settings_of(document)
+    except InputError as error:
+        raise ValueError(str(error)) from None
 
 
 def built_in(name: str) -> plan_pb2.PlanSettings:

@@ -10,6 +10,7 @@ from typing import Any
 import structlog
 from trimtab.v1 import plan_pb2
 
+from clients.cli.simulate.command import settings_from
 from clients.simulator import Simulation
 from clients.simulator.result import encoded, result_of
 from clients.simulator.scenario import Scenario
@@ -111,7 +112,7 @@ def hundred() -> list[Run]:
         read_axis("scaleDown.unneededTime=" + ",".join(f"{60 * number}s" for number in range(1, 11))),
     ]
     chosen = load("sweep", 40, 2, services=4)
-    settings = grid([NamedSettings("defaults", plan_pb2.PlanSettings())], axes)
+    settings = grid([NamedSettings("defaults", plan_pb2.PlanSettings())], axes, settings_from)
     return [Run(chosen, (), one.name, one.settings.SerializeToString(deterministic=True)) for one in settings]
 
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from actuator.kube.cluster import POD_COST_ANNOTATION
 from actuator.simulated_cluster.pods import Pod, format_time
 from actuator.simulated_cluster.replicas import _order
 from tests.builders.kubernetes import pod, replica_set
@@ -51,3 +52,10 @@ def test_age_is_since_a_pod_is_ready() -> None:
 def test_pods_that_share_a_node_with_most_others_go_before_younger_ones() -> None:
     crowded = [running(name, 600, "n1") for name in "ab"]
     assert order(*crowded, running("c", 5, "n2")) == ["a", "b", "c"]
+
+
+def test_a_lower_cost_goes_first_and_one_that_cannot_be_read_is_none() -> None:
+    pods = [running(name, 600) for name in "abc"]
+    for one, cost in zip(pods, ("5", "much", "-5"), strict=True):
+        one.item["metadata"]["annotations"] = {POD_COST_ANNOTATION: cost}
+    assert order(*pods) == ["c", "b", "a"]

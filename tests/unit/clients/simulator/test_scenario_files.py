@@ -57,6 +57,43 @@ def written(directory: Path, text: str, name: str = "scenario.yaml") -> Path:
         pytest.param("seed: 1\na: [\nb: }\n", "line 3: while parsing a flow node did not find", id="no YAML"),
         pytest.param("trace: {file: absent.csv}\n", "absent.csv: No such file", id="absent trace"),
         pytest.param("start: 2026-03-02T00:00:00\n", "start: give a time zone", id="no time zone"),
+        pytest.param("start: 9999-12-31T00:00:00Z\n", "start: 9999 is no year between 1971 and", id="no year"),
+        pytest.param(
+            "workloads:\n- {name: web, replicas: 2, diurnal: {low: 1, high: 2}}\n",
+            "line 2: workloads[0]: replicas and diurnal contradict each other",
+            id="replicas and wave",
+        ),
+        pytest.param(
+            "workloads:\n- {name: agent, kind: DaemonSet, replicas: 2}\n",
+            "line 2: workloads[0]: a DaemonSet has a pod on each node; leave out replicas",
+            id="replicas of a DaemonSet",
+        ),
+        pytest.param(
+            "workloads:\n- name: web\n  pod:\n    spec: {tolerations: [3]}\n",
+            "line 4: workloads[0].pod.spec: tolerations[0]: Expected `object`, got `int`",
+            id="pod spec of another type",
+        ),
+        pytest.param(
+            "batches:\n- {name: b, perHour: 1, pod: {spec: {nodeSelector: {a: 3}}}}\n",
+            "line 2: batches[0].pod.spec: nodeSelector[...]: Expected `str`, got `int`",
+            id="pod spec of a job",
+        ),
+        pytest.param(
+            "workloads:\n- {name: web, pod: {spec: {nodeName: n1}}}\n",
+            "pod.spec: nodeName: the scheduler decides it",
+            id="bound pod",
+        ),
+        pytest.param(
+            "nodeGroups:\n- {name: a, taints: [{key: x}]}\n",
+            "line 2: nodeGroups[0].taints: taints[0].effect: None is unknown",
+            id="taint without effect",
+        ),
+        pytest.param(
+            "nodeGroups:\n- {name: a, taints: [{effect: NoSchedule}]}\n",
+            "taints[0].key: it is missing",
+            id="taint without key",
+        ),
+        pytest.param("nodeGroups:\n- {name: a, labels: {'': x}}\n", "line 2: nodeGroups[0].labels", id="empty label"),
     ],
 )
 def test_what_is_wrong_in_a_scenario_is_named_with_its_line(tmp_path: Path, text: str, told: str) -> None:
@@ -80,6 +117,7 @@ def test_all_errors_of_a_file_are_reported_in_its_order(tmp_path: Path) -> None:
     [
         pytest.param("time,cpu\n0,1\n", "line 1: column 'memory' is missing", id="missing column"),
         pytest.param("time,cpu,memory,gpu\n", "line 1: column 'gpu' is unknown", id="unknown column"),
+        pytest.param("time,cpu,memory,cpu\n", "line 1: column 'cpu' is given twice", id="column twice"),
         pytest.param("time,cpu,memory\n0,1,1Gi\n5,1\n", "line 3: it has fewer values", id="gap"),
         pytest.param("time,cpu,memory\n0,1,1Gi,7\n", "line 2: it has more values", id="too many"),
         pytest.param("time,cpu,memory,lifetime\n0,1,1Gi,-5\n", "line 2: lifetime: -5s is no duration", id="negative"),
@@ -95,6 +133,10 @@ def test_what_is_wrong_in_a_trace_is_named_with_its_line(tmp_path: Path, text: s
     with pytest.raises(ScenarioError) as failed:
         read_trace(written(tmp_path, text, "trace.csv"))
     assert told in str(failed.value)
+
+
+def test_a_trace_of_a_spreadsheet_may_begin_with_a_mark_of_its_encoding(tmp_path: Path) -> None:
+    assert len(read_trace(written(tmp_path, "\ufefftime,cpu,memory\n0,1,1Gi\n", "trace.csv"))) == 1
 
 
 def test_a_trace_gives_its_arrivals(tmp_path: Path) -> None:

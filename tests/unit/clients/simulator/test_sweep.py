@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from trimtab.v1 import plan_pb2
 
+from clients.cli.simulate import command
 from clients.simulator import dask_cluster as dask
 from clients.simulator import sweep as sweeps
 from clients.simulator.failures import ScenarioError
@@ -14,12 +15,13 @@ from clients.simulator.settings_grid import Axis, NamedSettings, grid, read_axis
 from clients.simulator.sweep import Run, simulate, sweep
 from tests.unit.clients.simulator.test_simulation import small
 
+read = command.settings_from
 BASE = NamedSettings("defaults", plan_pb2.PlanSettings())
 
 
 def runs(count: int) -> list[Run]:
     axis = Axis("scaleDown.unneededTime", tuple(f"{60 * (number + 1)}s" for number in range(count)))
-    chosen = grid([BASE], [axis])
+    chosen = grid([BASE], [axis], read)
     scenario = small(duration="30m")
     return [Run(scenario, (), one.name, one.settings.SerializeToString(deterministic=True)) for one in chosen]
 
@@ -90,7 +92,7 @@ def test_a_file_of_a_sweep_that_cannot_be_used_is_made_again(tmp_path: Path, *, 
 
 def test_a_grid_has_every_combination() -> None:
     axes = [read_axis("scaleDown.utilizationThreshold=0.4,0.6"), read_axis("scaleUp.expanders=[PRICE],[LEAST_NODES]")]
-    found = grid([BASE], axes)
+    found = grid([BASE], axes, read)
     assert len(found) == 4
     assert found[0].name == "defaults utilizationThreshold=0.4 expanders=['PRICE']"
     assert [one.settings.scale_down.utilization_threshold for one in found] == [0.4, 0.4, 0.6, 0.6]
@@ -108,12 +110,12 @@ def test_a_grid_has_every_combination() -> None:
 )
 def test_a_field_that_cannot_be_swept_is_named(text: str, told: str) -> None:
     with pytest.raises(ScenarioError, match=told):
-        grid([BASE], [read_axis(text)])
+        grid([BASE], [read_axis(text)], read)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_settings_that_the_planner_refuses_are_named(processes: int) -> None:
-    refused = grid([BASE], [Axis("scaleDown.utilizationThreshold", (7, 8))])
+    refused = grid([BASE], [Axis("scaleDown.utilizationThreshold", (7, 8))], read)
     wrong = [Run(small(duration="1m"), (), one.name, one.settings.SerializeToString()) for one in refused]
     with pytest.raises(ScenarioError, match=r"settings defaults utilizationThreshold=[78]: .*utilization_threshold"):
         sweep(wrong, processes=processes)

@@ -79,12 +79,27 @@ def test_the_schema_is_json_without_a_scenario(trimtab: Run) -> None:
         (("{scenario}", "--sweep", "nothing.here=1"), "nothing"),
         (("{scenario}", "--limit", "money<=1"), "--limit needs --recommend"),
         (("{scenario}", "--recommend", "--limit", "joy>=1"), "joy is no figure"),
+        (("{scenario}", "--recommend", "--limit", "money<=much"), "much is no number"),
+        (("{scenario}", "--sweep", "scaleDown.unneededTime=soon"), "scaleDown.unneededTime: 'soon' is no duration"),
+        (("{scenario}", *("--sweep", "scaleDown.unneededTime=60s") * 2), "scaleDown.unneededTime: it is given twice"),
     ],
 )
 def test_bad_input_ends_with_a_sentence(trimtab: Run, scenario: Path, arguments: tuple[str, ...], told: str) -> None:
     done = trimtab("simulate", *(argument.replace("{scenario}", str(scenario)) for argument in arguments))
     assert done.code == 2
     assert told in done.err
+
+
+def test_a_duration_of_a_sweep_is_written_as_in_a_settings_file(trimtab: Run, scenario: Path) -> None:
+    assert trimtab("simulate", scenario, "--sweep", "scaleDown.unneededTime=10m", "-o", "json").code == 0
+
+
+def test_arrivals_after_the_end_are_told(trimtab: Run, tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text("time,cpu,memory\n0,1,1Gi\n2m,1,1Gi\n3m,1,1Gi\n")
+    path = tmp_path / "scenario.yaml"
+    path.write_text("duration: 2m\ntrace: {file: trace.csv}\nnodeGroups: [{name: a, size: 1, cpu: 8}]\n")
+    done = trimtab("simulate", path, "-o", "json")
+    assert (done.code, "2 lines of the trace come after the end at 2 min" in done.err) == (0, True)
 
 
 def test_the_cheapest_settings_under_a_limit_are_recommended(trimtab: Run, scenario: Path, tmp_path: Path) -> None:

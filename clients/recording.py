@@ -15,6 +15,7 @@ from trimtab.v1 import recording_pb2 as pb
 from trimtab.v1.option_choice_pb2 import OptionChoice
 from trimtab.v1.plan_pb2 import PlanRequest, PlanResponse, PlanSettings, PlanState
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
+from trimtab.wire import varint
 
 MAGIC = "trimtab recording"
 FORMAT_VERSION = 1
@@ -82,7 +83,7 @@ class RecordingWriter:
 
     def _write(self, frame: pb.RecordingFrame) -> None:
         data = frame.SerializeToString(deterministic=True)
-        self._stream.write(_varint(len(data)) + data)
+        self._stream.write(varint(len(data)) + data)
         self._count += 1
 
     def __enter__(self) -> Self:
@@ -217,12 +218,3 @@ def write_snapshot(path: Path, snapshot: ClusterSnapshot, comment: str = "") -> 
     """Write a recording that holds one cluster."""
     with RecordingWriter(path, pb.RecordingHeader(comment=comment)) as writer:
         writer.write(snapshot)
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

@@ -10,7 +10,9 @@ from typing import Generic, NamedTuple, TypeVar
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, snapshot_pb2
+from trimtab.wire import tag, varint
 
+from actuator.cloud.provider import NodeTemplate
 from actuator.node_types.offers import Offers
 from actuator.service.group_details import template_message
 from actuator.service.group_times import GroupTimes, group_times
@@ -62,6 +64,8 @@ class StatusWriter:
         self._offers = offers or Offers()
         self._jump_count = 0
         self._parts = Parts(0, 0, 0, {}, {}, 0, 0)
+        # By group: a template with the resources of its real nodes, and its message.
+        self._templates: dict[str, tuple[NodeTemplate, actuator_pb2.CloudTemplate]] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -141,11 +145,18 @@ class StatusWriter:
     def _group_fields(self, tracker: Tracker, groups: KeptGroups, now_ms: int) -> dict[str, bytes]:
         """Return node groups as fields, by id, in the order given."""
         data, found = tracker.data, {}
+        templates: dict[str, tuple[NodeTemplate, actuator_pb2.CloudTemplate]] = {}
         for message in group_messages(groups, data.deletions.values(), group_times(data), now_ms):
             template = groups.templates.get(message.id)
             if template is not None:
-                message.template.CopyFrom(template_message(self._offers.of(message.id, template, data.node_types)))
+                offered = self._offers.of(message.id, template, data.node_types)
+                made = self._templates.get(message.id)
+                if made is None or made[0] is not offered:
+                    made = offered, template_message(offered)
+                templates[message.id] = made
+                message.template.CopyFrom(made[1])
             found[message.id] = field(GROUPS_FIELD, message)
+        self._templates = templates
         return found
 
 
@@ -281,26 +292,12 @@ class MessageLog(Generic[T]):
 def field(number: int, message: Message) -> bytes:
     """Return a message as one element of a repeated field."""
     data = message.SerializeToString(deterministic=True)
-    return _tag(number) + varint(len(data)) + data
+    return tag(number) + varint(len(data)) + data
 
 
 def _response(number: int, pieces: Sequence[Buffer]) -> bytes:
     """Return pieces of a message as the only field of a response. Joined once: a large status is copied once."""
-    return b"".join((_tag(number), varint(sum(len(piece) for piece in pieces)), *pieces))
-
-
-def _tag(number: int) -> bytes:
-    """Return the tag of a field that holds a message."""
-    return varint(number << 3 | 2)
-
-
-def varint(value: int) -> bytes:
-    """Return the protobuf encoding of a number."""
-    groups = []
-    while value > 0x7F:
-        groups.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*groups, value])
+    return b"".join((tag(number), varint(sum(len(piece) for piece in pieces)), *pieces))
 
 
 def _eviction_entry(eviction: TrackedEviction) -> tuple[int, str, Message]:

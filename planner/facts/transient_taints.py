@@ -11,23 +11,6 @@ from planner.facts.leaving import TO_BE_DELETED_TAINT
 from planner.model.settings import TaintNames
 from planner.model.values import Taint
 
-_TRANSIENT: Final = frozenset(
-    {
-        TO_BE_DELETED_TAINT,
-        "DeletionCandidateOfClusterAutoscaler",
-        "node.kubernetes.io/not-ready",
-        "node.kubernetes.io/unreachable",
-        "node.kubernetes.io/unschedulable",
-        "node.kubernetes.io/memory-pressure",
-        "node.kubernetes.io/disk-pressure",
-        "node.kubernetes.io/network-unavailable",
-        "node.kubernetes.io/pid-pressure",
-        "node.cloudprovider.kubernetes.io/uninitialized",
-        "node.cloudprovider.kubernetes.io/shutdown",
-        "cloud.google.com/impending-node-termination",
-        "NodeWithImpairedVolumes",
-    }
-)
 _UNTIL_READY: Final = frozenset(
     {
         "node.kubernetes.io/not-ready",
@@ -36,6 +19,18 @@ _UNTIL_READY: Final = frozenset(
     }
 )
 """A new node has these; controllers remove them shortly after it has become ready."""
+_TRANSIENT: Final = _UNTIL_READY | {
+    TO_BE_DELETED_TAINT,
+    "DeletionCandidateOfClusterAutoscaler",
+    "node.kubernetes.io/unreachable",
+    "node.kubernetes.io/unschedulable",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/pid-pressure",
+    "node.cloudprovider.kubernetes.io/shutdown",
+    "cloud.google.com/impending-node-termination",
+    "NodeWithImpairedVolumes",
+}
 _STARTUP_PREFIXES: Final = (
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
     "startup-taint.cluster-autoscaler.kubernetes.io/",

@@ -7,30 +7,19 @@ differing ones are appended. Source: protobuf encoding, length-delimited fields 
 from typing import Final
 
 from google.protobuf.message import Message
-
-LENGTH_DELIMITED: Final = 2
-"""Wire type of texts, bytes and messages."""
+from trimtab import wire
+from trimtab.wire import varint
 
 
 def tag(message: type[Message], field: str) -> bytes:
     """Return the tag before an entry of a field of texts, bytes or messages."""
-    return varint(message.DESCRIPTOR.fields_by_name[field].number << 3 | LENGTH_DELIMITED)
+    return wire.tag(message.DESCRIPTOR.fields_by_name[field].number)
 
 
 def entry(tagged: bytes, content: bytes) -> bytes:
     """Return one entry of such a field. tagged : the result of `tag`."""
     size = len(content)
     return tagged + (_SHORT[size] if size < len(_SHORT) else varint(size)) + content
-
-
-def varint(value: int) -> bytes:
-    """Return a number of at least 0 in protobuf's encoding of lengths."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 _SHORT: Final = tuple(varint(size) for size in range(1 << 10))

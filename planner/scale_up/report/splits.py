@@ -9,8 +9,9 @@ from typing import Final
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.wire import LENGTH_DELIMITED
 
-from planner.model.wire import LENGTH_DELIMITED, entry, tag
+from planner.model.wire import entry, tag
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.report.kernels.wire import write_pods
 from planner.snapshot.columns import Int32, Int64, UInt8

@@ -1,7 +1,8 @@
 """Upper bounds on what new nodes of each group can hold, from classes, amounts and static predicates only. Used to
 choose among many groups without packing for each of them. Contract: bounds are optimistic: a pod whose class a group
 does not admit fits none of its new nodes, and the admitted pods need at least `least_nodes`. Predicates decided by
-counters (ports, affinity, spread, volumes) are not checked. Pure. O(C · G · R), vectorised.
+counters (ports, affinity, spread, volumes) are not checked. Pure. O(K · G · R + C · G), vectorised, for K kinds of
+classes that differ in none of this.
 """
 
 from typing import NamedTuple
@@ -10,19 +11,22 @@ import numpy as np
 
 from planner.simulation.build import Simulation
 from planner.simulation.growth import NO_PROTOTYPE, Growth
+from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Bool, Int32, Int64
 
 
 class GroupBounds(NamedTuple):
     """Bounds by group for C classes of pods.
 
-    classes : int64[C] ascending; counts : int64[C] pods of each; admitted : bool[C, G]; pods : int64[G] how many pods
+    classes : int64[C] ascending; kind : int64[C] classes of one kind have equal requests and are admitted by the same
+    groups; counts : int64[C] pods of each; admitted : bool[C, G]; pods : int64[G] how many pods
     are admitted; demand : int64[G, R] what they request together; free : int64[G, R] amounts of a new node; least_nodes
     : int64[G] nodes that they need at least; same_as : int64[G] the first group whose new nodes are equal for these
     pods (itself if there is no earlier one): packings for both give the same result.
     """
 
     classes: Int64
+    kind: Int64
     counts: Int64
     admitted: Bool
     pods: Int64
@@ -56,22 +60,37 @@ def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBo
     free, known = fresh_amounts(simulation, growth), growth.prototype != NO_PROTOTYPE
     # A group without a prototype uses an arbitrary node here and is removed at the end.
     node_class = state.node_class[np.where(known, growth.prototype, 0)]
-    admitted = (state.blocked[classes][:, node_class] == 0) & known
-    need, request = state.resources.need[classes], state.resources.request[classes]
+    one_of, kind = _kinds(state, classes)
+    ones = classes[one_of]
+    admitted = (state.blocked[ones][:, node_class] == 0) & known
+    need, request = state.resources.need[ones], state.resources.request[ones]
     for resource in range(free.shape[1]):
         admitted &= need[:, resource, None] <= free[:, resource]
-    demand = admitted.T.astype(np.int64) @ (request * counts[:, None])
+    of_kind = np.bincount(kind, counts, len(ones)).astype(np.int64)
+    demand = admitted.T.astype(np.int64) @ (request * of_kind[:, None])
     nodes = -(-demand // np.maximum(free, 1))
     return GroupBounds(
         classes.astype(np.int64),
+        kind,
         counts.astype(np.int64),
-        admitted,
-        admitted.T.astype(np.int64) @ counts.astype(np.int64),
+        admitted[kind],
+        admitted.T.astype(np.int64) @ of_kind,
         demand,
         free,
         np.where(demand > 0, nodes, 0).max(axis=1, initial=0),
         _same_as(simulation, growth, classes, admitted, free),
     )
+
+
+def _kinds(state: SimulationState, classes: Int64) -> tuple[Int64, Int64]:
+    """Return the position of one class of each kind, int64[K], and the kind of each class. int64[C]."""
+    columns = (state.resources.need[classes], state.resources.request[classes], state.blocked[classes])
+    rows = np.concatenate([np.ascontiguousarray(one).view(np.uint8).reshape(len(classes), -1) for one in columns], 1)
+    if not rows.size:
+        return np.arange(len(classes)), np.arange(len(classes))
+    whole = np.ascontiguousarray(rows).view(np.dtype((np.void, rows.shape[1]))).reshape(-1)
+    _, one_of, kind = np.unique(whole, return_index=True, return_inverse=True)
+    return one_of.astype(np.int64), kind.reshape(-1).astype(np.int64)
 
 
 def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: Bool, free: Int64) -> Int64:

@@ -151,7 +151,7 @@ class Draft:
             return left
         self.planned = plan_whole(self.context, growing, left)
         growing.open(self.planned.group_of, left[:0], left[:0])
-        growing.settle(self.planned.pods, growing.opened[self.planned.nodes].astype(np.int32))
+        growing.place_in_slots(self.planned.on(growing.opened))
         return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
 
     def _open_given(self, left: Int32) -> Int32:

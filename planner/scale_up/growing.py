@@ -13,6 +13,7 @@ import numpy as np
 from planner.model.values import NodeGroup
 from planner.placement.kernels.search import Search, place_all
 from planner.placement.packing import Packer, place_on_new_nodes
+from planner.placement.slots import PodsInSlots, place_in_slots
 from planner.placement.waiting import Places
 from planner.scale_up.growth_need import SPARE
 from planner.scale_up.limits import Limits
@@ -110,6 +111,10 @@ class Growing:
         place_on_new_nodes(self.within, self.group_of, pods[:0], pods[:0], 0)
         self.pods = pods[:0]
         return self.settle(pods, nodes)
+
+    def place_in_slots(self, asked: PodsInSlots) -> None:
+        """Place pods on the nodes on which there is a slot for them, if the nodes admit them."""
+        self._note(place_in_slots(self.state, asked))
 
     def settle(self, pods: Int32, nodes: Int32) -> Int32:
         """Place pods : int32[M] on nodes : int32[M], each as soon as its node admits it; return those left. int32."""

@@ -158,7 +158,7 @@ def _add_planned(decision: pb.ScaleUpDecision, groups: Sequence[NodeGroup], plan
     group_of = np.array(planned.group_of, np.int64)
     nodes, pods = (
         np.bincount(group_of, minlength=len(groups)),
-        np.bincount(group_of[planned.nodes], minlength=len(groups)),
+        np.bincount(group_of[planned.node], planned.room, minlength=len(groups)),
     )
     for at in np.flatnonzero(nodes).tolist():
         row = decision.options.add(

@@ -20,8 +20,8 @@ def bounds(groups: int, same_as: Int64 | None = None) -> GroupBounds:
     cores = np.arange(1, groups + 1, dtype=np.int64) * 1000
     free = np.stack([cores, cores << 20], axis=1)
     return GroupBounds(
-        classes=np.zeros(1, np.int64), counts=np.array([100]), admitted=np.ones((1, groups), bool),
-        pods=np.full(groups, 100), demand=np.full((groups, 2), 100_000), free=free,
+        classes=np.zeros(1, np.int64), kind=np.zeros(1, np.int64), counts=np.array([100]),
+        admitted=np.ones((1, groups), bool), pods=np.full(groups, 100), demand=np.full((groups, 2), 100_000), free=free,
         least_nodes=-(-100_000 // cores), same_as=np.arange(groups) if same_as is None else same_as,
     )  # fmt: skip
 

@@ -4,14 +4,15 @@ from typing import Any
 
 import pytest
 
-from planner.scale_up import draft, whole_plan
+from planner.scale_up import draft, whole_plan, whole_problem
 from planner.scale_up.cheapest.plan import cheapest_plan
-from planner.scale_up.cheapest.problem import Bounds, Plan, Problem
-from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_group, pod, pod_affinity
+from planner.scale_up.cheapest.problem import UNLIMITED, Bounds, Plan, Problem
+from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_group, pod, pod_affinity, spread
 from tests.builders.scale_up import Outcome, plan
 
 ZONE = "topology.kubernetes.io/zone"
 APART = anti_affinity(labelled(app="apart"))
+EVEN = spread(labelled(app="even"), topology_key="kubernetes.io/hostname")
 
 
 @pytest.fixture
@@ -83,7 +84,7 @@ def test_other_pods_are_not_limited_together(others: list[Json], problems: list[
 
 
 def test_of_many_sets_the_largest_are_known(problems: list[Problem], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_plan, "MOST_SETS", 1)
+    monkeypatch.setattr(whole_problem, "MOST_SETS", 1)
     pods = [
         pod(f"{app}-{i}", cpu, labels={"app": app}, affinity=anti_affinity(labelled(app=app)))
         for app, sizes in (("few", ["1", "2"]), ("more", ["1", "2", "2"]))
@@ -98,10 +99,16 @@ def test_of_many_sets_the_largest_are_known(problems: list[Problem], monkeypatch
     assert problems[1].demand.shape[1] == problems[0].demand.shape[1] - 1
 
 
-def test_of_many_classes_only_those_with_most_pods_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", ["MOST_ALONE", "MOST_BOUND"])
+def test_of_many_classes_only_those_with_most_pods_are_packed(most: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
-    monkeypatch.setattr(whole_plan, "MOST_ALONE", 1)
-    monkeypatch.setattr(whole_plan, "_bound", lambda _growing, _asked, _row, pods: counts.append(len(pods)))
+
+    def noting(_growing: object, _asked: Problem, _rows: list[int], pods: Any) -> list[object]:
+        counts.append(len(pods.pods))
+        return []
+
+    monkeypatch.setattr(whole_problem, most, 1)
+    monkeypatch.setattr(whole_problem, "_packed_alone", noting)
     pods = [
         pod(f"{app}-{i}", "1", labels={"app": app}, affinity=pod_affinity(labelled(app=app)))
         for app, count in (("few", 2), ("more", 3))
@@ -135,6 +142,64 @@ def test_of_very_many_groups_another_plan_is_made_where_not_few_pods_went_elsewh
     monkeypatch.setattr(draft, "MANY", 0)
     monkeypatch.setattr(draft, "FEW", few)
     # The set is unknown, so pods that do not fit together are planned on one node.
-    monkeypatch.setattr(whole_plan, "MOST_SETS", 0)
+    monkeypatch.setattr(whole_problem, "MOST_SETS", 0)
     cheapest([apart(f"apart-{i}", cpu) for i, cpu in enumerate(["1", "2"])], [pod(f"p{i}", "1") for i in range(9)])
     assert made == [True, False][:plans]
+
+
+def even(name: str, cpu: str, **more: Any) -> Json:
+    """A pod that spreads over nodes."""
+    return pod(name, cpu, **({"labels": {"app": "even"}, "spread": [EVEN]} | more))
+
+
+def test_classes_that_only_their_labels_distinguish_share_a_row(problems: list[Problem]) -> None:
+    """A service looks at labels; its own pods are few, so that their places are found when they are placed."""
+    others = [pod(f"any-{i}", "1", labels={"app": ["even", "odd"][i % 2]}) for i in range(8)]
+    alone = [apart(f"apart-{i}", "500m") for i in range(9)]
+    found = cheapest(others, [even("even", "1")], alone)
+    assert sorted(problems[0].pods.tolist()) == [9, 9]
+    assert sum(found.growth.values()) == 9
+    assert not found.decision.unschedulable
+
+
+def test_pods_of_different_sizes_that_spread_over_nodes_have_a_limit_on_a_node(problems: list[Problem]) -> None:
+    """Eight more cores need a node at least, which the full one makes two: a node more than one pod above the least."""
+    sizes = ["500m", "500m", "1", "1", "1500m"]
+    full = node("full", "1", "64Gi"), pod("full", "1", node="full")
+    found = cheapest(*full, [even(f"even-{i}", cpu) for i, cpu in enumerate(sizes)], [pod("p", "8")])
+    limited = problems[0].demand[:, -1] == 1
+    assert sorted(problems[0].pods[limited].tolist()) == [1, 2, 2]
+    assert set(problems[0].capacity[:, -1].tolist()) == {1}
+    assert not found.decision.unschedulable
+    spread_over = [
+        sum("even" in pod for pod in node.pods) for split in found.decision.splits for node in split.new_nodes
+    ]
+    assert max(spread_over) == 1
+
+
+def test_pods_that_spread_over_nodes_have_no_limit_where_one_node_takes_all(problems: list[Problem]) -> None:
+    found = cheapest([even(f"even-{i}", "1") for i in range(3)])
+    assert problems[0].per_node.tolist() == [UNLIMITED]
+    assert found.growth == {"small": 1}
+
+
+def test_pods_that_few_nodes_must_share_are_limited_to_an_even_share(problems: list[Problem]) -> None:
+    """Four pods that keep apart need four nodes, and twelve on these are three on each."""
+    cheapest([apart(f"apart-{i}", "1") for i in range(4)], [even(f"even-{i}", "250m") for i in range(12)])
+    assert sorted(zip(problems[0].pods.tolist(), problems[0].per_node.tolist(), strict=True)) == [(4, 1), (12, 4)]
+
+
+def test_pods_of_different_sizes_that_spread_over_zones_are_shared_between_them_together(
+    problems: list[Problem],
+) -> None:
+    zones = [
+        node_group(zone, 0, 50, target=1, nodes=[zone], price=1.0, template=node("t", "4", zone=zone))
+        for zone in ("za", "zb")
+    ]
+    there = [(node(zone, "1", zone=zone), pod(f"full-{zone}", "1", node=zone)) for zone in ("za", "zb")]
+    by_zone = spread(labelled(app="even"))
+    pods = [even(f"even-{i}", cpu, spread=[by_zone]) for i, cpu in enumerate(["1", "1", "1", "2"])]
+    found = plan(zones, [one for pair in there for one in pair], pods, settings={"expanders": ["CHEAPEST_PLAN"]})
+    assert problems[0].zone_most.sum(axis=0).tolist() == [2, 2]
+    assert problems[0].zone_most.sum(axis=1).tolist() == problems[0].pods.tolist()
+    assert not found.decision.unschedulable

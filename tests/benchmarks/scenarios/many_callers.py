@@ -9,10 +9,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from tests.benchmarks.clusters import LARGE
 from tests.benchmarks.registry import Stages, scenario
-from tests.benchmarks.scenarios.many_clusters import TIMEOUT_S, Many, plan, prepare
+from tests.benchmarks.scenarios.many_clusters import Many, loop, prepare
 
 CALLERS = 64
 TIME_S = 150.0
@@ -25,29 +24,21 @@ def run(made: Many, stages: Stages) -> list[int]:
     made.refused.clear()
     until_s = time.monotonic() + TIME_S
     with ThreadPoolExecutor(made.clusters) as threads:
-        done = list(threads.map(lambda number: calls(made, f"cluster-{number}", until_s), range(made.clusters)))
-    counts = sorted(count for count, _ in done)
+        goes_on = partial(_is_before, until_s)
+        done = list(threads.map(lambda number: loop(made, number, goes_on), range(made.clusters)))
+    counts = sorted(one.plan_count for one in done)
     stages.fact("plans of a caller, fewest", counts[0])
     stages.fact("plans of a caller, median", statistics.median(counts))
     stages.fact("plans of a caller, most", counts[-1])
     stages.fact("plans", sum(counts))
-    stages.fact("whole snapshots", sum(whole_count for _, whole_count in done))
+    stages.fact("whole snapshots", sum(one.whole_count for one in done))
     stages.fact("refused, then answered", made.refused.total())
     stages.fact("of these for memory", made.refused["MEMORY_EXCEEDED"])
     return counts
 
 
-def calls(made: Many, cluster: str, until_s: float) -> tuple[int, int]:
-    """Plan until the time is over; return plans and whole snapshots sent."""
-    count = 0
-    with GrpcLink(made.planner.address, TIMEOUT_S) as link:
-        session = PlannerSession(link)
-        while time.monotonic() < until_s:
-            answer = plan(made, session, cluster, count)
-            with made.lock:
-                made.sizes.add((count, len(answer.scale_down.unneeded)))
-            count += 1
-        return count, session.whole_count
+def _is_before(until_s: float, _plan_count: int) -> bool:
+    return time.monotonic() < until_s
 
 
 def verify(made: Many, counts: list[int]) -> None:

@@ -6,9 +6,11 @@ All plan at the same time, again and again, which loops with a pause never do.
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import plan_pb2, snapshot_pb2
@@ -56,25 +58,34 @@ def run(made: Many, stages: Stages) -> list[int]:
     """Let all loops plan at the same time; return how many whole snapshots each has sent."""
     made.refused.clear()
     with ThreadPoolExecutor(made.clusters) as threads:
-        done = list(threads.map(lambda number: loop(made, f"cluster-{number}"), range(made.clusters)))
-    times_s = sorted(took_s for _, took_s in done)
+        done = list(threads.map(lambda number: loop(made, number, lambda count: count < PLANS), range(made.clusters)))
+    times_s = sorted(one.took_s for one in done)
     stages.fact("slowest cluster by fastest", times_s[-1] / times_s[0])
     stages.fact("refused, then answered", made.refused.total())
     stages.fact("plans", made.clusters * PLANS)
-    stages.fact("whole snapshots", sum(whole_count for whole_count, _ in done))
-    return [whole_count for whole_count, _ in done]
+    stages.fact("whole snapshots", sum(one.whole_count for one in done))
+    return [one.whole_count for one in done]
 
 
-def loop(made: Many, cluster: str) -> tuple[int, float]:
-    """Plan a few times; return whole snapshots sent and seconds."""
-    begun_s = time.perf_counter()
+class Looped(NamedTuple):
+    """What a loop did: plans, whole snapshots sent, seconds."""
+
+    plan_count: int
+    whole_count: int
+    took_s: float
+
+
+def loop(made: Many, cluster: int, goes_on: Callable[[int], bool]) -> Looped:
+    """Plan for one cluster, again and again. goes_on : whether there is to be another plan after so many."""
+    begun_s, count = time.perf_counter(), 0
     with GrpcLink(made.planner.address, TIMEOUT_S) as link:
         session = PlannerSession(link)
-        for number in range(PLANS):
-            answer = plan(made, session, cluster, number)
+        while goes_on(count):
+            answer = plan(made, session, f"cluster-{cluster}", count)
             with made.lock:
-                made.sizes.add((number, len(answer.scale_down.unneeded)))
-        return session.whole_count, time.perf_counter() - begun_s
+                made.sizes.add((count, len(answer.scale_down.unneeded)))
+            count += 1
+        return Looped(count, session.whole_count, time.perf_counter() - begun_s)
 
 
 def plan(made: Many, session: PlannerSession, cluster: str, number: int) -> plan_pb2.PlanResponse:

@@ -8,7 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2
 
 
-class Moment(NamedTuple):
+class Instant(NamedTuple):
     """A time that can be compared."""
 
     seconds: int
@@ -57,15 +57,15 @@ class FollowedStatus:
         for name in change.removed_node_groups:
             self._groups.pop(name, None)
         self._groups.update((one.id, one) for one in change.node_groups)
-        since = _moment(change.evictions_since)
+        since = _instant(change.evictions_since)
         self._evictions = [
-            one for one in (*self._evictions, *change.recent_evictions) if _moment(one.evict_time) >= since
+            one for one in (*self._evictions, *change.recent_evictions) if _instant(one.evict_time) >= since
         ]
-        self._evictions.sort(key=lambda one: (_moment(one.evict_time), f"{one.namespace}/{one.name}", one.uid))
-        since = _moment(change.finished_since)
-        self._finished = [one for one in (*self._finished, *change.finished) if _moment(one.state_time) >= since]
-        self._finished.sort(key=lambda one: (_moment(one.state_time), one.node, f"{one.request_id}/{one.node}"))
+        self._evictions.sort(key=lambda one: (_instant(one.evict_time), f"{one.namespace}/{one.name}", one.uid))
+        since = _instant(change.finished_since)
+        self._finished = [one for one in (*self._finished, *change.finished) if _instant(one.state_time) >= since]
+        self._finished.sort(key=lambda one: (_instant(one.state_time), one.node, f"{one.request_id}/{one.node}"))
 
 
-def _moment(time: Timestamp) -> Moment:
-    return Moment(time.seconds, time.nanos)
+def _instant(time: Timestamp) -> Instant:
+    return Instant(time.seconds, time.nanos)

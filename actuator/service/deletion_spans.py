@@ -15,7 +15,7 @@ from actuator.tracker.states import Deletion
 from actuator.tracker.tracker import Tracker
 
 _NS_PER_MS: Final = 1_000_000
-_MOST_ASKED: Final = 1000
+_MOST_KEPT: Final = 1000
 _tracer = trace.get_tracer("trimtab.actuator")
 
 
@@ -24,22 +24,22 @@ class DeletionSpans:
 
     def __init__(self) -> None:
         # Spans of calls whose request is not decided yet, by request; span of the deletion of each node in progress.
-        self._asked: OrderedDict[str, trace.SpanContext] = OrderedDict()
+        self._requests: OrderedDict[str, trace.SpanContext] = OrderedDict()
         self._orders: dict[str, trace.SpanContext] = {}
 
     def ordered(self, request_id: str) -> None:
         """Note that the current call makes this request; its events may be handled in another call's thread."""
         order = trace.get_current_span().get_span_context()
         if order.is_valid:
-            self._asked[request_id] = order
+            self._requests[request_id] = order
             # Refused ones never get an event.
-            while len(self._asked) > _MOST_ASKED:
-                self._asked.popitem(last=False)
+            while len(self._requests) > _MOST_KEPT:
+                self._requests.popitem(last=False)
 
     def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
         """Remember which call requested a deletion; write the span of a deletion that has ended."""
         if isinstance(event, e.SetAccepted):
-            order = self._asked.pop(event.request_id, None)
+            order = self._requests.pop(event.request_id, None)
             if order is not None:
                 self._orders |= {node.node: order for node in event.nodes}
         for deletion in touched(event, tracker):

@@ -17,7 +17,7 @@ from actuator.runner.tasks import TaskContext
 from actuator.service.observe import observe
 from actuator.service.settings import ActuatorSettings
 from actuator.service.validation import check_epoch, check_nodes, digest_request, node_requests
-from actuator.tracker.admission import Facts, Limits, Moment, NodeRequest, admit, pending_nodes
+from actuator.tracker.admission import DecisionTime, Facts, Limits, NodeRequest, admit, pending_nodes
 from actuator.tracker.events import CancelRequested, Event, SetAccepted
 from actuator.tracker.states import NodeAnswer, State
 from actuator.tracker.tracker import Tracker
@@ -94,7 +94,7 @@ class Deletions:
                 return None
             check_epoch(request.epoch, tracker.data)
             age_s = None if plan_ms is None else (now_ms - plan_ms) / 1000
-            return self._accept(tracker, request, digest, (requested, facts, limits, Moment(now_ms, age_s)))
+            return self._accept(tracker, request, digest, (requested, facts, limits, DecisionTime(now_ms, age_s)))
 
         self._processor.propose(proposal)
 
@@ -103,7 +103,7 @@ class Deletions:
         tracker: Tracker,
         request: actuator_pb2.StartDeletionRequest,
         digest: str,
-        case: tuple[list[NodeRequest], Facts, Limits, Moment],
+        case: tuple[list[NodeRequest], Facts, Limits, DecisionTime],
     ) -> SetAccepted:
         admission = admit(tracker.data, *case)
         request_id = request.request_id

@@ -24,10 +24,10 @@ _PREFIXES: Final = (
 
 def is_started(node: NodeView, names: Sequence[str] = ()) -> bool:
     """Return whether a node is ready. names : keys of further taints, or prefixes of keys followed by "*"."""
-    return node.ready and not any(_says_not_ready(taint.key, names) for taint in node.taints)
+    return node.ready and not any(_marks_not_ready(taint.key, names) for taint in node.taints)
 
 
-def _says_not_ready(key: str, names: Sequence[str]) -> bool:
+def _marks_not_ready(key: str, names: Sequence[str]) -> bool:
     if key in _KEYS or key.startswith(_PREFIXES):
         return True
     return any(key.startswith(name[:-1]) if name.endswith("*") else key == name for name in names)

@@ -92,7 +92,7 @@ def pending_nodes(data: TrackerData) -> frozenset[str]:
     return frozenset(node for node, deletion in data.deletions.items() if not deletion.target_reduced)
 
 
-class Moment(NamedTuple):
+class DecisionTime(NamedTuple):
     """Time of the decision, Unix milliseconds, and age of the plan, seconds; None = not given."""
 
     now_ms: int
@@ -110,7 +110,7 @@ class HourlyLimit(NamedTuple):
     text: str
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """Return the limit in words, for a refusal."""
         return (
             f"{self.counted} are going or went within the last hour; the access policy allows {self.most} ({self.text})"
@@ -137,7 +137,7 @@ def hourly_limit(data: TrackerData, groups: Mapping[str, GroupFacts], limits: Li
 
 
 def admit(
-    data: TrackerData, requests: Sequence[NodeRequest], facts: Facts, limits: Limits, moment: Moment
+    data: TrackerData, requests: Sequence[NodeRequest], facts: Facts, limits: Limits, moment: DecisionTime
 ) -> Admission:
     """Decide on each node, without changing the data."""
     counts = _Counts(data, facts, limits, moment)
@@ -172,7 +172,7 @@ def admit(
 class _Counts:
     """Counts of what is in progress, accepted nodes included."""
 
-    def __init__(self, data: TrackerData, facts: Facts, limits: Limits, moment: Moment) -> None:
+    def __init__(self, data: TrackerData, facts: Facts, limits: Limits, moment: DecisionTime) -> None:
         self._data = data
         self._deletions: Mapping[str, Deletion] = data.deletions
         self._facts = facts
@@ -265,7 +265,7 @@ class _Counts:
 
     def _refuse_hourly(self, _request: NodeRequest) -> tuple[int, str]:
         if self._hourly.most is not None and self._hourly.counted >= self._hourly.most:
-            return Reason.HOURLY_LIMIT_REACHED, self._hourly.told
+            return Reason.HOURLY_LIMIT_REACHED, self._hourly.description
         return NO_REASON, ""
 
     def _refuse_limit(self, request: NodeRequest) -> tuple[int, str]:

@@ -12,7 +12,7 @@ _LARGEST = 253_402_300_799
 """9999-12-31T23:59:59Z, the last second that a Timestamp holds."""
 
 
-def read_moment(text: str | None) -> Timestamp:
+def read_now(text: str | None) -> Timestamp:
     """Read RFC 3339 ("2026-01-31T12:00:00Z") or Unix seconds ("1769860800.5"); None gives the current time."""
     moment = Timestamp()
     if text is None:

@@ -16,7 +16,7 @@ LARGEST_DRIFT_S: Final = 2.0
 """Between two looks, a wall clock may drift or be slewed by NTP this much. A larger difference is a step."""
 
 
-class Moment(NamedTuple):
+class ClockReading(NamedTuple):
     """now_s : Unix seconds; step_s : step of the wall clock since the last look, 0 = none."""
 
     now_s: float
@@ -31,12 +31,12 @@ class LoopClock:
         self._wall, self._monotonic = wall, monotonic
         self._offset_s = wall() - monotonic()
 
-    def look(self) -> Moment:
+    def look(self) -> ClockReading:
         """Return the time, and the step of the wall clock since the last look."""
         now_s = self._wall()
         offset_s = now_s - self._monotonic()
         step_s, self._offset_s = offset_s - self._offset_s, offset_s
-        return Moment(now_s, step_s if abs(step_s) > LARGEST_DRIFT_S else 0.0)
+        return ClockReading(now_s, step_s if abs(step_s) > LARGEST_DRIFT_S else 0.0)
 
 
 def shift(state: plan_pb2.PlanState, by_s: float) -> None:

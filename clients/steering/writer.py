@@ -21,7 +21,7 @@ FIELD_MANAGER: Final = "trimtab-steer"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 UNSEEN_S: Final = 60.0
 """How long a write may take to be seen in the watch before it is made again."""
-_LET_ALONE: Final = (404, 409, 422)
+_LEFT_ALONE: Final = (404, 409, 422)
 """The node has gone, another node has its name, or somebody else owns the annotation."""
 
 
@@ -105,7 +105,7 @@ class MarkWriter:
         try:
             self._api.read(Request("PATCH", path, query, body=body, content_type=APPLY_PATCH))
         except ApiError as error:
-            if error.status in _LET_ALONE:
+            if error.status in _LEFT_ALONE:
                 return str(error)
             raise
         return ""

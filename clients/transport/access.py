@@ -37,7 +37,7 @@ class Access:
         """Return whether callers without identity are refused."""
         return self.policy is not None or self.review is not None
 
-    def lets_anyone(self, right: Right) -> bool:
+    def grants_anonymous(self, right: Right) -> bool:
         """Return whether callers without identity currently have any right."""
         if self.policy is not None:
             return right in self.policy().rights(())

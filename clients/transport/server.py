@@ -246,7 +246,7 @@ def serve(
         try:
             if prepare is not None:
                 prepare()
-            if not signals.told():
+            if not signals.stop_requested():
                 shell.ready()
             signals.wait()
         finally:
@@ -264,7 +264,7 @@ class _StopSignals:
     def __init__(self, arrived: socket.socket) -> None:
         self._arrived = arrived
 
-    def told(self) -> bool:
+    def stop_requested(self) -> bool:
         """Return whether a signal has come."""
         return bool(select.select([self._arrived], [], [], 0)[0])
 

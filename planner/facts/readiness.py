@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.facts.transient_taints import says_not_ready
+from planner.facts.transient_taints import marks_not_ready
 from planner.model.settings import SECOND_NS, TaintNames
 from planner.snapshot.columns import Bool, Snapshot
 
@@ -19,7 +19,7 @@ LONGEST_START_NS: Final = 15 * 60 * SECOND_NS
 
 def is_ready(snapshot: Snapshot, names: TaintNames) -> Bool:
     """Return which nodes are ready. bool[N]. names : taints named in the settings."""
-    sets = [any(says_not_ready(taint.key, names) for taint in taints) for taints in snapshot.nodes.taint_sets]
+    sets = [any(marks_not_ready(taint.key, names) for taint in taints) for taints in snapshot.nodes.taint_sets]
     ready: Bool = snapshot.nodes.ready & ~np.array([*sets, False], bool)[snapshot.nodes.taint_set]
     return ready
 

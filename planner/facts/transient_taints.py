@@ -43,7 +43,7 @@ def is_startup_taint(key: str, startup: TaintNames) -> bool:
     return key in _UNTIL_READY or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
 
 
-def says_not_ready(key: str, names: TaintNames) -> bool:
+def marks_not_ready(key: str, names: TaintNames) -> bool:
     """Return whether a node with this taint is not ready. names : additional ones named in the settings."""
     return is_startup_taint(key, names) or key.startswith(_STATUS_PREFIX)
 

@@ -16,7 +16,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 _LOCK_FILE: Final = "compiling.lock"
-_LOOK_AGAIN_S: Final = 0.01
+_POLL_S: Final = 0.01
 _LOOKS: Final = 6000
 """One minute: no kernel takes that long, so the process that holds the lock must have been suspended."""
 
@@ -42,7 +42,7 @@ class KernelLock:
             try:
                 fcntl.lockf(self._file(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte)
             except (BlockingIOError, PermissionError):
-                time.sleep(_LOOK_AGAIN_S)
+                time.sleep(_POLL_S)
             except OSError:
                 return
             else:

@@ -123,7 +123,7 @@ def survey(request: ScaleDownRequest) -> Context:
     )
 
 
-def at_moment(known: Context, request: ScaleDownRequest) -> Context:
+def at_time(known: Context, request: ScaleDownRequest) -> Context:
     """Return the context of a later request, for which the findings about nodes and pods are unchanged. O(N + G)."""
     return known._replace(
         request=request,

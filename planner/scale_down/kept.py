@@ -17,7 +17,7 @@ from planner.model.derive import NOTHING_KEPT
 from planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from planner.placement.state_columns import UnreadableStateError, column
 from planner.scale_down import drainability
-from planner.scale_down.context import Context, at_moment
+from planner.scale_down.context import Context, at_time
 from planner.scale_down.drainability import long_terminating
 from planner.scale_down.drainability.pod_columns import PodDrainColumns
 from planner.scale_down.facts import FACTS_READ, facts_of
@@ -108,7 +108,7 @@ def kept_plan(request: ScaleDownRequest, key: Key) -> tuple[Context, Found] | No
     kept: _Kept | None = request.round.latest.get(_NAME, key)
     if kept is None:
         return None
-    return at_moment(Context._make((request, *kept.context)), request), kept.found
+    return at_time(Context._make((request, *kept.context)), request), kept.found
 
 
 def keep_plan(key: Key, context: Context, found: Found) -> None:

@@ -32,7 +32,7 @@ from planner.scale_down.search.displaced import (
     unplaced,
 )
 from planner.scale_down.search.drain_sets import Task
-from planner.scale_down.search.fewer_placeholders import Besides, choose_with, kept_by_slack
+from planner.scale_down.search.fewer_placeholders import FurtherNodes, choose_with, kept_by_slack
 from planner.scale_down.search.headroom import Volume, volume
 from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits, Problem
 from planner.scale_down.search.orders import NodeMeasures
@@ -110,8 +110,8 @@ def _simulated(context: Context, simulation: Simulation) -> Finding:
     if stuck >= 0:
         detail = f"pod {name_of(context, stuck)} of {what} fits on no node"
         return Finding(context, simulation, problem, codes, reasons, None, detail)
-    choice, besides = _simulate(context, simulation, problem, reasons)
-    return Finding(context, simulation, problem, codes, reasons, choice, "", besides)
+    choice, further = _simulate(context, simulation, problem, reasons)
+    return Finding(context, simulation, problem, codes, reasons, choice, "", further)
 
 
 class _Moving(NamedTuple):
@@ -224,10 +224,10 @@ def _ineligible(context: Context, blocked: Bool) -> UInt8:
         context.spare,
     )
     reasons = eligibility.reasons(request.snapshot, request.settings, findings)
-    return without_parts(context, _without_pennies(context, reasons))
+    return without_parts(context, _without_small_savings(context, reasons))
 
 
-def _without_pennies(context: Context, reasons: UInt8) -> UInt8:
+def _without_small_savings(context: Context, reasons: UInt8) -> UInt8:
     """Keep nodes whose removal saves too little per pod that would have to move. uint8[N]."""
     floor = context.request.settings.min_saving_per_eviction
     if floor > 0:
@@ -298,7 +298,9 @@ def _loose(context: Context) -> Int32:
     return np.concatenate([context.pending, evicted, pods_of_leaving_nodes(context)])
 
 
-def _simulate(context: Context, simulation: Simulation, problem: Problem, reasons: UInt8) -> tuple[Choice, Besides]:
+def _simulate(
+    context: Context, simulation: Simulation, problem: Problem, reasons: UInt8
+) -> tuple[Choice, FurtherNodes]:
     """Step 4: find the nodes that can go together, and those of them that slack releases only then."""
     request = context.request
     eligible = np.flatnonzero(reasons == 0).astype(np.int32)

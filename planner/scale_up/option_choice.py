@@ -27,7 +27,7 @@ from planner.snapshot.columns import Int64
 NO_NODE_GROUP: Final = ""
 
 
-class _Told(NamedTuple):
+class _Refusal(NamedTuple):
     """Why an option was not chosen."""
 
     reason: int
@@ -44,22 +44,22 @@ def choose_option(asked: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.Opti
     context = ExpanderContext(groups, settings, asked.cluster_node_count, asked.seed)
     turn = ChoiceState(0, np.array([one.target_size for one in asked.groups], np.int64))
     options = _options(asked)
-    told: dict[int, _Told] = {}
-    left = _able(asked, told)
+    refusals: dict[int, _Refusal] = {}
+    left = _able(asked, refusals)
     expanders = nearest_to_cheapest(settings.expanders, groups.price_per_hour[options.group[left]])
     if settings.expanders[0] == Expander.CHEAPEST_PLAN and len(left) > 1:
-        left = _cheapest(asked, options, groups.price_per_hour, left, effort, told)
+        left = _cheapest(asked, options, groups.price_per_hour, left, effort, refusals)
     verdict = chain.choose(context, turn, Options(*(column[left] for column in options)), expanders)
     for at, row in enumerate(left.tolist()):
-        told[row] = _Told(int(verdict.reason[at]), int(verdict.decided_by[at]))
+        refusals[row] = _Refusal(int(verdict.reason[at]), int(verdict.decided_by[at]))
     chosen = NO_NODE_GROUP if verdict.chosen == chain.NONE else asked.options[left[verdict.chosen]].node_group
     return pb.OptionAnswer(
         node_group=chosen,
         verdicts=[
             pb.OptionVerdict(
                 node_group=one.node_group,
-                reason=NodeGroupReason.Code.ValueType(told[row].reason),
-                decided_by=Expander.Code.ValueType(told[row].decided_by),
+                reason=NodeGroupReason.Code.ValueType(refusals[row].reason),
+                decided_by=Expander.Code.ValueType(refusals[row].decided_by),
             )
             for row, one in enumerate(asked.options)
         ],
@@ -101,23 +101,23 @@ def _options(asked: pb.OptionChoice) -> Options:
     return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
 
 
-def _able(asked: pb.OptionChoice, told: dict[int, _Told]) -> Int64:
+def _able(asked: pb.OptionChoice, refusals: dict[int, _Refusal]) -> Int64:
     """Return the options whose groups can grow, or all if none can. int64, ascending."""
     unable = {one.node_group: one.unable for one in asked.groups if one.unable}
-    out = {row: _Told(unable[one.node_group]) for row, one in enumerate(asked.options) if one.node_group in unable}
+    out = {row: _Refusal(unable[one.node_group]) for row, one in enumerate(asked.options) if one.node_group in unable}
     if len(out) == len(asked.options):
         return np.arange(len(out))
-    told |= out
+    refusals |= out
     return np.array([row for row in range(len(asked.options)) if row not in out], np.int64)
 
 
 def _cheapest(
-    asked: pb.OptionChoice, options: Options, price: Float64, left: Int64, effort: Effort, told: dict[int, _Told]
+    asked: pb.OptionChoice, options: Options, price: Float64, left: Int64, effort: Effort, refusals: dict[int, _Refusal]
 ) -> Int64:
     """Return those of the options left with which the whole plan costs least."""
     prices = plan_prices(asked, price[options.group], left, effort)
     best = prices == prices.min()
     for row in left[~best].tolist():
-        told[row] = _Told(NodeGroupReason.NOT_CHOSEN, Expander.CHEAPEST_PLAN)
+        refusals[row] = _Refusal(NodeGroupReason.NOT_CHOSEN, Expander.CHEAPEST_PLAN)
     kept: Int64 = left[best]
     return kept

@@ -106,7 +106,7 @@ def _own_port(expander: ExpanderOptions, shell: Shell, choices: Registration, te
         return None
     host, _ = split_address(expander.expander_address)
     security = dataclasses.replace(shell.settings.security, client_ca=None)
-    is_granted = shell.settings.access.policy is not None and shell.settings.access.lets_anyone(Right.CHOOSE)
+    is_granted = shell.settings.access.policy is not None and shell.settings.access.grants_anonymous(Right.CHOOSE)
     if not is_granted and not security.allow_anonymous and not is_loopback(host):
         raise ExposedPortError(
             f"--expander-address {expander.expander_address}: a Cluster Autoscaler shows no certificate; grant"

@@ -19,7 +19,7 @@ from planner.model.wire import entry, tag
 from planner.round.decision import Decided, Summary
 from planner.round.round import Round
 from planner.slack.encode import EncodedSets, encoded
-from planner.slack.objects import Asked, AskingObject
+from planner.slack.objects import ObjectRequests, RequestingObject
 from planner.slack.places import Placed, Roster
 from planner.slack.sets import Wanted
 from planner.slack.state import NONE, remember
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     names : of all placeholders, in the roster's order.
     """
 
-    asked: Asked
+    asked: ObjectRequests
     wanted: Wanted
     roster: Roster
     placed: Placed
@@ -125,7 +125,7 @@ class _Writer:
         out.extend(self._objects(self._outcome.wanted.objects))
         return b"".join(out)
 
-    def _objects(self, objects: Sequence[AskingObject]) -> list[bytes]:
+    def _objects(self, objects: Sequence[RequestingObject]) -> list[bytes]:
         """Return the result for each object that requests room, by name. O(sets + objects)."""
         if not objects:
             return []
@@ -151,7 +151,7 @@ class _Writer:
         return remember(heads, self._roster.number, node, self._nodes)
 
 
-def _of(asked: Asked) -> str:
+def _of(asked: ObjectRequests) -> str:
     """Return the cache name of values that depend on the sets requested by objects."""
     return f"of requesting objects: {asked.name}"
 

@@ -18,7 +18,7 @@ from planner.facts.readiness import is_ready
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import HeldRoom, Round
 from planner.slack.answer import Outcome, answer, summary_of
-from planner.slack.objects import objects_ask
+from planner.slack.objects import object_requests
 from planner.slack.parts import parts
 from planner.slack.places import PlaceholderNames, arrange, roster
 from planner.slack.rooms import Rooms, node_rooms
@@ -37,7 +37,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     leaving = being_deleted(snapshot, this.now_ns)
     its_parts = parts(snapshot, settings, leaving)
     given = Given(settings, _rooms(this, settings), this.now_ns, memory.sizes(damped_names(its_parts)))
-    asked = objects_ask(snapshot, settings.smaller_buffers, this.derive)
+    asked = object_requests(snapshot, settings.smaller_buffers, this.derive)
     all_wanted = wanted(given, its_parts, asked)
     kept = roster(all_wanted.sets, all_wanted.sizes, memory, snapshot)
     names = PlaceholderNames(kept)

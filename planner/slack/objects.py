@@ -22,7 +22,7 @@ _BUFFER: Final = "CapacityBuffer/"
 """Prefix of the names of CapacityBuffers; all other objects are workloads."""
 
 
-class AskingObject(NamedTuple):
+class RequestingObject(NamedTuple):
     """A workload or CapacityBuffer; number : of pods for which it requests room; problem : why no room
     is kept, or "".
     """
@@ -32,7 +32,7 @@ class AskingObject(NamedTuple):
     problem: str = ""
 
 
-class Asked(NamedTuple):
+class ObjectRequests(NamedTuple):
     """The room requested by objects.
 
     name : identifies its inputs, for values derived from it; sets : those with at least one required placeholder, by
@@ -47,17 +47,17 @@ class Asked(NamedTuple):
     number: int
     desired: Amounts
     problems: tuple[str, ...]
-    objects: tuple[AskingObject, ...]
+    objects: tuple[RequestingObject, ...]
 
 
-NOTHING_ASKED: Final = Asked("", (), size_columns(()), NO_KINDS, 0, {}, (), ())
+NO_OBJECT_REQUESTS: Final = ObjectRequests("", (), size_columns(()), NO_KINDS, 0, {}, (), ())
 
 
-def objects_ask(snapshot: Snapshot, smaller_buffers: bool, derive: Derive) -> Asked:
+def object_requests(snapshot: Snapshot, smaller_buffers: bool, derive: Derive) -> ObjectRequests:
     """Return the room requested by the objects of a snapshot, cached or computed. smaller_buffers : as in
     `SlackSettings`.
     """
-    build = partial(asked_by, snapshot.slack_requests, smaller_buffers)
+    build = partial(build_object_requests, snapshot.slack_requests, smaller_buffers)
     return derive(f"requests of objects: {_name(smaller_buffers)}", build, ("slack_requests",))
 
 
@@ -65,24 +65,24 @@ def _name(smaller_buffers: bool) -> str:
     return "smaller buffers" if smaller_buffers else "larger buffers"
 
 
-def asked_by(requests: Sequence[SlackRequest], smaller_buffers: bool) -> Asked:
+def build_object_requests(requests: Sequence[SlackRequest], smaller_buffers: bool) -> ObjectRequests:
     """Return the room for given requests. smaller_buffers : as in `SlackSettings`. O(requests)."""
     found: list[PlaceholderSet] = []
     problems: list[str] = []
-    objects: list[AskingObject] = []
+    objects: list[RequestingObject] = []
     for request in sorted(requests, key=lambda one: one.object):
         size = dict(request.spec.requests)
         try:
             number = _number(request, size, smaller_buffers)
         except ValueError as error:
             problems.append(f"{request.object}: {error}")
-            objects.append(AskingObject(request.object, 0, str(error)))
+            objects.append(RequestingObject(request.object, 0, str(error)))
             continue
-        objects.append(AskingObject(request.object, number))
+        objects.append(RequestingObject(request.object, number))
         if number:
             found.append(_set(request, size, number))
     columns = size_columns(found)
-    return Asked(
+    return ObjectRequests(
         _name(smaller_buffers),
         tuple(found),
         columns,

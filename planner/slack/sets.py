@@ -12,7 +12,7 @@ from trimtab.v1 import plan_pb2 as pb
 
 from planner.simulation.virtual_rows import Kinds, VirtualPod, kinds_of
 from planner.slack import sizes
-from planner.slack.objects import Asked, AskingObject
+from planner.slack.objects import ObjectRequests, RequestingObject
 from planner.slack.parts import Part
 from planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
 from planner.slack.rooms import Rooms
@@ -42,7 +42,7 @@ class Wanted(NamedTuple):
     of_parts: int
     desired: Mapping[str, int]
     problems: tuple[str, ...]
-    objects: tuple[AskingObject, ...]
+    objects: tuple[RequestingObject, ...]
 
 
 class Given(NamedTuple):
@@ -88,7 +88,7 @@ class _Found:
                 self.desired[name] = min(self.desired.get(name, 0) + amount * times, 1 << 62)
 
 
-def wanted(given: Given, parts: Sequence[Part], asked: Asked) -> Wanted:
+def wanted(given: Given, parts: Sequence[Part], asked: ObjectRequests) -> Wanted:
     """Return all sets. asked : sets requested by objects. O(parts · (N + S)), and O(sets of objects · resources)."""
     found = _Found()
     for part in parts:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.slack.objects import NOTHING_ASKED
+from planner.slack.objects import NO_OBJECT_REQUESTS
 from planner.slack.parts import Part
 from planner.slack.placeholder_sets import PlaceholderSet
 from planner.slack.sets import Given, wanted
@@ -41,7 +41,7 @@ class Without:
         """
         found = {
             one.name: one
-            for one in wanted(self._given, [_left(part, nodes) for part in self._parts], NOTHING_ASKED).sets
+            for one in wanted(self._given, [_left(part, nodes) for part in self._parts], NO_OBJECT_REQUESTS).sets
         }
         return np.array([_number(one, found.get(one.name)) for one in self._sets], np.int64)
 

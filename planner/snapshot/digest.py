@@ -32,12 +32,12 @@ Kept = Callable[[str, Callable[[], bytes]], bytes]
 """Returns the digest of the field with a path, cached or computed."""
 
 
-def build_anew(path: str, compute: Callable[[], bytes]) -> bytes:  # noqa: ARG001
+def compute_uncached(path: str, compute: Callable[[], bytes]) -> bytes:  # noqa: ARG001
     """Compute a digest without caching."""
     return compute()
 
 
-def digest(snapshot: Snapshot, kept: Kept = build_anew) -> str:
+def digest(snapshot: Snapshot, kept: Kept = compute_uncached) -> str:
     """Return 32 hex digits over all fields but `version`: a digest of the digests of the fields, each under its path.
 
     kept : returns the digest of one field, cached or computed.

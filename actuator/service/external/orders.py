@@ -239,7 +239,9 @@ def _check_hour(limit: HourlyLimit, accepted: Sequence[PlannedNode]) -> None:
     """Raise unless that many more nodes may be deleted within the hour."""
     if accepted and limit.most is not None and limit.counted + len(accepted) > limit.most:
         raise ServiceError(
-            grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.LIMIT_EXCEEDED, f"{len(accepted)} nodes to delete: {limit.told}"
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            Reason.LIMIT_EXCEEDED,
+            f"{len(accepted)} nodes to delete: {limit.description}",
         )
 
 

@@ -85,7 +85,7 @@ def running(picture: Picture) -> int:
     )
 
 
-def told(burst: Burst) -> Sequence[str]:
+def summary_lines(burst: Burst) -> Sequence[str]:
     """Return a summary of a burst in a few lines."""
     sizes = ", ".join(f"{group} {old:,} → {new:,}" for group, (old, new) in sorted(burst.grown.items()))
     added = sum(new - old for old, new in burst.grown.values())

@@ -21,7 +21,7 @@ from clients.cli.demo.screen import Screen
 from clients.cli.demo.services import ActuatorProcess
 from clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
 from clients.cli.failures import FailedError
-from clients.cli.moment import read_moment
+from clients.cli.moment import read_now
 from clients.cli.planners import PlannerAccess
 from clients.kubernetes_objects import Objects, build_snapshot
 from clients.kubernetes_objects.build import Known
@@ -158,7 +158,7 @@ class _Loop:
             _note_ended(status, story)
             snapshot = _snapshot(client, status, story.pods)
             request.request_id = f"{request.cluster}-{len(story.answers) + 1}"
-            request.now.CopyFrom(read_moment(None))
+            request.now.CopyFrom(read_now(None))
             started = time.monotonic()
             response = self._planner.plan(snapshot, request)
             answer = Answer(response, ClusterView(snapshot), request.settings, request.now.ToNanoseconds())

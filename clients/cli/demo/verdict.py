@@ -45,9 +45,9 @@ def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False
     if not brief:
         lines += [*_reasons(story.shrunk or story.answers[-1]), _before_and_after(story)]
     if story.burst:
-        lines += [f"[cyan]The burst:[/cyan] {escape(line)}" for line in burst.told(story.burst)]
+        lines += [f"[cyan]The burst:[/cyan] {escape(line)}" for line in burst.summary_lines(story.burst)]
     if recorded:
-        lines.append(_beside(story.answers[0], recorded))
+        lines.append(_compared_with_recorded(story.answers[0], recorded))
     lines += [f"[red]{escape(line)}[/red]" for line in wrong] or list(_proven(story))
     return Verdict(tuple(lines), tuple(wrong))
 
@@ -127,7 +127,7 @@ def _before_and_after(story: Story) -> Table:
     return table
 
 
-def _beside(answer: Answer, recorded: RecordedAnswers) -> str:
+def _compared_with_recorded(answer: Answer, recorded: RecordedAnswers) -> str:
     """Return the first plan beside the recorded answers of the Cluster Autoscaler to the same input."""
     nodes = [one.node for one in answer.response.scale_down.unneeded]
     saved = f", {money(answer.costs.of(nodes))} an hour" if answer.costs.known else ""

@@ -109,13 +109,14 @@ def _deployment(one: _Set) -> Json:
             "selector": {"matchLabels": labels},
             "template": {
                 "metadata": {"labels": labels},
-                "spec": {"priorityClassName": PRIORITY_CLASS, "enableServiceLinks": False} | _apart(one.spec, labels),
+                "spec": {"priorityClassName": PRIORITY_CLASS, "enableServiceLinks": False}
+                | _with_anti_affinity(one.spec, labels),
             },
         },
     }
 
 
-def _apart(spec: Json, labels: dict[str, str]) -> Json:
+def _with_anti_affinity(spec: Json, labels: dict[str, str]) -> Json:
     """Keep the pods of a set apart as its real pods would be, by the set's own label.
 
     Uses topology spread rather than another anti-affinity term: when pods are removed to make room, kube-scheduler

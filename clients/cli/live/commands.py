@@ -82,13 +82,13 @@ def run(
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr, one JSON object per line."""
     require_extra("kubernetes", "trimtab run")
-    from clients.cli.live.run import Asked
+    from clients.cli.live.run import Options
     from clients.cli.live.run import run as go
     from clients.cli.live.sources import ClusterSource
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     go(
-        Asked(
+        Options(
             source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
             state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
@@ -130,12 +130,12 @@ def steer(
     """Restrict an existing autoscaler to the nodes of Trimtab's plan, by annotations on the nodes that should stay."""
     require_extra("kubernetes", "trimtab steer")
     from clients.cli.live.sources import ClusterSource
-    from clients.cli.live.steer import Asked
+    from clients.cli.live.steer import Options
     from clients.cli.live.steer import steer as go
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     go(
-        Asked(
+        Options(
             source, planner, actuator, autoscaler, interval, writes_per_second, dry_run, clean, leave, rounds,
             namespace, leader_elect, lease_name, state_config_map, state_file, log_level,
         )
@@ -162,11 +162,11 @@ def load(
 ) -> None:
     """Create bursts of Deployments in a live cluster, with pauses between them, and remove everything at the end."""
     require_extra("kubernetes", "trimtab load")
-    from clients.cli.live.load import Asked
+    from clients.cli.live.load import Options
     from clients.cli.live.load import load as go
 
     go(
-        Asked(
+        Options(
             kubeconfig, context, namespace, bursts, deployments, replicas, cpu, memory, length, quiet,
             tuple(node_selector or ()), image, output,
         )
@@ -199,13 +199,13 @@ def record(
 ) -> None:
     """Record a live cluster, round by round: the planner's input and its answers."""
     require_extra("kubernetes", "trimtab record")
-    from clients.cli.live.record import Asked
+    from clients.cli.live.record import Options
     from clients.cli.live.record import record as go
     from clients.cli.live.sources import ClusterSource
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     chosen = tuple(read_decisions(decision)) if decision else ()
-    go(Asked(file, source, planner, actuator, chosen, interval, rounds, redact))
+    go(Options(file, source, planner, actuator, chosen, interval, rounds, redact))
 
 
 @app.command()
@@ -240,8 +240,8 @@ def status(
     if status_config_map:
         require_extra("kubernetes", "trimtab status")
     from clients.cli.live.sources import ClusterSource
-    from clients.cli.live.status import Asked
+    from clients.cli.live.status import Options
     from clients.cli.live.status import status as go
 
     source = ClusterSource(kubeconfig, context)
-    go(Asked(source, actuator, namespace, status_config_map, watch, interval, rounds, output))
+    go(Options(source, actuator, namespace, status_config_map, watch, interval, rounds, output))

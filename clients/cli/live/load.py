@@ -22,7 +22,7 @@ from clients.load.run import Around, run
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The options of `trimtab load`."""
 
     kubeconfig: Path | None
@@ -40,9 +40,9 @@ class Asked:
     output: Format
 
 
-def load(asked: Asked) -> None:
+def load(options: Options) -> None:
     """Put the load on the cluster until it is over, or until SIGTERM or SIGINT; remove all of it in any case."""
-    settings = _settings(asked)
+    settings = _settings(options)
     console = stderr_console()
 
     def say(text: str) -> None:
@@ -50,15 +50,17 @@ def load(asked: Asked) -> None:
 
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals():
-        cluster = LoadedCluster(ClusterSource(asked.kubeconfig, asked.context).api(), settings)
-        _print(run(cluster, settings, Around(time.monotonic, time.sleep, say)), asked.output)
+        cluster = LoadedCluster(ClusterSource(options.kubeconfig, options.context).api(), settings)
+        _print(run(cluster, settings, Around(time.monotonic, time.sleep, say)), options.output)
 
 
-def _settings(asked: Asked) -> LoadSettings:
+def _settings(options: Options) -> LoadSettings:
     """Return the settings of the load, checked. Errors: InputError."""
-    if not is_label(asked.namespace):
-        raise InputError(f"--namespace {asked.namespace}: a namespace has {RULE.replace(chr(39) + '.' + chr(39), '')}")
-    for option, text in (("--cpu", asked.cpu), ("--memory", asked.memory)):
+    if not is_label(options.namespace):
+        raise InputError(
+            f"--namespace {options.namespace}: a namespace has {RULE.replace(chr(39) + '.' + chr(39), '')}"
+        )
+    for option, text in (("--cpu", options.cpu), ("--memory", options.memory)):
         try:
             is_amount = parse_quantity(text) >= 0
         except FieldError:
@@ -66,16 +68,16 @@ def _settings(asked: Asked) -> LoadSettings:
         if not is_amount:
             raise InputError(f'{option} {text}: give a quantity of Kubernetes such as "500m" or "1Gi"')
     return LoadSettings(
-        namespace=asked.namespace,
-        burst_count=asked.bursts,
-        deployment_count=asked.deployments,
-        replicas=asked.replicas,
-        cpu=asked.cpu,
-        memory=asked.memory,
-        length_s=_seconds("--length", asked.length),
-        quiet_s=_seconds("--quiet", asked.quiet),
-        node_selector=dict(_label(one) for one in asked.node_selector),
-        image=asked.image,
+        namespace=options.namespace,
+        burst_count=options.bursts,
+        deployment_count=options.deployments,
+        replicas=options.replicas,
+        cpu=options.cpu,
+        memory=options.memory,
+        length_s=_seconds("--length", options.length),
+        quiet_s=_seconds("--quiet", options.quiet),
+        node_selector=dict(_label(one) for one in options.node_selector),
+        image=options.image,
     )
 
 

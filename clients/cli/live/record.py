@@ -30,7 +30,7 @@ LIST_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The options of `trimtab record`."""
 
     file: Path
@@ -43,35 +43,35 @@ class Asked:
     redact: bool
 
 
-def record(asked: Asked) -> None:
+def record(options: Options) -> None:
     """Record; with redaction, unredacted data never reach the requested file. On a signal to stop, keeps the rounds
     made so far.
     """
     configure_logging("warning")
-    check_writable("FILE", asked.file)
-    target = asked.file.with_name(f".{asked.file.name}.not-redacted") if asked.redact else asked.file
+    check_writable("FILE", options.file)
+    target = options.file.with_name(f".{options.file.name}.not-redacted") if options.redact else options.file
     stopping, count = Stopping(), 0
     with stopping.on_signals():
         try:
-            if asked.redact:
+            if options.redact:
                 target.touch(mode=0o600)
             with cluster_failures():
-                count = _record(asked, target, stopping)
-            if asked.redact and count:
-                redact_file(target, asked.file)
+                count = _record(options, target, stopping)
+            if options.redact and count:
+                redact_file(target, options.file)
         finally:
-            if asked.redact:
+            if options.redact:
                 target.unlink(missing_ok=True)
     if not count:
         raise FailedError("stopped before it recorded a round")
-    size_mib = asked.file.stat().st_size / (1 << 20)
-    note(f"{asked.file}: {counted(count, 'round')}, {size_mib:.2f} MiB")
+    size_mib = options.file.stat().st_size / (1 << 20)
+    note(f"{options.file}: {counted(count, 'round')}, {size_mib:.2f} MiB")
 
 
-def _record(asked: Asked, target: Path, stopping: Stopping) -> int:
+def _record(options: Options, target: Path, stopping: Stopping) -> int:
     """Record into `target`; return how many rounds."""
     settings = RoundSettings(
-        asked.source.name, asked.decisions, asked.source.plan_settings(), asked.source.groups(), dry_run=True
+        options.source.name, options.decisions, options.source.plan_settings(), options.source.groups(), dry_run=True
     )
     console = stderr_console()
     columns = (
@@ -82,37 +82,37 @@ def _record(asked: Asked, target: Path, stopping: Stopping) -> int:
         TimeElapsedColumn(),
     )
     with ExitStack() as stack:
-        link = stack.enter_context(open_link(asked.planner))
-        actuator = stack.enter_context(ActuatorClient(asked.actuator)) if asked.actuator else None
+        link = stack.enter_context(open_link(options.planner))
+        actuator = stack.enter_context(ActuatorClient(options.actuator)) if options.actuator else None
         bar = stack.enter_context(Progress(*columns, console=console, transient=True, disable=not console.is_terminal))
-        cluster = stack.enter_context(LiveCluster(asked.source.api(), numbers=annotations_read(settings.plan)))
+        cluster = stack.enter_context(LiveCluster(options.source.api(), numbers=annotations_read(settings.plan)))
         _list(cluster, bar)
-        recorder = stack.enter_context(RoundsRecorder(target, asked.source.name))
+        recorder = stack.enter_context(RoundsRecorder(target, options.source.name))
         rounds = RoundRunner(cluster, PlannerSession(link), actuator, settings, recorder)
-        told = threading.Event()
-        with stopping.loop(told.set, link.close):
-            return _rounds(asked, rounds, bar, told)
+        stopped = threading.Event()
+        with stopping.loop(stopped.set, link.close):
+            return _rounds(options, rounds, bar, stopped)
 
 
-def _rounds(asked: Asked, rounds: RoundRunner, bar: Progress, told: threading.Event) -> int:
+def _rounds(options: Options, rounds: RoundRunner, bar: Progress, stopped: threading.Event) -> int:
     """Make rounds until there are enough or a signal to stop arrives; return how many."""
-    task = bar.add_task("recording", total=asked.rounds)
-    for number in range(asked.rounds):
+    task = bar.add_task("recording", total=options.rounds)
+    for number in range(options.rounds):
         begun_s = time.monotonic()
         now = Timestamp()
         now.GetCurrentTime()
         try:
             done = rounds.run(f"record-{number + 1}", now, lambda: False)
         except TrimtabError:
-            if told.is_set():  # the planner did not answer in time
+            if stopped.is_set():  # the planner did not answer in time
                 return number
             raise
         bar.advance(task)
         for text in done.notes:
             note(text)
-        if number + 1 < asked.rounds and told.wait(max(0.0, asked.interval_s - (time.monotonic() - begun_s))):
+        if number + 1 < options.rounds and stopped.wait(max(0.0, options.interval_s - (time.monotonic() - begun_s))):
             return number + 1
-    return asked.rounds
+    return options.rounds
 
 
 def _list(cluster: LiveCluster, bar: Progress) -> None:

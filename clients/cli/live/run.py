@@ -44,7 +44,7 @@ LIST_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The options of `trimtab run`."""
 
     source: ClusterSource
@@ -70,51 +70,51 @@ class Asked:
     prices: Path | None = None
 
 
-def run(asked: Asked) -> None:
+def run(options: Options) -> None:
     """Run the loop. A dry run writes nothing to the cluster, so it may run beside a loop that acts."""
-    if asked.dry_run:
-        asked = replace(asked, leader_elect=False, status_config_map="", state_config_map="", events=False)
+    if options.dry_run:
+        options = replace(options, leader_elect=False, status_config_map="", state_config_map="", events=False)
     try:
-        configure_logging(asked.log_level)
+        configure_logging(options.log_level)
     except ValueError as error:
         raise InputError(f"--log-level: {error}") from None
     settings = RoundSettings(
-        cluster=asked.source.name,
-        decisions=asked.decisions,
-        plan=asked.source.plan_settings(),
-        groups=asked.source.groups(),
-        dry_run=asked.dry_run,
-        apply_pod_costs=asked.apply_pod_costs,
+        cluster=options.source.name,
+        decisions=options.decisions,
+        plan=options.source.plan_settings(),
+        groups=options.source.groups(),
+        dry_run=options.dry_run,
+        apply_pod_costs=options.apply_pod_costs,
     )
-    prices = read_prices(asked.prices) if asked.prices is not None else None
-    check_writable("--state-file", asked.state_file)
-    check_writable("--record", asked.record)
+    prices = read_prices(options.prices) if options.prices is not None else None
+    check_writable("--state-file", options.state_file)
+    check_writable("--record", options.record)
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
-        _run(asked, settings, prices, (stopping, stack))
+        _run(options, settings, prices, (stopping, stack))
     log.info("stopped")
 
 
-def _run(asked: Asked, settings: RoundSettings, prices: Prices | None, ending: tuple[Stopping, ExitStack]) -> None:
+def _run(options: Options, settings: RoundSettings, prices: Prices | None, ending: tuple[Stopping, ExitStack]) -> None:
     """Assemble everything and run it; the stack shuts it down."""
     stopping, stack = ending
     stack.callback(start_telemetry("trimtab-loop").close)
-    api = asked.source.api()
-    health = Health(max_inactivity_s=max(10 * asked.interval_s, 600.0))
-    if asked.health_address:
-        log.info("health", address=_open_health(asked, health, stack))
-    cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked), numbers=annotations_read(settings.plan)))
+    api = options.source.api()
+    health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
+    if options.health_address:
+        log.info("health", address=_open_health(options, health, stack))
+    cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
     if prices is not None:
         settings = replace(settings, priced=LivePrices(prices, cluster))
     wait_until_listed(cluster, health)
-    around = _services(asked, api, health, stack)
-    planner = stack.enter_context(GrpcLink(asked.planner, policy=ONCE))
-    actuator = stack.enter_context(ActuatorClient(asked.actuator, ONCE)) if asked.actuator else None
+    around = _services(options, api, health, stack)
+    planner = stack.enter_context(GrpcLink(options.planner, policy=ONCE))
+    actuator = stack.enter_context(ActuatorClient(options.actuator, ONCE)) if options.actuator else None
     if actuator is not None and (lease := around.lease) is not None:
         actuator.epoch = lambda: lease.epoch
-    recorder = stack.enter_context(RoundsRecorder(asked.record, asked.source.name)) if asked.record else None
+    recorder = stack.enter_context(RoundsRecorder(options.record, options.source.name)) if options.record else None
     rounds = RoundRunner(cluster, PlannerSession(planner), actuator, settings, recorder)
-    loop = Loop(rounds, LoopSettings(interval_s=asked.interval_s, rounds=asked.rounds), around)
+    loop = Loop(rounds, LoopSettings(interval_s=options.interval_s, rounds=options.rounds), around)
 
     def cut() -> None:
         planner.close()
@@ -125,63 +125,63 @@ def _run(asked: Asked, settings: RoundSettings, prices: Prices | None, ending: t
         loop.run()
 
 
-def _open_health(asked: Asked, health: Health, stack: ExitStack) -> str:
+def _open_health(options: Options, health: Health, stack: ExitStack) -> str:
     """Serve health, with the loop's certificate if it has one; return the address with the actual port."""
     ours = ChannelSecurity.from_environment()
-    security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=asked.allow_plaintext)
+    security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=options.allow_plaintext)
     try:
-        return stack.enter_context(HealthServer(asked.health_address, health, security)).address
+        return stack.enter_context(HealthServer(options.health_address, health, security)).address
     except (ValueError, OSError) as error:
-        raise InputError(f"--health-address {asked.health_address}: {error}") from None
+        raise InputError(f"--health-address {options.health_address}: {error}") from None
 
 
-def _needs(asked: Asked) -> list[Rule]:
+def _needs(options: Options) -> list[Rule]:
     """Permissions for the loop's own writes; the actuator has separate permissions."""
     needs: list[Rule] = []
-    if asked.leader_elect:
-        needs += lease_rules(asked.namespace, asked.lease_name)
-    if asked.state_config_map and asked.state_file is None:
-        needs += own_object("", "configmaps", ("get", "patch"), asked.namespace, asked.state_config_map)
-    if asked.status_config_map:
-        needs += own_object("", "configmaps", ("patch",), asked.namespace, asked.status_config_map)
-    if asked.events and asked.actuator is not None and not asked.dry_run:
+    if options.leader_elect:
+        needs += lease_rules(options.namespace, options.lease_name)
+    if options.state_config_map and options.state_file is None:
+        needs += own_object("", "configmaps", ("get", "patch"), options.namespace, options.state_config_map)
+    if options.status_config_map:
+        needs += own_object("", "configmaps", ("patch",), options.namespace, options.status_config_map)
+    if options.events and options.actuator is not None and not options.dry_run:
         needs.append(Rule("", "events", ("create",)))
     return needs
 
 
-def _services(asked: Asked, api: Api, health: Health, stack: ExitStack) -> LoopServices:
+def _services(options: Options, api: Api, health: Health, stack: ExitStack) -> LoopServices:
     """Start the services through which the loop reports; the stack stops them."""
     identity = f"{socket.gethostname()}-{os.getpid()}"
     lease = writer = None
-    if asked.leader_elect:
-        lease = Lease(api, identity, LeaseSettings(namespace=asked.namespace, name=asked.lease_name))
+    if options.leader_elect:
+        lease = Lease(api, identity, LeaseSettings(namespace=options.namespace, name=options.lease_name))
         lease.start()
         stack.callback(lease.stop)
-    acts = asked.actuator is not None and not asked.dry_run
-    if asked.events and acts:
+    acts = options.actuator is not None and not options.dry_run
+    if options.events and acts:
         writer = EventWriter(api, identity)
         writer.start()
         stack.callback(writer.stop)
-    subject = Subject("ConfigMap", asked.status_config_map or "trimtab-status", asked.namespace)
+    subject = Subject("ConfigMap", options.status_config_map or "trimtab-status", options.namespace)
     return LoopServices(
         health=health,
         lease=lease,
-        status_map=StatusMap(api, asked.namespace, asked.status_config_map) if asked.status_config_map else None,
+        status_map=StatusMap(api, options.namespace, options.status_config_map) if options.status_config_map else None,
         events=writer,
         status_events=StatusEvents(subject) if writer is not None else None,
         growth_events=GrowthEvents(subject) if writer is not None else None,
-        states=_states(asked, api),
+        states=_states(options, api),
     )
 
 
-def _states(asked: Asked, api: Api) -> StateKeeper | None:
+def _states(options: Options, api: Api) -> StateKeeper | None:
     """Where the planner's state is kept, if anywhere: a file, else the ConfigMap."""
-    max_age_s = max(asked.state_max_age_s, 3 * asked.interval_s)
-    if asked.state_file is not None:
-        return StateKeeper(StateFile(asked.state_file), asked.source.name, max_age_s)
-    if asked.state_config_map:
-        place = StateConfigMap(api, asked.namespace, asked.state_config_map)
-        return StateKeeper(place, asked.source.name, max_age_s)
+    max_age_s = max(options.state_max_age_s, 3 * options.interval_s)
+    if options.state_file is not None:
+        return StateKeeper(StateFile(options.state_file), options.source.name, max_age_s)
+    if options.state_config_map:
+        place = StateConfigMap(api, options.namespace, options.state_config_map)
+        return StateKeeper(place, options.source.name, max_age_s)
     return None
 
 

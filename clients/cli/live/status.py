@@ -38,7 +38,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The options of `trimtab status`. rounds : how often it looks, 0 = until it is stopped."""
 
     source: ClusterSource
@@ -53,29 +53,29 @@ class Asked:
 
 @dataclass(frozen=True)
 class Seen:
-    """What was found. loop : the loop's status, {} = none; actuator : None = not asked."""
+    """What was found. loop : the loop's status, {} = none; actuator : None = not read."""
 
     loop: Json
     actuator: actuator_pb2.ActuatorStatus | None
 
 
-def status(asked: Asked) -> None:
+def status(options: Options) -> None:
     """Print the status, once or repeatedly."""
     with cluster_failures(), ExitStack() as stack:
-        api = _api(asked)
-        client = stack.enter_context(ActuatorClient(asked.actuator)) if asked.actuator else None
+        api = _api(options)
+        client = stack.enter_context(ActuatorClient(options.actuator)) if options.actuator else None
         if api is None and client is None:
             raise InputError("there is nothing to show; give --actuator, or a --status-config-map of a cluster")
-        looks = _looks(asked, api, client)
-        if not asked.watch:
-            _print(next(looks), asked.output)
-        elif asked.output is Format.TABLE and sys.stdout.isatty():
+        looks = _looks(options, api, client)
+        if not options.watch:
+            _print(next(looks), options.output)
+        elif options.output is Format.TABLE and sys.stdout.isatty():
             with Live(console=stdout_console(), auto_refresh=False, screen=True) as live:
                 for seen in looks:
                     live.update(shown(seen, time.time()), refresh=True)
         else:
             for seen in looks:
-                _print(seen, asked.output, is_line=True)
+                _print(seen, options.output, is_line=True)
 
 
 def shown(seen: Seen, now_s: float) -> RenderableType:
@@ -86,50 +86,51 @@ def shown(seen: Seen, now_s: float) -> RenderableType:
     return Group(*parts)
 
 
-def _api(asked: Asked) -> Api | None:
+def _api(options: Options) -> Api | None:
     """Connect to the cluster that has the ConfigMap. Without a cluster the actuator's status is enough."""
-    if not asked.status_config_map:
+    if not options.status_config_map:
         return None
     try:
-        return asked.source.api()
+        return options.source.api()
     except ConfigurationError as error:
-        if asked.actuator is None or asked.source.kubeconfig is not None or asked.source.context:
+        if options.actuator is None or options.source.kubeconfig is not None or options.source.context:
             raise
         note(f"the loop's status is not shown: {error}")
         return None
 
 
-def _looks(asked: Asked, api: Api | None, client: ActuatorClient | None) -> Iterator[Seen]:
+def _looks(options: Options, api: Api | None, client: ActuatorClient | None) -> Iterator[Seen]:
     """Yield what is found at each look."""
     count = 0
     while True:
         try:
-            yield Seen(_loop(asked, api), client.get_status() if client is not None else None)
+            yield Seen(_loop(options, api), client.get_status() if client is not None else None)
         except TrimtabError as error:
-            raise FailedError(f"actuator {asked.actuator}: {error}") from None
+            raise FailedError(f"actuator {options.actuator}: {error}") from None
         count += 1
-        if asked.rounds and count >= asked.rounds:
+        if options.rounds and count >= options.rounds:
             return
-        time.sleep(asked.interval_s)
+        time.sleep(options.interval_s)
 
 
-def _loop(asked: Asked, api: Api | None) -> Json:
+def _loop(options: Options, api: Api | None) -> Json:
     """Read the loop's status; {} = there is none."""
     if api is None:
         return {}
-    collection = object_path("/api/v1/namespaces", asked.namespace, "configmaps")
+    collection = object_path("/api/v1/namespaces", options.namespace, "configmaps")
     try:
-        found = api.json("GET", object_path(collection, asked.status_config_map))
+        found = api.json("GET", object_path(collection, options.status_config_map))
         document = yaml.safe_load((found.get("data") or {}).get(KEY) or "{}")
     except ApiError as error:
         if error.status == 404:
             note(
-                f"ConfigMap {asked.namespace}/{asked.status_config_map} does not exist: no loop has written its status"
+                f"ConfigMap {options.namespace}/{options.status_config_map} does not exist: "
+                "no loop has written its status"
             )
             return {}
         raise
     except yaml.YAMLError as error:
-        where = f"ConfigMap {asked.namespace}/{asked.status_config_map}"
+        where = f"ConfigMap {options.namespace}/{options.status_config_map}"
         raise ClusterError(f"{where}: data.{KEY} is not YAML: {' '.join(str(error).split())}") from None
     return document if isinstance(document, dict) else {}
 

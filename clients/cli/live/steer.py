@@ -41,7 +41,7 @@ LAST_WRITES_S: Final = 600.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class Options:
     """The options of `trimtab steer`."""
 
     source: ClusterSource
@@ -67,113 +67,113 @@ class Asked:
         return SteerSettings(KEYS[self.autoscaler], max(self.interval_s, 1.0), self.dry_run)
 
 
-def steer(asked: Asked) -> None:
+def steer(options: Options) -> None:
     """Steer until SIGTERM or SIGINT, or only remove all annotations if that is requested."""
-    if asked.autoscaler not in KEYS:
-        raise InputError(f"--autoscaler {asked.autoscaler}: name one of {', '.join(KEYS)}")
-    if not asked.clean and asked.planner is None:
+    if options.autoscaler not in KEYS:
+        raise InputError(f"--autoscaler {options.autoscaler}: name one of {', '.join(KEYS)}")
+    if not options.clean and options.planner is None:
         raise InputError("--planner is missing: give the planner's address, or --clean")
     try:
-        configure_logging(asked.log_level)
+        configure_logging(options.log_level)
     except ValueError as error:
         raise InputError(f"--log-level: {error}") from None
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
-        (_clean if asked.clean else _run)(asked, stopping, stack)
+        (_clean if options.clean else _run)(options, stopping, stack)
     log.info("stopped")
 
 
-def _clean(asked: Asked, stopping: Stopping, stack: ExitStack) -> None:
+def _clean(options: Options, stopping: Stopping, stack: ExitStack) -> None:
     """Remove all our annotations, whichever process wrote them."""
     del stopping
-    api = asked.source.api()
-    cluster = stack.enter_context(LiveCluster(api, resources=[BY_KIND["Node"]], needs=_write_rules(asked)))
+    api = options.source.api()
+    cluster = stack.enter_context(LiveCluster(api, resources=[BY_KIND["Node"]], needs=_write_rules(options)))
     wait_until_listed(cluster, Health(max_inactivity_s=LAST_WRITES_S))
-    _take_off(asked, cluster, MarkWriter(api, asked.writes_per_s))
+    _take_off(options, cluster, MarkWriter(api, options.writes_per_s))
 
 
-def _take_off(asked: Asked, cluster: LiveCluster, writer: MarkWriter) -> None:
-    left = take_all_off(cluster.nodes(), writer, LAST_WRITES_S, asked.dry_run)
-    if left and not asked.dry_run:
+def _take_off(options: Options, cluster: LiveCluster, writer: MarkWriter) -> None:
+    left = take_all_off(cluster.nodes(), writer, LAST_WRITES_S, options.dry_run)
+    if left and not options.dry_run:
         raise FailedError(f"{left} nodes keep their annotations; run `trimtab steer --clean`")
 
 
-def _run(asked: Asked, stopping: Stopping, stack: ExitStack) -> None:
-    api = asked.source.api()
-    health = Health(max_inactivity_s=max(10 * asked.interval_s, 600.0))
-    settings = _rounds(asked)
-    cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked), numbers=annotations_read(settings.plan)))
+def _run(options: Options, stopping: Stopping, stack: ExitStack) -> None:
+    api = options.source.api()
+    health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
+    settings = _rounds(options)
+    cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
     wait_until_listed(cluster, health)
-    around = _services(asked, api, health, stack)
-    planner = stack.enter_context(GrpcLink(str(asked.planner), policy=ONCE))
-    actuator = stack.enter_context(PodCostsOnly(asked.actuator, ONCE)) if asked.actuator else None
+    around = _services(options, api, health, stack)
+    planner = stack.enter_context(GrpcLink(str(options.planner), policy=ONCE))
+    actuator = stack.enter_context(PodCostsOnly(options.actuator, ONCE)) if options.actuator else None
     if actuator is not None and (lease := around.lease) is not None:
         actuator.epoch = lambda: lease.epoch
-    writer = MarkWriter(api, asked.writes_per_s)
-    rounds = SteeringRounds(cluster, PlannerSession(planner), actuator, settings, asked.steer, writer)
-    loop = Loop(rounds, LoopSettings(interval_s=asked.interval_s, rounds=asked.rounds), around)
+    writer = MarkWriter(api, options.writes_per_s)
+    rounds = SteeringRounds(cluster, PlannerSession(planner), actuator, settings, options.steer, writer)
+    loop = Loop(rounds, LoopSettings(interval_s=options.interval_s, rounds=options.rounds), around)
     try:
         with stopping.loop(loop.stop, planner.close):
             loop.run()
     finally:
-        _end(asked, cluster, api, around.lease)
+        _end(options, cluster, api, around.lease)
 
 
-def _end(asked: Asked, cluster: LiveCluster, api: Api, lease: Lease | None) -> None:
+def _end(options: Options, cluster: LiveCluster, api: Api, lease: Lease | None) -> None:
     """Remove all annotations, unless they should stay or another process steers by now."""
-    if asked.leave or asked.dry_run or (lease is not None and not lease.is_held):
+    if options.leave or options.dry_run or (lease is not None and not lease.is_held):
         return
     try:
-        _take_off(asked, cluster, MarkWriter(api, LAST_WRITES_PER_S))
+        _take_off(options, cluster, MarkWriter(api, LAST_WRITES_PER_S))
     except ClusterError as error:
         raise FailedError(f"annotations remain, run `trimtab steer --clean`: {error}") from error
 
 
-def _rounds(asked: Asked) -> RoundSettings:
-    decisions = [plan_pb2.Decision.SCALE_DOWN] + ([plan_pb2.Decision.POD_COSTS] if asked.actuator else [])
+def _rounds(options: Options) -> RoundSettings:
+    decisions = [plan_pb2.Decision.SCALE_DOWN] + ([plan_pb2.Decision.POD_COSTS] if options.actuator else [])
     return RoundSettings(
-        cluster=asked.source.name,
+        cluster=options.source.name,
         decisions=tuple(decisions),
-        plan=settings_to_steer(asked.source.plan_settings()),
-        groups=asked.source.groups(),
-        dry_run=asked.dry_run,
-        apply_pod_costs=asked.actuator is not None,
+        plan=settings_to_steer(options.source.plan_settings()),
+        groups=options.source.groups(),
+        dry_run=options.dry_run,
+        apply_pod_costs=options.actuator is not None,
     )
 
 
-def _write_rules(asked: Asked) -> list[Rule]:
-    return [] if asked.dry_run else [Rule("", "nodes", ("patch",))]
+def _write_rules(options: Options) -> list[Rule]:
+    return [] if options.dry_run else [Rule("", "nodes", ("patch",))]
 
 
-def _needs(asked: Asked) -> list[Rule]:
-    needs = _write_rules(asked)
-    if _elects(asked):
-        needs += lease_rules(asked.namespace, asked.lease_name)
-    if _keeps_state(asked) and asked.state_file is None:
-        needs += own_object("", "configmaps", ("get", "patch"), asked.namespace, asked.state_config_map)
+def _needs(options: Options) -> list[Rule]:
+    needs = _write_rules(options)
+    if _elects(options):
+        needs += lease_rules(options.namespace, options.lease_name)
+    if _keeps_state(options) and options.state_file is None:
+        needs += own_object("", "configmaps", ("get", "patch"), options.namespace, options.state_config_map)
     return needs
 
 
-def _elects(asked: Asked) -> bool:
-    return asked.leader_elect and not asked.dry_run
+def _elects(options: Options) -> bool:
+    return options.leader_elect and not options.dry_run
 
 
-def _keeps_state(asked: Asked) -> bool:
-    return asked.state_file is not None or (bool(asked.state_config_map) and not asked.dry_run)
+def _keeps_state(options: Options) -> bool:
+    return options.state_file is not None or (bool(options.state_config_map) and not options.dry_run)
 
 
-def _services(asked: Asked, api: Api, health: Health, stack: ExitStack) -> LoopServices:
+def _services(options: Options, api: Api, health: Health, stack: ExitStack) -> LoopServices:
     lease = states = None
-    if _elects(asked):
+    if _elects(options):
         identity = f"{socket.gethostname()}-{os.getpid()}"
-        lease = Lease(api, identity, LeaseSettings(namespace=asked.namespace, name=asked.lease_name))
+        lease = Lease(api, identity, LeaseSettings(namespace=options.namespace, name=options.lease_name))
         lease.start()
         stack.callback(lease.stop)
-    if _keeps_state(asked):
+    if _keeps_state(options):
         place = (
-            StateFile(asked.state_file)
-            if asked.state_file is not None
-            else StateConfigMap(api, asked.namespace, asked.state_config_map)
+            StateFile(options.state_file)
+            if options.state_file is not None
+            else StateConfigMap(api, options.namespace, options.state_config_map)
         )
-        states = StateKeeper(place, asked.source.name, max(300.0, 3 * asked.interval_s))
+        states = StateKeeper(place, options.source.name, max(300.0, 3 * options.interval_s))
     return LoopServices(health=health, lease=lease, states=states)

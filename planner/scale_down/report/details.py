@@ -15,7 +15,7 @@ from planner.scale_down.report.codes import unremovable_name
 from planner.scale_down.report.node_texts import NodeTexts
 from planner.scale_down.search.displaced import name_of
 from planner.scale_down.search.drain_sets import Attempt
-from planner.scale_down.search.fewer_placeholders import Besides
+from planner.scale_down.search.fewer_placeholders import FurtherNodes
 from planner.scale_down.selection.removal import Removal
 from planner.snapshot.columns import Int32, Int64, UInt8
 
@@ -27,8 +27,10 @@ UNDONE: Final = "drains wait {seconds} s more: the pods of the last drain took t
 DELAYED: Final = "its deletion waits up to 2 minutes for the removal of a delay-deletion annotation"
 
 
-def why_waiting(context: Context, codes: UInt8, nodes: Int32, removal: Removal, besides: Besides) -> Mapping[int, str]:
-    """Return by node why an unneeded node does not go now. codes : uint8[P] of pods; nodes : int32[U]; besides : those
+def why_waiting(
+    context: Context, codes: UInt8, nodes: Int32, removal: Removal, further: FurtherNodes
+) -> Mapping[int, str]:
+    """Return by node why an unneeded node does not go now. codes : uint8[P] of pods; nodes : int32[U]; further : those
     that go only because slack then requests less.
     """
     texts = {
@@ -36,7 +38,7 @@ def why_waiting(context: Context, codes: UInt8, nodes: Int32, removal: Removal, 
         int(Reason.ATOMIC_SCALE_DOWN_FAILED): WHOLE,
         int(Reason.BALANCE): "waits until larger node groups and zones of its kind have shrunk",
         int(Reason.IN_COOLDOWN): context.cooldown.cluster,
-        int(Reason.NEEDED_FOR_SLACK): _why_slack(context, besides),
+        int(Reason.NEEDED_FOR_SLACK): _why_slack(context, further),
         int(Reason.CLUSTER_UNHEALTHY): context.unhealthy,
     }
     rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
@@ -49,13 +51,13 @@ def why_waiting(context: Context, codes: UInt8, nodes: Int32, removal: Removal, 
     return found
 
 
-def _why_slack(context: Context, besides: Besides) -> str:
+def _why_slack(context: Context, further: FurtherNodes) -> str:
     """Return the text on what slack waits for."""
     slack, wait_ns = context.slack, context.undone.until_ns - context.request.now_ns
     if slack and not slack.lacking and wait_ns > 0:
         return UNDONE.format(seconds=-(-wait_ns // SECOND_NS))
     # Such nodes exist only while no placeholder waits for a new node.
-    return WITH_OTHERS if len(besides.nodes) else NEW_NODES
+    return WITH_OTHERS if len(further.nodes) else NEW_NODES
 
 
 def why_in_turn(context: Context, left: Int64, attempt: Attempt) -> Mapping[int, str]:

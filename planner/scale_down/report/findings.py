@@ -50,9 +50,9 @@ def conclude(context: Context, found: Found) -> Decided:
     staying = np.flatnonzero(reasons).astype(np.int32)
     blocking = _blocking(context, found)
     details = NodeTexts(len(reasons))
-    details.put(_numbers(found.told.details), found.told.details.values())
+    details.put(_numbers(found.explanation.details), found.explanation.details.values())
     put_why_staying(context, reasons, details)
-    remaining = Staying(staying, reasons[staying], blocking, found.told.failed, details)
+    remaining = Staying(staying, reasons[staying], blocking, found.explanation.failed, details)
     names = request.snapshot.nodes.name
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
@@ -83,9 +83,9 @@ def _unneeded(context: Context, found: Found) -> tuple[Unneeded, Removal]:
     previous, nodes = context.previous, found.unneeded
     since_ns = since(nodes, previous.unneeded, previous.since_ns, len(context.leaving), context.request.now_ns)
     empty = np.diff(found.bounds) == 0
-    removal = select(context, UnneededSet(nodes, since_ns, empty, found.waiting, found.risky, found.besides))
+    removal = select(context, UnneededSet(nodes, since_ns, empty, found.waiting, found.risky, found.further))
     price = np.nan_to_num(prices(context.request.snapshot))
-    waits = why_waiting(context, found.codes, nodes, removal, found.besides)
+    waits = why_waiting(context, found.codes, nodes, removal, found.further)
     return (
         Unneeded(
             nodes, since_ns, removal.not_now, found.bounds, found.pods, found.destination, price[nodes],
@@ -105,7 +105,10 @@ def _blocking(context: Context, found: Found) -> Blocking:
     nodes = context.request.snapshot.pods.node[stopping]
     pods.put(nodes, names_of(context, stopping))
     why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.codes[stopping].tolist()]
-    for stuck, reason in ((found.told.no_place, Blocked.NO_PLACE), (found.told.over_budget, Blocked.NOT_ENOUGH_PDB)):
+    for stuck, reason in (
+        (found.explanation.no_place, Blocked.NO_PLACE),
+        (found.explanation.over_budget, Blocked.NOT_ENOUGH_PDB),
+    ):
         nodes = _numbers(stuck)
         pods.put(nodes, names_of(context, np.fromiter(stuck.values(), np.int64, len(stuck))))
         why[nodes] = reason
@@ -150,7 +153,7 @@ def _state(context: Context, found: Found, blocking: Blocking, drains: bool) -> 
         order_code(choice.order if choice else int(previous.order)),
         context.basis if choice else previous.basis,
         choice.headroom if choice else previous.headroom,
-        len(found.besides.nodes),
+        len(found.further.nodes),
         drained(context.undone, context.slack, request.now_ns) if drains and context.slack else context.undone,
     )
     return remember(kept, moves, request.snapshot.nodes.name, context.groups.digests)

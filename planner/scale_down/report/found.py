@@ -16,7 +16,7 @@ from planner.scale_down.report.details import why_in_turn
 from planner.scale_down.report.explain import Explanation, explain
 from planner.scale_down.report.slack import needed_for_slack
 from planner.scale_down.search.displaced import pods_of_leaving_nodes
-from planner.scale_down.search.fewer_placeholders import NONE_BESIDES, Besides
+from planner.scale_down.search.fewer_placeholders import NO_FURTHER_NODES, FurtherNodes
 from planner.scale_down.search.kernels.drain_sets import Problem
 from planner.scale_down.search.portfolio import Choice
 from planner.simulation.build import Simulation
@@ -29,7 +29,7 @@ RESERVED: Final = np.uint8(Reason.RESERVED_FOR_PENDING_PODS)
 
 class Finding(NamedTuple):
     """The result of the loop. codes : uint8[P] rules' outcomes, budgets included; reasons : uint8[N] why a node is not
-    eligible, 0 = it is; choice : None if there could be no candidates, with the reason in `trouble`; besides : its
+    eligible, 0 = it is; choice : None if there could be no candidates, with the reason in `trouble`; further : its
     nodes that go only because slack then requests less."""
 
     context: Context
@@ -39,7 +39,7 @@ class Finding(NamedTuple):
     reasons: UInt8
     choice: Choice | None
     trouble: str
-    besides: Besides = NONE_BESIDES
+    further: FurtherNodes = NO_FURTHER_NODES
 
 
 class Counts(NamedTuple):
@@ -67,7 +67,7 @@ class Found(NamedTuple):
     accepted : int32[U] in order; unneeded : int32[U] the same, ascending; bounds, pods, destination : their pods to
     move as in `Unneeded`; waiting, risky : bool[U], see `UnneededSet`; in_turn : by node why its pods are evicted in
     turn; codes : uint8[P], budgets included; reasons : uint8[N] why a node stays, 0 = it is unneeded; tried : bool[N],
-    it was a candidate; stopping : pods that block their nodes; told : explanations why candidates stay; moves :
+    it was a candidate; stopping : pods that block their nodes; explanation : why candidates stay; moves :
     destinations for the state; counts : those of the answer; choice : None if there could be no candidates, with the
     reason in `trouble`.
     """
@@ -84,12 +84,12 @@ class Found(NamedTuple):
     reasons: UInt8
     tried: Bool
     stopping: Int64
-    told: Explanation
+    explanation: Explanation
     moves: Moves
     counts: Counts
     choice: Chosen | None
     trouble: str
-    besides: Besides
+    further: FurtherNodes
 
 
 def sift(finding: Finding) -> Found:
@@ -114,12 +114,12 @@ def sift(finding: Finding) -> Found:
         reasons=reasons,
         tried=finding.reasons == 0,
         stopping=_stopping(finding, reasons),
-        told=explain(finding.simulation, finding.problem, attempt),
+        explanation=explain(finding.simulation, finding.problem, attempt),
         moves=_moves(finding, accepted),
         counts=_counts(finding),
         choice=Chosen(attempt.order, attempt.stopped_at, choice.tried, choice.headroom) if choice and attempt else None,
         trouble=finding.trouble,
-        besides=finding.besides,
+        further=finding.further,
     )
 
 

@@ -29,7 +29,7 @@ from planner.scale_down.search.kernels.drain_sets import (
     drain_candidates,
 )
 from planner.scale_down.search.portfolio import Choice, choose
-from planner.scale_down.search.second_look import continued, copied, goes_on, look_again, try_node
+from planner.scale_down.search.second_look import continued, copied, goes_on, second_pass, try_node
 from planner.simulation.kernels import revert
 from planner.simulation.log import check_log, current_mark
 from planner.simulation.state import NOWHERE, OPEN, SimulationState
@@ -54,7 +54,7 @@ class Kept(NamedTuple):
     room: HeldRoom
 
 
-class Besides(NamedTuple):
+class FurtherNodes(NamedTuple):
     """nodes : int32, those that go because slack requests less without them; dropped : int64[Q], placeholders of each
     set that lose their place."""
 
@@ -62,7 +62,7 @@ class Besides(NamedTuple):
     dropped: Int64
 
 
-NONE_BESIDES: Final = Besides(np.zeros(0, np.int32), np.zeros(0, np.int64))
+NO_FURTHER_NODES: Final = FurtherNodes(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 def kept_by_slack(this: Round) -> Kept | None:
@@ -79,19 +79,19 @@ def kept_by_slack(this: Round) -> Kept | None:
     return Kept((first + np.flatnonzero(local)).astype(np.int32), of_set, number, room)
 
 
-def choose_with(task: Task, kept: Kept | None) -> tuple[Choice, Besides]:
+def choose_with(task: Task, kept: Kept | None) -> tuple[Choice, FurtherNodes]:
     """Return the choice of the other searches, extended by the further nodes that can go. Raises MoveLogFullError."""
-    late = NONE_BESIDES.nodes
+    late = NO_FURTHER_NODES.nodes
     if kept is not None:
         last = task.previous.unneeded[len(task.previous.unneeded) - task.previous.fewer :]
         late = last[np.isin(last, task.eligible)]
         task = _kept_out(task, late) if len(late) else task
     choice = choose(task)
-    attempt = look_again(task, choice.attempt)
+    attempt = second_pass(task, choice.attempt)
     if kept is None:
-        return choice._replace(attempt=attempt), NONE_BESIDES
-    attempt, besides = _go_on(task, attempt, kept, late)
-    return choice._replace(attempt=attempt), besides
+        return choice._replace(attempt=attempt), NO_FURTHER_NODES
+    attempt, further = _go_on(task, attempt, kept, late)
+    return choice._replace(attempt=attempt), further
 
 
 def _kept_out(task: Task, nodes: Int32) -> Task:
@@ -108,7 +108,7 @@ def _kept_out(task: Task, nodes: Int32) -> Task:
     )
 
 
-def _go_on(task: Task, attempt: Attempt, kept: Kept, late: Int32) -> tuple[Attempt, Besides]:
+def _go_on(task: Task, attempt: Attempt, kept: Kept, late: Int32) -> tuple[Attempt, FurtherNodes]:
     """Remove late nodes, together or one by one, then others as long as one can go."""
     search = _Search(task, attempt, kept)
     if len(late) and not search.go(late):
@@ -118,7 +118,7 @@ def _go_on(task: Task, attempt: Attempt, kept: Kept, late: Int32) -> tuple[Attem
     if attempt.stopped_at < 0:
         search.go_through(_candidates(task, search.problem))
     found = continued(attempt, search.problem)
-    return found._replace(evaluated=attempt.evaluated + len(late)), search.besides()
+    return found._replace(evaluated=attempt.evaluated + len(late)), search.further()
 
 
 def _candidates(task: Task, problem: Problem) -> Int32:
@@ -140,9 +140,9 @@ class _Search:
         self._of_slack[kept.pods] = True
         self._more: list[int] = []
 
-    def besides(self) -> Besides:
+    def further(self) -> FurtherNodes:
         """Return the nodes removed in this way, and the placeholders dropped for them."""
-        return Besides(np.array(self._more, np.int32), self._dropped())
+        return FurtherNodes(np.array(self._more, np.int32), self._dropped())
 
     def go_as_any(self, node: int) -> bool:
         """Remove a node if there is room for all its pods, placeholders included; return whether there is."""

@@ -59,10 +59,10 @@ def make(task: Task, start: int, planned: Sequence[Planned], in_place: Attempt) 
 
 def _make_in(task: Task, start: int, planned: Sequence[Planned]) -> list[Attempt | None]:
     """Make attempts one after the other in the simulation of a task."""
-    return [afresh(task, start, one) if task.in_time() else None for one in planned]
+    return [from_start(task, start, one) if task.in_time() else None for one in planned]
 
 
-def afresh(task: Task, start: int, planned: Planned) -> Attempt:
+def from_start(task: Task, start: int, planned: Planned) -> Attempt:
     """Undo the last attempt and make another."""
     revert(task.state, start)
     return run(task._replace(staying=planned.staying), planned.candidates, AttemptOptions(planned.order, planned.rule))

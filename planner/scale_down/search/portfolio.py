@@ -13,7 +13,7 @@ from trimtab.v1 import plan_pb2 as pb
 from planner.facts.prices import savings
 from planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
 from planner.scale_down.search.headroom import saving_bound
-from planner.scale_down.search.lanes import Planned, afresh, make
+from planner.scale_down.search.lanes import Planned, from_start, make
 from planner.scale_down.search.orders import arrange, shuffled
 from planner.scale_down.selection.balance import level
 from planner.simulation.fresh import go_over_to
@@ -126,7 +126,7 @@ def _with_more(
     within = [one for one in largest if not (one.problem.budgets.left < 0).any()]
     if within:
         return max(within, key=lambda one: _saving(task, one)), in_place
-    more = afresh(task, start, Planned(best.staying, best.candidates, best.order, Rule.IN_TURN_LAST))
+    more = from_start(task, start, Planned(best.staying, best.candidates, best.order, Rule.IN_TURN_LAST))
     return (more if _freed(task, more) >= _freed(task, largest[0]) else largest[0]), more
 
 

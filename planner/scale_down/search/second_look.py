@@ -25,7 +25,7 @@ MOST_CHECKS = 2_000_000
 """Limit of one pass, in checks of a pod against a node: some 50 ms."""
 
 
-def look_again(task: Task, attempt: Attempt) -> Attempt:
+def second_pass(task: Task, attempt: Attempt) -> Attempt:
     """Return the attempt extended by nodes that can go after all. The simulation has to contain the attempt's moves;
     those of the nodes are added.
 

@@ -10,7 +10,7 @@ there is too little room for what slack still requests.
 import numpy as np
 
 from planner.scale_down.context import Context
-from planner.scale_down.search.fewer_placeholders import Besides
+from planner.scale_down.search.fewer_placeholders import FurtherNodes
 from planner.snapshot.columns import Bool, Int32
 
 
@@ -32,12 +32,12 @@ def awaited_by_slack(context: Context, nodes: Int32) -> Bool:
     return held
 
 
-def leaves_too_little(context: Context, going: Int32, besides: Besides) -> bool:
+def leaves_too_little(context: Context, going: Int32, further: FurtherNodes) -> bool:
     """Return whether slack, once `going` : int32 are gone, requests more than the whole plan leaves room for.
 
     Only checked if one of them goes because slack requests less without the whole plan. O(N).
     """
-    if not np.isin(going, besides.nodes).any():
+    if not np.isin(going, further.nodes).any():
         return False
     room = context.request.round.room
-    return bool((np.diff(room.bounds) - besides.dropped < room.without(going)).any())
+    return bool((np.diff(room.bounds) - further.dropped < room.without(going)).any())

@@ -14,7 +14,7 @@ import numpy as np
 from trimtab.v1 import reason_pb2
 
 from planner.scale_down.context import Context
-from planner.scale_down.search.fewer_placeholders import Besides
+from planner.scale_down.search.fewer_placeholders import FurtherNodes
 from planner.scale_down.selection.awaited_room import awaited_by_slack, leaves_too_little
 from planner.scale_down.selection.balance import level, uneven
 from planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
@@ -27,7 +27,7 @@ Reason = reason_pb2.UnremovableReason
 
 class UnneededSet(NamedTuple):
     """Unneeded nodes ascending. nodes : int32[U]; since_ns : int64[U]; empty, waiting, risky : bool[U]: no pods to
-    move; a pod must complete first; its drain uses up a shared budget; besides : those that can go only because slack
+    move; a pod must complete first; its drain uses up a shared budget; further : those that can go only because slack
     requests less without all of them."""
 
     nodes: Int32
@@ -35,7 +35,7 @@ class UnneededSet(NamedTuple):
     empty: Bool
     waiting: Bool
     risky: Bool
-    besides: Besides
+    further: FurtherNodes
 
 
 class Removal(NamedTuple):
@@ -68,8 +68,8 @@ def select(context: Context, unneeded: UnneededSet) -> Removal:
         _mark(not_now, not_now == 0, Reason.IN_COOLDOWN)
     chosen = _even_crop(context, unneeded, not_now, left)
     goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
-    if leaves_too_little(context, unneeded.nodes[goes], unneeded.besides):
-        _mark(not_now, np.isin(unneeded.nodes, unneeded.besides.nodes), Reason.NEEDED_FOR_SLACK)
+    if leaves_too_little(context, unneeded.nodes[goes], unneeded.further):
+        _mark(not_now, np.isin(unneeded.nodes, unneeded.further.nodes), Reason.NEEDED_FOR_SLACK)
         chosen = _even_crop(context, unneeded, not_now, left)
         goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
     _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)

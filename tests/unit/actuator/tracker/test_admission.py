@@ -6,10 +6,10 @@ import pytest
 
 from actuator.tracker import events as e
 from actuator.tracker.admission import (
+    DecisionTime,
     Facts,
     GroupFacts,
     Limits,
-    Moment,
     NodeFacts,
     NodeRequest,
     admit,
@@ -36,7 +36,7 @@ def decide(
     nodes = {request.node: SEEN if request.drain else EMPTY for request in requests} | facts.get("nodes", {})
     groups = facts.get("groups", {"g": GroupFacts(0, 10)})
     seen = Facts({name: node for name, node in nodes.items() if node}, groups, facts.get("pending", frozenset()))
-    admission = admit(tracker.data, requests, seen, limits, Moment(facts.get("now_ms", 0), age_s))
+    admission = admit(tracker.data, requests, seen, limits, DecisionTime(facts.get("now_ms", 0), age_s))
     assert [answer.node for answer in admission.answers] == [request.node for request in requests]
     assert {planned.node for planned in admission.nodes} == {a.node for a in admission.answers if a.accepted}
     return {a.node: "yes" if a.accepted else Reason.Name(a.reason) for a in admission.answers}

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from clients.cli.failures import InputError
-from clients.cli.moment import read_moment
+from clients.cli.moment import read_now
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from clients.cli.moment import read_moment
     ],
 )
 def test_moments_are_read_exactly(text: str, seconds: int, nanos: int) -> None:
-    moment = read_moment(text)
+    moment = read_now(text)
     assert (moment.seconds, moment.nanos) == (seconds, nanos)
 
 
@@ -36,9 +36,9 @@ def test_moments_are_read_exactly(text: str, seconds: int, nanos: int) -> None:
 )
 def test_anything_else_is_refused_by_name(text: str) -> None:
     with pytest.raises(InputError, match="--now"):
-        read_moment(text)
+        read_now(text)
 
 
 def test_without_the_option_it_is_the_real_now() -> None:
     earliest = time.time()
-    assert earliest - 1 <= read_moment(None).ToNanoseconds() / 1e9 <= time.time() + 1
+    assert earliest - 1 <= read_now(None).ToNanoseconds() / 1e9 <= time.time() + 1

@@ -17,7 +17,7 @@ from planner.decisions.work import Work
 from planner.model.values import LabelRequirement, PodAffinityTerm, SlackRequest
 from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from planner.slack.encode import encoded
-from planner.slack.objects import asked_by
+from planner.slack.objects import build_object_requests
 from planner.slack.specs import SpecWriter
 from planner.slack.state import GONE, NONE, recall, remember
 from planner.snapshot.decode import canonicalize
@@ -130,9 +130,9 @@ def test_a_writer_continues_with_the_dictionary_of_another() -> None:
 
 def test_sets_behind_kept_ones_leave_these_as_they_are() -> None:
     one, two = (SlackRequest(f"Pod/a/{name}", "", "a", spec(100), (("app", name),), 1, "1") for name in "ab")
-    kept = encoded(asked_by((one,), False).sets)
+    kept = encoded(build_object_requests((one,), False).sets)
     before = kept.dictionary, kept.placeholders
-    both = kept.and_of(asked_by((two,), False).sets)
+    both = kept.and_of(build_object_requests((two,), False).sets)
     assert both.row == {"Pod/a/a": 0, "Pod/a/b": 1}
     assert both.placeholders[0] == kept.placeholders[0]
     assert (kept.dictionary, kept.placeholders) == before

@@ -14,7 +14,7 @@ from clients.cli.demo.burst import (
     complaints,
     replica_set_name,
     running,
-    told,
+    summary_lines,
     write_workload,
 )
 from clients.cli.demo.evidence import Picture
@@ -71,6 +71,6 @@ def test_growth_of_a_group_in_several_rounds_is_reported_as_one() -> None:
     made.note("compute-a", 6, 9)
     made.note("compute-b", 1, 2)
     made.price_per_hour = 4.08
-    text = " ".join(told(made))
+    text = " ".join(summary_lines(made))
     assert "6 nodes added for 4.08 an hour: compute-a 4 → 9, compute-b 1 → 2." in text
     assert f"{POD_COUNT} of {POD_COUNT} pods ran" in text

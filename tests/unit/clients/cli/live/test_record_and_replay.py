@@ -12,7 +12,7 @@ import pytest
 from trimtab.v1 import plan_pb2
 
 from clients.cli.failures import FailedError, InputError
-from clients.cli.live.record import Asked, record
+from clients.cli.live.record import Options, record
 from clients.cli.live.replay import compare, replay
 from clients.cli.live.sources import ClusterSource
 from clients.cli.output import Format
@@ -48,7 +48,7 @@ def test_what_is_recorded_replays_without_difference(
     source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str], redact: bool
 ) -> None:
     file = tmp_path / "cluster.trimtab"
-    record(Asked(file, source, None, None, (), 0.01, 3, redact))
+    record(Options(file, source, None, None, (), 0.01, 3, redact))
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
     with file.open("rb") as opened:
         frames = [frame.WhichOneof("frame") for frame in RecordingReader(str(file), opened)]
@@ -62,7 +62,7 @@ def test_every_difference_is_shown_with_its_place(
     source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, other = tmp_path / "cluster.trimtab", tmp_path / "other.trimtab"
-    record(Asked(file, source, None, None, (plan_pb2.Decision.SCALE_DOWN,), 0.01, 1, False))
+    record(Options(file, source, None, None, (plan_pb2.Decision.SCALE_DOWN,), 0.01, 1, False))
     with file.open("rb") as opened, RecordingWriter(other) as writer:
         for frame in RecordingReader(str(file), opened):
             content = getattr(frame, str(frame.WhichOneof("frame")))
@@ -92,7 +92,7 @@ def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_said_before_the_cluster_is_asked(tmp_path: Path) -> None:
-    asked = Asked(tmp_path / "no" / "folder", ClusterSource(tmp_path / "none"), None, None, (), 1, 1, False)
+    asked = Options(tmp_path / "no" / "folder", ClusterSource(tmp_path / "none"), None, None, (), 1, 1, False)
     with pytest.raises(InputError, match="the directory of this file does not exist"):
         record(asked)
 
@@ -127,7 +127,7 @@ def test_documents_are_compared_value_by_value(recorded: object, replayed: objec
 )
 def test_a_recording_that_is_cut_off_says_so(source: ClusterSource, tmp_path: Path, end: float, words: str) -> None:
     file = tmp_path / "cluster.trimtab"
-    record(Asked(file, source, None, None, (), 0.01, 2, False))
+    record(Options(file, source, None, None, (), 0.01, 2, False))
     data = file.read_bytes()
     file.write_bytes(data[: int(len(data) * end)])
     with pytest.raises(InputError, match=words):
@@ -150,7 +150,7 @@ def test_after_a_stop_it_keeps_the_recorded_rounds_and_nothing_else(
     mode: list[int] = []
     teller = threading.Thread(target=stop, daemon=True)
     teller.start()
-    record(Asked(file, source, None, None, (), 0.02, 100_000, redact))
+    record(Options(file, source, None, None, (), 0.02, 100_000, redact))
     teller.join()
     assert [path.name for path in tmp_path.glob(".*")] == []
     if redact:

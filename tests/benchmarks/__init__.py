@@ -1,1 +1,1 @@
-"""Benchmarks: `python -m tests.benchmarks`. Every timed answer is also checked; what is synthetic says so."""
+"""Benchmarks: `python -m tests.benchmarks`. Every timed answer is also checked; synthetic data is marked as such."""

@@ -30,7 +30,7 @@ def in_own_process(name: str) -> Result:
 
 
 def main() -> None:
-    """Run what is asked for; exit code 1 when an aim is missed."""
+    """Run the requested scenarios; exit code 1 if an aim is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="scenarios; none = all but the large ones")
     parser.add_argument("--large", action="store_true", help="the large ones too (minutes, gigabytes)")

@@ -1,6 +1,6 @@
 """The synthetic clusters that scenarios work on, made once and kept in the system's temporary directory.
 
-The name of a kept file holds everything that it depends on, so that it never goes stale.
+The name of a kept file contains everything that it depends on, so it never becomes stale.
 """
 
 import hashlib

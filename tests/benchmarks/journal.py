@@ -1,4 +1,4 @@
-"""The actuator's memory: a start on a large journal, then its whole status over the wire, again and again."""
+"""The actuator's memory: a start on a large journal, then its whole status over the wire, repeatedly."""
 
 import tempfile
 import time
@@ -31,7 +31,7 @@ SETTINGS = ActuatorSettings(retention=Retention(finished_s=86_400, evictions_s=8
 
 
 class Journalled:
-    """A store on disk that was never compacted, and the actuator of the moment."""
+    """A store on disk that was never compacted, and the current actuator."""
 
     def __init__(self) -> None:
         self.directory = tempfile.TemporaryDirectory()
@@ -97,7 +97,7 @@ def pod(node: str, number: int) -> PodRef:
 
 
 def run(made: Journalled, stages: Stages) -> actuator_pb2.ActuatorStatus:
-    """Start, ask once, then again and again, each time when one thing has changed."""
+    """Start, read the status once, then repeatedly after one change each."""
     made.stop()
     with stages.stage("start on the journal"):
         made.start()

@@ -1,4 +1,4 @@
-"""The page of figures: a table of scenarios and stages, aims met or missed, and what the figures are worth."""
+"""The page of figures: a table of scenarios and stages, aims met or missed, and how reliable the figures are."""
 
 import os
 import platform

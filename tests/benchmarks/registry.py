@@ -1,7 +1,7 @@
 """What a benchmark is: `scenario(setup, run, verify)`, its stages, its aims.
 
-A scenario runs in a process of its own, so that its peak memory is its own. `run` is timed stage by stage, `verify`
-fails unless the answer is right: a fast wrong answer is not a result. Units: seconds, bytes.
+A scenario runs in a separate process, so its peak memory is measured separately. `run` is timed stage by stage,
+`verify` fails unless the answer is right: a fast wrong answer is not a result. Units: seconds, bytes.
 """
 
 import resource
@@ -31,7 +31,7 @@ class Stages:
             self.seconds[name] += time.perf_counter() - start
 
     def add(self, name: str, seconds: float) -> None:
-        """Add a time that somebody else measured."""
+        """Add a time measured elsewhere."""
         self.seconds[name] += seconds
 
     def fact(self, name: str, value: float) -> None:

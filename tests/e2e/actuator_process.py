@@ -1,4 +1,4 @@
-"""The actuator as a process over a real control plane, and waiting for things to be so."""
+"""The actuator as a process on a real control plane, and helpers that wait for a condition."""
 
 import json
 import os
@@ -48,13 +48,13 @@ def command(plane: ControlPlane, directory: Path, groups: Sequence[Json], *more:
 
 
 class Process(Protocol):
-    """What is used of a process."""
+    """The used methods of a process."""
 
     pid: int
     returncode: Any
 
     def poll(self) -> int | None:
-        """Its code once it has ended."""
+        """Return its exit code once it has ended."""
 
     def wait(self, timeout: float) -> int:
         """Wait for its end."""
@@ -62,7 +62,7 @@ class Process(Protocol):
 
 @contextmanager
 def running(directory: Path, options: Sequence[str]) -> Iterator[tuple["subprocess.Popen[bytes]", ActuatorClient]]:
-    """A process that answers, with a client; killed at the end if it still runs."""
+    """Yield a process that answers, and a client; kill the process at the end if it still runs."""
 
     def start() -> "subprocess.Popen[bytes]":
         with (directory / "log").open("ab") as log:
@@ -74,7 +74,7 @@ def running(directory: Path, options: Sequence[str]) -> Iterator[tuple["subproce
 
 @contextmanager
 def living(directory: Path, start: Callable[[], P], attempts: int) -> Iterator[tuple[P, ActuatorClient]]:
-    """Whatever `start` starts, likewise; its calls are made so often before they fail."""
+    """Do the same for any process that `start` starts; calls are attempted `attempts` times."""
     (directory / "address").unlink(missing_ok=True)
     process = start()
     try:
@@ -89,7 +89,7 @@ def living(directory: Path, start: Callable[[], P], attempts: int) -> Iterator[t
 
 
 def serving(process: Process, client: ActuatorClient) -> None:
-    """Wait until it serves, or raise `EndedError` once it cannot any more."""
+    """Wait until it serves; raise `EndedError` if it has ended."""
     while process.poll() is None:
         try:
             return client.wait_until_serving(0.5)
@@ -107,7 +107,7 @@ def kill(process: Process) -> None:
 
 
 def until(reached: Callable[[], bool], limit_s: float, what: str) -> None:
-    """Wait for something; fail naming it."""
+    """Wait for a condition; fail with its name."""
     end = time.monotonic() + limit_s
     while not reached():
         assert time.monotonic() < end, f"{what}: not within {limit_s} s"
@@ -121,13 +121,13 @@ def apply(plane: ControlPlane, *objects: Json) -> None:
 
 
 def listed(plane: ControlPlane, kinds: str) -> list[Json]:
-    """Objects of all namespaces, as kubectl prints them."""
+    """Return objects of all namespaces as kubectl prints them."""
     items: list[Json] = json.loads(plane.kubectl("get", kinds, "-A", "-o", "json"))["items"]
     return items
 
 
 def all_ready(plane: ControlPlane) -> bool:
-    """Whether every Deployment, StatefulSet and DaemonSet has what it asks for."""
+    """Return whether every Deployment, StatefulSet and DaemonSet has its desired replicas."""
     for item in listed(plane, "deployments,statefulsets,daemonsets"):
         status, wanted = item.get("status", {}), item["spec"].get("replicas")
         if status.get("observedGeneration") != item["metadata"]["generation"]:
@@ -141,6 +141,6 @@ def all_ready(plane: ControlPlane) -> bool:
 
 
 def deletion_of(request_id: str, names: Sequence[str]) -> actuator_pb2.StartDeletionRequest:
-    """A request to drain and delete nodes."""
+    """Return a request to drain and delete nodes."""
     entries = [actuator_pb2.NodeToDelete(node=name, drain=True) for name in names]
     return actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries)

@@ -1,4 +1,4 @@
-"""What the controllers of Cluster API, and the kubelets of new machines, do on a real API server.
+"""Stand-ins for the controllers of Cluster API and the kubelets of new machines on a real API server.
 
 A MachineDeployment has one MachineSet, which makes Machines; a MachinePool makes its Machines itself. Of too many
 Machines those with the annotation `delete-machine` go first, then the first by name. A Machine that is deleted stays
@@ -49,7 +49,7 @@ def completed(item: Json) -> Json:
 
 
 class Controllers:
-    """The controllers; they act when told, or all the time in `acting`."""
+    """The controllers; they act when called, or continuously in `acting`."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -66,7 +66,7 @@ class Controllers:
                         self._make(plural, owner)
 
     def settle(self) -> None:
-        """Let everything happen that is due."""
+        """Run all controllers until nothing is due."""
         with self._lock:
             self.create()
             for plural in GROUP_OF:
@@ -86,7 +86,7 @@ class Controllers:
 
     @contextmanager
     def acting(self) -> Iterator[None]:
-        """Act all the time, as controllers do. An error of theirs is raised at the end."""
+        """Act continuously, as controllers do. Raise their error at the end."""
         stop, errors = threading.Event(), list[Exception]()
 
         def act() -> None:
@@ -94,7 +94,7 @@ class Controllers:
                 try:
                     self.settle()
                 except (ConflictError, NotFoundError):
-                    continue  # somebody else was quicker: the next look shows it
+                    continue  # another client was faster: the next read shows it
                 except Exception as error:
                     errors.append(error)
                     return
@@ -164,7 +164,7 @@ class Controllers:
         self.put("machines", item)
 
     def _start(self, machine: Json) -> None:
-        """Have a machine run, and its kubelet register."""
+        """Make a machine run, and its kubelet register."""
         name, labels = _name(machine), machine["metadata"]["labels"]
         group = labels.get(DEPLOYMENT) or labels[GROUP_OF["machinepools"]]
         amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
@@ -181,13 +181,13 @@ class Controllers:
         self._patch(f"{BASE}/machines/{name}/status", {"status": status})
 
     def _end(self, machine: Json) -> None:
-        """Have a machine end, with its Node."""
+        """Terminate a machine together with its Node."""
         self._delete(f"/api/v1/nodes/{_name(machine)}")
         with suppress(NotFoundError):
             self._patch(f"{BASE}/machines/{_name(machine)}", {"metadata": {"finalizers": None}})
 
     def _delete(self, path: str) -> None:
-        """Delete an object that somebody else may delete too."""
+        """Delete an object that others may delete too."""
         with suppress(NotFoundError):
             self._api.call(Call("DELETE", path))
 

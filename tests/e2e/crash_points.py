@@ -1,7 +1,7 @@
-"""Moments at which a process may be killed: before and after each write to the store and each call to the API server.
+"""Points at which a process may be killed: before and after each write to the store and each call to the API server.
 
-A moment is named by what is done and its number among those of the same kind over all lives of a scenario, such as
-"before POST pods/eviction #4". A file keeps the names in their order; it outlives the process that is killed.
+A point is named by its action and its number among those of the same kind over all lives of a scenario, such as "before
+POST pods/eviction #4". A file keeps the names in their order; it outlives the process that is killed.
 """
 
 import os
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-# What is only looked at may be looked at for ever: so many of a kind are enough.
+# Reads may be repeated endlessly: this number of each kind is enough.
 MOST_READS = 12
 DIED = "died "
 
@@ -29,7 +29,7 @@ class Point(NamedTuple):
 
     @property
     def is_read(self) -> bool:
-        """Whether nothing changes at it."""
+        """Return whether nothing changes at it."""
         return self.kind.split()[1] == "GET" or "accessreviews" in self.kind
 
 
@@ -49,7 +49,7 @@ class Moments:
         self._lock = threading.Lock()
 
     def note(self, kind: str) -> None:
-        """Write a moment down; die, if this is one of the points."""
+        """Record a point; die if it is one of the chosen ones."""
         with self._lock:
             self._counts[kind] += 1
             point = Point(kind, self._counts[kind])

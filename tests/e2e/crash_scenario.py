@@ -1,7 +1,7 @@
-"""One scenario on a real control plane: nodes are drained while the actuator dies again and again.
+"""One scenario on a real control plane: nodes are drained while the actuator dies repeatedly.
 
 Three nodes are drained, one goes empty, the drain of one with a pod that its budget holds is cancelled, and the group
-grows by two. Every scenario has a namespace, nodes and a ledger of its own, so that several may run side by side. What
+grows by two. Every scenario has its own namespace, nodes and ledger, so several may run in parallel. What
 happened is read from the API server's watches.
 
 A caller that dies within an eviction may leave the API server with a budget that counts a pod as disrupted which stays;
@@ -40,7 +40,7 @@ LIMIT_S = 240
 
 
 class Theatre(NamedTuple):
-    """Where scenarios take place."""
+    """The environment of scenarios."""
 
     plane: ControlPlane
     api: Api
@@ -86,7 +86,7 @@ class Scenario:
         return deaths(self.moments)
 
     def node(self, number: int) -> str:
-        """Name of a node."""
+        """Return the name of a node."""
         return f"{self.name}-{number}"
 
     def _fill(self) -> None:
@@ -131,7 +131,7 @@ class Scenario:
         return all(one.get("status", {}).get("currentHealthy", 0) for one in budgets["items"])
 
     def _live_and_die(self) -> actuator_pb2.ActuatorStatus:
-        """Ask for the same in each life, as a caller does, until one has seen the end. Returns what it said then."""
+        """Make the same requests in each life, as a caller does, until one has seen the end. Return its last status."""
         directory = self._directory / "actuator"
         environment = {MOMENTS: str(self.moments), POINTS: json.dumps([str(point) for point in self._points])}
         seen = 0
@@ -197,7 +197,7 @@ class Scenario:
             time.sleep(0.1)
 
     def _settle(self, log: watch_log.WatchLog) -> None:
-        """Wait until all that was written is in the log."""
+        """Wait until all writes are in the log."""
         patch = {"metadata": {"annotations": {"seen": "yes"}}}
         for kind, path in (
             ("Node", f"/api/v1/nodes/{self.node(STUCK)}"),
@@ -237,10 +237,10 @@ class Scenario:
         assert [item["metadata"]["name"] for item in staying if item["spec"].get("taints")] == []
 
     def _tidy(self) -> None:
-        """Leave room for the others."""
+        """Remove the scenario's objects."""
         api = self._theatre.api
         api.call(Call("DELETE", "/api/v1/nodes", {"labelSelector": f"pool={self.name}"}))
         try:
             api.call(Call("DELETE", f"/api/v1/namespaces/{self.name}"))
-        except ConflictError:  # it is going already
+        except ConflictError:  # it is already being deleted
             return

@@ -1,4 +1,4 @@
-"""The actuator, except that it kills itself at given writes and external calls: which ones comes by environment.
+"""The actuator, except that it kills itself at the writes and external calls given in the environment.
 
 Moments are before and after each write to the store and each call to the API server: what was begun then is known to
 one side only. The log is compacted after a few events, so that this has its moments too.
@@ -23,7 +23,7 @@ from clients.kubernetes_api.connection import Request
 from tests.e2e.crash_points import Moments, parse
 from tests.e2e.nursery import tend
 
-# Everything that a life needs is imported before it is born.
+# Everything that a child needs is imported before the fork.
 PRELOADED = (actuator.service.kwok, kubernetes.config)
 
 # A file, and the names of points as a JSON list.
@@ -32,7 +32,7 @@ COMPACT_AFTER = 15
 
 
 def watched(owner: type, name: str, kind: Callable[..., str], moments: Moments) -> None:
-    """Make a method have a moment before and one after it."""
+    """Add a crash point before and after a method."""
     method = getattr(owner, name)
 
     def wrapped(self: Any, *arguments: Any) -> Any:

@@ -14,7 +14,7 @@ _REVIEWS = "authorization.k8s.io"
 
 
 class Request(NamedTuple):
-    """What somebody asked of the API server."""
+    """A request to the API server."""
 
     group: str
     resource: str

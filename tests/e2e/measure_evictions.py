@@ -1,4 +1,4 @@
-"""Evictions per second: the actuator's drains beside a bare loop of the eviction API, on the same control plane.
+"""Evictions per second: the actuator's drains compared with a plain loop of eviction calls on the same control plane.
 
 Pods are nobody's, so that nothing but evicting is measured; the bare loop has as many threads as the actuator has for
 drains. Calls are counted by the API server itself. Prints one JSON object a line.
@@ -136,7 +136,7 @@ def main(
 
 
 def tell(line: Json) -> None:
-    """Print a line at once."""
+    """Print a line immediately."""
     print(json.dumps(line), flush=True)
 
 

@@ -1,4 +1,4 @@
-"""Time of a failover: two actuators over one PostgreSQL, mid-drain the leader is killed, or told to end.
+"""Duration of a failover: two actuators share one PostgreSQL; during a drain the leader is killed or stopped.
 
 Counted from the signal: until the other one leads, and until it has evicted a pod. The Lease's times are the actuator's
 defaults unless given. Prints one JSON object a line.
@@ -58,7 +58,7 @@ def main(
     retry: Annotated[float, typer.Option(help="--lease-retry, seconds")] = 2,
     binaries: Annotated[Path | None, typer.Option(help="the control plane; none = where .ci/e2e builds it")] = None,
 ) -> None:
-    """Measure how long nobody leads, and nothing is evicted, after the leader has gone."""
+    """Measure how long there is no leader and no eviction after the leader has ended."""
     if missing():
         raise typer.BadParameter(missing())
     lease = [f"--lease-duration={duration}", f"--renew-deadline={deadline}", f"--lease-retry={retry}"]

@@ -1,6 +1,6 @@
-"""Many short lives of the actuator: one process has everything imported, and forks a child for each life.
+"""Many short-lived actuators: one process has imported everything, and forks a child for each.
 
-A child is a process of its own, without threads at its birth, and dies as any other: by SIGKILL, without warning.
+A child is a separate process that starts without threads, and dies like any other: by SIGKILL, without warning.
 """
 
 import faulthandler
@@ -58,7 +58,7 @@ class Nursery:
 
     def give_birth(self, options: Sequence[str], environment: Mapping[str, str], log: Path) -> Life:
         """Start an actuator with these options. May be called by several threads."""
-        # One at a time, so that nobody takes another's child for his own.
+        # One at a time, so children are not mixed up.
         with self._lock:
             return self._give_birth({"options": list(options), "environment": dict(environment), "log": str(log)})
 

@@ -57,7 +57,7 @@ class Objects(NamedTuple):
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing will happen by itself."""
+        """Return whether nothing will happen by itself."""
         return all(
             (
                 all(map(_is_up, self.nodes.values())),
@@ -166,7 +166,7 @@ class PlaneOnVirtualTime:
         self._writes += 1
 
     def _happen(self) -> None:
-        """Do all that is due."""
+        """Do everything that is due."""
         now_s = self._time.now_s
         self._cloud.resync()
         while self._steps and self._steps[0][0] <= now_s:

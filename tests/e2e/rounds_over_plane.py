@@ -1,4 +1,4 @@
-"""The reference loop's rounds over a real control plane, made one by one by a test, with an actuator process."""
+"""The reference loop's rounds on a real control plane, made one by one by a test, with an actuator process."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

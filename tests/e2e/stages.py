@@ -1,4 +1,4 @@
-"""Stages of kwok for pods with a character: slow to be ready, jobs that take their time.
+"""Stages of kwok for special pods: slow to become ready, or long-running jobs.
 
 Made from kwok's own stages, so that everything else stays as it is there.
 """

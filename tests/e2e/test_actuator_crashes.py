@@ -1,10 +1,10 @@
-"""The actuator is killed at each of its writes and calls, on a real control plane, and ends right all the same.
+"""The actuator is killed at each of its writes and calls, on a real control plane, and still ends correctly.
 
-A run without deaths tells which moments there are; then each of them is died at, several in each scenario, and
-scenarios run side by side. Every fourth one shares a PostgreSQL store and elects a leader. By environment:
-TRIMTAB_CRASH_POINTS deaths (60 without it; from the beginning again when all moments are through),
-TRIMTAB_CRASH_SEED what goes together, TRIMTAB_CRASH_WORKERS scenarios at a time, TRIMTAB_CRASH_AT one scenario alone
-with these points, as a failure prints them.
+A run without deaths lists the points; then the actuator dies at each of them, at several in each scenario, and
+scenarios run in parallel. Every fourth one shares a PostgreSQL store and elects a leader. By environment:
+TRIMTAB_CRASH_POINTS deaths (60 without it; from the beginning again when all moments are through), TRIMTAB_CRASH_SEED
+what goes together, TRIMTAB_CRASH_WORKERS scenarios at a time, TRIMTAB_CRASH_AT one scenario alone with these points, as
+a failure prints them.
 """
 
 import os
@@ -50,7 +50,7 @@ class Company:
         self.failures: list[str] = []
 
     def play(self, name: str, points: Sequence[Point], *, elects: bool) -> Scenario:
-        """One scenario; what fails is written down."""
+        """Run one scenario; record failures."""
         scenario = Scenario(self._theatre, name, points, self._options(name) if elects else ())
         begun = time.monotonic()
         try:

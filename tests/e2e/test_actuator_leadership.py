@@ -1,4 +1,4 @@
-"""Two actuators over one store: mid-drain the leader dies, stands still for a while, or is told to go."""
+"""Two actuators share one store: during a drain the leader dies, freezes for a while, or is stopped."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def test_the_other_takes_over_and_nothing_is_done_twice(plane: ControlPlane, tmp
 
 
 def check_follower(client: ActuatorClient) -> None:
-    """It answers reads with what the leader does, and refuses the rest naming the leader."""
+    """Check that it answers reads with the leader's state, and refuses other calls with the leader's name."""
     assert not client.get_info().leader
     until(lambda: len(client.get_status().deletions) == TO_DRAIN, 10, "the follower sees the deletions")
     for call in (

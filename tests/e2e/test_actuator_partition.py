@@ -1,6 +1,6 @@
-"""Two actuators over one store: mid-drain the network between the leader and the API server fails, and heals.
+"""Two actuators share one store: during a drain the network between the leader and the API server fails, and heals.
 
-Who did what is read from the API server's audit log: each of the two is a user of its own.
+The API server's audit log shows the actions of each: the two are different users.
 """
 
 import json

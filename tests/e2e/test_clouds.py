@@ -1,4 +1,4 @@
-"""What every cloud provider promises, on a real API server: the contract's tests, for the clouds that are there."""
+"""The guarantees of every cloud provider on a real API server: the contract tests, for the available clouds."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -49,7 +49,7 @@ def clusterapi(plane: ControlPlane, api: Api) -> Iterator[World]:
 
 @contextmanager
 def kwok(plane: ControlPlane, api: Api) -> Iterator[World]:
-    """Node objects, on a clock that moves when told."""
+    """Node objects, on a clock that moves only when set."""
     clock = Clock()
     groups = {group.name: group for group in map(read_group, cloud_groups(nodes=False))}
     cloud = KwokCloud(api, groups, KwokSettings(node_start_s=3, instance_delete_s=2), clock, clock)

@@ -76,7 +76,7 @@ def options(plane: ControlPlane, directory: Path) -> list[str]:
 
 
 def settings() -> RoundSettings:
-    """Settings of a loop that is told of no node group, and removes what is not needed soon."""
+    """Return settings of a loop without node groups from files, which removes unneeded nodes soon."""
     plan = plan_pb2.PlanSettings()
     plan.scale_down.unneeded_time.FromSeconds(1)
     for none in (plan.scale_down.delay_after_add, plan.scale_down.unremovable_node_recheck_timeout):
@@ -106,7 +106,7 @@ def nodes(plane: ControlPlane, pool: str) -> list[str]:
 
 
 def round_until(rounds: Rounds, reached: Any, what: str) -> None:
-    """Make rounds until something is so."""
+    """Make rounds until a condition holds."""
 
     last: list[RoundResult] = []
 
@@ -140,7 +140,7 @@ def test_groups_grow_from_zero_shrink_by_the_named_machine_and_end_where_nobody_
         found = {one.id: (one.min_size, one.max_size, one.target_size) for one in status.node_groups}
         assert found == {BLUE: (1, 4, 3), GREEN: (0, 5, 0)}
 
-        # Somebody else changes a size, through the subresource "scale".
+        # Another client changes a size, through the subresource "scale".
         plane.kubectl("scale", "machinedeployments/blue", "--replicas=4")
         until_sizes(rounds, blue=4)
 

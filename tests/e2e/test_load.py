@@ -46,7 +46,7 @@ def node_count(plane: ControlPlane) -> int:
 
 
 def loaded(plane: ControlPlane, rounds: Rounds) -> Json:
-    """Let the load come and go while the loop runs; return what it says of its burst, once the loop has no work."""
+    """Run the load while the loop runs; return the report on its burst once the loop has no work."""
     command = [
         *(sys.executable, "-m", "clients.cli", "load", "--kubeconfig", str(plane.kubeconfig("admin"))),
         *("--bursts", "1", "--deployments", "2", "--replicas", "2", "--cpu", "900m", "--memory", "64Mi"),

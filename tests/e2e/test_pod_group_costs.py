@@ -1,5 +1,6 @@
-"""Costs that hold until the next removal, strategies of one's own, and groups that nobody may rank, on a real control
-plane."""
+"""Costs that hold until the next removal, custom strategies, and groups that must not be ranked, on a real control
+plane.
+"""
 
 import json
 import signal
@@ -50,7 +51,7 @@ def pods_apart(part: str, replicas: int) -> Json:
 
 
 class OwnController:
-    """What a controller of one's own does: it asks which pods may go, removes them, and never falls back."""
+    """A custom controller: it asks which pods may go, removes them, and never falls back."""
 
     def __init__(self, plane: ControlPlane, wanted: dict[str, int]) -> None:
         self._plane, self._wanted = plane, wanted
@@ -109,7 +110,7 @@ def shrink(rounds: Rounds, controller: OwnController, wanted: dict[str, int]) ->
         gone = controller.act()
         assert len(gone) <= 1, "one pod of one group at a time"
         if gone:
-            # Nothing has been ranked since: nobody may go, however often it is asked.
+            # Nothing has been ranked since: no pod may go, however often the controller asks.
             assert controller.act() == []
         for part in wanted:
             waits_for = controller.ranking(part).waits_for
@@ -134,7 +135,7 @@ def test_of_groups_that_share_terms_one_pod_goes_at_a_time_and_none_before_ranks
             plane.kubectl("scale", "-n", "default", f"rs/apart-{part}", f"--replicas={replicas}")
         with rounds_over(plane, tmp_path / "actuator", asked(settings), [workloads.group("g", 10, "apart")]) as rounds:
             rounds.run()
-            # Whoever ranks may have died meanwhile.
+            # The ranking process may have died meanwhile.
             late = controller.choice("a", time.time() + 400)
             assert (late.victims, late.wait) == ((), True)
             assert "nobody has confirmed the ranks" in late.why

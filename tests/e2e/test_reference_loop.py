@@ -1,4 +1,4 @@
-"""`trimtab run` as processes on a real control plane: who leads, what it tells, what it waits out."""
+"""`trimtab run` as processes on a real control plane: leadership, status and events, and failures that it waits out."""
 
 import json
 import os

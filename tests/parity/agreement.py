@@ -43,7 +43,7 @@ ENOUGH = ("SchedulingGates", "DynamicResources")
 
 
 class Verdict(NamedTuple):
-    """Our answer about one pod and one node: names of `PredicateReason` and of the resources that lack."""
+    """Our answer for one pod and one node: names of `PredicateReason` and of insufficient resources."""
 
     fits: bool
     reasons: tuple[str, ...]
@@ -62,7 +62,7 @@ def _resources_differ(message: str, ours: Verdict) -> str:
 
 
 def disagreement(expected: dict[str, str], ours: Verdict) -> str:
-    """What differs between the scheduler's refusals (plugin to message; none = fits) and our verdict; "" = nothing."""
+    """Return the difference between the scheduler's refusals (plugin to message; none = fits) and our verdict."""
     if ours.fits == bool(expected):
         return f"we say {'fits' if ours.fits else ', '.join(ours.reasons)}; the scheduler: {expected or 'fits'}"
     codes = [reason_pb2.PredicateReason.Code.Value(reason) for reason in ours.reasons]

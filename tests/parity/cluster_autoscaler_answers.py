@@ -1,7 +1,7 @@
-"""Our scale-down plans beside the recorded answers of the real Cluster Autoscaler, node by node.
+"""Our scale-down plans compared with recorded answers of the real Cluster Autoscaler, node by node.
 
-Both have no unneeded time and no limits, so that one loop tells everything. What upstream leaves to chance, the order
-of its node list, was recorded in several ways; we count ours against each.
+Both have no unneeded time and no limits, so one loop shows everything. The order of upstream's node list is random, so
+several orders were recorded; ours is compared with each.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ANOTHER_PLAN = {
     "RESERVED_FOR_PENDING_PODS",
     "BLOCKED_BY_POD NOT_ENOUGH_PDB",
 }
-"""What follows from which other nodes go. Two plans that are equally good differ in it."""
+"""Verdicts that depend on which other nodes go. Equally good plans differ in them."""
 
 _reason = reason_pb2.UnremovableReason.Code.Name
 _blocking = reason_pb2.BlockingPodReason.Code.Name
@@ -53,7 +53,7 @@ class Verdict(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """A node of which the two say different things, neither for another plan's sake."""
+    """A node with different verdicts that do not follow from different plans."""
 
     document: str
     node: str
@@ -62,7 +62,7 @@ class Difference(NamedTuple):
 
 
 class Ours(NamedTuple):
-    """drained : how many nodes may go at once; verdicts by node; offences : what the certificate finds wrong."""
+    """drained : how many nodes may go at once; verdicts by node; offences : violations found by the certificate."""
 
     drained: int
     verdicts: dict[str, Verdict]
@@ -70,7 +70,7 @@ class Ours(NamedTuple):
 
 
 def recorded(name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """The documents of a recording, each with the answers to it."""
+    """Return the documents of a recording, each with its answers."""
     with gzip.open(DATA / f"{name}.jsonl.gz", "rt") as lines:
         for line in lines:
             row = json.loads(line)
@@ -93,7 +93,7 @@ def settings_of(
 def ours(
     document: dict[str, Any], more: dict[str, Any] | None = None, scale_down: dict[str, Any] | None = None
 ) -> Ours:
-    """Plan, and have the plan proven. `more` : planner-wide settings; `scale_down` : more of its own."""
+    """Plan, and verify the plan. `more` : planner-wide settings; `scale_down` : more of its own."""
     message = build_snapshot(decode_objects(document["items"])).snapshot
     settings = settings_of(document, {**UNLIMITED, **(scale_down or {})}, more)
     now_s = int(datetime.fromisoformat(document["now"]).timestamp())
@@ -112,17 +112,17 @@ def _verdict(reason: int, blocking: int, pod: str) -> Verdict:
 
 
 def drained(run: dict[str, Any]) -> int:
-    """How many nodes upstream would let go at once."""
+    """Return how many nodes upstream would remove at once."""
     return len(run["empty"]) + len(run["drain"])
 
 
 def lasting(document: dict[str, Any], run: dict[str, Any]) -> int:
-    """How many of those nodes the eviction API lets go."""
+    """Return how many of those nodes the eviction API allows to be drained."""
     return len({*(run["empty"] or ()), *(run["drain"] or ())} - refused(document))
 
 
 def theirs(run: dict[str, Any]) -> dict[str, Verdict]:
-    """What upstream says of each node that it looks at."""
+    """Return upstream's verdict on each node that it evaluates."""
     passed = set(run.get("passed", ()))
     verdicts = {node: Verdict("UNNEEDED") for node in run["unneeded"] or ()}
     for node, why in run["unremovable"].items():
@@ -132,7 +132,7 @@ def theirs(run: dict[str, Any]) -> dict[str, Verdict]:
 
 
 def differences(document: dict[str, Any], mine: Ours, run: dict[str, Any]) -> Iterator[Difference]:
-    """The nodes on which the two disagree, but for those that another plan explains."""
+    """Return the nodes on which the two disagree, except for those explained by a different plan."""
     for node, their in theirs(run).items():
         our = mine.verdicts[node]
         if our != their and not {our.what, their.what} <= ANOTHER_PLAN:

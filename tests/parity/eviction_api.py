@@ -1,4 +1,4 @@
-"""Which nodes of a document the eviction API never lets go, however long one waits: upstream plans them all the same.
+"""Nodes of a document that can never be drained by the eviction API: upstream plans them anyway.
 
 A pod under two budgets is answered 500; one under a budget that allows nothing, or whose status is outdated, 429 for
 as long as that lasts. Source: Kubernetes, the eviction subresource.
@@ -12,14 +12,14 @@ Object = dict[str, Any]
 
 
 def refused(document: Object) -> set[str]:
-    """The nodes with a pod that must move and that the API refuses to evict."""
+    """Return the nodes with a pod that must move and that the API refuses to evict."""
     budgets = [item for item in document["items"] if item["kind"] == "PodDisruptionBudget"]
     pods = [item for item in document["items"] if item["kind"] == "Pod" and item["spec"].get("nodeName")]
     return {pod["spec"]["nodeName"] for pod in pods if _asks(pod) and _is_refused(pod, budgets)}
 
 
 def _asks(pod: Object) -> bool:
-    """Whether the pod has to be evicted, and budgets are asked."""
+    """Return whether the pod has to be evicted, subject to budgets."""
     meta = pod["metadata"]
     kinds = {owner["kind"] for owner in meta.get("ownerReferences", ())}
     mirror = "kubernetes.io/config.mirror" in meta.get("annotations", {})

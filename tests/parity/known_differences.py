@@ -1,4 +1,4 @@
-"""Where we differ from the scheduler, knowingly: nasty case to reason. Tests show that each differs still."""
+"""Known differences from the scheduler: nasty case to reason. Tests check that each still differs."""
 
 KNOWN = {
     "two_waiting_claims_compete_for_one_volume": (

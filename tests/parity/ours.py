@@ -40,7 +40,7 @@ def _snapshot(objects: Iterable[dict[str, Any]]) -> Snapshot:
 
 
 def refusal(objects: Iterable[dict[str, Any]]) -> str:
-    """Why the objects are refused; "" = they are not."""
+    """Return why the objects are refused; "" = they are not."""
     try:
         _snapshot(objects)
     except InputError as error:
@@ -49,7 +49,7 @@ def refusal(objects: Iterable[dict[str, Any]]) -> str:
 
 
 def fit_matrix(objects: Iterable[dict[str, Any]], asked: list[str]) -> dict[str, dict[str, Verdict]]:
-    """Each pod asked about ("namespace/name") on each node."""
+    """Return the verdicts for each requested pod ("namespace/name") on each node."""
     request = plan_pb2.PlanRequest(fit_pods=asked)
     return {
         answer.pod: {
@@ -90,7 +90,7 @@ class _Sequence:
             self.place(whole.pod_key(pod), whole.nodes.name[was_on[pod]])
 
     def matrix(self, pod: str) -> dict[str, Verdict]:
-        """Ask about every node, as if the pod were on none."""
+        """Check every node, as if the pod were on none."""
         state = self.simulation.state
         before = kernels.mark(state)
         kernels.remove(state, self.pods[pod])
@@ -99,7 +99,7 @@ class _Sequence:
         return verdicts
 
     def verdict(self, pod: str, node: str) -> Verdict:
-        """Ask for all reasons, and hold the short answer to them."""
+        """Return all reasons, and check the short answer against them."""
         at = self.pods[pod], self.nodes[node]
         why = explain(self.simulation, *at)
         assert kernels.fits(self.simulation.state, *at) == (not why.reasons), f"{pod} on {node}: fits, or {why}?"
@@ -110,7 +110,7 @@ class _Sequence:
         assert done == 0, f"{pod} cannot be put on {node}: {done}"
 
     def first_by_name(self, pod: str) -> str:
-        """The first node that fits, all being asked in one go."""
+        """Return the first node that fits, checking all at once."""
         names = {number: name for name, number in self.nodes.items()}
         fitting = np.flatnonzero(masks(self.simulation, self.pods[pod]) == 0)
         return min((names[node] for node in fitting.tolist()), default="")
@@ -125,7 +125,7 @@ def _virtual_nodes(whole: Snapshot) -> list[int]:
 
 
 def _without_nodes(whole: Snapshot, rows: list[int]) -> Snapshot:
-    """The snapshot in which these nodes are unknown."""
+    """Return the snapshot without these nodes."""
     kept = [row for row in range(len(whole.nodes.name)) if row not in rows]
     number = np.full(len(whole.nodes.name) + 2, UNKNOWN_NODE, np.int32)
     number[kept] = np.arange(len(kept), dtype=np.int32)
@@ -140,7 +140,7 @@ def _without_nodes(whole: Snapshot, rows: list[int]) -> Snapshot:
 
 
 def half_virtual_matrix(objects: Iterable[dict[str, Any]], asked: list[str]) -> dict[str, dict[str, Verdict]]:
-    """Each pod asked about on each node, in the simulation with virtual nodes."""
+    """Return the verdicts for each requested pod on each node, in the simulation with virtual nodes."""
     sequence = _Sequence(objects, True)
     return {pod: sequence.matrix(pod) for pod in asked}
 
@@ -163,7 +163,7 @@ def simulate(
 def verify(
     objects: Iterable[dict[str, Any]], placements: list[tuple[str, str]], half_virtual: bool = False
 ) -> list[Verdict]:
-    """Put the pods where they are told, fitting or not, and say of each whether it fitted."""
+    """Put the pods on given nodes, fitting or not, and return for each whether it fitted."""
     sequence, verdicts = _Sequence(objects, half_virtual), []
     for pod, node in placements:
         verdicts.append(sequence.verdict(pod, node))

@@ -1,4 +1,4 @@
-"""At least as many nodes drained as by the real Cluster Autoscaler, every plan proven, and the same reasons."""
+"""At least as many nodes are drained as by the real Cluster Autoscaler, with verified plans and the same reasons."""
 
 from __future__ import annotations
 
@@ -45,8 +45,9 @@ FEWER = {
     "generated-37": "pending pods fill the cluster; upstream frees a node in one of four runs, none in the others",
     "mixed-102": "upstream frees a node more in one of four runs, as many in the others",
 }
-"""Documents on which upstream frees more than we do, in some run at least, and why. Nodes that the eviction API would
-never let go, which upstream plans all the same, are not counted."""
+"""Documents on which upstream frees more than we do in at least one run, and why. Nodes that the eviction API would
+never allow to be drained, which upstream plans anyway, are not counted.
+"""
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
@@ -109,7 +110,7 @@ KNOWN = {
         "them; we name the first by name of those that block whatever other nodes do"
     ),
 }
-"""Where we say something else than upstream, knowingly, and why."""
+"""Known differences from upstream's reasons, and why."""
 
 
 def test_reasons_are_those_of_the_real_autoscaler() -> None:

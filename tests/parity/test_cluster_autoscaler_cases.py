@@ -1,4 +1,4 @@
-"""Small clusters on which we and the real Cluster Autoscaler differed, or might: what goes, and why not."""
+"""Small clusters on which we and the real Cluster Autoscaler differed or might differ: removed nodes and reasons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ UNMARKED = {"reserveForUnmarkedPods": True}
 
 
 class Expected(NamedTuple):
-    """drained : nodes that we let go; stays : what some node that stays is told; fewer : why fewer than upstream."""
+    """drained : nodes that we remove; stays : the reason of some node that stays; fewer : why fewer than upstream."""
 
     drained: int
     stays: dict[str, str] = {}  # noqa: RUF012

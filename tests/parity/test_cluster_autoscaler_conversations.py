@@ -1,4 +1,5 @@
-"""Recorded calls of a real Cluster Autoscaler, byte for byte, to our services: answered as then, and as it needs it.
+"""Recorded calls of a real Cluster Autoscaler, byte for byte, to our services: answered as when recorded, and as it
+needs.
 
 The state follows from the calls themselves: groups grow and shrink by what was asked then.
 """
@@ -59,7 +60,7 @@ class Answered(NamedTuple):
 
 
 def sender(channel: grpc.Channel) -> Send:
-    """Return what sends the bytes of a call."""
+    """Return a function that sends the bytes of a call."""
 
     def send(call: Call) -> tuple[str, bytes]:
         unary: Any = channel.unary_unary(call.method, bytes, bytes)
@@ -110,7 +111,7 @@ def calls_of(talk: Conversation, service: str) -> list[Call]:
 
 @cache
 def replayed(name: str) -> list[Answered]:
-    """Make the calls to the provider once more, one after the other."""
+    """Repeat the calls to the provider one by one."""
     talk = conversation(name)
     calls = calls_of(talk, PROVIDER)
     spans = [(one.at_ms, one.at_ms + one.took_ms) for one in calls if one.name in CHANGES]
@@ -182,7 +183,7 @@ def test_nodes_and_instances_are_those_of_the_recording(name: str) -> None:
 
 @pytest.mark.parametrize("name", names)
 def test_answers_have_what_the_cluster_autoscaler_cannot_do_without(name: str) -> None:
-    """An empty template ends it, a field of the options that is left out counts as 0."""
+    """An empty template makes it exit, and an omitted field of the options counts as 0."""
     for one in replayed(name):
         assert len(one.answer) < MOST_BYTES
         if one.call.name == "NodeGroupTemplateNodeInfo":

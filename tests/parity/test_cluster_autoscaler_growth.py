@@ -1,4 +1,6 @@
-"""No more nodes than Cluster Autoscaler with the same expander, no higher price, the same splits; all proven."""
+"""No more nodes than Cluster Autoscaler with the same expander, no higher price, the same splits; all plans
+verified.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract's snapshot carries what the scheduler decides by: the naive rules over it agree with the scheduler."""
+"""The contract's snapshot contains all that the scheduler needs: the naive rules on it agree with the scheduler."""
 
 from __future__ import annotations
 

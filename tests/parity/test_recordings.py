@@ -1,4 +1,4 @@
-"""The recordings themselves: large enough, every plugin says yes and no, nothing refers to nothing."""
+"""The recordings themselves: large enough, every plugin accepts and refuses, no dangling references."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def _compare_matrix(one: Recorded, asked: list[str], half_virtual: bool) -> list
 
 
 def _simulate(one: Recorded, half_virtual: bool = False) -> list[str]:
-    """Both sides place each pod on the first node that takes it; every node looked at before is compared too."""
+    """Place each pod on the first node that takes it, on both sides; compare every node checked before as well."""
     order = one.document.get("nodeOrder", one.node_names)
     asked = [key_of(pod) for pod in pending(one.document)]
     steps = ours.simulate(objects(one.document), asked, order, half_virtual)

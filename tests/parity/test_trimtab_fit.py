@@ -1,4 +1,4 @@
-"""`trimtab fit` as a user runs it, over files and through a running planner, answers what the scheduler answered."""
+"""`trimtab fit` as a user runs it, on files and with a running planner, gives the scheduler's answers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def listed(items: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def printed(forked: Programs, *arguments: object) -> dict[tuple[str, str], Verdict]:
-    """What `trimtab fit` prints, by pod and node."""
+    """Return the output of `trimtab fit` by pod and node."""
     done = forked("clients.cli", "fit", *arguments, "-o", "json")
     assert done.returncode == 0, done.stderr
     verdicts = {}
@@ -84,7 +84,7 @@ def test_fit_over_files_prints_what_the_scheduler_answered(name: str, tmp_path: 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a planner that runs as a process of its own and is ready."""
+    """Yield the address of a ready planner process."""
     with services.planner(tmp_path_factory.mktemp("planner")) as service:
         yield service.address
 

@@ -1,6 +1,6 @@
-"""The simulator's policy "upstream" beside recorded decisions of the real Cluster Autoscaler, on small clusters.
+"""The simulator's policy "upstream" compared with recorded decisions of the real Cluster Autoscaler, on small clusters.
 
-One loop without unneeded time and limits tells which nodes go sooner or later. The policy walks a sorted list once, as
+One loop without unneeded time and limits shows which nodes go sooner or later. The policy walks a sorted list once, as
 upstream does; it still frees some nodes more, since it looks a second time at nodes that others have made room for.
 """
 

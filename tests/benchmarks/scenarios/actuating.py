@@ -1,4 +1,4 @@
-"""The actuator's memory: a start on a large journal, then its whole status over the wire, again and again."""
+"""The actuator's memory: a start on a large journal, then its whole status over the wire, repeatedly."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the cloud `aws` costs besides AWS: 200 Auto Scaling groups with 10,000 instances, in 40 instance types.
+"""The time of the cloud `aws` without AWS itself: 200 Auto Scaling groups with 10,000 instances, in 40 instance types.
 
 Synthetic: answers are made once, of the sizes that AWS gives them, and no byte goes over a network. `refresh` and all
 that follows get them as boto3 would have read them; `boto3` is the same refresh from the answers' XML.

@@ -1,7 +1,7 @@
-"""More than a planner can do: 64 callers ask it again and again about clusters of 5,000 nodes.
+"""Overload of a planner: 64 callers plan repeatedly for clusters of 5,000 nodes.
 
-All are to get as many plans, and what is refused is to be refused as the contract says. The clusters need 2.4 GiB when
-all of them are kept as bases; by default there is room for a third, and the others are sent whole each time.
+All should get equally many plans, and refusals must follow the contract. The clusters need 2.4 GiB when all of them are
+kept as bases; by default there is room for a third, and the others are sent whole each time.
 """
 
 import statistics
@@ -16,7 +16,7 @@ from tests.benchmarks.scenarios.many_clusters import Many, loop, prepare
 CALLERS = 64
 TIME_S = 150.0
 UNFAIR = 2
-"""No caller is to get more than so many times the plans of another."""
+"""No caller may get more than this multiple of another's plans."""
 
 
 def run(made: Many, stages: Stages) -> list[int]:
@@ -42,7 +42,7 @@ def _is_before(until_s: float, _plan_count: int) -> bool:
 
 
 def verify(made: Many, counts: list[int]) -> None:
-    """Nobody is left out, and equal questions have equal answers."""
+    """Check that all callers get plans, and that equal requests have equal answers."""
     assert len({number for number, _ in made.sizes}) == len(made.sizes) >= counts[-1]
     assert len(counts) == made.clusters
     assert counts[-1] <= UNFAIR * counts[0], counts

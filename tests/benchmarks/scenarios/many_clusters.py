@@ -1,6 +1,6 @@
-"""One planner for many clusters: each has a loop of its own that sends its snapshot once and then changes alone.
+"""One planner for many clusters: each has its own loop, which sends its snapshot once and then only changes.
 
-All plan at the same time, again and again, which loops with a pause never do.
+All plan at the same time without a pause, unlike real loops.
 """
 
 import threading

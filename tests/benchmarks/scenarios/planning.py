@@ -145,7 +145,7 @@ def run_forgetful(made: Changing, stages: Stages) -> plan_pb2.PlanResponse:
 
 @dataclass
 class Told(Planning):
-    """The same changes, as a caller tells them who has followed the cluster, loop after loop."""
+    """The same changes, as sent by a caller that follows the cluster."""
 
     client: PlannerClient
     deltas: list[snapshot_pb2.SnapshotDelta]

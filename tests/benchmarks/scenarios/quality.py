@@ -1,4 +1,4 @@
-"""How good plans are: nodes freed and money saved, beside a bound and beside plain upstream order.
+"""The quality of plans: nodes freed and money saved, compared with a bound and with plain upstream order.
 
 "bound" is the most nodes that could go if pods were liquid: as many eligible nodes as leave enough cpu and memory for
 all pods; no plan can do better, and constraints, budgets and whole pods keep most clusters far from it. "in list order"

@@ -1,4 +1,4 @@
-"""Data cases beside this file: one YAML list each, every case with a name of its own."""
+"""Data cases in the YAML files of this folder: one list each, every case with its own name."""
 
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ HERE = Path(__file__).parent
 
 
 def load(name: str) -> list[Any]:
-    """The cases of a file as parameters, named."""
+    """Return the cases of a file as named parameters."""
     cases = yaml.safe_load((HERE / f"{name}.yaml").read_text(encoding="utf-8"))
     names = [case["name"] for case in cases]
     assert len(set(names)) == len(names), f"{name}.yaml repeats a name"

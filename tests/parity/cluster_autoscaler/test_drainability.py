@@ -23,7 +23,7 @@ CUSTOM = {"apiVersion": "example.com/v1", "kind": "CustomSet", "name": "own", "u
 
 
 def owner(kind: str, replicas: int, namespace: str) -> tuple[list[Json], Json | None]:
-    """The controller objects of a case and what its pod refers to."""
+    """Return the controller objects of a case, and the reference of its pod."""
     if kind in {"none", "custom"}:
         return [], CUSTOM if kind == "custom" else None
     builders = {"rs": replica_set, "rc": replication_controller, "sts": stateful_set, "job": job}

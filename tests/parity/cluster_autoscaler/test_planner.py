@@ -33,7 +33,7 @@ def actuation(case: dict[str, Any], message: snapshot_pb2.ClusterSnapshot) -> No
 
 
 def _uid(message: snapshot_pb2.ClusterSnapshot, name: str) -> str:
-    """The uid of a pod of the snapshot, all of whose names and uids are alike in length here."""
+    """Return the uid of a pod of the snapshot; all names and uids have the same length here."""
     names, uids = message.pods.names.decode(), message.pods.uids.decode()
     at = names.find(name)
     width = len(uids) // max(message.pods.count, 1)

@@ -1,4 +1,4 @@
-"""Cases of upstream's timers and minimums, re-expressed: each node is first seen in a loop of its own."""
+"""Cases of upstream's timers and minimums, re-expressed: each node is first seen in a separate loop."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from tests.parity.cluster_autoscaler.cases import load
 
 
 def message_of(case: dict[str, Any], seen: set[str]) -> snapshot_pb2.ClusterSnapshot:
-    """The cluster at a time when only some of the nodes could go; the others are marked."""
+    """Return the cluster at a time when only some of the nodes could go; the others are marked."""
     groups = {
         name: dict(of) for name, of in case.get("groups", {"a": {"target": 10, "nodes": sorted(case["since"])}}).items()
     }

@@ -36,7 +36,7 @@ FLAGS = (
 
 
 class Scene(NamedTuple):
-    """What runs, and both proxies."""
+    """The running services and both proxies."""
 
     plane: ControlPlane
     provider: RecordingProxy
@@ -45,7 +45,7 @@ class Scene(NamedTuple):
 
 
 def groups() -> list[Json]:
-    """Two like groups, of which one has no capacity for more than three nodes, and one of larger, dearer nodes."""
+    """Return two similar groups, one with capacity for three nodes only, and a group of larger, dearer nodes."""
     made = []
     for name, cpu, price, low in (("small-a", 4, 0.1, 1), ("small-b", 4, 0.1, 0), ("large", 16, 0.6, 0)):
         one = workloads.group(name, 20, pool="main")
@@ -64,7 +64,7 @@ def groups() -> list[Json]:
 
 @contextmanager
 def process(command: Sequence[object], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a program; told to end in the end."""
+    """Run a program; terminate it at the end."""
     with log.open("ab") as out:
         started = subprocess.Popen([str(one) for one in command], stdout=out, stderr=out)
     try:
@@ -122,13 +122,13 @@ def _cloud_config(folder: Path, address: str, ca: OwnCa) -> Path:
 
 
 def is_bound(plane: ControlPlane, count: int) -> bool:
-    """Whether so many pods are there, each with a node."""
+    """Return whether `count` pods exist, each with a node."""
     pods = listed(plane, "pods")
     return len(pods) == count and all(pod["spec"].get("nodeName") for pod in pods)
 
 
 def grow_and_shrink(now: Scene, *flags: str) -> None:
-    """Let pods come, and go again, with a Cluster Autoscaler that has these flags."""
+    """Add pods and remove them again, with a Cluster Autoscaler that has these flags."""
     until(lambda: len(listed(now.plane, "nodes")) == 1, SLOW_S, "the first node")
     apply(
         now.plane, workloads.deployment("web", PODS, "900m", "main"), workloads.budget("web", "web", maxUnavailable=3)

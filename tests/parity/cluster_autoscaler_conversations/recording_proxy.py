@@ -1,4 +1,4 @@
-"""A gRPC proxy that passes the bytes of unary calls on, whatever they are, and keeps both sides."""
+"""A gRPC proxy that forwards the bytes of unary calls unchanged, and records both sides."""
 
 import threading
 import time

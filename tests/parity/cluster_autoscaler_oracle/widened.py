@@ -1,6 +1,7 @@
-"""What else a document can have: marks of the scheduler, sizes, outdated budgets, delays, controllers of other groups.
+"""Additional features of documents: marks of the scheduler, sizes, outdated budgets, delays, controllers of other
+groups.
 
-Changes the objects of a generated cluster in place, by chance of its own, so that what was drawn before stays as it is.
+Changes the objects of a generated cluster in place, with its own random numbers, so earlier draws do not change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Takes out of a normalised document what no Filter plugin reads and what defaults put back."""
+"""Removes from a normalised document all fields that no Filter plugin reads or that defaults restore."""
 
 from __future__ import annotations
 

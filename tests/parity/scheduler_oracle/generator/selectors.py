@@ -1,4 +1,4 @@
-"""Everything by which a pod chooses: node affinity, pod affinity terms, spread constraints, tolerations."""
+"""All ways in which a pod selects nodes: node affinity, pod affinity terms, spread constraints, tolerations."""
 
 from __future__ import annotations
 

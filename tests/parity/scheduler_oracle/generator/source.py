@@ -1,4 +1,4 @@
-"""The one source of chance of a generated cluster, and the features it may use.
+"""The only source of randomness of a generated cluster, and the features that it may use.
 
 A feature that is switched off still consumes the same random numbers, so that clusters with and
 without it resemble each other.

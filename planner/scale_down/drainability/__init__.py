@@ -53,7 +53,7 @@ def judge(pods: PodDrainColumns) -> UInt8:
     """Return for each pod the outcome of the first rule that has one, without budgets. uint8[P]; O(rules · P)."""
     codes = np.zeros(len(pods.phase), np.uint8)
     for rule in RULES:
-        np.copyto(codes, rule(pods), where=codes == outcome.UNDEFINED)
+        outcome.put(codes, rule(pods), codes == outcome.UNDEFINED)
     return codes
 
 
@@ -63,7 +63,7 @@ def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
     """
     judged = codes.copy()
     _override(judged, several_budgets.drainable(pods))
-    np.copyto(judged, disruption_budget.drainable(pods), where=judged == outcome.UNDEFINED)
+    outcome.put(judged, disruption_budget.drainable(pods), judged == outcome.UNDEFINED)
     _override(judged, unsupported.drainable(pods))
     return judged
 
@@ -71,4 +71,4 @@ def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
 def _override(judged: UInt8, said: UInt8) -> None:
     """Overwrite, with the outcomes of a rule, those by which a pod can be moved, in place. uint8[P] each."""
     movable = (judged == outcome.UNDEFINED) | (judged == outcome.DRAIN_OK)
-    np.copyto(judged, said, where=movable & (said != outcome.UNDEFINED))
+    outcome.put(judged, said, movable & (said != outcome.UNDEFINED))

@@ -30,8 +30,10 @@ def number_keys(table: pb.PodTable, strings: Sequence[str]) -> Int32:
     count = len(table.number_pod) // 4
     keys = read_column(table.number_key, np.int32, count, TABLE, "number_key")
     check_index(keys, len(strings), TABLE, "number_key", "strings")
-    for row in np.flatnonzero(np.array([not text for text in strings], np.bool_)[keys]).tolist():
-        raise SnapshotError(TABLE, row, "number_key", "it is empty; name the annotation")
+    for key in np.unique(keys).tolist():
+        if not strings[key]:
+            row = int(np.flatnonzero(keys == key)[0])
+            raise SnapshotError(TABLE, row, "number_key", "it is empty; name the annotation")
     return keys
 
 

@@ -82,7 +82,7 @@ Json = dict[str, Any]
 
 
 class _Model(BaseModel):
-    """What all parts have in common: names as in Kubernetes, nothing unknown, nothing changes."""
+    """Base of all parts: keys in camel case as in Kubernetes, unknown ones are refused, values do not change."""
 
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
@@ -90,12 +90,12 @@ class _Model(BaseModel):
 
 
 class Outage(_Model):
-    """A time in which the cloud refuses to grow a group."""
+    """A period during which the cloud refuses to grow a group."""
 
     start: Duration = Field(alias="from")
-    """Since the beginning of the simulation."""
+    """Its start, counted from the start of the simulation."""
     end: Duration = Field(alias="to")
-    """Since the beginning of the simulation."""
+    """Its end, counted from the start of the simulation."""
 
     @model_validator(mode="after")
     def _ends_after_it_starts(self) -> Self:
@@ -108,25 +108,25 @@ class NodeGroupModel(_Model):
     """A node group with nodes of one kind."""
 
     name: Name
-    """Id of the group, and the beginning of its nodes' names."""
+    """Id of the group, and the prefix of its nodes' names."""
     min_size: int = Field(default=0, ge=0)
-    """Smallest size."""
+    """Minimum size."""
     max_size: int = Field(default=100, ge=1, le=100_000)
-    """Largest size."""
+    """Maximum size."""
     size: int | None = Field(default=None, ge=0)
-    """Size at the beginning; by default the smallest."""
+    """Initial size; by default the minimum."""
     cpu: Quantity = "4"
     """Allocatable cpu of a node."""
     memory: Quantity = "16Gi"
     """Allocatable memory of a node."""
     pods: int = Field(default=110, ge=1)
-    """Most pods of a node."""
+    """Maximum number of pods on a node."""
     resources: dict[str, Quantity] = {}
     """Other allocatable resources of a node."""
     price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """Price of a node and hour."""
+    """Hourly price of a node."""
     zone: str = ""
-    """Zone of the nodes, which becomes a label."""
+    """Zone of the nodes; they get it as a label."""
     labels: Labels = {}
     """Other labels of the nodes."""
     taints: Annotated[list[Json], AfterValidator(check_taints)] = []
@@ -134,11 +134,11 @@ class NodeGroupModel(_Model):
     start: Duration = 60.0
     """From the accepted request to a ready node."""
     start_spread: Duration = 0.0
-    """A node takes up to so much longer, drawn evenly."""
+    """Maximum additional start time of a node, drawn uniformly."""
     start_failure_rate: float = Field(default=0.0, ge=0, le=1)
-    """Share of machines that are gone when they should become a node."""
+    """Share of machines that disappear instead of becoming a node."""
     outages: list[Outage] = []
-    """Times in which the cloud refuses to grow the group."""
+    """Periods during which the cloud refuses to grow the group."""
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:
@@ -150,7 +150,7 @@ class NodeGroupModel(_Model):
 
 
 class PodModel(_Model):
-    """What the pods of a workload are like."""
+    """The pods of a workload."""
 
     cpu: Quantity = "100m"
     """Requested cpu."""
@@ -167,12 +167,12 @@ class PodModel(_Model):
 
 
 class Budget(_Model):
-    """A PodDisruptionBudget for the pods of a workload: one of the two."""
+    """A PodDisruptionBudget for the pods of a workload: either minAvailable or maxUnavailable."""
 
     min_available: int | str | None = None
-    """Number or percentage of pods."""
+    """Minimum number or percentage of available pods."""
     max_unavailable: int | str | None = None
-    """Number or percentage of pods."""
+    """Maximum number or percentage of unavailable pods."""
 
     @model_validator(mode="after")
     def _is_one_of_the_two(self) -> Self:
@@ -186,12 +186,12 @@ class Budget(_Model):
 
 
 class Step(_Model):
-    """A number of replicas from a time on."""
+    """A number of replicas from a given time on."""
 
     at: Duration
-    """Since the beginning of the simulation."""
+    """The time, counted from the start of the simulation."""
     replicas: int = Field(ge=0, le=1_000_000)
-    """The number."""
+    """Number of replicas."""
 
 
 class Diurnal(_Model):
@@ -204,9 +204,9 @@ class Diurnal(_Model):
     peak: Duration = 14 * 3600.0
     """Time of day of the busiest time, since midnight UTC."""
     every: Duration = 900.0
-    """How often the number changes."""
+    """Time between changes of the number."""
     noise: float = Field(default=0.0, ge=0, le=1)
-    """Each number is off by up to this share, drawn evenly."""
+    """Maximum relative deviation of each number, drawn uniformly."""
 
     @model_validator(mode="after")
     def _is_a_wave(self) -> Self:
@@ -218,18 +218,18 @@ class Diurnal(_Model):
 
 
 class Bursts(_Model):
-    """Replicas that jump up for a while, again and again."""
+    """Replicas that rise for a while at regular intervals."""
 
     base: int = Field(default=0, ge=0)
     """Replicas between bursts."""
     size: int = Field(ge=1)
-    """Replicas more during a burst."""
+    """Additional replicas during a burst."""
     every: Duration
-    """From the beginning of a burst to the next."""
+    """Time from the start of one burst to the start of the next."""
     length: Duration
     """Length of a burst."""
     first: Duration = 0.0
-    """Beginning of the first burst."""
+    """Start of the first burst."""
 
     @model_validator(mode="after")
     def _ends_before_the_next(self) -> Self:
@@ -248,7 +248,7 @@ class Workload(_Model):
     namespace: Namespace = "default"
     """Its namespace."""
     replicas: int = Field(default=1, ge=0, le=1_000_000)
-    """Replicas at the beginning."""
+    """Initial number of replicas; not with `diurnal` or `bursts`."""
     pod: PodModel = PodModel()
     """Its pods."""
     budget: Budget | None = None
@@ -277,18 +277,18 @@ class Workload(_Model):
 
 
 class Batch(_Model):
-    """Jobs that arrive and end. Arrivals are drawn evenly over time, independent of each other."""
+    """Jobs that arrive and end. Arrivals are drawn uniformly over time, independently of each other."""
 
     name: Name
-    """Beginning of the jobs' names."""
+    """Prefix of the jobs' names."""
     namespace: Namespace = "default"
     """Namespace of the jobs."""
     per_hour: float = Field(gt=0, le=1_000_000)
-    """Jobs that arrive in an hour, on average."""
+    """Average number of jobs that arrive in an hour."""
     pods: int = Field(default=1, ge=1, le=100_000)
     """Pods of each job."""
     lifetime: Duration = 600.0
-    """How long a pod runs, on average, from when it is ready; drawn exponentially for each job."""
+    """Average time that a pod runs once it is ready; drawn for each job from an exponential distribution."""
     pod: PodModel = PodModel()
     """The pods."""
 
@@ -301,7 +301,7 @@ class TraceModel(_Model):
     namespace: Namespace = "default"
     """Namespace of the pods."""
     pod: PodModel = PodModel()
-    """What the pods have besides what the trace says of them."""
+    """Properties of the pods that the trace does not give."""
 
 
 class RecordingModel(_Model):
@@ -312,7 +312,7 @@ class RecordingModel(_Model):
     start: Duration = 60.0
     """From the accepted request to a ready node, of every recorded node group."""
     prices: dict[str, float] = {}
-    """Price of a node and hour by node group, in place of the recorded one."""
+    """Hourly price of a node by node group, instead of the recorded one."""
 
 
 class SchedulerModel(_Model):
@@ -326,7 +326,7 @@ class Timing(_Model):
     """Times of cluster and cloud."""
 
     interval: Duration = 10.0
-    """From one round of the autoscaler's loop to the next."""
+    """Time between rounds of the autoscaler's loop."""
     pod_stop: Duration = 2.0
     """From the start of a pod's termination to its end, at most its grace period."""
     instance_delete: Duration = 30.0
@@ -334,7 +334,7 @@ class Timing(_Model):
     delay_after_taint: Duration = 5.0
     """The actuator's pause between taint and first eviction."""
     drain_timeout: Duration = 3600.0
-    """The actuator's longest drain."""
+    """Maximum duration of a drain."""
 
     @model_validator(mode="after")
     def _loop_goes_on(self) -> Self:
@@ -361,13 +361,13 @@ class Scenario(_Model):
     name: str = "scenario"
     """Name, for reports."""
     seed: int = Field(default=0, ge=0, lt=2**63)
-    """What everything random is drawn from; the same seed gives the same simulation."""
+    """Seed of all random numbers; the same seed gives the same simulation."""
     start: Time = DEFAULT_START
-    """First moment."""
+    """Start time of the simulation."""
     duration: Duration = 86_400.0
     """Length of the simulation."""
     decisions: list[DecisionName] = ["scale-up", "scale-down"]
-    """What the planner decides."""
+    """Decisions that the planner takes."""
     node_groups: list[NodeGroupModel] = []
     """The node groups."""
     workloads: list[Workload] = []
@@ -377,7 +377,7 @@ class Scenario(_Model):
     trace: TraceModel | None = None
     """Arrivals from a file."""
     recording: RecordingModel | None = None
-    """A recorded cluster: its nodes, node groups and pods, beside what else the scenario has."""
+    """A recorded cluster, whose nodes, node groups and pods are added to those of the scenario."""
     scheduler: SchedulerModel = SchedulerModel()
     """The scheduler."""
     timing: Timing = Timing()

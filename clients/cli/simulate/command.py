@@ -163,4 +163,9 @@ def _with_progress(runs: list[Run], options: SimulateOptions) -> list[dict[str, 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("simulating", total=len(runs))
         processes = options.processes or os.cpu_count() or 1
-        return sweep(runs, processes, options.keep, lambda: bar.advance(task), options.dask)
+        try:
+            return sweep(runs, processes, options.keep, lambda: bar.advance(task), options.dask)
+        except KeyboardInterrupt:
+            if options.keep is not None:
+                note(f"interrupted; the same command continues with what is in {options.keep}")
+            raise

@@ -12,6 +12,8 @@ from clients.simulator.recommendation import FIGURES as LIMITED
 from clients.simulator.recommendation import Recommendation
 
 Summary = dict[str, Any]
+MOST_COLUMNS = 5
+"""Most results side by side in a terminal."""
 BAR = 24
 """Columns of the longest bar of the trade-off curve."""
 
@@ -42,6 +44,16 @@ FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("nodes at the end", lambda one: f"{one['nodesAtEnd']:,}"),
 )
 
+# Headings of the figures that a line has for each of many results.
+_MAIN_FIGURES = {
+    "node-hours": "node-hours",
+    "cost": "cost",
+    "99 % within": "  99 % of pods within",
+    "evictions": "evictions",
+    "added": "nodes added",
+    "removed": "nodes removed",
+    "pending": "pods pending at the end",
+}
 _OF_SLACK = [name for name, _ in FIGURES].index("slack, core-hours")
 _FIGURES_OF_SLACK = FIGURES[_OF_SLACK : _OF_SLACK + 4]
 
@@ -54,8 +66,17 @@ def figures(results: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
 
 
 def comparison(results: Sequence[dict[str, Any]]) -> Table:
-    """Return a table with a column for each result."""
+    """Return a table with a column for each result; if there are many, with a line for each and the main figures."""
     table = Table(box=None, padding=(0, 2, 0, 0))
+    if len(results) > MOST_COLUMNS:
+        table.add_column(escape(subject(results[0])))
+        for heading in _MAIN_FIGURES:
+            table.add_column(heading, justify="right")
+        text_of = dict(FIGURES)
+        for result in results:
+            texts = [text_of[name](result["summary"]) for name in _MAIN_FIGURES.values()]
+            table.add_row(escape(result["settings"]["name"]), *texts)
+        return table
     table.add_column(escape(subject(results[0])), no_wrap=True)
     for result in results:
         table.add_column(escape(result["settings"]["name"]), justify="right")

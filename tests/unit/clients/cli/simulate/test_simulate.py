@@ -90,6 +90,17 @@ def test_bad_input_ends_with_a_sentence(trimtab: Run, scenario: Path, arguments:
     assert told in done.err
 
 
+def test_many_settings_have_a_line_each(trimtab: Run, scenario: Path) -> None:
+    values = ",".join(f"{60 * number}s" for number in range(1, 8))
+    sweep = ("--sweep", f"scaleDown.unneededTime={values}", "--processes", 1)
+    lines = trimtab("simulate", scenario, *sweep).out.splitlines()
+    assert lines[0].split()[-6:] == ["%", "within", "evictions", "added", "removed", "pending"]
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["defaults", f"unneededTime={60 * number}s"] for number in range(1, 8)
+    ]
+    assert all(len(line.split()) > 8 for line in lines[1:])
+
+
 def test_a_duration_of_a_sweep_is_written_as_in_a_settings_file(trimtab: Run, scenario: Path) -> None:
     assert trimtab("simulate", scenario, "--sweep", "scaleDown.unneededTime=10m", "-o", "json").code == 0
 

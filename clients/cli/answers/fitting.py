@@ -13,8 +13,8 @@ from rich.table import Table
 from trimtab.v1 import planner_pb2, reason_pb2
 
 from clients.cli.amounts import amount, counted, named_amount, some
+from clients.cli.causes import cause
 from clients.cli.cluster_view import ClusterView, PodView
-from clients.cli.explain.causes import cause
 
 _Reason = reason_pb2.PredicateReason
 

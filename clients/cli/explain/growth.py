@@ -18,9 +18,9 @@ from clients.billing import HOURS_A_MONTH
 from clients.cli.amounts import amount, counted, named_amount, some
 from clients.cli.answers.costs import money
 from clients.cli.answers.expansion import chosen_because, lost_because
+from clients.cli.causes import cause
 from clients.cli.cluster_view import ClusterView, PodView
 from clients.cli.decisions import default_decisions
-from clients.cli.explain.causes import cause
 from clients.cli.output import as_document
 from clients.cli.planners import PlannerAccess
 from clients.cli.sentences import NODE_GROUP_SENTENCES, PREDICATE_SENTENCES, SKIPPED_SENTENCES

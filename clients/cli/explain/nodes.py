@@ -14,8 +14,8 @@ from trimtab.v1 import plan_pb2, reason_pb2
 
 from clients.cli.amounts import amount, counted, duration, named_amount, percent
 from clients.cli.answers.blockers import budget_text, group_text
+from clients.cli.causes import taint_text
 from clients.cli.cluster_view import ClusterView
-from clients.cli.explain.causes import taint_text
 from clients.cli.output import as_document
 from clients.cli.sentences import NODE_SENTENCES, POD_SENTENCES, PREDICATE_SENTENCES
 from clients.cli.timers import remaining_s, threshold, wait_s

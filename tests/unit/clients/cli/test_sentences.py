@@ -5,8 +5,7 @@ from collections.abc import Mapping
 import pytest
 from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.cli import sentences
-from clients.cli.explain import causes
+from clients.cli import causes, sentences
 
 
 @pytest.mark.parametrize(

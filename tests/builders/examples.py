@@ -5,19 +5,20 @@ tested, `TRIMTAB_ALL_EXAMPLES=1` draws as many as a test says. So does the profi
 """
 
 import os
-import sys
 
 from hypothesis import settings
 
 EXPLORE = "explore"
 ALL = bool(os.environ.get("TRIMTAB_ALL_EXAMPLES"))
-MOST = sys.maxsize if ALL else 30
+MOST = 30
 """Examples of a test in each run of the suite."""
 EXPLORED = 100
 """Examples of a test that does not say how many, where all are drawn."""
 
 
-def examples(explored: int) -> settings:
-    """Return a test's settings. explored : number of examples that the profile `explore` checks."""
-    exploring = settings.get_current_profile_name() == EXPLORE
-    return settings(max_examples=explored if exploring else min(explored, MOST))
+def examples(explored: int, most: int = MOST) -> settings:
+    """Return a test's settings. explored : number of examples that the profile `explore` checks; most : how many each
+    run checks, fewer if one example takes long.
+    """
+    whole = ALL or settings.get_current_profile_name() == EXPLORE
+    return settings(max_examples=explored if whole else min(explored, most))

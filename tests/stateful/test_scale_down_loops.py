@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from random import Random
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
+from tests.builders.examples import examples
 from tests.builders.kubernetes import (
     Json,
     anti_affinity,
@@ -232,7 +233,7 @@ def move_budgets(world: World) -> None:
 
 @given(seed=st.integers(0, 2**32))
 @example(seed=3841598)
-@settings(max_examples=25, deadline=None)
+@examples(25, 10)
 def test_a_living_cluster_gets_a_proven_plan_in_every_loop(seed: int) -> None:
     """Settings, budgets and the given state change from loop to loop: the last state, an older one, or none."""
     world = World(Random(seed))
@@ -260,7 +261,7 @@ def worth(world: World, found: Outcome) -> float:
 
 @given(seed=st.integers(0, 2**32))
 @example(seed=1003687533)
-@settings(max_examples=6, deadline=None)
+@examples(6, 4)
 def test_prices_that_move_change_a_plan_only_for_one_that_is_better_by_the_margin(seed: int) -> None:
     """Compares with loops that never leave the last plan: the same nodes, or more, or worth 5 % more."""
     world = World(Random(seed))

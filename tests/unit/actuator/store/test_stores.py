@@ -314,10 +314,10 @@ def test_a_store_drops_finished_work_and_stays_small(tmp_path: Path) -> None:
     retention = Retention(finished_s=10, evictions_s=10)
     journal = Journal(SqlStore(sqlite_url(tmp_path / "store.sqlite")), retention, compact_after=100)
     rows = []
-    for number in range(3000):
+    for number in range(1200):
         journal.handle(PodsEvicted("n1", (PodRef("default", f"web-{number}", f"uid-{number}"),)), number * 100)
         journal.commit()
-        if number % 500 == 499:
+        if number % 200 == 199:
             with sqlite3.connect(tmp_path / "store.sqlite") as database:
                 ((count,),) = database.execute("SELECT count(*) FROM trimtab_event")
                 ((size,),) = database.execute("SELECT sum(length(payload)) FROM trimtab_snapshot")

@@ -124,12 +124,12 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
     assert first != other
 
 
-def in_use(web_milli: int, threshold: float = 0.5) -> tuple[Scenario, plan_pb2.PlanSettings]:
+def in_use(web_milli: int, threshold: float = 0.5, duration: str = "2h") -> tuple[Scenario, plan_pb2.PlanSettings]:
     """Four nodes that a service uses evenly, three of its pods on each, and jobs that come and go between them."""
     groups = [{"name": "general", "size": 4, "maxSize": 6, "cpu": "4", "memory": "16Gi", "price": 0.2}]
     web = {"name": "web", "replicas": 12, "pod": {"cpu": f"{web_milli}m"}, "budget": {"maxUnavailable": 1}}
     etl = {"name": "etl", "perHour": 30, "pods": 2, "lifetime": "7m", "pod": {"cpu": "300m", "start": "12s"}}
-    document = {"seed": 3, "duration": "3h", "nodeGroups": groups, "workloads": [web], "batches": [etl]}
+    document = {"seed": 3, "duration": duration, "nodeGroups": groups, "workloads": [web], "batches": [etl]}
     settings = plan_pb2.PlanSettings()
     settings.scale_down.utilization_threshold = threshold
     return Scenario.model_validate(document), settings
@@ -146,7 +146,7 @@ def packed(*, free: int = 0, db: int = 0) -> tuple[Scenario, plan_pb2.PlanSettin
     if db:
         workloads.append({"name": "db", "replicas": db, "pod": {"cpu": "5"}})
     etl = {"name": "etl", "perHour": 30, "pods": 2, "lifetime": "3m", "pod": {"cpu": "100m", "start": "12s", **only}}
-    document = {"seed": 4, "duration": "3h", "nodeGroups": groups, "workloads": workloads, "batches": [etl]}
+    document = {"seed": 4, "duration": "2h", "nodeGroups": groups, "workloads": workloads, "batches": [etl]}
     settings = plan_pb2.PlanSettings()
     settings.scale_down.unneeded_time.FromSeconds(4 * 3600)
     settings.scale_down.unremovable_node_recheck_timeout.FromSeconds(1800)
@@ -163,10 +163,10 @@ def with_slack(rate: float) -> plan_pb2.PlanSettings:
     ("scenario", "settings"),
     [
         pytest.param(small(), None, id="much happens"),
-        pytest.param(small(seed=7), None, id="much happens, otherwise"),
+        pytest.param(small(seed=7, duration="1h"), None, id="much happens, otherwise"),
         pytest.param(*in_use(800), id="every node is in use"),
         pytest.param(*in_use(600), id="every node is near the threshold"),
-        pytest.param(*in_use(800, 0.7), id="every node is near another threshold"),
+        pytest.param(*in_use(800, 0.7, "3h"), id="every node is near another threshold"),
         pytest.param(*packed(free=2), id="nodes are in use or empty"),
         pytest.param(*packed(db=1), id="nodes are in use or cannot go"),
         pytest.param(small(decisions=["scale-up", "scale-down", "pod-costs"], duration="40m"), None, id="pod costs"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
@@ -22,6 +22,7 @@ from planner.slack.specs import SpecWriter
 from planner.slack.state import GONE, NONE, recall, remember
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
+from tests.builders.examples import examples
 from tests.builders.slack import NOW_S, cluster, node, pod, spec
 from tests.builders.snapshots import Cluster, write, write_delta
 
@@ -91,7 +92,7 @@ def written(answer: pb.PlanResponse) -> bytes:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=15, deadline=None)
+@examples(15, 8)
 def test_loops_with_everything_kept_answer_as_with_nothing_kept(seed: int) -> None:
     random = Random(seed)
     now = replace(cluster(3, drawn_pods(random, 3)), slack=tuple(drawn_object(random, i) for i in range(4)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -24,6 +24,7 @@ from clients.recording import RecordingReader, write_snapshot
 from clients.reference_loop.planner_session import PlannerSession
 from planner.classes.node_requirements import is_label_key, is_label_value
 from tests.builders import kubernetes as k8s
+from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
 
@@ -263,7 +264,7 @@ SECRETS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15, 8)
 @given(SECRETS, st.lists(st.from_regex("[2-9][1-9]{8,11}", fullmatch=True).map(int), min_size=3, max_size=3))
 def test_no_string_and_no_amount_of_a_cluster_is_in_its_redacted_recording(
     tmp_path_factory: pytest.TempPathFactory, secrets: list[str], amounts: list[int]
@@ -289,7 +290,7 @@ def test_no_string_and_no_amount_of_a_cluster_is_in_its_redacted_recording(
         assert secret not in text, secret
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20, 10)
 @given(clusters(), st.data())
 def test_decisions_over_random_clusters_are_what_they_were(
     tmp_path_factory: pytest.TempPathFactory, cluster: Cluster, data: st.DataObject

@@ -113,7 +113,7 @@ class Reflector:
                 self._version = ""
                 log.info("watch_silent", kind=self.resource.kind, stale_s=round(self.stale_s, 1), error=str(error))
             except ClusterError as error:
-                if not _may_pass(error):
+                if not _may_pass(error, self.resource):
                     raise
                 self._pause(error)
 
@@ -227,6 +227,11 @@ class _StoppedError(Exception):
     """`stop` was called."""
 
 
-def _may_pass(error: ClusterError) -> bool:
-    """Return whether a repetition may succeed."""
-    return may_pass(error) or (isinstance(error, ApiError) and error.is_expired)
+def _may_pass(error: ClusterError, resource: Resource) -> bool:
+    """Return whether a repetition may succeed. Every cluster has the built-in kinds: an answer that one is not known is
+    that of a server that starts, or of a proxy, and does not mean that there are no such objects.
+    """
+    if may_pass(error):
+        return True
+    is_built_in = resource.message is not None
+    return isinstance(error, ApiError) and (error.is_expired or (error.status == 404 and is_built_in))

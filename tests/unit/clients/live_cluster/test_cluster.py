@@ -101,11 +101,15 @@ def test_a_permission_that_is_taken_away_later_is_said_too(server: FakeApiServer
         cluster.wait_until_listed(LIMIT_S)
 
 
-def test_a_kind_that_the_server_does_not_know_has_no_objects(server: FakeApiServer) -> None:
+def test_a_built_in_kind_that_the_server_does_not_know_for_a_moment_is_listed_again(server: FakeApiServer) -> None:
+    put(server, k8s.pdb("web", 1, labels={"app": "web"}))
     server.fail("/apis/policy/v1/poddisruptionbudgets", Fault(status=404, reason="NotFound"))
     with cluster_of(server) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
-        assert not cluster.take([]).taken.is_empty
+        seen = cluster.take([])
+        assert "PodDisruptionBudget" not in seen.absent
+        assert seen.taken.snapshot is not None
+        assert [one.name for one in seen.taken.snapshot.pod_disruption_budgets] == ["web"]
 
 
 def evicted(name: str, uid: str, owner: str = "") -> actuator_pb2.Eviction:

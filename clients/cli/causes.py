@@ -98,7 +98,7 @@ def _affinity(view: ClusterView, pod: PodView, node: str) -> str:
             clauses.append(f"wants {key}={wanted}, the node {has}")
     if not clauses and pod.spec.HasField("node_affinity"):
         terms = " or ".join(_term(view, term) for term in pod.spec.node_affinity.terms)
-        clauses.append(f"its node affinity asks for {terms or 'nothing, which no node meets'}")
+        clauses.append(f"its node affinity requires {terms or 'nothing, which no node meets'}")
     return "; ".join(clauses)
 
 

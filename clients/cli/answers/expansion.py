@@ -47,7 +47,7 @@ def lost_because(option: plan_pb2.ScaleUpOption) -> str:
     """Return in one clause why an option was not chosen."""
     if option.reason != reason_pb2.NodeGroupReason.NOT_CHOSEN:
         return NODE_GROUP_SENTENCES[option.reason]
-    return f"lost by {_with_score(option, option.decided_by)}"
+    return f"worse by {_with_score(option, option.decided_by)}"
 
 
 def render(decision: plan_pb2.ScaleUpDecision) -> Iterator[RenderableType]:

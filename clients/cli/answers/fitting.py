@@ -35,7 +35,7 @@ def print_fits(console: Console, view: ClusterView, answers: Iterable[planner_pb
         if pod is not None:
             alike[pod.owner.uid if pod.owner else pod.key, outcomes(view, pod, answer.nodes)].append(answer.pod)
     if not alike:
-        console.print("No pod waits for a node.")
+        console.print("No pod is pending.")
         return
     for (_, found), pods in alike.items():
         _print_pod(console, pods, found)

@@ -99,7 +99,7 @@ def _when(answer: Answer) -> Iterator[str]:
         left = max(_remaining_s(answer, one) for one in timed)
         asked = duration(max(wait_s(answer.settings, answer.view.nodes[one.node]) for one in timed))
         few = _at_most(answer, len(timed))
-        yield f"{_go(len(timed))} in {duration(left)}, once unneeded for {asked}{few}. --state carries the timers on."
+        yield f"{_go(len(timed))} in {duration(left)}, once unneeded for {asked}{few}. --state keeps the timers."
     others = Counter(one.detail or NODE_SENTENCES[one.not_now_reason] for one in waiting if one not in timed)
     for text, count in others.most_common(3):
         yield f"{_go(count)} later: {escape(text)}."

@@ -83,15 +83,18 @@ def _cost(answer: Answer) -> str:
 
 def _without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
     """Yield where waiting pods go that need no new node, and which pods are not served."""
-    places = ((decision.on_existing, "that exist"), (decision.on_upcoming, "asked for, which are not there yet"))
+    places = (
+        (decision.on_existing, "existing nodes"),
+        (decision.on_upcoming, "nodes requested before, which have not registered yet"),
+    )
     for placed, where in places:
         if placed:
-            verb = "waits fits" if len(placed) == 1 else "wait fit"
-            yield f"{counted(len(placed), 'pod')} that {verb} on nodes {where}."
+            verb = "fits" if len(placed) == 1 else "fit"
+            yield f"{counted(len(placed), 'pending pod')} {verb} on {where}."
     if decision.after_new_nodes:
         yield (
-            f"Of them {counted(len(decision.after_new_nodes), 'pod')} can only be bound once pods are on the new "
-            "nodes: topology spread or affinity depends on these."
+            f"Of these, {counted(len(decision.after_new_nodes), 'pod')} can be bound only after pods run on the new "
+            "nodes: topology spread or affinity depends on them."
         )
     skipped: dict[int, list[str]] = defaultdict(list)
     for one in decision.skipped:

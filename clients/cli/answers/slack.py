@@ -17,10 +17,10 @@ from clients.cli.answers.costs import money
 _Result = reason_pb2.SlackResult
 RESULTS = {
     _Result.UNSPECIFIED: "nothing was decided",
-    _Result.SLACK_NOT_ASKED: "no room is asked for; set slack.extraCapacityMinRate, annotate a workload, or create a "
+    _Result.SLACK_NOT_ASKED: "no room is requested; set slack.extraCapacityMinRate, annotate a workload, or create a "
     "CapacityBuffer",
-    _Result.SLACK_PRESENT: "all the room that is asked for is there",
-    _Result.SLACK_LACKING: "some of the room that is asked for is not there: it waits for new nodes",
+    _Result.SLACK_PRESENT: "all requested room is available",
+    _Result.SLACK_LACKING: "some of the requested room is missing: it waits for new nodes",
 }
 
 
@@ -29,8 +29,8 @@ def render(answer: Answer) -> Iterator[RenderableType]:
     slack = answer.response.slack
     yield f"[bold]Slack:[/bold] {RESULTS[slack.result]}"
     if slack.desired:
-        yield f"  asked for: {_amounts(slack.desired)}"
-        yield f"  there now: {_amounts(slack.present) or 'nothing'}{_price(slack)}"
+        yield f"  requested: {_amounts(slack.desired)}"
+        yield f"  present: {_amounts(slack.present) or 'nothing'}{_price(slack)}"
     if slack.placeholders:
         yield _table(slack.placeholders, every=answer.verbose)
     if slack.pushed_out:
@@ -59,7 +59,7 @@ def _table(placeholders: Sequence[plan_pb2.Placeholder], every: bool) -> Table:
     """Return a row for each set: the size of its placeholders, how many there are, and where."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("room for")
-    table.add_column("each holds back")
+    table.add_column("blocks")
     table.add_column("number", justify="right")
     table.add_column("waiting", justify="right")
     table.add_column("on nodes")

@@ -28,7 +28,7 @@ _KINDS = {
     plan_pb2.PlaceholderKind.STANDARD: "a share of an average node, for any pod",
     plan_pb2.PlaceholderKind.LARGEST: "as large as the largest pod, for any pod",
     plan_pb2.PlaceholderKind.WORKLOAD: "a copy of the pods of an annotated workload",
-    plan_pb2.PlaceholderKind.CAPACITY_BUFFER: "asked for by a CapacityBuffer",
+    plan_pb2.PlaceholderKind.CAPACITY_BUFFER: "requested by a CapacityBuffer",
 }
 
 
@@ -105,8 +105,8 @@ def slack_lines(explanation: SlackExplanation) -> Iterator[str]:
     slack = explanation.answer.slack
     yield f"[bold]Slack[/bold]: {RESULTS[slack.result]}."
     if slack.desired:
-        yield f"Asked for: {_amounts(slack.desired)}."
-        yield f"There now: {_amounts(slack.present) or 'nothing'}{_cost(slack.price_per_hour)}."
+        yield f"Requested: {_amounts(slack.desired)}."
+        yield f"Present: {_amounts(slack.present) or 'nothing'}{_cost(slack.price_per_hour)}."
     for name, rows in groupby(explanation.placeholders, key=set_of):
         yield ""
         yield from _set_lines(explanation, name, list(rows))
@@ -115,7 +115,7 @@ def slack_lines(explanation: SlackExplanation) -> Iterator[str]:
     for one in slack.objects:
         why = f": {one.problem}" if one.problem else ""
         yield escape(
-            f"{one.object} asks for room for {counted(one.asked_count, 'pod')}, {one.present_count:,} there{why}."
+            f"{one.object} requests room for {counted(one.asked_count, 'pod')}, {one.present_count:,} present{why}."
         )
     yield ""
     if explanation.staying:

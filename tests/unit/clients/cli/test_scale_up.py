@@ -61,7 +61,7 @@ def test_a_plan_begins_with_growth_and_what_the_cluster_costs_before_and_after(t
     first = out.splitlines()[0]
     assert first.startswith("1 node group grows by 3 nodes for 6 pods. That costs 1.50 an hour (0.50 → 2.00)")
     assert "1,095 a month" in out
-    assert "1 pod that waits fits on nodes that exist." in out
+    assert "1 pending pod fits on existing nodes." in out
     assert "No node is added for 1 pod (default/gated): held back by scheduling gates." in out
 
 
@@ -84,9 +84,9 @@ def test_options_that_lost_are_shown_with_verbose_with_what_decided(trimtab: Run
     arguments = ("plan", burst, *NOW, "--settings", by_price)
     brief, verbose = trimtab(*arguments).out, trimtab(*arguments, "--verbose").out
     assert "1 other option lost (--verbose shows why)." in brief
-    assert "lost by price" not in brief
+    assert "worse by price" not in brief
     assert "chosen, price: rated" in verbose
-    (row,) = [line for line in verbose.splitlines() if "lost by price: rated" in line]
+    (row,) = [line for line in verbose.splitlines() if "worse by price: rated" in line]
     assert row.split()[:4] == ["large", "2", "6", "4.00"]
     assert "it is at its maximum size (MAX_SIZE_REACHED)" in verbose
     assert "INSUFFICIENT_RESOURCES" in verbose
@@ -150,7 +150,7 @@ def test_a_pending_pod_shows_which_group_grows_for_it_and_why_each_other_does_no
     out = explained(trimtab, burst, "web-0", "--settings", by_price)
     assert "Node group small grows for it, from 0 to 3 nodes (at most 6): price: rated" in out
     assert "It shares its new node with 1 pod. Such a node costs 0.50 an hour, 365 a month." in out
-    assert "large would also help: lost by price: rated" in out
+    assert "large would also help: worse by price: rated" in out
     assert "Other node groups would not help:" in out
     assert "(spot): no toleration for the taint spot:NoSchedule (TAINT_NOT_TOLERATED)" in out
     assert "(full): it is at its maximum size (MAX_SIZE_REACHED)" in out
@@ -188,7 +188,9 @@ def test_pods_that_depend_on_those_on_new_nodes_are_reported(trimtab: Run, tmp_p
     )
     plan = trimtab("plan", file, *NOW, "-o", "json").document()["scaleUp"]
     (later,) = plan["afterNewNodes"]
-    assert "Of them 1 pod can only be bound once pods are on the new nodes" in text_of(trimtab("plan", file, *NOW).out)
+    assert "Of these, 1 pod can be bound only after pods run on the new nodes" in text_of(
+        trimtab("plan", file, *NOW).out
+    )
     (now,) = plan["onExisting"].keys() - {later}
     after = "It can be bound there only after pods run on the nodes added for others"
     assert after in explained(trimtab, file, later.removeprefix("default/"))

@@ -62,8 +62,8 @@ def test_the_table_shows_requested_and_present_placeholders_their_nodes_and_what
     outcome = asked(trimtab, directory)
     assert outcome.code == 0, outcome.err
     text = outcome.out
-    assert "all the room that is asked for is there" in text
-    assert "asked for: 7 cores, 18.0 GiB of memory" in text
+    assert "all requested room is available" in text
+    assert "requested: 7 cores, 18.0 GiB of memory" in text
     assert "standard" in text
     assert "0.8 cores, 3.2 GiB" in text
     assert "Deployment/default/web" in text
@@ -158,9 +158,9 @@ def told(trimtab: Run, directory: Path, subject: str, *options: str) -> Any:
 
 def test_slack_is_explained_as_a_whole(trimtab: Run, priced: Path) -> None:
     text = " ".join(told(trimtab, priced, "slack").out.split())
-    assert "Slack: some of the room that is asked for is not there: it waits for new nodes." in text
-    assert "Asked for: 4.8 cores, 19.2 GiB of memory." in text
-    assert "There now: 4 cores, 16.0 GiB of memory, which costs 0.50 an hour, 365.00 a month." in text
+    assert "Slack: some of the requested room is missing: it waits for new nodes." in text
+    assert "Requested: 4.8 cores, 19.2 GiB of memory." in text
+    assert "Present: 4 cores, 16.0 GiB of memory, which costs 0.50 an hour, 365.00 a month." in text
     assert "standard: 3 placeholders of 2 cores and 8.0 GiB of memory each, a share of an average node" in text
     assert "2 on n1" in text
     assert "1 waits for a new node of a" in text
@@ -204,5 +204,5 @@ def test_a_placeholder_that_there_is_not_is_refused_with_the_nearest_name(trimta
 def test_without_slack_the_explanation_says_how_to_ask_for_it(trimtab: Run, priced: Path) -> None:
     (priced / "settings.yaml").write_text("{}")
     out = told(trimtab, priced, "slack").out
-    assert "no room is asked for; set slack.extraCapacityMinRate" in out
+    assert "no room is requested; set slack.extraCapacityMinRate" in out
     assert "No node stays because of slack." in out

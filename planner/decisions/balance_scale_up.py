@@ -17,7 +17,7 @@ _MOST_BYTES_BESIDES_ID = 32
 """Largest size of a split besides its id: two lengths, four fields, three numbers."""
 
 
-class _Asked(NamedTuple):
+class _ParsedRequest(NamedTuple):
     """A request as numbers. data : its bytes; groups : int64[A, 4], see `read_groups`."""
 
     data: UInt8
@@ -28,22 +28,22 @@ def balance_scale_up(request: planner_pb2.BalanceScaleUpRequest) -> planner_pb2.
     """Return the node groups that grow, sorted by id. O(groups²) in the worst case."""
     if request.new_nodes < 0:
         raise RequestError("new_nodes", f"{request.new_nodes} is negative; give the number of nodes to add")
-    asked = _read(request)
-    order = _order(asked)
-    size, most = (np.ascontiguousarray(asked.groups[order, column]) for column in (SIZE, MOST))
-    lengths = asked.groups[:, LAST] - asked.groups[:, FIRST]
+    parsed = _read(request)
+    order = _order(parsed)
+    size, most = (np.ascontiguousarray(parsed.groups[order, column]) for column in (SIZE, MOST))
+    lengths = parsed.groups[:, LAST] - parsed.groups[:, FIRST]
     if not len(order) or (lengths == 0).any() or (size < 0).any() or (size > most).any():
         _refuse(request)
-    if not ids_ascend(asked.data, asked.groups, order):
+    if not ids_ascend(parsed.data, parsed.groups, order):
         _refuse(request)
     grown = size + split(size, most, request.new_nodes)
     grows = grown > size
     out = np.empty(int(lengths.sum()) + len(order) * _MOST_BYTES_BESIDES_ID, np.uint8)
-    used = write_splits(asked.data, asked.groups, order[grows], grown[grows], out)
+    used = write_splits(parsed.data, parsed.groups, order[grows], grown[grows], out)
     return planner_pb2.BalanceScaleUpResponse.FromString(out[:used].tobytes())
 
 
-def _read(request: planner_pb2.BalanceScaleUpRequest) -> _Asked:
+def _read(request: planner_pb2.BalanceScaleUpRequest) -> _ParsedRequest:
     groups = np.empty((len(request.node_groups), 4), np.int64)
     data = np.frombuffer(bytearray(request.SerializeToString()), np.uint8)
     if not read_groups(data, groups):
@@ -51,16 +51,16 @@ def _read(request: planner_pb2.BalanceScaleUpRequest) -> _Asked:
         known.CopyFrom(request)
         known.DiscardUnknownFields()
         return _read(known)
-    return _Asked(data, groups)
+    return _ParsedRequest(data, groups)
 
 
-def _order(asked: _Asked) -> Int64:
+def _order(parsed: _ParsedRequest) -> Int64:
     """Return the groups by id, bytewise. int64[A]."""
-    order = np.arange(len(asked.groups), dtype=np.int64)
-    if ids_ascend(asked.data, asked.groups, order):
+    order = np.arange(len(parsed.groups), dtype=np.int64)
+    if ids_ascend(parsed.data, parsed.groups, order):
         return order
-    data = asked.data.tobytes()
-    ids = [data[first:last] for first, last in asked.groups[:, : LAST + 1].tolist()]
+    data = parsed.data.tobytes()
+    ids = [data[first:last] for first, last in parsed.groups[:, : LAST + 1].tolist()]
     return np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
 
 

@@ -57,26 +57,26 @@ def plan_in_parts(
     The state of a decision that is not requested is returned unchanged. The caller sets `request_id`, `state_version`
     and the stages of the diagnostics.
     """
-    asked = [decision for decision in table if decision.code in request.decisions]
-    settings = {decision.code: decision.resolve(request.settings) for decision in asked}
+    requested = [decision for decision in table if decision.code in request.decisions]
+    settings = {decision.code: decision.resolve(request.settings) for decision in requested}
     answer = pb.PlanResponse(snapshot_version=snapshot.version)
-    this = _round(snapshot, request, work, answer.diagnostics, _need(asked, settings, snapshot, request))
+    this = _round(snapshot, request, work, answer.diagnostics, _need(requested, settings, snapshot, request))
     _describe(snapshot, work, answer.diagnostics)
     answer.diagnostics.notes.extend(notes(snapshot, request, table))
     if state is not None:
         answer.state.CopyFrom(state)
     rest: tuple[bytes, ...] = ()
-    for number, decision in enumerate(asked):
+    for number, decision in enumerate(requested):
         with work.stage("simulate"):
-            rest += _take(decision, this, settings[decision.code], answer, number + 1 == len(asked))
+            rest += _take(decision, this, settings[decision.code], answer, number + 1 == len(requested))
     return Planned(answer, rest)
 
 
 def _need(
-    asked: list[Decision], settings: dict[Any, Any], snapshot: Snapshot, request: pb.PlanRequest
+    requested: list[Decision], settings: dict[Any, Any], snapshot: Snapshot, request: pb.PlanRequest
 ) -> GrowthNeed | None:
     """Return the growth requirements on the simulation. At most one decision has any."""
-    for decision in asked:
+    for decision in requested:
         if decision.growth is not None:
             return decision.growth(snapshot, settings[decision.code], _now_ns(request))
     return None

@@ -38,9 +38,9 @@ def growing(snapshot: Snapshot, need: GrowthNeed | None, derive: Derive) -> tupl
     """Return the virtual nodes with which groups grow, and their key. Laid out once for each key."""
     if need is None:
         return NO_GROWTH, ""
-    asked = need
-    key = f"growth {asked.whole_key}"
-    return derive(key, lambda: growth_rows(asked.templates(), asked.upcoming, asked.blanks, snapshot)), key
+    required = need
+    key = f"growth {required.whole_key}"
+    return derive(key, lambda: growth_rows(required.templates(), required.upcoming, required.blanks, snapshot)), key
 
 
 def simulation_settings(settings: pb.PlanSettings) -> SimulationSettings:

@@ -67,9 +67,9 @@ def membership(snapshot: Snapshot, effort: Effort = UNLIMITED, derive: Derive = 
     """Return the budgets that cover each pod, and its needs. O(P in namespaces with budgets + M)."""
     pods = snapshot.pods
     by_namespace = _by_namespace(snapshot.budgets)
-    asked = msgspec.msgpack.encode([(one.namespace, one.selector) for one in snapshot.budgets])
+    selectors = msgspec.msgpack.encode([(one.namespace, one.selector) for one in snapshot.budgets])
     entries, bounds = derive(
-        f"label sets of budgets {blake2b(asked, digest_size=16).hexdigest()}",
+        f"label sets of budgets {blake2b(selectors, digest_size=16).hexdigest()}",
         partial(_selected, snapshot, by_namespace, effort),
         of=_SELECTED_READ,
     )

@@ -25,8 +25,8 @@ def awaited(snapshot: Snapshot, now_ns: int, ttl_ns: int) -> tuple[RecentEvictio
     owners = {owner.uid: owner for owner in snapshot.owners}
     taken: dict[str, int] = {}
     chosen = []
-    told = sorted(snapshot.recent_evictions, key=lambda one: (one.namespace, one.name, one.uid))
-    evictions = [one for one in described(snapshot, told) if one.spec >= 0]
+    reported = sorted(snapshot.recent_evictions, key=lambda one: (one.namespace, one.name, one.uid))
+    evictions = [one for one in described(snapshot, reported) if one.spec >= 0]
     for eviction, is_running in zip(evictions, _are_running(snapshot, evictions), strict=True):
         owner = owners.get(eviction.owner)
         expired = now_ns - eviction.evict_ns >= ttl_ns

@@ -111,37 +111,37 @@ class PodsToPack(NamedTuple):
 
 
 def pack_best(
-    within: Packer, groups: GrowingGroups, asked: PodsToPack, most_nodes: int, start_blank: int = 0
+    within: Packer, groups: GrowingGroups, to_pack: PodsToPack, most_nodes: int, start_blank: int = 0
 ) -> Packed:
     """Return the best packing over the orders of `planner.placement.orders`: most pods, then fewest nodes. If the nodes
     do not suffice, another order starts with the pods that the fewest groups take; ties are then broken by more pods
     that no other group takes, and by more bound pods. Remaining ties go to the first order, first-fit-decreasing by the
-    Cluster Autoscaler's measure. Stops once all pods are on the fewest possible nodes. With `asked.once`, tries only
+    Cluster Autoscaler's measure. Stops once all pods are on the fewest possible nodes. With `to_pack.once`, tries only
     the last order, in which bound pods come first.
     """
     best: Packed | None = None
-    tries = orders(within.simulation, asked.pods, asked.rows, asked.free, within.bound)
-    if asked.once:
-        return pack(within, groups, asked.pods.in_order(tries[-1]), most_nodes, start_blank)
+    tries = orders(within.simulation, to_pack.pods, to_pack.rows, to_pack.free, within.bound)
+    if to_pack.once:
+        return pack(within, groups, to_pack.pods.in_order(tries[-1]), most_nodes, start_blank)
     for number, order in enumerate(tries):
-        found = pack(within, groups, asked.pods.in_order(order), most_nodes, start_blank)
-        if best is None or _rank(within, asked, found) > _rank(within, asked, best):
+        found = pack(within, groups, to_pack.pods.in_order(order), most_nodes, start_blank)
+        if best is None or _rank(within, to_pack, found) > _rank(within, to_pack, best):
             best = found
-        if best.placed == len(best.pods) and best.nodes <= asked.least_nodes:
+        if best.placed == len(best.pods) and best.nodes <= to_pack.least_nodes:
             break
         if number == 0 and 0 < found.placed < len(found.pods) and found.nodes == most_nodes:
-            takers = asked.takers[asked.pods.classes[order]]
+            takers = to_pack.takers[to_pack.pods.classes[order]]
             if takers.min() < takers.max():
                 tries.append(order[np.argsort(takers, kind="stable")])
     assert best is not None, "there is always an order"
     return best
 
 
-def _rank(within: Packer, asked: PodsToPack, packed: Packed) -> tuple[int, int, int, int]:
+def _rank(within: Packer, to_pack: PodsToPack, packed: Packed) -> tuple[int, int, int, int]:
     if packed.placed == len(packed.pods):
         return packed.placed, -packed.nodes, 0, 0
     of_class = within.simulation.state.pod_class[packed.pods[packed.node_of >= 0]]
-    only_here = int((asked.takers[of_class] == 1).sum())
+    only_here = int((to_pack.takers[of_class] == 1).sum())
     return packed.placed, -packed.nodes, only_here, int(within.bound[of_class].sum())
 
 

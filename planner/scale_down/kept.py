@@ -32,13 +32,13 @@ _NAME: Final = "plan of scale-down"
 
 
 class Key(NamedTuple):
-    """The inputs of a plan besides the snapshot. state : its digest; moment : everything that depends on time, each as
+    """The inputs of a plan besides the snapshot. state : its digest; times : everything that depends on time, each as
     a column with a length given by snapshot and state."""
 
     settings: ScaleDownSettings
     general: PlannerSettings
     state: bytes
-    moment: bytes
+    times: bytes
 
 
 class _Kept(NamedTuple):
@@ -62,13 +62,13 @@ def key_of(request: ScaleDownRequest) -> Key | None:
         return None
     state = b"" if request.state is None else sha256(request.state.SerializeToString(deterministic=True)).digest()
     waits = cooldown(request.snapshot.groups, request.settings, request.now_ns).groups
-    moment = (
+    times = (
         being_deleted(request.snapshot, request.now_ns).tobytes(),
         bytes(map(bool, waits)),
         failed,
         _judged(request),
     )
-    return Key(request.settings, this.settings, state, b"".join(moment))
+    return Key(request.settings, this.settings, state, b"".join(times))
 
 
 def _recently_failed(request: ScaleDownRequest) -> bytes | None:

@@ -68,7 +68,7 @@ def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
     return judged
 
 
-def _override(judged: UInt8, said: UInt8) -> None:
+def _override(judged: UInt8, verdicts: UInt8) -> None:
     """Overwrite, with the outcomes of a rule, those by which a pod can be moved, in place. uint8[P] each."""
     movable = (judged == outcome.UNDEFINED) | (judged == outcome.DRAIN_OK)
     outcome.put(judged, said, movable & (said != outcome.UNDEFINED))

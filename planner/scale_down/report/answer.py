@@ -178,9 +178,9 @@ def _staying_rows(staying: Staying, share: Float64) -> StayingRows:
 def _failed(staying: Staying) -> tuple[UInt8, Int64]:
     """Return the encoded `failed_predicates` of the nodes, and their offsets."""
     sizes = np.zeros(len(staying.nodes), np.int32)
-    told = np.fromiter(staying.failed.keys(), np.int32, len(staying.failed))
+    explained = np.fromiter(staying.failed.keys(), np.int32, len(staying.failed))
     parts = []
-    for row in np.flatnonzero(np.isin(staying.nodes, told)).tolist():
+    for row in np.flatnonzero(np.isin(staying.nodes, explained)).tolist():
         failed = pb.UnremovableNode(failed_predicates=staying.failed[int(staying.nodes[row])])
         parts.append(failed.SerializeToString(deterministic=True))
         sizes[row] = len(parts[-1])

@@ -71,4 +71,4 @@ def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
 def _override(judged: UInt8, verdicts: UInt8) -> None:
     """Overwrite, with the outcomes of a rule, those by which a pod can be moved, in place. uint8[P] each."""
     movable = (judged == outcome.UNDEFINED) | (judged == outcome.DRAIN_OK)
-    outcome.put(judged, said, movable & (said != outcome.UNDEFINED))
+    outcome.put(judged, verdicts, movable & (verdicts != outcome.UNDEFINED))

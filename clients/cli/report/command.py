@@ -22,7 +22,8 @@ from clients.cli.report.maps import maps, recorded
 from clients.cli.report.maps import planned as planned_maps
 from clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered, without_empty_columns
 from clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
-from clients.cli.simulate.table import figures, subject
+from clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
+from clients.simulator.recommendation import as_document, recommend
 from clients.simulator.result import KINDS, read_result
 from clients.transport.bounded_input import (
     STANDARD_INPUT,
@@ -83,17 +84,19 @@ def merged(named: Sequence[tuple[Path, Json]]) -> Json:
 
 def simulated(document: Json) -> Page:
     """Return the page of a simulation or a comparison."""
-    results: Sequence[Json] = document.get("runs") or [document]
+    every: Sequence[Json] = document.get("runs") or [document]
+    if len(every) > MOST_COLUMNS:
+        document = {**document, "recommendation": document.get("recommendation") or _without_limits(every)}
+    results = _shown(every, document)
     names = [one["settings"]["name"] for one in results]
-    lines = tuple(Line((name, *texts)) for name, texts in figures(results))
     decisions = [
         (f"Decisions, {name}" if len(results) > 1 else "Decisions", _decisions(number, one))
         for number, (name, one) in enumerate(zip(names, results, strict=True))
     ]
     return Page(
         title=f"Simulation: {subject(results[0])}",
-        headline=_headline(results, document.get("recommendation")),
-        tables=[Table("Figures", ("", *names), lines, _loads(results))],
+        headline=_headline(every, document.get("recommendation")),
+        tables=[_figures(every, names)],
         charts=[*_curve(document), *charts(results), *drain_charts(results)],
         maps=_maps(results),
         decisions=decisions,
@@ -102,6 +105,31 @@ def simulated(document: Json) -> Page:
             *(table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)),
         ],
     )
+
+
+def _figures(results: Sequence[Json], shown: Sequence[str]) -> Table:
+    """Return the figures: a column for each simulation; if there are many, a line for each."""
+    note_ = _loads(results)
+    if len(results) <= MOST_COLUMNS:
+        rows = tuple(Line((name, *texts)) for name, texts in figures(results))
+        return Table("Figures", ("", *(one["settings"]["name"] for one in results)), rows, note_)
+    note_ += f" Of {len(results)} settings, the rest of the page shows {', '.join(shown)}."
+    return Table("Figures", ("", *MAIN_FIGURES), tuple(Line(cells) for cells in lines(results)), note_.strip())
+
+
+def _shown(results: Sequence[Json], document: Json) -> Sequence[Json]:
+    """Return the simulations to show in detail: all, or of many the recommended one and the first ones of the curve."""
+    if len(results) <= MOST_COLUMNS:
+        return results
+    found = document["recommendation"]
+    names = list(dict.fromkeys([*filter(None, [found["recommended"]]), *found["curve"]]))[:MOST_COLUMNS]
+    return [one for one in results if one["settings"]["name"] in names]
+
+
+def _without_limits(results: Sequence[Json]) -> Json:
+    """Return what is recommended if there are no limits."""
+    found = recommend([one["summary"] for one in results], ())
+    return as_document(found, [one["settings"]["name"] for one in results], ())
 
 
 def _loads(results: Sequence[Json]) -> str:
@@ -192,7 +220,7 @@ def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
         return f"{amount[0].upper()}{amount[1:]}; {waits}; {counted(best['evictions'], 'eviction')}."
     name = next(one["settings"]["name"] for one in results if one["summary"] is best)
     worst = max(one["summary"][key] for one in results)
-    less = f", {1 - best[key] / worst:.1%} less than the dearest" if worst else ""
+    less = f", {100 - 100 * best[key] / worst:.1f} % less than the dearest" if worst else ""
     return f"{name} is the cheapest: {amount}{less}; {waits}."
 
 

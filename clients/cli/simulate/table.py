@@ -45,7 +45,7 @@ FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
 )
 
 # Headings of the figures that a line has for each of many results.
-_MAIN_FIGURES = {
+MAIN_FIGURES = {
     "node-hours": "node-hours",
     "cost": "cost",
     "99 % within": "  99 % of pods within",
@@ -65,17 +65,23 @@ def figures(results: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
     return [(name, [text(one["summary"]) for one in results]) for name, text in shown]
 
 
+def lines(results: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """Return a line for each of many results: its settings, and the texts of `MAIN_FIGURES`."""
+    text_of = dict(FIGURES)
+    return [
+        (one["settings"]["name"], *(text_of[name](one["summary"]) for name in MAIN_FIGURES.values())) for one in results
+    ]
+
+
 def comparison(results: Sequence[dict[str, Any]]) -> Table:
     """Return a table with a column for each result; if there are many, with a line for each and the main figures."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     if len(results) > MOST_COLUMNS:
         table.add_column(escape(subject(results[0])))
-        for heading in _MAIN_FIGURES:
+        for heading in MAIN_FIGURES:
             table.add_column(heading, justify="right")
-        text_of = dict(FIGURES)
-        for result in results:
-            texts = [text_of[name](result["summary"]) for name in _MAIN_FIGURES.values()]
-            table.add_row(escape(result["settings"]["name"]), *texts)
+        for name, *texts in lines(results):
+            table.add_row(escape(name), *texts)
         return table
     table.add_column(escape(subject(results[0])), no_wrap=True)
     for result in results:

@@ -178,7 +178,7 @@ def finished(figure: Any, unit: str, x_title: str = "") -> str:
     figure.update_layout(
         template="plotly_white",
         margin={"l": 45, "r": 10, "t": 10, "b": 30},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.4 if x_title else -0.3},
+        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0},
         showlegend=len(figure.data) > 1,
         hovermode="closest" if unit.startswith("nodes") or x_title else "x",
         yaxis={"title": {"text": unit}, "rangemode": "tozero", "automargin": True},

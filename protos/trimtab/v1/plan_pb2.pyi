@@ -2147,8 +2147,8 @@ Global___ScaleDownState: _TypeAlias = ScaleDownState  # noqa: Y015
 
 @_typing.final
 class UndoneDrains(_message.Message):
-    """Drains after which slack lacked room, so that new nodes came: the pods went
-    elsewhere than planned. The next drains wait, longer each time.
+    """Drains after which slack lacked room and new nodes were added, because the
+    pods went elsewhere than planned. The next drains wait, longer each time.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2167,7 +2167,7 @@ class UndoneDrains(_message.Message):
     @_builtins.property
     def drain_time(self) -> _timestamp_pb2.Timestamp:
         """When a plan last drained nodes while all slack was present, if its effect
-        is not known yet. Absent = there is no such plan.
+        is not known yet. Absent = no such plan.
         """
 
     @_builtins.property
@@ -3162,7 +3162,7 @@ class ScaleDownSettings(_message.Message):
     """
     delay_type_local: _builtins.bool
     """The three delays apply to each node group separately: nodes of a group in
-    cool-down are no candidates, so their timers start when it is over; those
+    cool-down are not candidates, so their timers start when it is over; those
     of other groups are removed. Default false: a cool-down stops all
     deletions. `--scale-down-delay-type-local`.
     """
@@ -3185,7 +3185,7 @@ class ScaleDownSettings(_message.Message):
     `--max-total-unready-percentage`.
     """
     ok_total_unready_count: _builtins.int
-    """Up to this many unready nodes are no reason to stop. >= 0, default 3.
+    """Up to this many unready nodes do not stop scale-down. >= 0, default 3.
     `--ok-total-unready-count`.
     """
     @_builtins.property

@@ -462,8 +462,8 @@ class ScaleDownResult(_message.Message):
         SCALE_DOWN_THROTTLED: ScaleDownResult._Code.ValueType  # 8
         """Both parallelism limits are exhausted by deletions in progress."""
         SCALE_DOWN_CLUSTER_UNHEALTHY: ScaleDownResult._Code.ValueType  # 9
-        """Too many nodes of the cluster are unready: nothing goes. `detail` says
-        how many.
+        """Too many nodes of the cluster are unready: no node is removed. `detail`
+        says how many.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
@@ -490,8 +490,8 @@ class ScaleDownResult(_message.Message):
     SCALE_DOWN_THROTTLED: ScaleDownResult.Code.ValueType  # 8
     """Both parallelism limits are exhausted by deletions in progress."""
     SCALE_DOWN_CLUSTER_UNHEALTHY: ScaleDownResult.Code.ValueType  # 9
-    """Too many nodes of the cluster are unready: nothing goes. `detail` says
-    how many.
+    """Too many nodes of the cluster are unready: no node is removed. `detail`
+    says how many.
     """
 
     def __init__(
@@ -774,7 +774,7 @@ class PodCostGroupReason(_message.Message):
         TOPOLOGY_KEY_MISSING: PodCostGroupReason._Code.ValueType  # 3
         """A node lacks the topology key."""
         ANNOTATION_INVALID: PodCostGroupReason._Code.ValueType  # 4
-        """An annotation is no number."""
+        """An annotation is not a number."""
         PRICE_UNKNOWN: PodCostGroupReason._Code.ValueType  # 5
         """The price of a node is not known."""
         STRATEGY_FAILED: PodCostGroupReason._Code.ValueType  # 6
@@ -790,11 +790,11 @@ class PodCostGroupReason(_message.Message):
         by any.
         """
         SCALE_DOWN_NOT_ASKED: PodCostGroupReason._Code.ValueType  # 11
-        """NODE_DRAIN follows the drain set, and SCALE_DOWN was not asked for in the
+        """NODE_DRAIN follows the drain set, but SCALE_DOWN was not requested in the
         same request.
         """
         STRATEGY_UNKNOWN: PodCostGroupReason._Code.ValueType  # 12
-        """The target names a strategy that is not installed beside the planner."""
+        """The target names a strategy that is not installed with the planner."""
         AGE_UNKNOWN: PodCostGroupReason._Code.ValueType  # 13
         """The age of a pod is not known."""
 
@@ -810,7 +810,7 @@ class PodCostGroupReason(_message.Message):
     TOPOLOGY_KEY_MISSING: PodCostGroupReason.Code.ValueType  # 3
     """A node lacks the topology key."""
     ANNOTATION_INVALID: PodCostGroupReason.Code.ValueType  # 4
-    """An annotation is no number."""
+    """An annotation is not a number."""
     PRICE_UNKNOWN: PodCostGroupReason.Code.ValueType  # 5
     """The price of a node is not known."""
     STRATEGY_FAILED: PodCostGroupReason.Code.ValueType  # 6
@@ -826,11 +826,11 @@ class PodCostGroupReason(_message.Message):
     by any.
     """
     SCALE_DOWN_NOT_ASKED: PodCostGroupReason.Code.ValueType  # 11
-    """NODE_DRAIN follows the drain set, and SCALE_DOWN was not asked for in the
+    """NODE_DRAIN follows the drain set, but SCALE_DOWN was not requested in the
     same request.
     """
     STRATEGY_UNKNOWN: PodCostGroupReason.Code.ValueType  # 12
-    """The target names a strategy that is not installed beside the planner."""
+    """The target names a strategy that is not installed with the planner."""
     AGE_UNKNOWN: PodCostGroupReason.Code.ValueType  # 13
     """The age of a pod is not known."""
 

@@ -2022,7 +2022,7 @@ class RecentEviction(_message.Message):
     spec: _builtins.int
     """Index into `pod_specs`. OPTIONAL: absent = not known. The pod then counts
     with the spec and labels of another pod of its owner in the snapshot; if
-    there is none, a note says so and no room is kept.
+    there is none, a note says so and no room is reserved.
     """
     label_set: _builtins.int
     """Index into `label_sets`. OPTIONAL: 0 = no labels; ignored without `spec`."""

@@ -44,7 +44,7 @@ def reasons(status: Json) -> dict[str, str]:
 
 
 def run_until(rounds: Rounds, result: int) -> RoundResult:
-    """Make rounds until slack is so."""
+    """Make rounds until slack has a result."""
     end = time.monotonic() + SLOW_S
     while time.monotonic() < end:
         done = rounds.run()
@@ -89,7 +89,7 @@ def test_room_of_a_buffer_is_built_up_served_in_one_pass_and_built_up_again(
 
         before = nodes(plane, "slack")
         plane.kubectl("scale", "-n", "default", "deployment/web", "--replicas=12")
-        # No round is made: the scheduler alone binds what slack has kept room for.
+        # No round is made: the scheduler alone binds pods to the room of slack.
         until(lambda: all_ready(plane), SLOW_S, "pods ready")
         assert nodes(plane, "slack") == before
 

@@ -1,4 +1,4 @@
-"""Slack for other autoscalers: the API server takes the objects, and the scheduler lets pause pods give way."""
+"""Slack for other autoscalers: the API server accepts the objects, and the scheduler preempts pause pods."""
 
 import json
 import subprocess
@@ -38,7 +38,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 def planned(plane: ControlPlane, directory: Path, form: str, settings: str, kinds: str = KINDS) -> Json:
-    """What `trimtab plan` prints of the cluster's slack."""
+    """Return the output of `trimtab plan` on the cluster's slack."""
     (directory / "cluster.json").write_text(plane.kubectl("get", kinds, "-A", "-o", "json"))
     (directory / "settings.yaml").write_text(settings)
     options = ["--decision", "slack", "--settings", "settings.yaml", "-o", form]
@@ -50,7 +50,7 @@ def planned(plane: ControlPlane, directory: Path, form: str, settings: str, kind
 
 
 def sizes(slack: Json) -> list[tuple[str, str]]:
-    """Size of each placeholder."""
+    """Return the size of each placeholder."""
     return sorted((one["cpuMilli"], one["memoryBytes"]) for one in slack["placeholders"])
 
 
@@ -68,7 +68,7 @@ def test_exported_buffers_pass_the_validation_and_are_read_back_as_the_same_slac
     buffers = json.loads(plane.kubectl("get", "capacitybuffers", "-o", "json"))["items"]
     assert sum(one["spec"]["replicas"] for one in buffers) == len(before["placeholders"])
 
-    # The annotation and the rate are gone: what is asked for comes from the objects alone.
+    # The annotation and the rate are gone: the requests come only from the objects.
     plane.kubectl("annotate", "deployment/web", "trimtab.dev/slack-")
     after = planned(plane, tmp_path, "json", "{}", f"{KINDS},capacitybuffers,podtemplates")["slack"]
     assert sizes(after) == sizes(before)
@@ -98,6 +98,6 @@ def test_pause_pods_are_bound_where_there_is_room_and_give_way_to_the_workload(
 
 
 def bound(plane: ControlPlane, selector: str) -> list[str]:
-    """Nodes of the bound pods that a selector matches, a name a pod."""
+    """Return the nodes of the bound pods that a selector matches, one name per pod."""
     pods = json.loads(plane.kubectl("get", "pods", "-l", selector, "-o", "json"))["items"]
     return [pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")]

@@ -1,4 +1,6 @@
-"""`trimtab steer` as a process on a real control plane: whom it protects, how it ends, what stays behind a kill."""
+"""`trimtab steer` as a process on a real control plane: which nodes it protects, how it ends, what remains after a
+kill.
+"""
 
 import json
 import signal
@@ -23,7 +25,7 @@ LARGE, ASKED = "n0", "n3"
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """Four nodes of one group: one has pods that fit nowhere else, an operator protects another one."""
+    """Run a control plane with four nodes of one group: one has unmovable pods, an operator protects another."""
     with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
         for name in NODES:
             node = kwok_node(name, "a")
@@ -38,7 +40,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 def nodes(plane: ControlPlane) -> dict[str, dict[str, Any]]:
-    """The metadata of each node."""
+    """Return the metadata of each node."""
     items = json.loads(plane.kubectl("get", "nodes", "-o", "json", "--show-managed-fields"))["items"]
     return {one["metadata"]["name"]: one["metadata"] for one in items}
 
@@ -57,7 +59,7 @@ def steering(plane: ControlPlane, folder: Path, *options: object) -> tuple[objec
 
 
 def rounds_since(log: Path, count: int) -> bool:
-    """Whether so many rounds have been made."""
+    """Return whether `count` rounds have been made."""
     return log.read_text().count('"event": "round"') >= count
 
 
@@ -101,5 +103,5 @@ def _dry_run(plane: ControlPlane, folder: Path, address: str) -> None:
 
 
 def _owned_time(meta: dict[str, Any]) -> list[str]:
-    """When our field manager wrote last."""
+    """Return when our field manager wrote last."""
     return [one["time"] for one in meta["managedFields"] if one["manager"] == FIELD_MANAGER]

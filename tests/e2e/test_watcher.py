@@ -1,4 +1,6 @@
-"""The watcher against a real API server: it sees what kubectl prints, bit for bit, whatever goes on meanwhile."""
+"""The watcher against a real API server: it sees the same as kubectl prints, bit for bit, whatever changes
+meanwhile.
+"""
 
 import json
 import random
@@ -49,14 +51,14 @@ def apply(plane: ControlPlane, *objects: k8s.Json) -> None:
 
 
 def printed(plane: ControlPlane) -> bytes:
-    """The snapshot of what kubectl prints."""
+    """Return the snapshot of kubectl's output."""
     objects = decode_objects([json.loads(plane.kubectl("get", KINDS, "-A", "-o", "json"))])
     objects.given = set(BY_KIND)
     return build_snapshot(objects).snapshot.SerializeToString(deterministic=True)
 
 
 def seen(cluster: LiveCluster) -> bytes:
-    """The whole snapshot as the watcher sees it."""
+    """Return the watcher's whole snapshot."""
     cluster.forget()
     snapshot = cluster.take([]).taken.snapshot
     assert snapshot is not None
@@ -122,7 +124,7 @@ def kwok_node(name: str, zone: str, *, taint: bool = False) -> k8s.Json:
 
 
 def fill(plane: ControlPlane) -> None:
-    """Objects of every kind that a snapshot is made of."""
+    """Create objects of every kind that a snapshot uses."""
     for i in range(6):
         plane.kubectl("create", "-f", "-", stdin=json.dumps(kwok_node(f"n{i}", "abc"[i % 3], taint=i == 5)))
     agent = workload("agent", 1)
@@ -202,7 +204,7 @@ def test_the_watcher_sees_what_kubectl_prints_bit_for_bit_under_churn(
 
 
 def follow(cluster: LiveCluster, tables: Tables) -> Tables:
-    """Apply deltas for a second, then hold them against the whole."""
+    """Apply deltas for a second, then compare the result with the whole snapshot."""
     end = time.monotonic() + 1
     while time.monotonic() < end:
         delta = cluster.take([]).taken.delta

@@ -1,4 +1,4 @@
-"""Two actuators over one store that elect a leader, and what must be so whoever led."""
+"""Two actuators that share a store and elect a leader, and what must hold whichever one led."""
 
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ DELETED = 6
 
 @contextmanager
 def shared_store(directory: Path) -> Iterator[str]:
-    """URL of a store that two processes share: PostgreSQL where it is installed, else one SQLite file."""
+    """Yield the URL of a store that two processes share: PostgreSQL if it is installed, else one SQLite file."""
     if missing():
         yield sqlite_url(directory / "shared.sqlite")
         return
@@ -29,7 +29,7 @@ def shared_store(directory: Path) -> Iterator[str]:
 
 
 def fill(plane: ControlPlane, pool: str) -> None:
-    """Nodes with pods whose budget lets go of one at a time."""
+    """Create nodes with pods whose budget allows one eviction at a time."""
     apply(plane, *workloads.nodes(pool, NODES, pool=pool))
     apply(
         plane,
@@ -40,14 +40,14 @@ def fill(plane: ControlPlane, pool: str) -> None:
 
 
 def to_drain(pool: str) -> list[str]:
-    """The nodes that are to go."""
+    """Return the nodes to be removed."""
     return [f"{pool}-{number}" for number in range(1, TO_DRAIN + 1)]
 
 
 def start(
     stack: ExitStack, plane: ControlPlane, directory: Path, pool: str, options: Sequence[str]
 ) -> tuple["subprocess.Popen[bytes]", ActuatorClient]:
-    """One of the two, serving."""
+    """Start one of the two; return it once it serves."""
     groups = [workloads.group(pool, 20, pool=pool)]
     more = (*LEASE, f"--lease-name=lease-{pool}", *options)
     process, client = stack.enter_context(running(directory, command(plane, directory, groups, *more)))
@@ -56,12 +56,12 @@ def start(
 
 
 def leads(client: ActuatorClient) -> bool:
-    """Whether it is the one that acts."""
+    """Return whether it leads."""
     return client.get_info().leader
 
 
 def wait_for_the_end(plane: ControlPlane, client: ActuatorClient) -> None:
-    """Wait until all nodes are gone, each once, as the leader tells, and all pods are back."""
+    """Wait until the leader reports all nodes gone, each once, and all pods are back."""
     until(lambda: not client.get_status().deletions, 90, "all drains over")
     finished = client.get_status().finished
     assert (len(finished), {one.state for one in finished}) == (TO_DRAIN, {DELETED})
@@ -69,7 +69,7 @@ def wait_for_the_end(plane: ControlPlane, client: ActuatorClient) -> None:
 
 
 def check(plane: ControlPlane, changes: list[watch_log.Change], pool: str) -> None:
-    """All nodes are gone, tainted once and emptied by eviction alone, and the budget was kept."""
+    """Check that all nodes are gone, tainted once and emptied only by eviction, and that the budget was kept."""
     drained, mine = set(to_drain(pool)), [change for change in changes if of_pool(change.item, pool)]
     assert watch_log.gone_nodes(mine) == drained
     flips = watch_log.taint_flips(mine)
@@ -83,6 +83,6 @@ def check(plane: ControlPlane, changes: list[watch_log.Change], pool: str) -> No
 
 
 def of_pool(item: dict[str, Any], pool: str) -> bool:
-    """Whether an object is of a pool."""
+    """Return whether an object belongs to a pool."""
     selector = item["spec"].get("nodeSelector") or item["metadata"].get("labels") or {}
     return bool(selector.get("pool") == pool)

@@ -1,4 +1,4 @@
-"""What really happened, from the API server's own watches: every change of pods and nodes in the order of its writing.
+"""The real history from the API server's own watches: every change of pods and nodes in the order of writing.
 
 `kubectl get --raw …?watch` prints the events; nothing of the project is between the server and the log.
 """
@@ -31,7 +31,7 @@ class Change(NamedTuple):
 
 
 class WatchLog:
-    """Watches from now on; use as a context manager, ask when it is over."""
+    """Watches from now on; use as a context manager, and query it afterwards."""
 
     def __init__(
         self,
@@ -63,19 +63,19 @@ class WatchLog:
             self._processes[kind] = subprocess.Popen([*command, "get", "--raw", url], stdout=out)
 
     def _go_on(self, kind: str) -> None:
-        """Watch on from the last change, where the server has ended the watch: of callers that are slow it does."""
+        """Continue from the last change if the server has ended the watch, as it does for slow callers."""
         if self._processes[kind].poll() is not None:
             with self._files[kind].open("ab") as out:
-                out.write(b"\n")  # behind half a line
+                out.write(b"\n")  # after half a line
             last = max((change.version for change in _read(kind, self._files[kind])), default=0)
             self._watch(kind, {"resourceVersion": str(last)} if last else {})
 
     def has_begun(self) -> bool:
-        """Whether every watch has told of something: nothing that comes is missed."""
+        """Return whether every watch has reported something, so no later change is missed."""
         return all(path.stat().st_size for path in self._files.values())
 
     def wait_for(self, kind: str, version: str, limit_s: float = 60) -> None:
-        """Wait until a change is in the log; all that were written before it are there then."""
+        """Wait until a change is in the log; all earlier ones are then there too."""
         end, sought = time.monotonic() + limit_s, f'"resourceVersion":"{version}"'.encode()
         while sought not in self._files[kind].read_bytes():
             assert time.monotonic() < end, f"the watch of {kind} does not tell of version {version}"
@@ -88,7 +88,7 @@ class WatchLog:
             process.wait()
 
     def changes(self) -> list[Change]:
-        """All changes so far, in the order in which the server wrote them."""
+        """Return all changes so far, in the order in which the server wrote them."""
         found = [change for kind, path in self._files.items() for change in _read(kind, path)]
         return sorted(found, key=lambda change: change.version)
 
@@ -105,7 +105,7 @@ def _read(kind: str, path: Path) -> Iterator[Change]:
 
 
 def is_healthy(pod: Json) -> bool:
-    """Whether a PodDisruptionBudget counts a pod."""
+    """Return whether a PodDisruptionBudget counts a pod as healthy."""
     return _is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
 
 
@@ -115,14 +115,15 @@ def _is_ready(pod: Json) -> bool:
 
 
 def owner_kind(pod: Json) -> str:
-    """Kind of the controlling owner, "" = none."""
+    """Return the kind of the controlling owner, "" = none."""
     return next((ref["kind"] for ref in pod["metadata"].get("ownerReferences", ()) if ref.get("controller")), "")
 
 
 def was_told_to_go(pod: Json) -> bool:
-    """Whether somebody asked for the pod's end.
+    """Return whether a client requested the pod's deletion.
 
-    kwok ends pods by their name with no grace, and now and then hits the next pod of a StatefulSet: that is its doing.
+    kwok deletes pods by name without grace period, and sometimes hits the next pod of a StatefulSet: that is kwok's
+    doing.
     """
     return "deletionTimestamp" in pod["metadata"] and (
         _is_evicted(pod) or pod["metadata"]["deletionGracePeriodSeconds"] > 0
@@ -130,12 +131,12 @@ def was_told_to_go(pod: Json) -> bool:
 
 
 def _is_evicted(pod: Json) -> bool:
-    """Whether the eviction API has marked the pod."""
+    """Return whether the eviction API has marked the pod."""
     return any(one.get("reason") == "EvictionByEvictionAPI" for one in pod["status"].get("conditions") or ())
 
 
 def lowest_health(changes: list[Change], namespace: str, labels: dict[str, str]) -> int:
-    """The fewest healthy pods with these labels at any time, from when they were most for the first time."""
+    """Return the smallest number of healthy pods with these labels, since their number first was at its maximum."""
     healthy: dict[str, bool] = {}
     history = []
     for change in changes:
@@ -149,12 +150,12 @@ def lowest_health(changes: list[Change], namespace: str, labels: dict[str, str])
 
 
 def gone_nodes(changes: list[Change]) -> set[str]:
-    """Nodes that were removed."""
+    """Return the removed nodes."""
     return {change.item["metadata"]["name"] for change in changes if change.kind == "Node" and change.gone}
 
 
 def new_nodes(changes: list[Change], after_version: int) -> set[str]:
-    """Nodes that came after a moment."""
+    """Return the nodes added after a version."""
     first: dict[str, int] = {}
     for change in changes:
         if change.kind == "Node":
@@ -163,7 +164,7 @@ def new_nodes(changes: list[Change], after_version: int) -> set[str]:
 
 
 def ended_pods(changes: list[Change]) -> dict[str, Json]:
-    """Pods that were told to go, DaemonSets' excepted, by uid, as they were then."""
+    """Return by uid the pods whose deletion was requested, as they were then, without those of DaemonSets."""
     found: dict[str, Json] = {}
     for change in changes:
         if change.kind == "Pod" and was_told_to_go(change.item) and owner_kind(change.item) != "DaemonSet":
@@ -172,7 +173,7 @@ def ended_pods(changes: list[Change]) -> dict[str, Json]:
 
 
 def unprotected_evictions(changes: list[Change]) -> list[str]:
-    """Pods told to go, DaemonSets' excepted, otherwise than by eviction from a node with the hard taint."""
+    """Return the pods deleted other than by eviction from a node with the hard taint, without those of DaemonSets."""
     tainted: dict[str, bool] = {}
     told: set[str] = set()
     wrong = []
@@ -189,7 +190,7 @@ def unprotected_evictions(changes: list[Change]) -> list[str]:
 
 
 def taint_flips(changes: list[Change]) -> Counter[str]:
-    """How often each node got the hard taint."""
+    """Return how often each node got the hard taint."""
     count: Counter[str] = Counter()
     before: dict[str, bool] = {}
     for change in changes:
@@ -202,7 +203,7 @@ def taint_flips(changes: list[Change]) -> Counter[str]:
 
 
 def overfull_nodes(changes: list[Change]) -> list[str]:
-    """Nodes that at some time had more CPU, memory or pods asked of them than they have."""
+    """Return the nodes whose pods at some time requested more CPU, memory or pods than the nodes have."""
     room: dict[str, tuple[int, ...]] = {}
     asked: dict[str, dict[str, tuple[int, ...]]] = {}
     wrong = set()
@@ -222,14 +223,14 @@ def overfull_nodes(changes: list[Change]) -> list[str]:
 
 
 def healthy_at_the_end(changes: list[Change]) -> Counter[str]:
-    """Pods that are ready when the log ends, by their label "app"."""
+    """Return the pods that are ready when the log ends, by their label "app"."""
     last = {change.item["metadata"]["uid"]: change for change in changes if change.kind == "Pod"}
     ready = [one.item for one in last.values() if not one.gone and is_healthy(one.item)]
     return Counter(pod["metadata"].get("labels", {}).get("app", "") for pod in ready)
 
 
 def ever_on(changes: list[Change], labels: Mapping[str, str]) -> set[str]:
-    """Nodes on which a pod with these labels ever was."""
+    """Return the nodes on which a pod with these labels ever was."""
     return {
         change.item["spec"].get("nodeName", "")
         for change in changes
@@ -249,7 +250,7 @@ def eviction_gaps_s(changes: list[Change], labels: Mapping[str, str]) -> list[fl
 
 
 def _requests(pod: Json) -> tuple[int, int, int]:
-    """CPU in milli, memory in bytes, and itself."""
+    """Return the requested cpu in milli-cores, memory in bytes, and one pod."""
     requests = [container.get("resources", {}).get("requests", {}) for container in pod["spec"]["containers"]]
     cpu_milli = sum(_milli(one.get("cpu", "0")) for one in requests)
     return cpu_milli, sum(_bytes(one.get("memory", "0")) for one in requests), 1

@@ -6,7 +6,7 @@ Json = dict[str, Any]
 
 
 def nodes(prefix: str, count: int, cpu: str = "4", pool: str = "pool") -> list[Json]:
-    """Nodes that kwok brings to life, "PREFIX-1"… of one pool."""
+    """Return nodes managed by kwok, "PREFIX-1"… of one pool."""
     amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
     return [
         {
@@ -23,7 +23,7 @@ def nodes(prefix: str, count: int, cpu: str = "4", pool: str = "pool") -> list[J
 
 
 def group(name: str, max_size: int, pool: str = "pool", cpu: str = "4") -> Json:
-    """A NodeGroup of that pool."""
+    """Return a NodeGroup of that pool."""
     amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
     return {
         "apiVersion": "trimtab.dev/v1",
@@ -42,14 +42,14 @@ def group(name: str, max_size: int, pool: str = "pool", cpu: str = "4") -> Json:
 
 
 def template(app: str, cpu: str, pool: str, **labels: str) -> Json:
-    """A pod template."""
+    """Return a pod template."""
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
     spec = {"containers": [container], "nodeSelector": {"pool": pool}, "terminationGracePeriodSeconds": 1}
     return {"metadata": {"labels": {"app": app, **labels}}, "spec": spec}
 
 
 def deployment(name: str, replicas: int, cpu: str = "250m", pool: str = "pool", **labels: str) -> Json:
-    """A Deployment."""
+    """Return a Deployment."""
     spec = {
         "replicas": replicas,
         "selector": {"matchLabels": {"app": name}},
@@ -59,7 +59,7 @@ def deployment(name: str, replicas: int, cpu: str = "250m", pool: str = "pool", 
 
 
 def stateful_set(name: str, replicas: int, cpu: str = "250m", pool: str = "pool", **labels: str) -> Json:
-    """A StatefulSet that starts its pods together."""
+    """Return a StatefulSet that starts its pods together."""
     spec = {
         "replicas": replicas,
         "serviceName": name,
@@ -71,13 +71,13 @@ def stateful_set(name: str, replicas: int, cpu: str = "250m", pool: str = "pool"
 
 
 def daemon_set(name: str, cpu: str = "50m", pool: str = "pool") -> Json:
-    """A DaemonSet."""
+    """Return a DaemonSet."""
     spec = {"selector": {"matchLabels": {"app": name}}, "template": template(name, cpu, pool)}
     return _workload("apps/v1", "DaemonSet", name, spec)
 
 
 def job(name: str, count: int, cpu: str = "250m", pool: str = "pool") -> Json:
-    """A Job of so many pods that run together."""
+    """Return a Job whose `count` pods run together."""
     pods = template(name, cpu, pool)
     pods["spec"]["restartPolicy"] = "Never"
     spec = {"completions": count, "parallelism": count, "backoffLimit": 100, "template": pods}
@@ -85,13 +85,13 @@ def job(name: str, count: int, cpu: str = "250m", pool: str = "pool") -> Json:
 
 
 def bare_pod(name: str, cpu: str = "250m", pool: str = "pool") -> Json:
-    """A pod of nobody."""
+    """Return a bare pod."""
     pod = template(name, cpu, pool)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **pod["metadata"]}, "spec": pod["spec"]}
 
 
 def budget(name: str, app: str, **limits: Any) -> Json:
-    """A PodDisruptionBudget over a workload's pods; limits such as maxUnavailable=1."""
+    """Return a PodDisruptionBudget for a workload's pods; limits such as maxUnavailable=1."""
     spec = {"selector": {"matchLabels": {"app": app}}, **limits}
     return _workload("policy/v1", "PodDisruptionBudget", name, spec)
 

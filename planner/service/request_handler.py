@@ -161,7 +161,10 @@ class RequestHandler:
         for one in answer.diagnostics.decisions:
             name = plan_pb2.Decision.Code.Name(one.decision)
             self._instruments.plan(name, one.result)
-            self._log.info("decision", decision=name, result=one.result, **dict(sorted(one.counts.items())), **fields)
+            shown = {"decision": name, "result": one.result, **fields}
+            # A decision may count what the line has already, such as nodes.
+            counts = {f"{name.lower()}_{key}" if key in shown else key: one.counts[key] for key in sorted(one.counts)}
+            self._log.info("decision", **counts, **shown)
 
 
 def _forget(_request: plan_pb2.PlanRequest, _snapshot: Snapshot) -> None:

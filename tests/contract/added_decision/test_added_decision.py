@@ -55,7 +55,7 @@ def test_a_package_and_a_line_are_a_decision_that_every_command_knows(seen: Any)
 def test_its_settings_ask_for_it_and_are_checked_by_name(seen: Any) -> None:
     answer = json.loads(seen["first"]["out"])
     assert answer["headroom"] == {"nodes": [{"node": "n1", "freeCpuMilli": "3000"}]}
-    assert answer["diagnostics"]["decisions"][-1]["counts"] == {"roomy_nodes": "1"}
+    assert answer["diagnostics"]["decisions"][-1]["counts"] == {"nodes": "1"}
     for case, told in (("bad value", "headroom.least_cpu_milli"), ("bad field", "headroom.leastCpu")):
         assert (seen[case]["code"], seen[case]["out"]) == (2, "")
         assert told in seen[case]["err"]

@@ -30,7 +30,7 @@ def decide(this: Round, least_cpu_milli: int, state: Any) -> Decided:
 
 def summarize(result: Any) -> Summary:
     """Return the figures of a result for logs and metrics."""
-    return Summary("HEADROOM_FOUND" if result.nodes else "HEADROOM_NONE", {"roomy_nodes": len(result.nodes)})
+    return Summary("HEADROOM_FOUND" if result.nodes else "HEADROOM_NONE", {"nodes": len(result.nodes)})
 
 
 def warm_up(settings: Any) -> None:

@@ -150,9 +150,8 @@ NUMBERS_THAT_STAY = {
     "a ratio of savings": "ScaleDownState.headroom",
     "how many nodes of a plan": "ScaleDownState.fewer_placeholders",
     "how often something was undone, and among how many pods": "UndoneDrains.pod_count UndoneDrains.times",
-    "the layout of a state": (
-        "ScaleDownState.layout_version ScaleUpState.layout_version SlackState.layout_version "
-        "PodCostsState.layout_version"
+    "the layout of a state": " ".join(
+        f"{field.message_type.name}.layout_version" for field in plan_pb2.PlanState.DESCRIPTOR.fields
     ),
 }
 """Numbers that are the same in a redacted recording."""

@@ -15,7 +15,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 from tests.certificates import scheduling
 from tests.certificates.cluster import GATED, Cluster, Pod
 from tests.certificates.growth_limits import Limits
-from tests.certificates.new_nodes import NewNode, is_ready, new_node_of
+from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
 from tests.certificates.scheduling import PREDICATES, Placement
 
 Group = reason_pb2.NodeGroupReason
@@ -324,7 +324,7 @@ def _stuck(plan: Plan, placement: Placement, targets: dict[str, tuple[str, ...]]
         random.shuffle(keys)
         targets = {key: tuple(random.sample(nodes, len(nodes))) for key, nodes in targets.items()}
     if attempt % 2 == 0:
-        keys.sort(key=lambda key: not (plan.pods[key].spec.pod_anti_affinity or plan.pods[key].spec.topology_spread))
+        keys.sort(key=lambda key: _turn(plan, plan.pods[key]))
     while keys:
         left = []
         for key in keys:
@@ -338,6 +338,20 @@ def _stuck(plan: Plan, placement: Placement, targets: dict[str, tuple[str, ...]]
             break
         keys = left
     return keys
+
+
+def _turn(plan: Plan, pod: Pod) -> int:
+    """Return when a pod is placed: the more other pods may keep it out, the earlier; pods without such constraints
+    last, because they keep others out.
+    """
+    if pod.spec.pod_anti_affinity:
+        return 0
+    found = [4]
+    for row in pod.spec.topology_spread:
+        by_node = plan.cluster.text(row.topology_key) == HOSTNAME
+        counts_itself = scheduling.selects(plan.cluster, row.selector, pod.labels)
+        found.append(3 if not by_node else 1 if counts_itself else 2)
+    return min(found)
 
 
 def limits(plan: Plan) -> Iterator[str]:

@@ -157,7 +157,7 @@ def test_the_example_can_be_read_and_the_schema_knows_its_keys(tmp_path: Path) -
     known = json.loads(json.dumps(schema()))
     assert {"nodeGroups", "workloads", "batches", "trace"} <= known["properties"].keys()
     assert known["additionalProperties"] is False
-    assert "Largest size." in json.dumps(known)
+    assert "Maximum size." in json.dumps(known)
 
 
 def test_loads_follow_the_time_of_day_and_do_not_depend_on_each_other() -> None:

@@ -90,7 +90,9 @@ def test_bad_input_ends_with_a_sentence(trimtab: Run, scenario: Path, arguments:
     assert told in done.err
 
 
-def test_many_settings_have_a_line_each(trimtab: Run, scenario: Path) -> None:
+def test_many_settings_have_a_line_each(trimtab: Run, scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Test processes that run side by side have a terminal of 80 columns.
+    monkeypatch.setenv("COLUMNS", "120")
     values = ",".join(f"{60 * number}s" for number in range(1, 8))
     sweep = ("--sweep", f"scaleDown.unneededTime={values}", "--processes", 1)
     lines = trimtab("simulate", scenario, *sweep).out.splitlines()

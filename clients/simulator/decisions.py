@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, Final
 
+import numpy as np
 from trimtab.v1 import plan_pb2, reason_pb2
 
 from clients.reference_loop.rounds import RoundResult
@@ -15,6 +16,9 @@ from clients.reference_loop.rounds import RoundResult
 MOST_NAMES: Final = 20
 """Maximum number of names recorded in one list."""
 MOST_BLOCKERS: Final = 50
+_RECENTLY: Final = reason_pb2.UnremovableReason.RECENTLY_UNREMOVABLE
+_REASONS: Final = reason_pb2.UnremovableReason.Code.DESCRIPTOR.values_by_number
+_BLOCKING_REASONS: Final = reason_pb2.BlockingPodReason.Code.DESCRIPTOR.values_by_number
 
 
 class Decisions:
@@ -25,11 +29,15 @@ class Decisions:
         self.entries: list[dict[str, Any]] = []
         self._groups, self._prices = groups, prices
         self._last = plan_pb2.ScaleDownDecision()
+        self._failures = plan_pb2.ScaleDownState()
 
     @property
     def blockers(self) -> list[dict[str, Any]]:
-        """Return why nodes stayed in the last round, by cost."""
-        return _blockers(self._last, self._groups, self._prices)
+        """Return why nodes stayed in the last round, by cost.
+
+        A node whose simulation failed in an earlier round stays for that round's reason.
+        """
+        return _blockers(self._last, _known_failures(self._failures), self._groups, self._prices)
 
     @property
     def possible_saving_per_hour(self) -> float:
@@ -48,7 +56,7 @@ class Decisions:
             reasons = dict(sorted(done.refused.items())[:MOST_NAMES])
             self.entries.append({"time": now_s, "kind": "refused", "text": _refused_text(reasons), "reasons": reasons})
         if answer.HasField("scale_down"):
-            self._last = answer.scale_down
+            self._last, self._failures = answer.scale_down, answer.state.scale_down
 
 
 def _growth(now_s: float, split: plan_pb2.ScaleUpSplit, decision: plan_pb2.ScaleUpDecision) -> dict[str, Any]:
@@ -98,15 +106,30 @@ def _refused_text(reasons: Mapping[str, str]) -> str:
     return f"{name}: {why}{more}"
 
 
+def _known_failures(state: plan_pb2.ScaleDownState) -> dict[str, tuple[int, int]]:
+    """Return, for nodes not yet to be simulated again, why their last simulation failed: the codes of the reason and of
+    the blocking pod's reason.
+    """
+    failed = state.unremovable
+    names = (state.strings[index] for index in np.frombuffer(failed.node, "<i4").tolist())
+    return dict(zip(names, zip(failed.reason, failed.blocking_reason, strict=True), strict=True))
+
+
 def _blockers(
-    decision: plan_pb2.ScaleDownDecision, groups: Mapping[str, str], prices: Mapping[str, float]
+    decision: plan_pb2.ScaleDownDecision,
+    failures: Mapping[str, tuple[int, int]],
+    groups: Mapping[str, str],
+    prices: Mapping[str, float],
 ) -> list[dict[str, Any]]:
     """Return why nodes stay, by cost: reason, details, number of nodes, price per hour."""
     nodes: Counter[tuple[str, str]] = Counter()
     money: dict[tuple[str, str], float] = defaultdict(float)
     for one in decision.unremovable:
-        reason = reason_pb2.UnremovableReason.Code.Name(one.reason)
-        blocking = reason_pb2.BlockingPodReason.Code.Name(one.blocking_reason) if one.blocking_reason else ""
+        why: tuple[int, int] = one.reason, one.blocking_reason
+        if one.reason == _RECENTLY:
+            why = failures.get(one.node, why)
+        reason = _REASONS[why[0]].name
+        blocking = _BLOCKING_REASONS[why[1]].name if why[1] else ""
         nodes[reason, blocking] += 1
         money[reason, blocking] += prices.get(groups.get(one.node, ""), 0.0)
     found = [

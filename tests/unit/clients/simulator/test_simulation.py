@@ -166,7 +166,7 @@ def with_slack(rate: float) -> plan_pb2.PlanSettings:
         pytest.param(small(seed=7, duration="1h"), None, id="much happens, otherwise"),
         pytest.param(*in_use(800), id="every node is in use"),
         pytest.param(*in_use(600), id="every node is near the threshold"),
-        pytest.param(*in_use(800, 0.7, "3h"), id="every node is near another threshold"),
+        pytest.param(*in_use(800, 0.7), id="every node is near another threshold"),
         pytest.param(*packed(free=2), id="nodes are in use or empty"),
         pytest.param(*packed(db=1), id="nodes are in use or cannot go"),
         pytest.param(small(decisions=["scale-up", "scale-down", "pod-costs"], duration="40m"), None, id="pod costs"),

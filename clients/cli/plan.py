@@ -12,7 +12,7 @@ from clients.cli.decisions import default_decisions
 from clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from clients.cli.exports.slack import exported
 from clients.cli.label_groups import group_by_labels, read_labels
-from clients.cli.moment import read_now
+from clients.cli.now import read_now
 from clients.cli.output import Format, as_document, note, print_document, stdout_console
 from clients.cli.plan_formats import Export
 from clients.cli.planners import open_planner

@@ -21,7 +21,7 @@ from clients.cli.demo.screen import Screen
 from clients.cli.demo.services import ActuatorProcess
 from clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
 from clients.cli.failures import FailedError
-from clients.cli.moment import read_now
+from clients.cli.now import read_now
 from clients.cli.planners import PlannerAccess
 from clients.kubernetes_objects import Objects, build_snapshot
 from clients.kubernetes_objects.build import Known

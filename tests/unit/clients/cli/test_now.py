@@ -5,7 +5,7 @@ import time
 import pytest
 
 from clients.cli.failures import InputError
-from clients.cli.moment import read_now
+from clients.cli.now import read_now
 
 
 @pytest.mark.parametrize(

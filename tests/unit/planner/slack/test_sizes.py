@@ -155,7 +155,7 @@ def test_annotations_that_cannot_be_read_are_refused(amount: str) -> None:
 
 
 def test_a_percentage_of_what_is_not_known_is_refused() -> None:
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="unknown number of pods"):
         sizes.copies("20%", -1)
 
 

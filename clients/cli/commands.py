@@ -258,7 +258,9 @@ def simulate(
 def report(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="output of `trimtab simulate --save`, or the objects of a cluster"),
+        typer.Argument(
+            metavar="FILE...", help="output of `trimtab simulate --save`, recordings, or the objects of a cluster"
+        ),
     ],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="HTML page to write")],
     planner: PlannerOption = None,
@@ -268,7 +270,9 @@ def report(
     prices: PricesOption = None,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
 ) -> None:
-    """Write a self-contained page about a simulation, or about what a cluster could save and what prevents it."""
+    """Write a self-contained page about a simulation, recorded rounds, or what a cluster could save and what prevents
+    it.
+    """
     from clients.cli.plan import CommandOptions
     from clients.cli.report.command import report as run
 

@@ -49,9 +49,8 @@ def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) 
     chosen, view = labels or DEFAULT_LABELS, ClusterView(snapshot)
     sizes: Counter[str] = Counter()
     for node in snapshot.nodes:
-        found = view.labels(node.label_set)
-        if not _CONTROL_PLANE & found.keys():
-            node.node_group = _name(found, chosen)
+        node.node_group = label_group(view.labels(node.label_set), chosen)
+        if node.node_group:
             sizes[node.node_group] += 1
     for name, size in sorted(sizes.items()):
         snapshot.node_groups.add(id=name, min_size=0, max_size=size + ROOM, target_size=size)
@@ -69,7 +68,11 @@ def label_value(found: Mapping[str, str], label: str) -> str:
     return found.get(label) or found.get(_OLD_NAMES.get(label, ""), "")
 
 
-def _name(found: dict[str, str], labels: Sequence[str]) -> str:
-    """Return the values of the labels without missing ones; "unlabelled" if all are missing."""
+def label_group(found: Mapping[str, str], labels: Sequence[str]) -> str:
+    """Return the group of a node: the values of the labels without missing ones; "unlabelled" if all are missing, "" =
+    it is in none, because it belongs to the control plane.
+    """
+    if _CONTROL_PLANE & found.keys():
+        return ""
     values = (label_value(found, label) for label in labels)
     return "/".join(value for value in values if value) or "unlabelled"

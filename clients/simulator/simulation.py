@@ -24,7 +24,7 @@ from actuator.tracker.admission import Limits
 from clients.decisions import NAMES
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.reference_loop.planner_session import PlannerLink, PlannerSession
-from clients.reference_loop.rounds import RoundRunner, RoundSettings
+from clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
 from clients.simulator.decisions import Decisions
 from clients.simulator.delays import ScenarioDelays
 from clients.simulator.drains import WatchedCluster
@@ -51,14 +51,16 @@ UNLIMITED: Final = 100_000
 
 @dataclass(frozen=True)
 class Options:
-    """How a simulation runs. Neither changes what it shows.
+    """How a simulation runs. None changes what it shows.
 
     link : the planner, None = one in this process
     skip_idle : leave out rounds, and decisions on growth, in which nothing can be new
+    recorder : records the rounds
     """
 
     link: PlannerLink | None = None
     skip_idle: bool = True
+    recorder: Recorder | None = None
 
 
 class Simulation:
@@ -246,7 +248,7 @@ class Simulation:
                 groups=tuple(self._declared),
                 apply_pod_costs="pod-costs" in self.scenario.decisions,
             )
-            self._runner = RoundRunner(self._observed, session, self._actuator, settings)
+            self._runner = RoundRunner(self._observed, session, self._actuator, settings, self._options.recorder)
         return self._runner
 
     def _is_idle(self) -> bool:

@@ -11,10 +11,10 @@ from trimtab.v1.option_choice_pb2 import OptionChoice
 
 from clients.cli.failures import FailedError, InputError
 from clients.cli.live.links import open_link
+from clients.cli.live.rounds_reader import Recorded, read_rounds
 from clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
 from clients.kubernetes_objects.files import shown
-from clients.live_cluster.taken import Taken
-from clients.recording import RecordingError, RecordingReader, is_recording
+from clients.recording import is_recording
 from clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from clients.transport.bounded_input import STANDARD_INPUT, open_input
 from clients.transport.errors import Reason, TrimtabError
@@ -25,15 +25,6 @@ MOST_SHOWN = 200
 ABSENT = "—"
 _VARYING = ("stateVersion", "snapshotVersion", "requestId")
 """Digests may differ between builds for equal content; the content itself is compared."""
-
-
-class Recorded(NamedTuple):
-    """One round of a recording."""
-
-    taken: Taken
-    request: plan_pb2.PlanRequest
-    answer: plan_pb2.PlanResponse
-    redacted: bool
 
 
 class Difference(NamedTuple):
@@ -69,44 +60,6 @@ def replay(file: Path, planner: str | None, output: Format) -> None:
     _print(count, differences, output)
     if differences:
         raise FailedError(f"{len(differences)} differences in {count} rounds")
-
-
-def read_rounds(name: str, opened: Any) -> Iterator[Recorded | OptionChoice]:
-    """Yield the rounds and choices of a recording. Errors: InputError for damaged or unordered frames."""
-    taken: Taken | None = None
-    request: plan_pb2.PlanRequest | None = None
-    kept = plan_pb2.PlanRequest()
-    try:
-        reader = RecordingReader(name, opened)
-        for frame in reader:
-            which = frame.WhichOneof("frame")
-            if which == "snapshot":
-                taken = Taken(frame.snapshot, None)
-            elif which == "delta":
-                taken = Taken(None, frame.delta)
-            elif which in ("settings", "state"):
-                getattr(kept, which).CopyFrom(getattr(frame, which))
-            elif which == "request":
-                request = _completed(frame.request, kept)
-            elif which == "response" and taken is not None and request is not None:
-                yield Recorded(taken, request, frame.response, reader.header.redacted)
-                taken = request = None
-            elif which == "choice":
-                yield frame.choice
-        if not reader.complete:
-            note(f"{name} was not closed: its last rounds may be missing")
-    except RecordingError as error:
-        raise InputError(str(error)) from None
-
-
-def _completed(request: plan_pb2.PlanRequest, kept: plan_pb2.PlanRequest) -> plan_pb2.PlanRequest:
-    """Return a request with the settings and state of earlier frames."""
-    if not request.HasField("settings") and kept.HasField("settings"):
-        request.settings.CopyFrom(kept.settings)
-    if not request.HasField("state") and kept.HasField("state"):
-        request.state.CopyFrom(kept.state)
-        kept.ClearField("state")
-    return request
 
 
 def _replayed(link: PlannerLink, rounds: Iterator[Recorded | OptionChoice]) -> Iterator[list[tuple[str, Any, Any]]]:

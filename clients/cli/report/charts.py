@@ -1,10 +1,13 @@
-"""Charts of simulations: nodes by group and zone, pending pods, utilization, slack, cost; several simulations overlaid.
+"""Charts of simulations and recordings: nodes by group and zone, pending pods, utilization, slack, cost; several of
+them overlaid.
 
 Decides axes and traces. Times are UTC.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from clients.cli.report.maps import COLORS
@@ -16,7 +19,17 @@ _MARK = {
     "scale-up": ("triangle-up", "#2a7f3f"),
     "scale-down": ("triangle-down", "#b3261e"),
     "refused": ("x", "#57606a"),
+    "no room": ("diamond", "#7a6a00"),
 }
+
+Values = Callable[[Json], list[float]]
+_SLACK = (
+    ("Cpu that slack keeps free", "cores", ("slackCpuMilli", 1000), ("slackCpuWantedMilli", 1000)),
+    ("Placeholders of slack", "placeholders", ("placeholdersOnNodes", 1), ("placeholders", 1)),
+)
+"""Charts of slack: title, unit, series of what there is and of what is wanted with divisors. Simulations do not tell
+what was wanted.
+"""
 
 
 def charts(results: Sequence[Json]) -> list[Chart]:
@@ -25,13 +38,18 @@ def charts(results: Sequence[Json]) -> list[Chart]:
     found.append(_lines("Pending pods", "pods", results, lambda samples: samples["pending"]))
     for name, key in (("cpu", "cpu"), ("memory", "memory")):
         title = f"Share of {name} that is requested"
-        found.append(_lines(title, "%", results, lambda samples, key=key: _shares(samples, key)))
-    if any(any(one["samples"]["slackCpuMilli"]) for one in results):
-        title = "Cpu that slack keeps free"
-        found.append(_lines(title, "cores", results, lambda samples: [one / 1000 for one in samples["slackCpuMilli"]]))
+        found.append(_lines(title, "%", results, partial(_shares, key)))
+    for title, unit, there, wanted in _SLACK:
+        if any(any(one["samples"].get(name, ())) for one in results for name in (there[0], wanted[0])):
+            found.append(_lines(title, unit, results, _series(*there), _series(*wanted)))
     if any(any(one["samples"]["pricePerHour"]) for one in results):
         found.append(_lines("Cost of an hour", "", results, lambda samples: samples["pricePerHour"]))
     return found
+
+
+def _series(name: str, divisor: int) -> Values:
+    """Return a function that returns a series of samples in its unit; an empty one if they do not have it."""
+    return lambda samples: [one / divisor for one in samples.get(name, ())]
 
 
 def moments(result: Json) -> list[str]:
@@ -56,8 +74,8 @@ def _nodes(result: Json) -> Chart:
 
     figure, times = go.Figure(), moments(result)
     for number, (key, counts) in enumerate(result["samples"]["nodes"].items()):
-        group, _, zone = key.partition("/")
-        name = f"{group}, zone {zone}" if zone else group
+        group, _, zone = key.rpartition("/")
+        name = f"{group or 'no node group'}{f', zone {zone}' if zone else ''}"
         color = COLORS[number % len(COLORS)]
         figure.add_scatter(
             x=times,
@@ -67,13 +85,13 @@ def _nodes(result: Json) -> Chart:
             mode="lines",
             line={"width": 0.5, "color": color, "shape": "hv"},
         )
-    heights = dict(zip(times, totals(result), strict=True))
+    heights = totals(result)
     for kind, (symbol, color) in _MARK.items():
         marks = [(number, one) for number, one in enumerate(result["decisions"]) if one["kind"] == kind]
         if marks:
             figure.add_scatter(
                 x=[shown_time(one["time"]) for _, one in marks],
-                y=[_height(heights, shown_time(one["time"])) for _, one in marks],
+                y=[_height(heights, times, shown_time(one["time"])) for _, one in marks],
                 text=[one["text"] for _, one in marks],
                 customdata=[f"decision-0-{number}" for number, _ in marks],
                 name=kind,
@@ -121,10 +139,10 @@ def trade_off(results: Sequence[Json], recommended: Json) -> Chart:
     return Chart(f"Trade-off of cost and {weighed}", f"On the curve are {told}.", shown)
 
 
-def _height(heights: dict[str, int], moment: str) -> int:
-    """Return the number of nodes at the last sample before a time. O(samples)."""
-    before = [time for time in heights if time <= moment]
-    return heights[before[-1]] if before else 0
+def _height(heights: Sequence[int], times: Sequence[str], moment: str) -> int:
+    """Return the number of nodes at the last sample before a time. O(log samples)."""
+    after = bisect_right(times, moment)
+    return heights[after - 1] if after else 0
 
 
 def _totals(results: Sequence[Json]) -> Chart:
@@ -140,14 +158,20 @@ def _totals(results: Sequence[Json]) -> Chart:
     return Chart("Nodes", _described(results, "nodes", totals), finished(figure, "nodes"))
 
 
-def _lines(title: str, unit: str, results: Sequence[Json], values: Any) -> Chart:
+def _lines(title: str, unit: str, results: Sequence[Json], values: Values, wanted: Values | None = None) -> Chart:
+    """Return a line for each simulation, and a dotted one of what was wanted, where that is known."""
     import plotly.graph_objects as go
 
     figure = go.Figure()
     for number, result in enumerate(results):
         line = {"color": COLORS[number % len(COLORS)], "shape": "hv"}
         name = result["settings"]["name"]
-        figure.add_scatter(x=moments(result), y=values(result["samples"]), name=name, mode="lines", line=line)
+        times = moments(result)
+        figure.add_scatter(x=times, y=values(result["samples"]), name=name, mode="lines", line=line)
+        asked = wanted(result["samples"]) if wanted is not None else []
+        if asked:
+            name, line = f"{name}, wanted", {**line, "dash": "dot"}
+            figure.add_scatter(x=times, y=asked, name=name, mode="lines", line=line)
     description = _described(results, unit, lambda result: values(result["samples"]))
     return Chart(title, description, finished(figure, unit))
 
@@ -161,7 +185,7 @@ def _described(results: Sequence[Json], unit: str, values: Any) -> str:
     return "; ".join(parts) + "."
 
 
-def _shares(samples: Json, resource: str) -> list[float]:
+def _shares(resource: str, samples: Json) -> list[float]:
     pairs = zip(
         samples[f"{resource}Requested{_UNIT[resource]}"],
         samples[f"{resource}Allocatable{_UNIT[resource]}"],

@@ -1,29 +1,34 @@
-"""`trimtab report`: read a simulation's result or a cluster, write one page."""
+"""`trimtab report`: read a simulation's result, recorded rounds or a cluster, write one page."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 from clients.billing import HOURS_A_MONTH
-from clients.cli.amounts import counted, percent
+from clients.cli.amounts import counted, duration, percent
 from clients.cli.answers.answer import Answer
 from clients.cli.answers.blockers import by_reason, offenders, why
 from clients.cli.answers.costs import money
 from clients.cli.cluster_view import ClusterView
 from clients.cli.failures import FailedError, InputError
+from clients.cli.label_groups import read_labels
 from clients.cli.output import note
 from clients.cli.plan import CommandOptions
 from clients.cli.planners import open_planner
-from clients.cli.report.charts import charts, shown_time, trade_off
+from clients.cli.prices import read_prices
+from clients.cli.report.charts import charts, shown_time, totals, trade_off
 from clients.cli.report.drains import drain_charts, drain_tables
+from clients.cli.report.history import History, read_history
 from clients.cli.report.maps import maps, recorded
 from clients.cli.report.maps import planned as planned_maps
 from clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered, without_empty_columns
 from clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
 from clients.simulator.recommendation import as_document, recommend
+from clients.simulator.recorded import has_rounds
 from clients.simulator.result import KINDS, read_result
 from clients.transport.bounded_input import (
     STANDARD_INPUT,
@@ -41,17 +46,24 @@ _NO_PRICES = "No prices are known; --prices FILE gives those of instance types."
 
 
 def report(options: CommandOptions, out: Path) -> None:
-    """Write the report of a simulation's result, or of a plan over a cluster."""
+    """Write the report of a simulation's result, of recorded rounds, or of a plan over a cluster."""
     require_extra("report", "trimtab report")
-    results = [path for path in options.files if _is_result(path)]
-    if results and len(results) < len(options.files):
-        raise InputError(f"{results[0]} is a simulation's result, the other files are not; report on one or the other")
-    page = simulated(merged([(path, read_result(path)) for path in results])) if results else planned(options)
+    page = _page(options)
     try:
         out.write_text(rendered(page), encoding="utf-8")
     except OSError as error:
         raise FailedError(f"{out}: {error.strerror}") from None
     note(f"{out} is written; it needs no network")
+
+
+def _page(options: CommandOptions) -> Page:
+    recordings = [path for path in options.files if path != STANDARD_INPUT and has_rounds(path)]
+    if recordings and len(recordings) == len(options.files):
+        return over_time(options)
+    results = [path for path in options.files if _is_result(path)]
+    if results and len(results) < len(options.files):
+        raise InputError(f"{results[0]} is a simulation's result, the other files are not; report on one or the other")
+    return simulated(merged([(path, read_result(path)) for path in results])) if results else planned(options)
 
 
 def _is_result(path: Path) -> bool:
@@ -82,6 +94,67 @@ def merged(named: Sequence[tuple[Path, Json]]) -> Json:
     return {"runs": [run for _, run in runs]}
 
 
+def over_time(options: CommandOptions) -> Page:
+    """Return the page of one recording, with what its last cluster could save, or of several overlaid; that of one
+    round is the page of its cluster.
+    """
+    prices = read_prices(options.prices) if options.prices is not None else None
+    labels = read_labels(options.group_by)
+    histories = [read_history(path, prices, labels, options.max_input_bytes) for path in options.files]
+    if len(histories) == 1 and histories[0].round_count <= 1:
+        return planned(options)
+    for path, one in zip(options.files, histories, strict=True):
+        if not one.round_count:
+            raise InputError(f"{path}: this recording has no rounds; record with `trimtab record`")
+    results = [one.result for one in histories]
+    if len({one["settings"]["name"] for one in results}) < len(results):
+        for path, result in zip(options.files, results, strict=True):
+            result["settings"]["name"] = str(path)
+    names = [one["settings"]["name"] for one in results]
+    page = Page(
+        title=f"Recording: {', '.join(names)}",
+        headline="; ".join(_rounds_told(one, len(results) > 1) for one in results) + ".",
+        tables=[_columns_of(results)],
+        charts=[*charts(results), *drain_charts(results)],
+        decisions=_named_decisions(results),
+        details=[table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)],
+    )
+    return _with_last(page, _last_answer(options, histories[0])) if len(histories) == 1 else page
+
+
+def _rounds_told(result: Json, is_named: bool) -> str:
+    """Return how long a recording is, and its numbers of nodes."""
+    counts, scenario = totals(result), result["scenario"]
+    text = f"{counted(result['summary']['rounds'], 'round')} in {duration(scenario['durationS'])}"
+    nodes = f"between {min(counts):,} and {max(counts):,} nodes"
+    return f"{result['settings']['name']}: {text}, {nodes}" if is_named else f"{text}, {nodes}"
+
+
+def _with_last(page: Page, answer: Answer) -> Page:
+    """Return a page of a recording with what the last cluster could save, and what blocks it."""
+    last = _cluster_page(answer)
+    moment = f"At {shown_time(answer.now_ns / 1e9)}, the last round."
+    tables = [one._replace(note=f"{moment} {one.note}".strip()) for one in last.tables]
+    return replace(page, headline=f"{page.headline} {last.headline}", maps=last.maps, details=[*tables, *page.details])
+
+
+def _last_answer(options: CommandOptions, history: History) -> Answer:
+    """Return the recorded answer about the last cluster; a new one if there is none, or if the options ask for another.
+
+    Other prices and groups do not change an answer's reasons, but groups change which nodes may go.
+    """
+    assert history.last is not None, "there are rounds"
+    asked, answer = history.last
+    is_own = any((options.settings, options.state, options.now, options.planner))
+    request = options.request() if is_own else plan_pb2.PlanRequest(settings=asked.settings, now=asked.now)
+    snapshot = options.cluster(request)
+    told = {one.node for one in answer.scale_down.unneeded} | {one.node for one in answer.scale_down.unremovable}
+    is_of_it = told == {node.name for node in snapshot.nodes}
+    if is_own or not is_of_it or (snapshot.node_groups and not history.has_groups):
+        answer = _asked(options, snapshot, request)
+    return Answer(answer, ClusterView(snapshot), request.settings, request.now.ToNanoseconds())
+
+
 def simulated(document: Json) -> Page:
     """Return the page of a simulation or a comparison."""
     every: Sequence[Json] = document.get("runs") or [document]
@@ -89,17 +162,13 @@ def simulated(document: Json) -> Page:
         document = {**document, "recommendation": document.get("recommendation") or _without_limits(every)}
     results = _shown(every, document)
     names = [one["settings"]["name"] for one in results]
-    decisions = [
-        (f"Decisions, {name}" if len(results) > 1 else "Decisions", _decisions(number, one))
-        for number, (name, one) in enumerate(zip(names, results, strict=True))
-    ]
     return Page(
         title=f"Simulation: {subject(results[0])}",
         headline=_headline(every, document.get("recommendation")),
         tables=[_figures(every, names)],
         charts=[*_curve(document), *charts(results), *drain_charts(results)],
         maps=_maps(results),
-        decisions=decisions,
+        decisions=_named_decisions(results),
         details=[
             *(_blockers(name, one) for name, one in zip(names, results, strict=True)),
             *(table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)),
@@ -111,10 +180,15 @@ def _figures(results: Sequence[Json], shown: Sequence[str]) -> Table:
     """Return the figures: a column for each simulation; if there are many, a line for each."""
     note_ = _loads(results)
     if len(results) <= MOST_COLUMNS:
-        rows = tuple(Line((name, *texts)) for name, texts in figures(results))
-        return Table("Figures", ("", *(one["settings"]["name"] for one in results)), rows, note_)
+        return _columns_of(results, note_)
     note_ += f" Of {len(results)} settings, the rest of the page shows {', '.join(shown)}."
     return Table("Figures", ("", *MAIN_FIGURES), tuple(Line(cells) for cells in lines(results)), note_.strip())
+
+
+def _columns_of(results: Sequence[Json], note_: str = "") -> Table:
+    """Return the figures with a column for each result."""
+    rows = tuple(Line((name, *texts)) for name, texts in figures(results))
+    return Table("Figures", ("", *(one["settings"]["name"] for one in results)), rows, note_)
 
 
 def _shown(results: Sequence[Json], document: Json) -> Sequence[Json]:
@@ -157,11 +231,23 @@ def _maps(results: Sequence[Json]) -> list[Map]:
 def planned(options: CommandOptions) -> Page:
     """Return the page of a plan over a cluster: possible savings, and what blocks them, by cost."""
     request = options.request()
-    request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
     snapshot = options.cluster(request)
+    response = _asked(options, snapshot, request)
+    return _cluster_page(Answer(response, ClusterView(snapshot), request.settings, request.now.ToNanoseconds()))
+
+
+def _asked(
+    options: CommandOptions, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
+) -> plan_pb2.PlanResponse:
+    """Return a planner's decision on scale-down."""
+    request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
     with open_planner(options.planner) as planner:
-        response = planner.plan(snapshot, request)
-    answer = Answer(response, ClusterView(snapshot), request.settings, request.now.ToNanoseconds())
+        return planner.plan(snapshot, request)
+
+
+def _cluster_page(answer: Answer) -> Page:
+    """Return the page of an answered plan."""
+    response, snapshot = answer.response, answer.view.snapshot
     nodes = [one.node for one in response.scale_down.unneeded]
     saving = answer.costs.of(nodes)
     unneeded = tuple(
@@ -224,6 +310,12 @@ def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
     return f"{name} is the cheapest: {amount}{less}; {waits}."
 
 
+def _named_decisions(results: Sequence[Json]) -> list[tuple[str, list[Decision]]]:
+    """Return the decisions of each result with a title."""
+    titles = [f"Decisions, {one['settings']['name']}" if len(results) > 1 else "Decisions" for one in results]
+    return [(title, _decisions(number, one)) for number, (title, one) in enumerate(zip(titles, results, strict=True))]
+
+
 def _decisions(number: int, result: Json) -> list[Decision]:
     found = []
     for index, one in enumerate(result["decisions"]):
@@ -235,6 +327,8 @@ def _decisions(number: int, result: Json) -> list[Decision]:
         if one.get("pricePerHour"):
             sign = "more" if one["kind"] == "scale-up" else "less"
             reasons.append(("cost", f"{money(one['pricePerHour'])} an hour {sign}"))
+        if one.get("again"):
+            reasons.append(("decided again", f"in {counted(one['again'], 'round')}, until {shown_time(one['last'])}"))
         identity = f"decision-{number}-{index}"
         found.append(Decision(identity, shown_time(one["time"]), one["kind"], one["text"], tuple(reasons)))
     return found

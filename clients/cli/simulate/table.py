@@ -59,10 +59,20 @@ _FIGURES_OF_SLACK = FIGURES[_OF_SLACK : _OF_SLACK + 4]
 
 
 def figures(results: Sequence[dict[str, Any]]) -> list[tuple[str, list[str]]]:
-    """Return the name of each figure with its text for each result; without those of slack if there was none."""
+    """Return the name of each figure with its text for each result; without those of slack if there was none, and those
+    that the results do not tell: a recording has fewer than a simulation.
+    """
     has_slack = any(one["summary"]["slackCpuHours"] or one["summary"]["slackTaken"] for one in results)
     shown = [row for row in FIGURES if has_slack or row not in _FIGURES_OF_SLACK]
-    return [(name, [text(one["summary"]) for one in results]) for name, text in shown]
+    return [(name, texts) for name, text in shown if (texts := _texts(text, results))]
+
+
+def _texts(text: Callable[[Summary], str], results: Sequence[dict[str, Any]]) -> list[str]:
+    """Return a figure of each result; none if one of them does not have it."""
+    try:
+        return [text(one["summary"]) for one in results]
+    except KeyError:
+        return []
 
 
 def lines(results: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:

@@ -16,7 +16,8 @@ from clients.cli.live.redaction import redact_file
 from clients.cli.live.redaction.integers import in_order
 from clients.cli.live.redaction.numbers import FIRST_NOW_S
 from clients.cli.live.redaction.tokens import KEPT, KEPT_KEYS, tokens_of
-from clients.cli.live.replay import Recorded, _comparable, compare, read_rounds
+from clients.cli.live.replay import _comparable, compare
+from clients.cli.live.rounds_reader import Recorded, read_rounds
 from clients.cli.live.rounds_recorder import RoundsRecorder
 from clients.kubernetes_objects.files import read_files
 from clients.live_cluster.taken import Taken

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clients.cli.report.command import simulated
+from clients.cli.plan import CommandOptions
+from clients.cli.report.command import over_time, simulated
 from clients.cli.report.page import rendered
 from clients.simulator.result import result_of
-from clients.simulator.scenario import Scenario
-from clients.simulator.simulation import Simulation
+from tests.unit.clients.cli.report.recordings import recorded, scenario
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -33,16 +33,15 @@ LONG = "general-purpose-spot-instances-of-the-data-platform-team-eu-central-1"
 PHONE, DESKTOP = (360, 740), (1280, 900)
 
 
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a simulation with names as long as real ones, in which nodes come and go."""
-    groups = [{"name": f"{LONG}{zone}", "zone": zone, "size": 2, "price": 0.5, "maxSize": 4} for zone in "ab"]
-    bursts = {"base": 2, "size": 18, "every": "2h", "length": "10m", "first": "5m"}
-    workloads = [{"name": f"web-{LONG}", "bursts": bursts, "pod": {"cpu": 1}}]
-    document = {"name": LONG, "duration": "1h", "nodeGroups": groups, "workloads": workloads}
-    result = result_of(Simulation(Scenario.model_validate(document)).run(), "defaults")
-    path = tmp_path_factory.mktemp("report") / "page.html"
-    path.write_text(rendered(simulated(result)), encoding="utf-8")
+@pytest.fixture(scope="module", params=["simulation", "recording"])
+def file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a simulation with names as long as real ones, in which nodes come and go; or of its recording."""
+    folder = tmp_path_factory.mktemp("report")
+    recording, path = folder / f"{LONG}.trimtab", folder / "page.html"
+    simulation = recorded(recording, scenario(LONG, name=LONG))
+    is_recording = request.param == "recording"
+    page = over_time(CommandOptions((recording,))) if is_recording else simulated(result_of(simulation, "defaults"))
+    path.write_text(rendered(page), encoding="utf-8")
     return path
 
 

@@ -7,13 +7,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.v1 import plan_pb2
 
+from clients.cli.live.rounds_reader import Recorded, read_rounds
+from clients.cli.live.rounds_recorder import RoundsRecorder
+from clients.cli.report.history import read_history
+from clients.cli.sentences import NODE_SENTENCES
+from clients.live_cluster.taken import Taken
+from clients.recording import RecordingReader, RecordingWriter
 from clients.simulator.recommendation import as_document, read_limits, recommend
 from clients.simulator.result import encoded, read_result, result_of, write_result
 from clients.simulator.scenario import Scenario
 from clients.simulator.simulation import Simulation
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
+from tests.unit.clients.cli.report.recordings import recorded, scenario
 
 NOW = "2026-03-01T00:00:00Z"
 SCRIPT = "</script><script>alert(1)</script>"
@@ -292,3 +301,121 @@ def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, re
     assert read_result(saved) == json.loads(encoded(result))
     done = trimtab("report", saved, "-o", tmp_path / "absent" / "page.html")
     assert (done.code, "page.html: No such file" in done.err) == (1, True)
+
+
+@pytest.fixture(scope="module")
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("recorded") / "monday.trimtab"
+    recorded(path, scenario())
+    return path
+
+
+def test_a_recording_has_charts_decisions_and_what_its_last_cluster_could_save(
+    trimtab: Run, tmp_path: Path, recording: Path
+) -> None:
+    history = read_history(recording)
+    page = page_of(trimtab, tmp_path, recording)
+    decisions, samples = history.result["decisions"], history.result["samples"]
+    assert f"Recording: monday {history.round_count} rounds in 59 min" in page.text
+    nodes, *others = page.figures()
+    counts = {trace["name"]: trace["y"] for trace in nodes["data"] if "stackgroup" in trace}
+    assert counts == {f"{zone}, zone {zone}": samples["nodes"][f"{zone}/{zone}"] for zone in "ab"}
+    clicks = {identity for trace in nodes["data"] for identity in trace.get("customdata", ())}
+    assert clicks == page.identities() == {f"decision-0-{number}" for number in range(len(decisions))} != set()
+    lines = {trace["name"]: trace["y"] for figure in others for trace in figure["data"] if "wanted" in trace["name"]}
+    assert lines["monday, wanted"] == samples["placeholders"]
+    titles = [str(attributes["aria-label"]).partition(".")[0] for tag, attributes in page.elements if tag == "div"
+              and attributes.get("role") == "img"]  # fmt: skip
+    assert titles == [
+        *("Nodes by group and zone", "Pending pods", "Share of cpu that is requested"),
+        *("Share of memory that is requested", "Cpu that slack keeps free", "Placeholders of slack"),
+        *("Cost of an hour", "How nodes went"),
+    ]
+    for text in (
+        "What keeps nodes, by money",
+        "the last round.",
+        "Nodes that took longest to go",
+        "How nodes are packed",
+    ):
+        assert text in page.text
+    assert "time to schedule" not in page.text, "rounds do not tell it"
+
+
+def test_blockers_of_a_recording_are_the_recorded_ones_unless_other_settings_are_given(
+    trimtab: Run, tmp_path: Path, recording: Path
+) -> None:
+    with recording.open("rb") as opened:
+        *_, last = read_rounds("x", opened)
+    assert isinstance(last, Recorded)
+    code = last.answer.scale_down.unremovable[0].reason
+    assert NODE_SENTENCES[code] in page_of(trimtab, tmp_path, recording).text
+    settings = tmp_path / "never.yaml"
+    settings.write_text("scaleDown: {utilizationThreshold: 0.0}\n")
+    assert "utilization above the threshold" in page_of(trimtab, tmp_path, recording, "--settings", settings).text
+
+
+def test_a_price_file_prices_a_recording(trimtab: Run, tmp_path: Path) -> None:
+    kind = {"node.kubernetes.io/instance-type": "m5.large"}
+    file, prices = tmp_path / "x.trimtab", tmp_path / "prices.csv"
+    prices.write_text("type,price\nm5.large,0.25\n")
+    with RoundsRecorder(file) as recorder:
+        for number, count in enumerate((1, 3)):
+            nodes = [k8s.node(f"n{node}", labels=kind) for node in range(count)]
+            request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000 + 3600 * number))
+            recorder.add(Taken(k8s.snapshot_of(nodes, []), None), request, plan_pb2.PlanResponse())
+    page = page_of(trimtab, tmp_path, file, "--prices", prices)
+    assert "3 nodes of 3 can go: 0.75 of 0.75 an hour" in page.text
+    assert "node-hours 1.0 cost 0.25" in page.text
+
+
+def test_recordings_are_overlaid(trimtab: Run, tmp_path: Path, recording: Path) -> None:
+    other = tmp_path / "tuesday.trimtab"
+    recorded(other, scenario(duration="30m"), slack_rate=0.0)
+    page = page_of(trimtab, tmp_path, recording, other)
+    nodes = page.figures()[0]["data"]
+    assert [trace["name"] for trace in nodes] == ["monday", "tuesday"]
+    assert "Decisions, tuesday" in page.text
+    hours = [f"{read_history(path).result['summary']['nodeHours']:.1f}" for path in (recording, other)]
+    assert f"Figures monday tuesday node-hours {' '.join(hours)} cost" in page.text.replace(
+        "Figures Figures", "Figures"
+    )
+
+
+def test_one_round_is_reported_as_its_cluster(trimtab: Run, tmp_path: Path) -> None:
+    file, snapshot = tmp_path / "one.trimtab", k8s.snapshot_of([k8s.node("n")], [])
+    with RoundsRecorder(file) as recorder:
+        request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000))
+        recorder.add(Taken(snapshot, None), request, plan_pb2.PlanResponse())
+    page = page_of(trimtab, tmp_path, file, "--now", NOW)
+    assert "What the cluster can do without" in page.text
+    assert page.figures() == []
+    both = trimtab("report", file, listed(tmp_path, k8s.node("n")), "-o", tmp_path / "out.html")
+    assert (both.code, "give it alone" in both.err) == (2, True)
+
+
+def test_of_a_recording_that_is_cut_off_the_rounds_before_are_reported(
+    trimtab: Run, tmp_path: Path, recording: Path
+) -> None:
+    cut, stopped, out = tmp_path / "cut.trimtab", tmp_path / "stopped.trimtab", tmp_path / "out.html"
+    data, whole = recording.read_bytes(), read_history(recording)
+    cut.write_bytes(data[: len(data) // 50])
+    done = trimtab("report", cut, "-o", out)
+    assert (done.code, "cut off before its first frame" in done.err, out.exists()) == (2, True, False)
+    cut.write_bytes(data[: len(data) // 2])
+    done = trimtab("report", cut, "-o", out)
+    assert (done.code, "was not closed: its last rounds may be missing" in done.err) == (0, True)
+    before = read_history(cut)
+    assert 1 < before.round_count < whole.round_count
+    assert (
+        before.result["samples"]["pods"][:-1]
+        == whole.result["samples"]["pods"][: len(before.result["samples"]["pods"]) - 1]
+    )
+    with recording.open("rb") as opened:
+        frames = list(RecordingReader("x", opened))[:9]
+    writer = RecordingWriter(stopped)
+    for frame in frames:
+        writer.write(getattr(frame, str(frame.WhichOneof("frame"))))
+    writer.abandon()
+    done = trimtab("report", stopped, "-o", out)
+    assert (done.code, "was not closed" in done.err) == (0, True)
+    assert "Recording: stopped 3 rounds in" in Reader(out.read_text(encoding="utf-8")).text

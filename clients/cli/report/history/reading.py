@@ -1,0 +1,194 @@
+"""Reads a recording round by round into the history of its cluster.
+
+Decides what a figure means: amounts count from one round to the next; a sample is kept where anything differs from the
+one before, so that nothing is lost. Memory: one cluster and the samples. Errors: InputError for a file that cannot be
+read, is cut off or damaged.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1.option_choice_pb2 import OptionChoice
+
+from clients.cli.failures import InputError
+from clients.cli.live.rounds_reader import Recorded, read_rounds
+from clients.cli.prices import Prices
+from clients.cli.report.history.decisions import RecordedDecisions
+from clients.cli.report.history.drains import Drains
+from clients.cli.report.history.nodes import Nodes
+from clients.cli.report.history.pods import Pods
+from clients.simulator.slack_use import SlackUse
+from clients.transport.bounded_input import MAX_INPUT_BYTES, open_input
+
+Json = dict[str, Any]
+_HOUR_S: Final = 3600.0
+
+
+class History(NamedTuple):
+    """round_count : rounds read; has_groups : the cluster has node groups of its own; result : in the form of a
+    simulation's, with the figures that rounds tell; last : the last request and answer.
+    """
+
+    round_count: int
+    has_groups: bool
+    result: Json
+    last: tuple[plan_pb2.PlanRequest, plan_pb2.PlanResponse] | None
+
+
+def read_history(
+    path: Path,
+    prices: Prices | None = None,
+    labels: Sequence[str] | None = None,
+    max_input_bytes: int = MAX_INPUT_BYTES,
+) -> History:
+    """Read a recording. prices : of a file; labels : of node groups, for a cluster without them."""
+    rounds = _Rounds(Nodes(prices, labels))
+    try:
+        with open_input(path) as file:
+            for one in read_rounds(str(path), file, max_input_bytes):
+                if not isinstance(one, OptionChoice):
+                    rounds.add(one)
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, IndexError, KeyError) as error:
+        raise InputError(f"{path}: its changes do not fit the cluster before them ({error!r}); record again") from None
+    return History(rounds.count, rounds.has_groups, rounds.result(path.name.split(".")[0]), rounds.last)
+
+
+class _Rounds:
+    """The recording while it is read."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.count = 0
+        self.last: tuple[plan_pb2.PlanRequest, plan_pb2.PlanResponse] | None = None
+        self._nodes, self._pods = nodes, Pods()
+        self._drains, self._slack = Drains(), SlackUse()
+        self._decisions = RecordedDecisions(nodes.group_of, nodes.price_of)
+        self._slack_now: Json = {"slackCpuWantedMilli": 0, "placeholders": 0, "placeholdersOnNodes": 0}
+        self._begin_s = self._now_s = 0.0
+        self._samples: list[Json] = []
+        self._latest: Json = {}
+        # Sums over time, in hours.
+        self._sums: dict[str, float] = dict.fromkeys(("nodes", "money", *_SHARES), 0.0)
+
+    def add(self, one: Recorded) -> None:
+        """Read a round. Raises ValueError, IndexError, KeyError for one that does not follow from those before."""
+        now_s = one.request.now.ToMilliseconds() / 1000
+        if not self.count:
+            self._begin_s = self._now_s = now_s
+        if now_s < self._now_s:
+            raise ValueError(f"a round at {now_s:g} s follows one at {self._now_s:g} s")
+        self._pass_time(now_s)
+        self._read(one.taken.snapshot, one.taken.delta)
+        self._drains.end_round(now_s, self._nodes)
+        capacity = self._nodes.capacity()
+        self._read_slack(now_s, one.answer)
+        self._decisions.add(now_s, one.request, one.answer)
+        usage = self._pods.usage(self._nodes.members)
+        self._sample(
+            now_s,
+            {
+                "nodes": capacity.counts,
+                "pricePerHour": capacity.price_per_hour,
+                "pods": usage.pods,
+                "pending": usage.pending,
+                "cpuAllocatableMilli": capacity.cpu,
+                "cpuRequestedMilli": usage.cpu,
+                "memoryAllocatable": capacity.memory,
+                "memoryRequested": usage.memory,
+                "slackCpuMilli": self._slack.cpu_milli,
+                **self._slack_now,
+            },
+        )
+        self.count += 1
+        self.last = one.request, one.answer
+
+    @property
+    def has_groups(self) -> bool:
+        """Return whether the last cluster has node groups of its own."""
+        return self._nodes.has_groups
+
+    def result(self, name: str) -> Json:
+        """Return what was read."""
+        if self._samples and self._samples[-1]["time"] != self._now_s:
+            self._samples.append({"time": self._now_s, **self._latest})
+        keys = sorted({key for one in self._samples for key in one["nodes"]})
+        series: Json = {column: [one[column] for one in self._samples] for column in ("time", *self._latest)}
+        series["nodes"] = {key: [one["nodes"].get(key, 0) for one in self._samples] for key in keys}
+        return {
+            "scenario": {"name": name, "begin": self._begin_s, "durationS": self._now_s - self._begin_s},
+            "settings": {"name": name},
+            "summary": self._summary() if self.count else {},
+            "samples": series,
+            "decisions": self._decisions.entries,
+            "drains": self._drains.entries,
+        }
+
+    def _read(self, whole: pb.ClusterSnapshot | None, delta: pb.SnapshotDelta | None) -> None:
+        """Bring the cluster forward."""
+        changed = whole
+        if whole is None:
+            if delta is None or not self.count:
+                raise ValueError("it begins with a change, not with a cluster")
+            changed = delta.changed
+        assert changed is not None, "a round has a cluster or a change"
+        if changed.HasField("actuation_status"):
+            self._drains.read_status(changed.actuation_status, self._pods)
+        if whole is not None:
+            self._nodes.replace(whole)
+            self._pods = Pods()
+        elif delta is not None:
+            self._nodes.remove(delta.deleted_nodes, delta.deleted_node_groups)
+            self._nodes.add(changed)
+            self._pods.remove(delta.deleted_pods)
+        self._pods.add(changed)
+
+    def _read_slack(self, now_s: float, answer: plan_pb2.PlanResponse) -> None:
+        if answer.HasField("slack"):
+            slack = answer.slack
+            self._slack.add(now_s, slack, self._nodes.members.keys() - self._nodes.going)
+            self._slack_now = {
+                "slackCpuWantedMilli": slack.desired.get("cpu", 0),
+                "placeholders": len(slack.placeholders),
+                "placeholdersOnNodes": sum(1 for one in slack.placeholders if one.node),
+            }
+
+    def _pass_time(self, now_s: float) -> None:
+        """Add the hours since the last round."""
+        hours, self._now_s = (now_s - self._now_s) / _HOUR_S, now_s
+        if self._latest:
+            self._sums["nodes"] += hours * sum(self._latest["nodes"].values())
+            self._sums["money"] += hours * self._latest["pricePerHour"]
+            for name in _SHARES:
+                self._sums[name] += hours * self._latest[name]
+
+    def _sample(self, now_s: float, sample: Json) -> None:
+        if sample != self._latest:
+            self._samples.append({"time": now_s, **sample})
+        self._latest = sample
+
+    def _summary(self) -> Json:
+        """Return the figures."""
+        evictions = {} if self._drains.evicted is None else {"evictions": self._drains.evicted}
+        return {
+            "rounds": self.count,
+            "nodeHours": round(self._sums["nodes"], 6),
+            "money": round(self._sums["money"], 6),
+            "podsPendingAtEnd": self._latest["pending"],
+            **evictions,
+            "cpuRequestedShare": self._share("cpuRequestedMilli", "cpuAllocatableMilli"),
+            "memoryRequestedShare": self._share("memoryRequested", "memoryAllocatable"),
+            **self._slack.summary(self._now_s),
+            "nodesAdded": self._nodes.added,
+            "nodesRemoved": self._nodes.removed,
+            "nodesAtEnd": sum(self._latest["nodes"].values()),
+        }
+
+    def _share(self, used: str, whole: str) -> float:
+        return round(self._sums[used] / self._sums[whole], 6) if self._sums[whole] else 0.0
+
+
+_SHARES: Final = ("cpuRequestedMilli", "cpuAllocatableMilli", "memoryRequested", "memoryAllocatable")

@@ -11,7 +11,6 @@ seconds.
 import base64
 import binascii
 import contextlib
-import os
 from pathlib import Path
 from typing import Protocol
 
@@ -24,6 +23,7 @@ from clients.kubernetes_api.api import MERGE_PATCH, Api, Json
 from clients.kubernetes_api.errors import ApiError, ClusterError
 from clients.kubernetes_api.names import object_path
 from clients.reference_loop.loop_clock import shift
+from clients.transport.whole_files import write_whole
 
 log = structlog.get_logger("loop")
 
@@ -65,10 +65,8 @@ class StateFile:
         return None
 
     def write(self, data: bytes) -> None:
-        """Write a new file, then rename it."""
-        new = self._path.with_name(f".{self._path.name}.new")
-        new.write_bytes(data)
-        os.replace(new, self._path)
+        """Write the file."""
+        write_whole(self._path, data)
 
 
 class StateConfigMap:

@@ -15,6 +15,7 @@ from clients.simulator.failures import ScenarioError
 from clients.simulator.measurements import Measurements
 from clients.simulator.simulation import Simulation
 from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from clients.transport.whole_files import write_whole
 
 KIND: Final = "SimulationResult"
 COMPARISON: Final = "SimulationComparison"
@@ -82,9 +83,9 @@ def encoded(document: Json) -> bytes:
 
 
 def write_result(path: Path, document: Json) -> None:
-    """Write a result; a name that ends in ".gz" compresses it. Raises OSError."""
+    """Write a result, all of it or nothing; a name that ends in ".gz" compresses it. Raises OSError."""
     data = encoded(document)
-    path.write_bytes(gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
+    write_whole(path, gzip.compress(data, mtime=0) if path.suffix == ".gz" else data)
 
 
 def read_result(path: Path) -> Json:

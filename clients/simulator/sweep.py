@@ -8,8 +8,6 @@ directory, under the digest of all their inputs; an interrupted sweep continues 
 import hashlib
 import json
 import multiprocessing
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from importlib.metadata import version
@@ -25,6 +23,7 @@ from clients.simulator.scenario import Scenario
 from clients.simulator.scenario_file import Trace
 from clients.simulator.simulation import Simulation
 from clients.transport.errors import TrimtabError
+from clients.transport.whole_files import write_whole
 
 
 class Run(NamedTuple):
@@ -153,9 +152,6 @@ class _Kept:
         if self._directory is None:
             return
         try:
-            handle, name = tempfile.mkstemp(dir=self._directory, suffix=".part")
-            with os.fdopen(handle, "wb") as file:
-                file.write(encoded(result))
-            Path(name).replace(self._directory / f"{run.digest}.json")
+            write_whole(self._directory / f"{run.digest}.json", encoded(result))
         except OSError as error:
             raise ScenarioError(f"{self._directory}: {error.strerror}") from None

@@ -32,6 +32,7 @@ from clients.transport.calls import CallLimits, Calls
 from clients.transport.interceptor import CallInterceptor
 from clients.transport.port_security import PortSecurity, speaks_tls_1_3_alone
 from clients.transport.telemetry import Telemetry, split_address, start_telemetry
+from clients.transport.whole_files import write_whole
 
 log = structlog.get_logger("server")
 
@@ -157,7 +158,7 @@ class Shell:
             transport=_transport(self.settings.security),
         )
         if self.settings.address_file is not None:
-            write_whole(self.settings.address_file, self.address + "\n")
+            write_whole(self.settings.address_file, f"{self.address}\n".encode())
 
     def ready(self) -> None:
         """Accept calls and report SERVING."""
@@ -287,10 +288,3 @@ def _stop_signals() -> Iterator[_StopSignals]:
             yield _StopSignals(arrived)
         finally:
             signal.set_wakeup_fd(before)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file atomically: a reader sees all of it or nothing."""
-    partial = path.with_name(path.name + ".partial")
-    partial.write_text(text)
-    partial.replace(path)

@@ -4,7 +4,6 @@ which files are written: `ca.crt`, `ca.key`, `PART.crt`, `PART.key`, and `secret
 CA: with `renew`, the existing CA issues new certificates.
 """
 
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from clients.cli.certificates.parts import PARTS, Part
 from clients.cli.failures import FailedError, InputError
 from clients.cli.output import note
 from clients.kubernetes_api.names import RULE, is_label, is_subdomain
+from clients.transport.whole_files import write_whole
 
 _PRIVATE, _PUBLIC = 0o600, 0o644
 
@@ -36,10 +36,10 @@ def certificates(directory: Path, namespace: str, days: int, names: Sequence[str
             for hosts in [(*part.hosts(namespace), *further.get(part.name, ()))]
         }
         for part, one in issued.items():
-            _write(directory / f"{part.name}.key", one.key, _PRIVATE)
-            _write(directory / f"{part.name}.crt", one.cert, _PUBLIC)
+            write_whole(directory / f"{part.name}.key", one.key, _PRIVATE)
+            write_whole(directory / f"{part.name}.crt", one.cert, _PUBLIC)
         secrets = [_secret(part, one, ca, namespace) for part, one in issued.items()]
-        _write(directory / "secrets.yaml", yaml.safe_dump_all(secrets, sort_keys=False).encode(), _PRIVATE)
+        write_whole(directory / "secrets.yaml", yaml.safe_dump_all(secrets, sort_keys=False).encode(), _PRIVATE)
     except OSError as error:
         raise FailedError(f"{directory}: the certificates cannot be written: {error.strerror}") from error
     note(
@@ -61,8 +61,8 @@ def _authority(directory: Path, now: datetime, *, renew: bool) -> tuple[Authorit
     if cert.exists() or key.exists():
         raise InputError(f"{directory} already has a CA; give --renew for new certificates from it, or another DIR")
     authority, files = Authority.make(f"trimtab CA {now:%Y-%m-%d}", now)
-    _write(key, files.key, _PRIVATE)
-    _write(cert, files.cert, _PUBLIC)
+    write_whole(key, files.key, _PRIVATE)
+    write_whole(cert, files.cert, _PUBLIC)
     return authority, files.cert
 
 
@@ -88,12 +88,3 @@ def _secret(part: Part, issued: Issued, ca: bytes, namespace: str) -> dict[str, 
         "type": "kubernetes.io/tls",
         "stringData": {"tls.crt": issued.cert.decode(), "tls.key": issued.key.decode(), "ca.crt": ca.decode()},
     }
-
-
-def _write(path: Path, content: bytes, mode: int) -> None:
-    """Write a file atomically, with its mode from the first byte on."""
-    partial = path.with_name(path.name + ".partial")
-    partial.unlink(missing_ok=True)
-    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(content)
-    partial.replace(path)

@@ -38,6 +38,7 @@ from clients.transport.bounded_input import (
     read_bounded,
 )
 from clients.transport.extras import require_extra
+from clients.transport.whole_files import write_whole
 
 Json = dict[str, Any]
 MOST_OFFENDERS = 3
@@ -50,7 +51,7 @@ def report(options: CommandOptions, out: Path) -> None:
     require_extra("report", "trimtab report")
     page = _page(options)
     try:
-        out.write_text(rendered(page), encoding="utf-8")
+        write_whole(out, rendered(page).encode())
     except OSError as error:
         raise FailedError(f"{out}: {error.strerror}") from None
     note(f"{out} is written; it needs no network")

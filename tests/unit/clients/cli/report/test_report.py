@@ -23,6 +23,7 @@ from clients.simulator.simulation import Simulation
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
 from tests.unit.clients.cli.report.recordings import recorded, scenario
+from tests.unit.clients.transport.test_whole_files import full_disk
 
 NOW = "2026-03-01T00:00:00Z"
 SCRIPT = "</script><script>alert(1)</script>"
@@ -301,6 +302,12 @@ def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, re
     assert read_result(saved) == json.loads(encoded(result))
     done = trimtab("report", saved, "-o", tmp_path / "absent" / "page.html")
     assert (done.code, "page.html: No such file" in done.err) == (1, True)
+    out = tmp_path / "page.html"
+    out.write_text("old")
+    with full_disk():
+        done = trimtab("report", saved, "-o", out)
+    assert (done.code, "page.html: File too large" in done.err) == (1, True)
+    assert (out.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("old", ["page.html", "result.json"])
 
 
 @pytest.fixture(scope="module")

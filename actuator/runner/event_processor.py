@@ -93,27 +93,26 @@ class EventProcessor:
             return look(self._journal.tracker, self._now())
 
     def resume(self) -> None:
-        """Dispatch the instructions after a restart. Raises `StoreError`."""
+        """Dispatch the instructions after a restart; decisions are made only after that. Raises `StoreError`.
+
+        An event recorded before its deletion is resumed, such as a cancellation, would be followed by outdated work.
+        """
         with self._lock:
+            self._check_store()
+            self.leading = True
             now_ms = self._now()
             ahead_ms = self._journal.tracker.latest_ms() - now_ms
             if ahead_ms > 0:
                 log.warning("the clock is behind stored times; ages count from now", by_s=ahead_ms / 1000)
                 self._move_times(-ahead_ms, now_ms)
-        for instruction in self.read(lambda tracker, _now_ms: tracker.resume()):
-            self.dispatch(instruction)
+            for instruction in self._journal.tracker.resume():
+                self.dispatch(instruction)
+        self._notify_change()
 
     def refresh(self) -> None:
         """Read what the leader has written since. Raises `StoreError`."""
         with self._lock:
             self._journal.refresh()
-        self._notify_change()
-
-    def lead(self) -> None:
-        """Take over the decisions, from everything written so far. Raises `StoreError`."""
-        with self._lock:
-            self._journal.refresh()
-            self.leading = True
         self._notify_change()
 
     def wait_for_change(self, revision: int, timeout_s: float) -> int:

@@ -115,7 +115,7 @@ class Actuator:
 
     def lead(self) -> None:
         """Start to act where the previous leader stopped. Raises as `start`, and `StoreError`."""
-        self.processor.lead()
+        self.processor.refresh()
         self.start()
 
     def stop(self) -> None:

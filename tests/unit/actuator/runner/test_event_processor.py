@@ -12,8 +12,8 @@ from actuator.runner.scheduler import Scheduler
 from actuator.store.journal import Journal
 from actuator.store.memory import MemoryStore
 from actuator.store.records import Record, StoreError
-from actuator.tracker.events import Drained, Event, PodsEvicted, SetAccepted
-from actuator.tracker.instructions import Instruction, WriteTaints
+from actuator.tracker.events import CancelRequested, Drained, Event, PodsEvicted, SetAccepted, SetTainted
+from actuator.tracker.instructions import Drain, Instruction, RollBack, WriteTaints
 from actuator.tracker.states import PodRef
 from actuator.tracker.tracker import Tracker
 from actuator.tracker.transitions import ImpossibleEventError
@@ -196,6 +196,28 @@ def test_a_start_with_the_clock_behind_what_was_written_counts_ages_from_now() -
     processor = processor_on(store, times)
     processor.resume()
     assert ages_s(processor) == [0]
+
+
+def test_nothing_is_decided_until_all_that_was_in_progress_is_resumed() -> None:
+    """A cancellation in between would be followed by the drain that it ends."""
+    store = MemoryStore()
+    begun = processor_on(store)
+    begun.dispatch = lambda _instruction: None
+    for event in (accepted("r1", "n1"), SetTainted("r1")):
+        begun.submit(event)
+    processor, dispatched = processor_on(store), list[type[Instruction]]()
+    cancel = threading.Thread(target=lambda: processor.submit(CancelRequested("n1", "changed our mind")))
+
+    def dispatch(instruction: Instruction) -> None:
+        if isinstance(instruction, Drain):
+            cancel.start()
+            cancel.join(0.1)
+        dispatched.append(type(instruction))
+
+    processor.dispatch = dispatch
+    processor.resume()
+    cancel.join(LIMIT_S)
+    assert dispatched == [Drain, RollBack]
 
 
 def test_waiting_callers_are_notified_of_a_change() -> None:

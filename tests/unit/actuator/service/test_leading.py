@@ -1,16 +1,26 @@
 """Leadership as a whole: which process may act, and when a process ends."""
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
+from opentelemetry.metrics import NoOpMeter
 
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.kube.cluster import HARD_TAINT_KEY
 from actuator.leadership import NotLeaderError
+from actuator.runner.clock import Clock
 from actuator.runner.event_processor import EventProcessor
+from actuator.runner.scheduler import Task
+from actuator.service.app import Actuator, Runtime
 from actuator.service.leading import Leadership
+from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.store.journal import Journal
 from actuator.store.memory import MemoryStore
 from actuator.store.records import StoreConflictError
+from actuator.tracker.events import PlannedNode, SetAccepted, SetTainted
+from tests.builders.actuator import small_cluster
 
 
 class HeldLease:
@@ -98,3 +108,41 @@ def test_a_process_that_cannot_begin_to_act_ends_and_leaves_the_lease_to_others(
     assert leadership.lost is not None
     assert str(error.args[0]) in leadership.lost
     leadership.stop()
+
+
+class NoPool:
+    """A pool that runs nothing."""
+
+    def add(self, task: Task, delay_s: float = 0.0) -> None: ...
+
+    def hasten(self, task: Task, delay_s: float = 0.0) -> None: ...
+
+    def stop(self, timeout_s: float = 10.0) -> None: ...
+
+
+def test_a_new_leader_accepts_nothing_until_it_has_restored_the_taints_and_resumed() -> None:
+    """A node whose deletion was cancelled meanwhile would get its taint again."""
+    store, node = MemoryStore(), "n1"
+    world = SimulatedCluster(small_cluster())
+    runtime = Runtime(leading=False, make_pool=lambda _name, _threads: NoPool())
+    written = EventProcessor(Journal(store), Clock(time.time, time.monotonic), lambda: None)
+    written.dispatch = lambda _instruction: None
+    for event in (SetAccepted("r1", "d", (PlannedNode(node, "g", True),), (), 60.0), SetTainted("r1")):
+        written.submit(event)
+    actuator = Actuator(store, world, MemoryCloud(world), NoOpMeter("test"), runtime=runtime)
+    refused: list[NotLeaderError] = []
+
+    def before(operation: str, subject: str) -> None:
+        if not refused:
+            with pytest.raises(NotLeaderError) as found:
+                actuator.deletions.begin_cancel([node], "changed our mind")
+            refused.append(found.value)
+            assert not actuator.processor.leading
+
+    world.faults.before = before
+    actuator.lead()
+    assert len(refused) == 1
+    assert world.get_node(node).taint(HARD_TAINT_KEY) is not None
+    assert actuator.processor.leading
+    assert actuator.deletions.begin_cancel([node], "changed our mind") == ([node], [])
+    actuator.stop()

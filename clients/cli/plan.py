@@ -37,11 +37,16 @@ class CommandOptions:
     max_input_bytes: int = MAX_INPUT_BYTES
     prices: Path | None = None
 
-    def cluster(self, request: plan_pb2.PlanRequest) -> snapshot_pb2.ClusterSnapshot:
-        """Read the cluster; one without node groups gets groups by label. Check that the request is for it."""
+    def cluster(self, request: plan_pb2.PlanRequest, *, with_notes: bool = True) -> snapshot_pb2.ClusterSnapshot:
+        """Read the cluster; one without node groups gets groups by label. Check that the request is for it.
+
+        with_notes : write what the reader of the files remarks
+        """
         labels = read_labels(self.group_by)
         prices = read_prices(self.prices) if self.prices is not None else None
-        snapshot = read_snapshot(self.files, self.max_input_bytes, annotations_read(request.settings))
+        snapshot = read_snapshot(
+            self.files, self.max_input_bytes, annotations_read(request.settings), with_notes=with_notes
+        )
         group_by_labels(snapshot, labels)
         if prices is not None:
             apply_prices(snapshot, prices)

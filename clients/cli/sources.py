@@ -17,11 +17,11 @@ _EXPORT = (
 
 
 def read_snapshot(
-    paths: Sequence[Path], max_bytes: int = MAX_INPUT_BYTES, numbers: Iterable[str] = ()
+    paths: Sequence[Path], max_bytes: int = MAX_INPUT_BYTES, numbers: Iterable[str] = (), *, with_notes: bool = True
 ) -> snapshot_pb2.ClusterSnapshot:
     """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: InputError, also without a Node.
 
-    numbers : keys of the pods' annotations that hold numbers.
+    numbers : keys of the pods' annotations that hold numbers; with_notes : write what the reader remarks.
     """
     from clients.kubernetes_objects import read_files
 
@@ -38,10 +38,11 @@ def read_snapshot(
             bar.update(task, completed=done, total=total)
 
         built = read_files(paths, show, max_bytes, numbers)
-    for text in built.notes[:MOST_NOTES]:
+    notes = built.notes if with_notes else []
+    for text in notes[:MOST_NOTES]:
         note(text)
-    if len(built.notes) > MOST_NOTES:
-        note(f"… and {len(built.notes) - MOST_NOTES} more")
+    if len(notes) > MOST_NOTES:
+        note(f"… and {len(notes) - MOST_NOTES} more")
     if not built.snapshot.nodes:
         names = ", ".join(str(path) for path in paths)
         raise InputError(f"{names}: there is no Node in the input; export nodes too: {_EXPORT}")

@@ -120,7 +120,9 @@ def over_time(options: CommandOptions) -> Page:
         decisions=_named_decisions(results),
         details=[table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)],
     )
-    return _with_last(page, _last_answer(options, histories[0])) if len(histories) == 1 else page
+    # Of a damaged file, the last cluster cannot be read as a whole.
+    has_last = len(histories) == 1 and histories[0].is_whole
+    return _with_last(page, _last_answer(options, histories[0])) if has_last else page
 
 
 def _rounds_told(result: Json, is_named: bool) -> str:
@@ -148,7 +150,8 @@ def _last_answer(options: CommandOptions, history: History) -> Answer:
     asked, answer = history.last
     is_own = any((options.settings, options.state, options.now, options.planner))
     request = options.request() if is_own else plan_pb2.PlanRequest(settings=asked.settings, now=asked.now)
-    snapshot = options.cluster(request)
+    # Of the recording as a whole, its reading over time has remarked everything.
+    snapshot = options.cluster(request, with_notes=False)
     told = {one.node for one in answer.scale_down.unneeded} | {one.node for one in answer.scale_down.unremovable}
     is_of_it = told == {node.name for node in snapshot.nodes}
     if is_own or not is_of_it or (snapshot.node_groups and not history.has_groups):

@@ -73,7 +73,6 @@ class Pods:
     def usage(self, nodes: Container[str]) -> Usage:
         """Return what pods request on existing nodes, and how many wait. O(pods), vectorized."""
         exists = np.array([name in nodes for name in self._names], np.bool_)
-        exists[_WAITS] = False
         place = self._place[: self._size]
         counted = exists[np.maximum(place, _WAITS)]
         cpu, memory = self._requests[: self._size][counted].sum(axis=0).tolist()

@@ -1,8 +1,9 @@
 """Reads a recording round by round into the history of its cluster.
 
 Decides what a figure means: amounts count from one round to the next; a sample is kept where anything differs from the
-one before, so that nothing is lost. Memory: one cluster and the samples. Errors: InputError for a file that cannot be
-read, is cut off or damaged.
+one before, so that nothing is lost. Memory: one cluster and the samples. Of a file that is cut off inside a round or
+damaged there, the rounds before are the history, if there are several. Errors: InputError for any other file that
+cannot be read.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ from trimtab.v1.option_choice_pb2 import OptionChoice
 
 from clients.cli.failures import InputError
 from clients.cli.live.rounds_reader import Recorded, read_rounds
+from clients.cli.output import note
 from clients.cli.prices import Prices
 from clients.cli.report.history.decisions import RecordedDecisions
 from clients.cli.report.history.drains import Drains
@@ -28,11 +30,13 @@ _HOUR_S: Final = 3600.0
 
 
 class History(NamedTuple):
-    """round_count : rounds read; has_groups : the cluster has node groups of its own; result : in the form of a
-    simulation's, with the figures that rounds tell; last : the last request and answer.
+    """round_count : rounds read; is_whole : none is missing because of damage; has_groups : the cluster has node groups
+    of its own; result : in the form of a simulation's, with the figures that rounds tell; last : the last request and
+    answer.
     """
 
     round_count: int
+    is_whole: bool
     has_groups: bool
     result: Json
     last: tuple[plan_pb2.PlanRequest, plan_pb2.PlanResponse] | None
@@ -45,17 +49,22 @@ def read_history(
     max_input_bytes: int = MAX_INPUT_BYTES,
 ) -> History:
     """Read a recording. prices : of a file; labels : of node groups, for a cluster without them."""
-    rounds = _Rounds(Nodes(prices, labels))
+    rounds, is_whole = _Rounds(Nodes(prices, labels)), True
     try:
         with open_input(path) as file:
             for one in read_rounds(str(path), file, max_input_bytes):
                 if not isinstance(one, OptionChoice):
                     rounds.add(one)
+    except InputError as error:
+        if rounds.count <= 1:
+            raise
+        is_whole = False
+        note(f"{error}; the report is about the {rounds.count} rounds before")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     except (ValueError, IndexError, KeyError) as error:
         raise InputError(f"{path}: its changes do not fit the cluster before them ({error!r}); record again") from None
-    return History(rounds.count, rounds.has_groups, rounds.result(path.name.split(".")[0]), rounds.last)
+    return History(rounds.count, is_whole, rounds.has_groups, rounds.result(path.name.split(".")[0]), rounds.last)
 
 
 class _Rounds:

@@ -4,6 +4,7 @@ import json
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -411,6 +412,7 @@ def test_of_a_recording_that_is_cut_off_the_rounds_before_are_reported(
     cut.write_bytes(data[: len(data) // 2])
     done = trimtab("report", cut, "-o", out)
     assert (done.code, "was not closed: its last rounds may be missing" in done.err) == (0, True)
+    assert done.err.count("note: ") == 2, "that the page is written, and nothing twice"
     before = read_history(cut)
     assert 1 < before.round_count < whole.round_count
     assert (
@@ -426,3 +428,25 @@ def test_of_a_recording_that_is_cut_off_the_rounds_before_are_reported(
     done = trimtab("report", stopped, "-o", out)
     assert (done.code, "was not closed" in done.err) == (0, True)
     assert "Recording: stopped 3 rounds in" in Reader(out.read_text(encoding="utf-8")).text
+
+
+def test_of_a_recording_that_is_cut_off_inside_a_round_the_rounds_before_are_reported(
+    trimtab: Run, tmp_path: Path
+) -> None:
+    file, out = tmp_path / "x.trimtab", tmp_path / "page.html"
+    with RoundsRecorder(file) as recorder:
+        for number in range(3):
+            answer = plan_pb2.PlanResponse()
+            # More than a block of the compression, so that a part of the last round is in the file.
+            answer.diagnostics.notes.append(Random(number).randbytes(300_000 if number == 2 else 1).hex())
+            request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000 + 60 * number))
+            taken = Taken(k8s.snapshot_of([k8s.node(f"n{node}") for node in range(number + 1)], []), None)
+            recorder.add(taken, request, answer)
+    data = file.read_bytes()
+    file.write_bytes(data[:-1000])
+    done = trimtab("report", file, "-o", out)
+    assert (done.code, "cut off inside a frame" in done.err) == (0, True)
+    assert "the report is about the 2 rounds before" in done.err
+    page = Reader(out.read_text(encoding="utf-8"))
+    assert "2 rounds in 1 min, between 1 and 2 nodes." in page.text
+    assert "What keeps nodes" not in page.text

@@ -73,6 +73,8 @@ def _chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
             x=x, y=y, text=text, name=name, mode="lines", line={"color": color, "width": 6},
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
+    # No ticks between lines.
+    figure.update_yaxes(nticks=min(len(drains), 8))
     nodes = counted(len(drains), "node")
     told = f"{nodes} went or were to go, in the order of their taints; the table of the longest ones follows below."
     shown = finished(figure, "nodes, by taint", x_title="seconds since the taint")

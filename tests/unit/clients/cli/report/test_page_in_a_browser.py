@@ -15,6 +15,8 @@ import pytest
 
 from clients.cli.plan import CommandOptions
 from clients.cli.report.command import over_time, simulated
+from clients.cli.report.drains import drain_charts
+from clients.cli.report.page import Page as Content
 from clients.cli.report.page import rendered
 from clients.simulator.result import result_of
 from tests.unit.clients.cli.report.recordings import recorded, scenario
@@ -103,6 +105,20 @@ def test_no_title_of_an_axis_is_cut(opened: Opened) -> None:
             assert box["x"] >= whole["x"]
             assert box["y"] >= whole["y"]
             assert box["y"] + box["height"] <= whole["y"] + whole["height"]
+
+
+def test_few_lines_of_nodes_have_whole_numbers(browser: "Browser", tmp_path: Path) -> None:
+    drains = [{"node": node, "tainted": 0.0, "evicted": [1.0], "gone": 9.0} for node in "abc"]
+    path = tmp_path / "page.html"
+    path.write_text(
+        rendered(
+            Content("x", "x", charts=drain_charts([{"drains": drains, "scenario": {"begin": 0.0, "durationS": 60.0}}]))
+        )
+    )
+    page = browser.new_page()
+    ticks = Opened(page, path).page.locator(".ytick text").all_text_contents()
+    page.close()
+    assert ticks == ["0", "1", "2"]
 
 
 def test_text_of_charts_is_light_on_dark_screens_and_dark_on_paper(browser: "Browser", file: Path) -> None:

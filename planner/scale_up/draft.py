@@ -53,7 +53,7 @@ class Attempt:
         request = context.request
         self.request = request._replace(settings=replace(request.settings, expanders=variant.expanders))
         self.context = context._replace(request=self.request)
-        self.simulation, self.given = simulation, given
+        self.simulation, self.given, self.fewest_nodes = simulation, given, variant.fewest_nodes
         if given is None:
             self.unserved = serve_from_room(context, simulation, variant.way)
         else:
@@ -73,7 +73,7 @@ class Attempt:
         if by_choice or not len(self.unserved.left):
             return self._drafted(whole=False)
         found = self._drafted(whole=True)
-        if self._suffices(found):
+        if self.fewest_nodes or self._suffices(found):
             return found
         by_group = self._drafted(whole=False)
         if rating(by_group) < rating(found):
@@ -106,6 +106,7 @@ class Draft:
     def __init__(self, attempt: Attempt, *, whole: bool) -> None:
         self.context, self.request = attempt.context, attempt.request
         self.unserved, self.before, self.whole, self.given = attempt.unserved, attempt.before, whole, attempt.given
+        self.fewest_nodes = attempt.fewest_nodes
         request, context = self.request, self.context
         cluster = Cluster(request.snapshot, context.templates, context.leaving, request.now_ns)
         limits = partial(Limits, cluster, request.round.settings.limits, request.settings.max_new_nodes)
@@ -149,7 +150,7 @@ class Draft:
         growing = self.growing
         if not self.whole:
             return left
-        self.planned = plan_whole(self.context, growing, left)
+        self.planned = plan_whole(self.context, growing, left, fewest_nodes=self.fewest_nodes)
         growing.open(self.planned.group_of, left[:0], left[:0])
         growing.place_in_slots(self.planned.on(growing.opened))
         return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
@@ -163,6 +164,8 @@ class Draft:
         growing.open(nodes.group_of, left[:0], left[:0])
         pods = np.concatenate([left, self.unserved.placeholders])
         pods = pods[nodes.node[pods] != NOWHERE]
+        if nodes.order is not None:
+            pods = nodes.order[np.isin(nodes.order, pods)]
         growing.settle(pods, nodes.node[pods])
         return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
 

@@ -6,12 +6,13 @@ Never acts, never reads a clock. The round's simulation is left with the new nod
 from typing import NamedTuple
 
 from planner.round.decision import Decided
+from planner.scale_up.cheaper_groups import in_cheaper_groups
 from planner.scale_up.context import Context, survey
 from planner.scale_up.draft import Attempt, Given
 from planner.scale_up.preference import Worth, is_better, worth
 from planner.scale_up.repacking import may_shrink, repackings
 from planner.scale_up.report.answer import conclude, not_tried
-from planner.scale_up.report.finding import Finding
+from planner.scale_up.report.finding import Finding, Made
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.variants import Variant, usual, variants
 from planner.simulation.build import Simulation
@@ -41,7 +42,8 @@ def decide_scale_up(request: ScaleUpRequest) -> Decided:
 def _best(context: Context, simulation: Simulation, start: int) -> Finding:
     """Return the best of the plans, with its moves in the simulation.
 
-    These are the usual plan, its variants, and versions of the best one with fewer nodes, as long as there are any.
+    These are the usual plan, its variants, and versions of the best one with fewer nodes, as long as there are any, and
+    with its nodes in cheaper groups.
     start : mark before anything is placed. Raises MoveLogFullError.
     """
     plans = _Plans(context, simulation, start)
@@ -51,6 +53,7 @@ def _best(context: Context, simulation: Simulation, start: int) -> Finding:
         plans.make(variant)
     while plans.make_with_fewer():
         pass
+    plans.make_in_cheaper_groups()
     return plans.best()
 
 
@@ -89,6 +92,16 @@ class _Plans:
                 return True
         return False
 
+    def make_in_cheaper_groups(self) -> None:
+        """Repeat the best plan, if it has the fewest nodes whatever their price, with them in cheaper groups."""
+        best = self.known
+        if not best.variant.fewest_nodes or not self._context.request.round.in_time():
+            return
+        nodes = in_cheaper_groups(self.best())
+        if nodes is not None:
+            given = Given(nodes, best.finding.unserved, _in_groups(best.finding.made, nodes.group_of))
+            self._judge(self._attempt(best.variant, given), best.variant, given)
+
     def best(self) -> Finding:
         """Return the best plan, with its moves in the simulation."""
         if not self._is_there:
@@ -120,3 +133,11 @@ class _Plans:
         finding = attempt.run()
         check_log(self._simulation.state)
         return finding
+
+
+def _in_groups(made: Made, group_of: list[int]) -> Made:
+    """Return how a plan was made, with its planned nodes in these groups, if it needed no other nodes."""
+    planned = made.planned
+    if planned is None or len(planned.group_of) != len(group_of):
+        return made
+    return made._replace(planned=planned._replace(group_of=group_of))

@@ -3,7 +3,8 @@
 A plan that leaves more pods, or more important ones, is worse. But if the price decides, groups that the configured
 expanders would not have chosen may serve more pods only at no higher price. Otherwise, the better plan is the one that
 needs fewer nodes of some groups and no more of any; and, if expanders do not depend on the group, fewer nodes at no
-higher price, or as many at a lower one. Decides nothing else.
+higher price, or as many at a lower one. If the number of nodes decides, fewer nodes are better at any price, and of
+as many those that the configured expanders chose. Decides nothing else.
 """
 
 from typing import Final, NamedTuple
@@ -58,6 +59,12 @@ def is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> bool:
         return one.nodes < other.nodes
     if expanders[0] in BY_GROUP:
         return False
+    if expanders[0] == Expander.LEAST_NODES:
+        if one.nodes != other.nodes:
+            return one.nodes < other.nodes
+        if one.expanders != expanders and other.expanders == expanders:
+            # Groups chosen one after the other are balanced.
+            return False
     if expanders[0] == Expander.CHEAPEST_PLAN:
         return (*_price(one), one.nodes) < (*_price(other), other.nodes)
     if one.unknown or other.unknown:

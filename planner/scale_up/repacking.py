@@ -49,10 +49,11 @@ _ODD: Final = 0x9E3779B97F4A7C15
 
 class Repacked(NamedTuple):
     """group_of : group of each new node; node : int32[P'] destination of each pod, new nodes in that order being the
-    first blank ones; -1 = nowhere."""
+    first blank ones; -1 = nowhere; order : int32 pods in the order in which new nodes get them, None = any."""
 
     group_of: list[int]
     node: Int32
+    order: Int32 | None = None
 
 
 def may_shrink(finding: Finding) -> list[int]:

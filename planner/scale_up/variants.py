@@ -28,10 +28,12 @@ MOST_WORK: Final = 1 << 16
 
 
 class Variant(NamedTuple):
-    """Options of a plan. way : in which waiting pods are placed where there is room; expanders : in order."""
+    """Options of a plan. way : in which waiting pods are placed where there is room; expanders : in order;
+    fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price."""
 
     way: PlacementOrder
     expanders: tuple[int, ...]
+    fewest_nodes: bool = False
 
 
 def usual(context: Context) -> Variant:
@@ -44,13 +46,31 @@ def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
 
     The room is given to other pods if only some went to existing nodes, and pods are left or fewer nodes might suffice
     (too_many_nodes) or the price decides. Groups are chosen differently if there was more than one choice, or pods are
-    left; if the price decides, also as a whole. Ends once the time is over.
+    left; if the price or the number of nodes decides, also as a whole. Ends once the time is over.
     """
+    for one in (*_as_a_whole(usual), *_otherwise(usual, too_many_nodes=too_many_nodes)):
+        if not usual.context.request.round.in_time():
+            return
+        yield one
+
+
+def _as_a_whole(usual: Finding) -> list[Variant]:
+    """Return the plan for all pods at once with the fewest nodes, if their number decides; it is made for any number
+    of pods."""
+    expanders = usual.context.request.settings.expanders
+    many = len(usual.growing.group_of) > 1 or len(usual.refusals.pods)
+    if expanders[0] != Expander.LEAST_NODES or Expander.CHEAPEST_PLAN in expanders or not many:
+        return []
+    return [Variant(USUAL, (Expander.CHEAPEST_PLAN, *expanders), fewest_nodes=True)]
+
+
+def _otherwise(usual: Finding, *, too_many_nodes: bool) -> list[Variant]:
+    """Return the other variants; none if they are too much work."""
     unserved, growing = usual.unserved, usual.growing
     left = len(unserved.left) + len(unserved.placeholders)
     waiting = len(unserved.pods) + len(unserved.placeholders)
     if not left or waiting * (len(unserved.where.order) + len(growing.groups)) > MOST_WORK:
-        return
+        return []
     request, some_left = usual.context.request, bool(len(usual.refusals.pods))
     expanders = request.settings.expanders
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
@@ -61,10 +81,7 @@ def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
         found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=known)]
     if grows and known and expanders[0] == Expander.PRICE:
         found.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
-    for one in found:
-        if not request.round.in_time():
-            return
-        yield one
+    return found
 
 
 def serving_most(expanders: tuple[int, ...], *, prices_known: bool) -> list[tuple[int, ...]]:

@@ -40,13 +40,18 @@ class Planned(NamedTuple):
         return PodsInSlots(self.pods, self.rows, nodes[self.node].astype(np.int32), self.row, self.room)
 
 
-def plan_whole(context: Context, growing: Growing, left: Int32) -> Planned:
-    """Return the plan for pods left : int32, which have no place. Once the time is over, the first plan found."""
+def plan_whole(context: Context, growing: Growing, left: Int32, *, fewest_nodes: bool = False) -> Planned:
+    """Return the plan for pods left : int32, which have no place. Once the time is over, the first plan found.
+
+    fewest_nodes : every node costs the same.
+    """
     request = context.request
     until = Bounds(request.round.effort, request.round.time_left, request.settings.max_improvements)
     simulation = growing.within.simulation
     bounds = group_bounds(simulation, growing.within.growth, left)
     asked, row_of = whole_problem(context, growing, bounds, left)
+    if fewest_nodes:
+        asked = asked._replace(price=np.ones(len(asked.price)))
     found = cheapest_plan(asked, until)
     return _within_limits(growing, _planned(found, *_in_turn(by_class(simulation, left), row_of)))
 

@@ -37,6 +37,16 @@ def is_better(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> b
         return any(mine[group] < its[group] for group in its)
     if expanders[0] in BY_GROUP:
         return False
+    if expanders[0] == Expander.LEAST_NODES:
+        if len(one.nodes) != len(other.nodes):
+            return len(one.nodes) < len(other.nodes)
+        if other.expanders == expanders != one.expanders:
+            return False
+    return costs_less(one, other, expanders)
+
+
+def costs_less(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> bool:
+    """Return whether a plan with nodes of other groups is better by price and number of nodes."""
     cost, costs = price(one), price(other)
     if expanders[0] == Expander.CHEAPEST_PLAN:
         if unknown(one) != unknown(other):

@@ -14,7 +14,7 @@ from tests.reference.scale_up.preference import is_better as naive
 
 BY_NODES, BY_GROUP = (Expander.LEAST_NODES, Expander.RANDOM), (Expander.PRIORITY, Expander.RANDOM)
 CHEAPEST, MOST_PODS = (Expander.CHEAPEST_PLAN, Expander.RANDOM), (Expander.MOST_PODS, Expander.RANDOM)
-BY_PRICE = (Expander.PRICE, Expander.RANDOM)
+BY_PRICE, BY_WASTE = (Expander.PRICE, Expander.RANDOM), (Expander.LEAST_WASTE, Expander.RANDOM)
 
 
 def worth(*growth: int, price: float = 0.0, left: tuple[int, ...] = (), **more: Any) -> Worth:
@@ -53,6 +53,10 @@ def worth(*growth: int, price: float = 0.0, left: tuple[int, ...] = (), **more: 
         pytest.param(worth(2, 1, unknown=1), worth(2, 2, unknown=1), BY_NODES, id="fewer nodes of unknown price"),
         pytest.param(worth(0, 3, price=3), worth(4, 0, price=3), BY_NODES, id="fewer nodes for the same money"),
         pytest.param(worth(0, 4, price=3), worth(4, 0, price=4), BY_NODES, id="as many nodes for less money"),
+        pytest.param(worth(0, 3, price=5), worth(4, 0, price=4), BY_NODES, id="fewer nodes, and their number decides"),
+        pytest.param(
+            worth(0, 3, unknown=3), worth(4, 0), BY_NODES, id="fewer nodes of unknown price, and their number decides"
+        ),
         pytest.param(worth(0, 5, price=3), worth(4, 0, price=4), CHEAPEST, id="more nodes for less money"),
         pytest.param(worth(4, 0, price=3), worth(0, 5, price=3), CHEAPEST, id="fewer nodes, and price decides"),
         pytest.param(worth(9, 0, price=3), worth(0, 1, unknown=1), CHEAPEST, id="a known price"),
@@ -70,9 +74,15 @@ def test_a_plan_is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) 
         pytest.param(
             worth(2, price=9), worth(1, price=1, left=(5,)), BY_PRICE, id="more pods, and the price is to decide"
         ),
-        pytest.param(worth(0, 3, price=5), worth(4, 0, price=4), BY_NODES, id="fewer nodes for more money"),
+        pytest.param(worth(0, 3, price=5), worth(4, 0, price=4), BY_WASTE, id="fewer nodes for more money"),
+        pytest.param(
+            worth(0, 4, price=3, expanders=(Expander.CHEAPEST_PLAN, *BY_NODES)),
+            worth(4, 0, price=4, expanders=BY_NODES),
+            BY_NODES,
+            id="as many nodes for less money, in groups chosen otherwise than configured",
+        ),
         pytest.param(worth(0, 3), worth(4, 0), BY_GROUP, id="other groups, which are not as good"),
-        pytest.param(worth(0, 3, unknown=3), worth(4, 0), BY_NODES, id="the price is not known"),
+        pytest.param(worth(0, 3, unknown=3), worth(4, 0), BY_WASTE, id="the price is not known"),
     ],
 )
 def test_of_these_neither_is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> None:

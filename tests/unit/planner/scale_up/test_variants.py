@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from trimtab.v1.plan_pb2 import Expander
 
-from planner.scale_up import repacking, variants
+from planner.scale_up import loop, repacking, variants
 from planner.scale_up.variants import serving_most
 from tests.builders.kubernetes import Json, node, node_group, pod
 from tests.builders.scale_up import Outcome, plan
@@ -128,3 +128,46 @@ def test_most_pods_decides_as_early_as_it_may(expanders: tuple[int, ...], expect
 def test_groups_of_unknown_price_stay_excluded() -> None:
     assert serving_most((PRICE, RANDOM), prices_known=False) == []
     assert serving_most((WASTE, RANDOM), prices_known=False) == [(MOST, WASTE, RANDOM)]
+
+
+@pytest.fixture
+def no_other_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make no plan besides the usual one and that for all pods at once."""
+    monkeypatch.setattr(variants, "MOST_WORK", 0)
+
+
+def least_nodes(most_plain: int = 10, expander: str = "LEAST_NODES") -> Outcome:
+    """Plan for eight pods, for which two nodes of 8 or 9 cores suffice; only one of them tolerates the taint of `own`.
+
+    A node of `own` is the option with the fewest nodes, after which the other pods need two more.
+    """
+    own = pod("own", "2", tolerations=[{"key": "own", "operator": "Exists"}])
+    taint = {"key": "own", "value": "yes", "effect": "NoSchedule"}
+    fast, plain = node("t", "9"), node("t", "8")
+    groups = [
+        node_group("fast", 0, 10, target=0, template=fast, nodes=[], price=10.0),
+        node_group("own", 0, 10, target=0, template=node("t", "2", taints=[taint]), nodes=[], price=1.0),
+        node_group("plain", 0, most_plain, target=0, template=plain, nodes=[], price=2.0),
+    ]
+    settings = {"expanders": [expander], "priority": {"ranks": [{"rank": 1, "patterns": ["own"]}]}}
+    return plan(*groups, own, [pod(f"p-{i}", "2") for i in range(7)], settings=settings)
+
+
+@pytest.mark.usefixtures("no_other_plan")
+def test_where_the_number_of_nodes_decides_all_pods_are_planned_at_once() -> None:
+    found = least_nodes()
+    assert found.pending == {}
+    assert sum(found.growth.values()) == 2
+    assert sum(least_nodes(expander="PRIORITY").growth.values()) == 3
+
+
+@pytest.mark.usefixtures("no_other_plan")
+def test_of_the_fewest_nodes_each_is_in_the_cheapest_group_that_takes_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert least_nodes().growth == {"plain": 2}
+    monkeypatch.setattr(loop, "in_cheaper_groups", lambda _finding: None)
+    assert least_nodes().growth == {"fast": 2}
+
+
+@pytest.mark.usefixtures("no_other_plan")
+def test_nodes_move_to_a_cheaper_group_only_as_far_as_it_may_grow() -> None:
+    assert least_nodes(most_plain=1).growth == {"fast": 1, "plain": 1}

@@ -13,7 +13,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 from clients.cli.cluster_view import ClusterView
 from clients.cli.label_groups import DEFAULT_LABELS, ZONE, label_group, label_value
 from clients.cli.prices import Machine, Prices, machine_of, machines_of, one_price
-from clients.steering.rounds import TO_BE_DELETED
+from planner.facts.leaving import TO_BE_DELETED_TAINT
 
 
 class _Node(NamedTuple):
@@ -103,7 +103,7 @@ class Nodes:
                 amounts.get("cpu", 0),
                 amounts.get("memory", 0),
                 machine_of(labels),
-                any(view.text(taint.key) == TO_BE_DELETED for taint in node.taints),
+                any(view.text(taint.key) == TO_BE_DELETED_TAINT for taint in node.taints),
             )
         if self._has_begun:
             self.added += len(self._nodes) - before

@@ -1,9 +1,9 @@
 """Records the real Cluster Autoscaler's answers under tests/parity/data; README.md has the commands.
 
 Usage: python -m tests.parity.cluster_autoscaler_oracle.record --oracle PROGRAM [NAME...]
-NAME is one of RECORDINGS; without any, everything is recorded again. Each line of
+NAME is one of ASKED; without any, everything is recorded again. Each line of
 data/cluster_autoscaler/NAME.jsonl.gz is {"document": the question, "runs": the answers}, or "growth" instead of "runs"
-where scale-up was asked for; see document.go and answer.go.
+where scale-up was asked for, or with both; see document.go and answer.go.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import structlog
 
 from clients.cluster_generator.layout import generate
 from clients.cluster_generator.objects import objects
@@ -26,6 +27,7 @@ from clients.cluster_generator.shape import ClusterShape
 
 from .mixed import NOW, Mix, MixedCluster
 from .pending import pending
+from .steps import SCENARIOS, simulated
 from .widened import widen
 
 DATA = Path(__file__).parents[1] / "data" / "cluster_autoscaler"
@@ -108,8 +110,8 @@ RECORDINGS: dict[str, tuple[Callable[[int], dict[str, Any]], int, int]] = {
     "pending": (pending, 0, 120),
 }
 """By name, what makes a document from a seed, the first seed, and how many."""
-SCALE_UP = {"pending"}
-"""Recordings for which scale-up is asked."""
+ASKED = {"mixed": ["runs"], "generated": ["runs"], "pending": ["growth"], "steps": ["runs", "growth"]}
+"""By name of a recording, which answers are recorded: those on scale-down, on scale-up, or both."""
 
 
 def ask(
@@ -122,6 +124,13 @@ def ask(
     if done.returncode:
         sys.exit(done.stderr.decode()[-2000:])
     yield from map(json.loads, done.stdout.splitlines())
+
+
+def _documents(name: str) -> list[dict[str, Any]]:
+    if name == "steps":
+        return [step.document for seed in range(SCENARIOS) for step in simulated(seed)]
+    make, first, count = RECORDINGS[name]
+    return [make(seed) for seed in range(first, first + count)]
 
 
 def _write(path: Path, rows: list[dict[str, Any]]) -> None:
@@ -137,12 +146,13 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="what to record")
     args = parser.parse_args()
     DATA.mkdir(parents=True, exist_ok=True)
-    for name in args.names or RECORDINGS:
-        make, first, count = RECORDINGS[name]
-        documents = [make(seed) for seed in range(first, first + count)]
-        answers = ask(args.oracle, documents, scale_up=name in SCALE_UP)
-        said = "growth" if name in SCALE_UP else "runs"
-        rows = [{"document": d, said: a[said]} for d, a in zip(documents, answers, strict=True)]
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    for name in args.names or ASKED:
+        rows: list[dict[str, Any]] = [{"document": document} for document in _documents(name)]
+        for said in ASKED[name]:
+            answers = ask(args.oracle, [row["document"] for row in rows], scale_up=said == "growth")
+            for row, answer in zip(rows, answers, strict=True):
+                row[said] = answer[said]
         _write(DATA / f"{name}.jsonl.gz", rows)
 
 

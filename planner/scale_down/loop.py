@@ -313,6 +313,7 @@ def _simulate(
         created_ns=request.snapshot.nodes.created_ns,
         budget_use=cache(partial(_budget_use, context, problem)),
         minimum_use=_minimum_use(context),
+        is_empty=np.diff(problem.offsets) == 0,
     )
     task = Task(
         state=simulation.state,

@@ -132,11 +132,10 @@ GROWS_OTHERWISE = {
     "in upstream leave one over",
 }
 """Steps at which all recorded runs of upstream may request other nodes, and why: it depends on the orders drawn."""
-REMOVES_OTHERWISE = dict.fromkeys(
-    ("steps-0-10", "steps-1-10", "steps-1-12", "steps-1-13"),
-    "upstream tries empty nodes first, so it moves no pods to them; the policy takes nodes by name, empty or not, and "
-    "keeps an empty node for the pods of one that precedes it",
-)
+REMOVES_OTHERWISE = {
+    "steps-0-10": "after a node with pods has become unneeded, another one is empty: the policy begins with the nodes "
+    "unneeded so far, one of whose pods takes the empty one, upstream with empty nodes; each removes one",
+}
 """Steps at which no run of upstream has the same unneeded nodes, and why."""
 
 

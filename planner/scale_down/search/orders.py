@@ -11,7 +11,7 @@ from trimtab.v1 import plan_pb2 as pb
 
 from planner.facts.prices import savings
 from planner.facts.utilization import Float64
-from planner.snapshot.columns import Int32, Int64
+from planner.snapshot.columns import Bool, Int32, Int64
 
 _SCATTER: Final = (2_654_435_761, 2_246_822_519)
 """Odd multipliers that spread consecutive numbers, modulo 2^32."""
@@ -22,7 +22,8 @@ class NodeMeasures(NamedTuple):
 
     utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move; price : float64 per hour, NaN =
     unknown; created_ns : int64; budget_use : returns float64, disruptions that the pods to move use up, each as a share
-    of those left in its budget; minimum_use : float64, the largest share of the amount above a resource minimum.
+    of those left in its budget; minimum_use : float64, the largest share of the amount above a resource minimum;
+    is_empty : bool, no pods to move.
     """
 
     utilization: Float64
@@ -31,13 +32,15 @@ class NodeMeasures(NamedTuple):
     created_ns: Int64
     budget_use: Callable[[], Float64]
     minimum_use: Float64
+    is_empty: Bool
 
 
 def arrange(measures: NodeMeasures, candidates: Int32, order: int) -> Int32:
     """Return the candidates in the given order; BALANCE as UTILIZATION. int32[C]; O(C log C)."""
     key = _keys(measures, order)[candidates]
     if order == pb.CandidateOrder.NAME:
-        return np.sort(candidates)
+        by_name = np.sort(candidates)
+        return by_name[np.argsort(~measures.is_empty[by_name], kind="stable")]
     if order == pb.CandidateOrder.SHUFFLED:
         return shuffled(np.sort(candidates), 0)
     return candidates[np.lexsort((candidates, measures.utilization[candidates], key))]

@@ -1324,7 +1324,9 @@ class CandidateOrder(_message.Message):
         AGE: CandidateOrder._Code.ValueType  # 5
         """Oldest node first."""
         NAME: CandidateOrder._Code.ValueType  # 6
-        """By name: what upstream does when its node list is sorted."""
+        """Empty nodes, then the others, each by name: what upstream does when its node
+        list is sorted.
+        """
         BUDGETS: CandidateOrder._Code.ValueType  # 7
         """Least use of PodDisruptionBudgets first, each disruption rated by how
         many its budget has left.
@@ -1358,7 +1360,9 @@ class CandidateOrder(_message.Message):
     AGE: CandidateOrder.Code.ValueType  # 5
     """Oldest node first."""
     NAME: CandidateOrder.Code.ValueType  # 6
-    """By name: what upstream does when its node list is sorted."""
+    """Empty nodes, then the others, each by name: what upstream does when its node
+    list is sorted.
+    """
     BUDGETS: CandidateOrder.Code.ValueType  # 7
     """Least use of PodDisruptionBudgets first, each disruption rated by how
     many its budget has left.

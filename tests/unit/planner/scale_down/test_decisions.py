@@ -68,6 +68,15 @@ def test_the_order_that_saves_most_is_taken() -> None:
     assert found.decision.orders_tried > 2
 
 
+def test_in_the_order_of_names_empty_nodes_precede_the_others() -> None:
+    objects = [
+        WEB, node("n1", "4"), node("n2", "4"), node("n3", "4"), node_group("g", nodes=["n1", "n2", "n3"], target=3),
+        pod("web-1", "1500m", node="n1", owner=WEB), pod("web-2", "3", node="n3", owner=WEB),
+    ]  # fmt: skip
+    found = plan(objects, settings={"candidateOrders": ["NAME"], "savingBeforeCount": True})
+    assert found.unneeded == ["n2"]
+
+
 def test_a_plan_holds_until_another_is_better_by_the_margin() -> None:
     def priced(price: float) -> list[Json]:
         return [

@@ -16,6 +16,7 @@ from actuator.kube.cluster import (
     ForbiddenError,
     InvalidError,
     NotFoundError,
+    NotServedError,
     RefusedError,
     TooManyRequestsError,
 )
@@ -24,6 +25,7 @@ from clients.kubernetes_api import errors
 from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.api import Json, json_object
 from clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
+from clients.kubernetes_api.names import object_at
 
 # Asks for the objects' metadata only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -69,8 +71,8 @@ class Api:
     def call(self, call: Call) -> bytes:
         """Make a call; returns the body of the answer.
 
-        Raises `NotFoundError`, `ConflictError`, `TooManyRequestsError`, `RefusedError`, and `ClusterError` when a retry
-        may help.
+        Raises `NotFoundError`, `NotServedError`, `ConflictError`, `TooManyRequestsError`, `RefusedError`, and
+        `ClusterError` when a retry may help.
         """
         try:
             return self._send(call)
@@ -133,7 +135,7 @@ def _error(call: Call, error: errors.ApiError) -> ClusterError:
     text = f"{call.method} {call.path}: {error}"
     match error.status:
         case 404:  # 410 is not about the object: a version or a page of a list has expired
-            return NotFoundError(text)
+            return _absence(call, error)(text)
         case 409:
             return ConflictError(text)
         case 429:
@@ -146,3 +148,15 @@ def _error(call: Call, error: errors.ApiError) -> ClusterError:
             return RefusedError(text)
         case _:
             return ClusterError(text)
+
+
+def _absence(call: Call, error: errors.ApiError) -> type[ClusterError]:
+    """Return the error for a 404: only a `Status` about the very object of the call proves that it is gone.
+
+    Source: apimachinery, api/errors: `NewNotFound` names resource and object, `NewGenericServerResponse` for an unknown
+    path neither; a proxy sends no `Status`.
+    """
+    if not any(error.about):
+        return NotServedError
+    is_about_it = error.reason == "NotFound" and error.about == object_at(call.path)
+    return NotFoundError if is_about_it else ClusterError

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ClusterError, KnownBuffer, NotFoundError
+from actuator.kube.cluster import ClusterError, KnownBuffer, NotServedError
 from actuator.kube.group_costs import APPLY_PATCH
 from actuator.kube.objects import ListMetadata
 from clients.kubernetes_api.names import object_path
@@ -54,11 +54,11 @@ class Buffers:
         self._version = VERSIONS[0]
 
     def read_all(self) -> Sequence[KnownBuffer]:
-        """Return all, sorted; remember the version. Raises `NotFoundError` where the server serves none."""
+        """Return all, sorted; remember the version. Raises `NotServedError` where the server serves none."""
         for version in VERSIONS:
             try:
                 found = self._listed(version)
-            except NotFoundError as error:
+            except NotServedError as error:
                 unknown = error
                 continue
             self._version = version

@@ -273,6 +273,12 @@ class NotFoundError(ClusterError):
     """The object does not exist, or is another one of the same name."""
 
 
+class NotServedError(ClusterError):
+    """The server does not know the path, which proves nothing about an object: the kind is not installed, the server or
+    a proxy before it is just starting.
+    """
+
+
 class ConflictError(ClusterError):
     """The object is not (or no longer) as the call assumed; it must be read again."""
 
@@ -353,7 +359,7 @@ class Cluster(Protocol):
         """
 
     def group_costs(self) -> Sequence[KnownGroupCost]:
-        """Return our PodGroupCost objects, sorted by namespace and name. Raises `NotFoundError` where the cluster does
+        """Return our PodGroupCost objects, sorted by namespace and name. Raises `NotServedError` where the cluster does
         not know the kind, `ClusterError`.
         """
 
@@ -367,7 +373,7 @@ class Cluster(Protocol):
         """Delete a PodGroupCost; no error if it does not exist. Raises `ClusterError`."""
 
     def buffers(self) -> Sequence[KnownBuffer]:
-        """Return all CapacityBuffers, sorted by namespace and name. Raises `NotFoundError` where the cluster does not
+        """Return all CapacityBuffers, sorted by namespace and name. Raises `NotServedError` where the cluster does not
         know the kind, `ClusterError`.
         """
 

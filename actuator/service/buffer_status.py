@@ -21,6 +21,7 @@ from actuator.kube.cluster import (
     ForbiddenError,
     KnownBuffer,
     NotFoundError,
+    NotServedError,
 )
 from actuator.service.settings import BufferLimits
 
@@ -40,7 +41,7 @@ def apply_buffer_status(
         return response
     try:
         known = {one.key: one for one in cluster.buffers()}
-    except (NotFoundError, ForbiddenError) as error:
+    except (NotServedError, ForbiddenError) as error:
         _fail(response, wanted, f"CapacityBuffers cannot be read: {error}")
         return response
     until, writes = time.monotonic() + limits.max_s, 0

@@ -15,7 +15,7 @@ from actuator.kube.cluster import (
     GroupCost,
     GroupCostStatus,
     KnownGroupCost,
-    NotFoundError,
+    NotServedError,
     PodCost,
 )
 from actuator.service.pod_cost_progress import CostOrders, GroupOrder, Progress, Reason, report_incomplete
@@ -47,7 +47,7 @@ class GroupObjects:
         problems = [problem for pod in there if pod.made is not None and (problem := self._progress.write(pod, None))]
         try:
             problem = self._write(cost, len(there))
-        except NotFoundError as error:
+        except NotServedError as error:
             problem = f"the cluster has no kind PodGroupCost: apply the manifest that defines it ({error})"
         except ClusterError as error:
             problem = f"{cost.namespace}/{cost.name}: {error}"
@@ -64,7 +64,7 @@ class GroupObjects:
             return
         try:
             known = self._known
-        except NotFoundError:
+        except NotServedError:
             return
         for namespace, name in sorted(known.keys() - self._used):
             if self._progress.may_write():

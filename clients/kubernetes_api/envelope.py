@@ -118,7 +118,8 @@ def status_error(found: meta_pb2.Status, status: int = 0, hint_s: float | None =
     """Return a `Status` as an error; the longer hint of header (`hint_s`) and body counts."""
     told_s = float(min(max(found.details.retry_after_seconds, 0), MOST_RETRY_AFTER_S)) or None
     hint_s = max(filter(None, (hint_s, told_s)), default=hint_s)
-    return ApiError(found.code or status, found.reason, found.message, hint_s)
+    about = (found.details.kind, found.details.name)
+    return ApiError(found.code or status, found.reason, found.message, hint_s, about)
 
 
 def _seconds(retry_after: str) -> float | None:
@@ -145,6 +146,8 @@ def _json_status(body: bytes) -> meta_pb2.Status | None:
     import msgspec
 
     class Details(msgspec.Struct):
+        name: str = ""
+        kind: str = ""
         seconds: int = msgspec.field(default=0, name="retryAfterSeconds")
 
     class Status(msgspec.Struct):
@@ -157,5 +160,6 @@ def _json_status(body: bytes) -> meta_pb2.Status | None:
         found = msgspec.json.decode(body, type=Status)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    details = meta_pb2.StatusDetails(retry_after_seconds=found.details.seconds if found.details else 0)
+    told = found.details or Details()
+    details = meta_pb2.StatusDetails(name=told.name, kind=told.kind, retry_after_seconds=told.seconds)
     return meta_pb2.Status(message=found.message, reason=found.reason, code=found.code, details=details)

@@ -13,12 +13,21 @@ class ApiError(ClusterError):
     """The API server answered with an error.
 
     status : HTTP code; reason : for programs, such as "Expired"; retry_after_s : the server's hint, None = it gave none
+    about : the object that a `Status` names as (resource, name), such as ("nodes", "n1"); "" = it names none
     """
 
-    def __init__(self, status: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        retry_after_s: float | None = None,
+        about: tuple[str, str] = ("", ""),
+    ) -> None:
         named = f"{status} {reason}" if reason else str(status)
         super().__init__(f"the API server answered {named}: {message}")
         self.status, self.reason, self.message, self.retry_after_s = status, reason, message, retry_after_s
+        self.about = about
 
     @property
     def is_expired(self) -> bool:

@@ -7,7 +7,7 @@ pods have the names of a subdomain, namespaces those of a label.
 
 import re
 from collections.abc import Sequence
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 MAX_SUBDOMAIN_LENGTH = 253
 MAX_LABEL_LENGTH = 63
@@ -56,3 +56,16 @@ def object_path(collection: str, *words: str) -> str:
         if word in ("", ".", ".."):
             raise ValueError(f"{word!r} is not the name of an object")
     return "/".join((collection, *(quote(word, safe="") for word in words)))
+
+
+def object_at(path: str) -> tuple[str, str]:
+    """Return the resource and the name of the object at a path, such as ("nodes", "n1"), also for its subresources;
+    "" where the path names none.
+    """
+    # "", "api", version or "", "apis", group, version.
+    words = [unquote(word) for word in path.split("/")]
+    rest = words[3:] if words[1:2] == ["api"] else words[4:]
+    if rest[:1] == ["namespaces"] and len(rest) > 2:
+        rest = rest[2:]
+    resource, name = (*rest[:2], "", "")[:2]
+    return resource, name

@@ -21,6 +21,7 @@ import urllib3
 from actuator.kube.api import Api
 from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.connection import Connection, ConnectionSettings
+from tests.builders.absent import absent
 from tests.builders.waiting import LIMIT_S
 
 Json = dict[str, Any]
@@ -39,6 +40,8 @@ class Fault(NamedTuple):
     after: bool = False
     # Nothing happens before this is set.
     held: threading.Event | None = None
+    # The body of the answer; None = JSON with the message.
+    body: bytes | None = None
 
 
 class JsonApiServer:
@@ -118,7 +121,7 @@ class JsonApiServer:
             if method == "PATCH" and "fieldManager" in query:
                 return self._apply(path, body, forced="force" in query)
             if path not in self.objects:
-                return 404, {"message": "not found"}
+                return absent(path)
             return getattr(self, f"_{method.lower()}")(path, body)
 
     def _allowed(self, attributes: Json) -> bool:
@@ -137,7 +140,7 @@ class JsonApiServer:
     def _evict(self, path: str, body: Json) -> tuple[int, Json]:
         pod = self.objects.get(path)
         if pod is None:
-            return 404, {"message": "not found"}
+            return absent(path)
         if body["deleteOptions"]["preconditions"]["uid"] != pod["metadata"]["uid"]:
             return 409, {"message": "Precondition failed: UID in precondition is another"}
         self.evictions.append(body)
@@ -150,7 +153,7 @@ class JsonApiServer:
 
     def _list(self, path: str, query: dict[str, str]) -> tuple[int, Json]:
         if not path.endswith(LISTED):
-            return 404, {"message": "not found"}
+            return absent(path)
         items = [item for key, item in sorted(self.objects.items()) if _collection(key) == path.rpartition("/")[2]]
         if "fieldSelector" in query:
             node = query["fieldSelector"].removeprefix("spec.nodeName=")
@@ -195,7 +198,7 @@ class JsonApiServer:
         if path.endswith("/status"):
             return 200, self._set(path.removesuffix("/status"), status=body["status"])
         if path not in self.objects and body["kind"] in ("Pod", "Node"):
-            return 404, {"message": "not found"}
+            return absent(path)
         if "spec" in body:
             before = self.objects.get(path, {"metadata": {"generation": 0}})
             changed = before.get("spec") != body["spec"]
@@ -263,12 +266,12 @@ def _handler(server: JsonApiServer) -> type[BaseHTTPRequestHandler]:
                     self.close_connection = True
                     return
                 status, answer = fault.status or 500, {"message": fault.message}
-            self._write(status, answer, fault.retry_after if fault else None)
+            data = json.dumps(answer).encode() if fault is None or fault.body is None else fault.body
+            self._write(status, data, fault.retry_after if fault else None)
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 
-        def _write(self, status: int, answer: Json, retry_after: int | None) -> None:
-            data = json.dumps(answer).encode()
+        def _write(self, status: int, data: bytes, retry_after: int | None) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             if retry_after is not None:

@@ -27,6 +27,7 @@ from actuator.kube.live import KubeCluster
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.connection import Request
+from tests.builders.absent import absent
 
 Json = dict[str, Any]
 # Small, so that lists have several pages.
@@ -62,6 +63,7 @@ FAULTS = [
     WireFault("internal error before", status=500),
     WireFault("internal error after", status=500, after=True),
     WireFault("unavailable", status=503),
+    WireFault("path not found", status=404),
     WireFault("gateway timeout after", status=504, after=True),
     WireFault("cut within the answer", after=True, spoils=True),
 ]
@@ -117,6 +119,8 @@ class Wire:
                     return 200, {"metadata": {}, "items": [_pod(view) for view in views]}
                 case "POST", "namespaces", namespace, "pods", name, "eviction":
                     return self._evict(f"{namespace}/{name}", body)
+        except NotFoundError:
+            return absent(request.path)
         except ClusterError as error:
             return _status(error), {"message": str(error)}
         raise AssertionError(f"nobody answers {request.method} {request.path}")
@@ -163,7 +167,7 @@ class Wire:
         namespace, _, name = key.partition("/")
         found = self._cluster.state.pods.get((namespace, name))
         if found is None:
-            return 404, {"message": "not found"}
+            raise NotFoundError(key)
         options = body["deleteOptions"]
         if options["preconditions"]["uid"] != found.uid:
             return 409, {"message": "Precondition failed: UID in precondition is another"}
@@ -179,8 +183,6 @@ def wired(cluster: SimulatedCluster, sleep: Callable[[float], None]) -> tuple[Ku
 
 def _status(error: ClusterError) -> int:
     match error:
-        case NotFoundError():
-            return 404
         case TooManyRequestsError():
             return 429
         case RefusedError():

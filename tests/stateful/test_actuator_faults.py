@@ -9,6 +9,7 @@ import types
 from dataclasses import replace
 from unittest import mock
 
+import pytest
 import tenacity.nap
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -182,14 +183,15 @@ def test_a_clock_that_jumps_forward_fails_no_deletion_in_progress() -> None:
     assert stage.finished() == {"n6": ("DELETED", "UNSPECIFIED")}
 
 
-def test_an_answer_that_something_has_expired_is_not_taken_for_a_node_that_is_gone() -> None:
+@pytest.mark.parametrize("fault", [WireFault("expired", status=410), WireFault("path not found", status=404)])
+def test_an_answer_that_is_not_about_the_node_is_not_taken_for_a_node_that_is_gone(fault: WireFault) -> None:
     stage = Stage(small_cluster())
     stage.face, wire = wired(stage.cluster, stage.time.sleep)
     stage.boot()
     stage.start(stage.request("r", "n0"))
-    wire.faults = {number: WireFault("expired", status=410) for number in range(1, 4)}
+    wire.faults = dict.fromkeys(range(1, 4), fault)
     stage.run()
-    assert wire.struck == ["expired"] * 3
+    assert wire.struck == [fault.name] * 3
     assert stage.finished() == {"n0": ("DELETED", "UNSPECIFIED")}
 
 

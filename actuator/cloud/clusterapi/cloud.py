@@ -49,7 +49,7 @@ from actuator.cloud.provider import (
     check_size,
 )
 from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ClusterError, ConflictError, InvalidError, NotFoundError, RefusedError
+from actuator.kube.cluster import ClusterError, ConflictError, InvalidError, NotServedError, RefusedError
 from clients.kubernetes_api.names import object_path
 
 log = structlog.get_logger("clusterapi")
@@ -355,7 +355,7 @@ class ClusterApiCloud:
         try:
             for page in self._api.pages(call, lambda answer: read_page(decoder, answer, plural)):
                 yield from page.items or ()
-        except NotFoundError as error:
+        except NotServedError as error:
             problem = f"the API server does not know {plural} of cluster.x-k8s.io/{self._settings.version}"
             if not may_be_unknown:
                 raise CloudError(f"{problem} at present: {error}") from error

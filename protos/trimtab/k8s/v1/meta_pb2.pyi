@@ -269,17 +269,25 @@ class StatusDetails(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    NAME_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
     RETRY_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the object that the failure is about; "" = none."""
+    kind: _builtins.str
+    """Its resource, such as "nodes"."""
     retry_after_seconds: _builtins.int
     """Seconds to wait before asking again."""
     def __init__(
         self,
         *,
+        name: _builtins.str = ...,
+        kind: _builtins.str = ...,
         retry_after_seconds: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["retry_after_seconds", b"retry_after_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "retry_after_seconds", b"retry_after_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

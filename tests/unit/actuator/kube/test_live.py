@@ -1,5 +1,6 @@
 """Taints, pods and evictions with an API server that fails, reports conflicts and forbids calls."""
 
+import json
 import threading
 from collections.abc import Iterator
 
@@ -18,6 +19,7 @@ from actuator.kube.cluster import (
     KnownBuffer,
     KnownGroupCost,
     NotFoundError,
+    NotServedError,
     RefusedError,
     Taint,
     TooManyRequestsError,
@@ -187,7 +189,7 @@ def test_a_patch_that_is_refused_though_nothing_has_changed_is_not_tried_again(s
     ("fault", "error"),
     [
         pytest.param(Fault(403), ForbiddenError, id="forbidden"),
-        pytest.param(Fault(404), NotFoundError, id="gone"),
+        pytest.param(Fault(404), NotServedError, id="not served"),
         pytest.param(Fault(400), RefusedError, id="bad request"),
     ],
 )
@@ -196,6 +198,39 @@ def test_permanent_errors_are_not_retried(server: JsonApiServer, fault: Fault, e
     with pytest.raises(error, match=str(fault.status)):
         KubeCluster(server.api()).add_taint("n1", HARD)
     assert server.requests.count("PATCH /api/v1/nodes/n1") == 1
+
+
+def test_a_node_that_the_server_does_not_have_is_gone(server: JsonApiServer) -> None:
+    with pytest.raises(NotFoundError, match='nodes "n2" not found'):
+        KubeCluster(server.api()).get_node("n2")
+
+
+def status_of(kind: str, name: str, reason: str = "NotFound") -> bytes:
+    details = {"name": name, "kind": kind}
+    return json.dumps({"kind": "Status", "reason": reason, "message": "no", "details": details, "code": 404}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        pytest.param(status_of("nodes", "n1"), NotFoundError, id="the node"),
+        pytest.param(status_of("nodes", "n2"), ClusterError, id="another node"),
+        pytest.param(status_of("pods", "n1"), ClusterError, id="another kind"),
+        pytest.param(status_of("nodes", "n1", reason=""), ClusterError, id="no reason"),
+        pytest.param(status_of("", ""), NotServedError, id="an unknown path"),
+        pytest.param(b"404 page not found\n", NotServedError, id="a server that starts"),
+        pytest.param(b'{"message": "no route"}', NotServedError, id="a proxy that answers in JSON"),
+        pytest.param(b'["nodes", "n1"]', NotServedError, id="a list"),
+        pytest.param(b"", NotServedError, id="nothing"),
+    ],
+)
+def test_only_a_status_about_the_very_node_proves_that_it_is_gone(
+    server: JsonApiServer, body: bytes, error: type[ClusterError]
+) -> None:
+    server.fail("GET", Fault(404, body=body))
+    with pytest.raises(ClusterError) as raised:
+        KubeCluster(server.api()).get_node("n1")
+    assert raised.type is error
 
 
 def test_a_server_that_does_not_answer_times_out(server: JsonApiServer) -> None:

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.kube.cluster import BufferStatus, ClusterError, ConflictError, ForbiddenError, KnownBuffer, NotFoundError
+from actuator.kube.cluster import (
+    BufferStatus,
+    ClusterError,
+    ConflictError,
+    ForbiddenError,
+    KnownBuffer,
+    NotFoundError,
+    NotServedError,
+)
 from actuator.service.buffer_status import apply_buffer_status, status_of
 from actuator.service.settings import BufferLimits
 from actuator.service.validation import MAX_BUFFERS, buffer_states
@@ -108,7 +116,7 @@ def test_a_buffer_that_cannot_be_written_does_not_stop_the_others(error: Cluster
     assert apply(stage, {"shop/a": BufferStatus(1, 1), "shop/b": BufferStatus(1, 1)}).written_count == 1
 
 
-@pytest.mark.parametrize("error", [NotFoundError("no such kind"), ForbiddenError("no list")])
+@pytest.mark.parametrize("error", [NotServedError("no such kind"), ForbiddenError("no list")])
 def test_where_buffers_cannot_be_read_each_says_so(error: ClusterError) -> None:
     stage = stage_with("a")
     stage.cluster.faults.add(Fault("buffers", error=error))

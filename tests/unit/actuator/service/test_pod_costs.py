@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
-from actuator.kube.cluster import ClusterError, ConflictError, ForbiddenError, NotFoundError, RefusedError
+from actuator.kube.cluster import (
+    ClusterError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    NotServedError,
+    RefusedError,
+)
 from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.settings import PodCostLimits
 from actuator.service.validation import MAX_COSTS, cost_orders
@@ -179,7 +186,7 @@ def test_an_object_that_cannot_be_written_leaves_its_group_incomplete_and_no_sta
 
 def test_without_the_kind_in_the_cluster_that_is_reported_and_other_groups_continue() -> None:
     stage = Stage(small_cluster())
-    stage.cluster.faults.add(Fault("group_costs", error=NotFoundError("no such kind")))
+    stage.cluster.faults.add(Fault("group_costs", error=NotServedError("no such kind")))
     message = request({WEB[0]: -3})
     message.groups[0].ranked_after_each_removal = True
     message.groups.add(owner="ReplicaSet/default/db", costs={WEB[1]: 5})

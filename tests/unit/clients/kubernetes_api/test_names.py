@@ -7,7 +7,7 @@ import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.kubernetes_api.names import first_invalid, is_label, is_subdomain, object_path
+from clients.kubernetes_api.names import first_invalid, is_label, is_subdomain, object_at, object_path
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,21 @@ def test_a_word_that_would_change_the_path_is_refused(word: str) -> None:
 def test_names_checked_together_are_checked_as_one_by_one(names: list[str]) -> None:
     expected = next((index for index, name in enumerate(names) if not is_subdomain(name)), None)
     assert first_invalid(names) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("/api/v1/nodes/n1", ("nodes", "n1")),
+        ("/api/v1/nodes", ("nodes", "")),
+        ("/api/v1/namespaces/shop", ("namespaces", "shop")),
+        ("/api/v1/namespaces/shop/pods", ("pods", "")),
+        ("/api/v1/namespaces/shop/pods/a/eviction", ("pods", "a")),
+        ("/apis/trimtab.dev/v1/namespaces/shop/podgroupcosts/a%2Fb/status", ("podgroupcosts", "a/b")),
+        ("/apis/apps/v1/deployments", ("deployments", "")),
+        ("/version", ("", "")),
+        ("", ("", "")),
+    ],
+)
+def test_a_path_names_the_object_that_it_is_about(path: str, found: tuple[str, str]) -> None:
+    assert object_at(path) == found

@@ -286,7 +286,7 @@ def layers_of_the_planner() -> list[str]:
     """The planner's layers, from the highest to the lowest, without the packages of decisions."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts: list[dict[str, Any]] = settings["tool"]["importlinter"]["contracts"]
-    (layers,) = (contract["layers"] for contract in contracts if contract["type"] == "layers")
+    (layers,) = (one["layers"] for one in contracts if one["type"] == "layers" and "containers" not in one)
     return list(layers)
 
 

@@ -17,7 +17,7 @@ from actuator.simulated_cluster.quantities import parse_quantity
 log = structlog.get_logger("groups")
 
 
-class _Kept(NamedTuple):
+class _CachedDetails(NamedTuple):
     """The fields of a group, and when they were read."""
 
     fields: actuator_pb2.NodeGroupStatus
@@ -34,31 +34,35 @@ class GroupDetails:
         self._max_age_s = max_age_s
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: dict[str, _Kept] = {}
+        self._cached: dict[str, _CachedDetails] = {}
 
     def get(self, groups: Iterable[str]) -> Mapping[str, actuator_pb2.NodeGroupStatus]:
         """Return the fields of groups, to be merged into their status."""
         with self._lock:
-            self._kept = {group: self._fields(group) for group in groups}
-            return {group: kept.fields for group, kept in self._kept.items()}
+            self._cached = {group: self._fields(group) for group in groups}
+            return {group: cached.fields for group, cached in self._cached.items()}
 
     def of_machines(self) -> Mapping[str, NodeTemplate]:
         """Return the templates, as last returned, whose amounts are those of machines and not of nodes."""
         with self._lock:
-            return {group: kept.template for group, kept in self._kept.items() if kept.template is not None}
+            return {group: cached.template for group, cached in self._cached.items() if cached.template is not None}
 
-    def _fields(self, group: str) -> _Kept:
-        kept, now_s = self._kept.get(group), self._clock()
-        if kept is not None and now_s - kept.read_s < self._max_age_s:
-            return kept
+    def _fields(self, group: str) -> _CachedDetails:
+        cached, now_s = self._cached.get(group), self._clock()
+        if cached is not None and now_s - cached.read_s < self._max_age_s:
+            return cached
         try:
             return _read(self._cloud, group, now_s)
         except (CloudError, ValueError) as error:
             log.warning("group_not_read", node_group=group, detail=str(error))
-            return _Kept(actuator_pb2.NodeGroupStatus(), now_s) if kept is None else kept._replace(read_s=now_s)
+            return (
+                _CachedDetails(actuator_pb2.NodeGroupStatus(), now_s)
+                if cached is None
+                else cached._replace(read_s=now_s)
+            )
 
 
-def _read(cloud: CloudProvider, group: str, now_s: float) -> _Kept:
+def _read(cloud: CloudProvider, group: str, now_s: float) -> _CachedDetails:
     """Return the fields as the cloud has them now. Raises `CloudError`, `ValueError`."""
     options = cloud.options(group)
     fields = actuator_pb2.NodeGroupStatus(price_per_hour=cloud.price_per_hour(group), zero_or_max=options.zero_or_max)
@@ -67,7 +71,7 @@ def _read(cloud: CloudProvider, group: str, now_s: float) -> _Kept:
         _check_amounts(template)
         fields.template.CopyFrom(template_message(template))
     _add_settings(fields, options)
-    return _Kept(fields, now_s, template if template is not None and template.machines else None)
+    return _CachedDetails(fields, now_s, template if template is not None and template.machines else None)
 
 
 def _check_amounts(template: NodeTemplate) -> None:

@@ -27,7 +27,7 @@ DETAIL_AGES = 12
 CHANGES = (e.DeleteAccepted, e.InstanceGone, e.GrowthAnswered)
 
 
-class Kept(NamedTuple):
+class CachedGroups(NamedTuple):
     """An answer of the cloud, the time of the call, and the number of changes before it."""
 
     views: Sequence[NodeGroupView]
@@ -49,7 +49,7 @@ class GroupViews:
         self._clock = clock
         self._details = GroupDetails(cloud, max_age_s * DETAIL_AGES, clock)
         self._changes = 0
-        self._kept: Kept | None = None
+        self._cached: CachedGroups | None = None
         self._asking = threading.Lock()
 
     def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
@@ -58,32 +58,32 @@ class GroupViews:
         if isinstance(event, CHANGES):
             self._changes += 1
 
-    def get(self, with_instances: bool = False) -> Kept:
+    def get(self, with_instances: bool = False) -> CachedGroups:
         """Return the groups, sorted by id. Raises `CloudError`."""
-        kept = self._known()
-        if with_instances and kept.instances is None:
-            found = self._cloud.instances([view.id for view in kept.views])
-            kept = kept._replace(instances={group: [one.id for one in members] for group, members in found.items()})
-            self._kept = kept
-        return kept
+        cached = self._known()
+        if with_instances and cached.instances is None:
+            found = self._cloud.instances([view.id for view in cached.views])
+            cached = cached._replace(instances={group: [one.id for one in members] for group, members in found.items()})
+            self._cached = cached
+        return cached
 
-    def _known(self) -> Kept:
-        kept = self._kept
-        age_s = None if kept is None else self._clock() - kept.asked_s
-        if kept is None or age_s is None or kept.changes != self._changes or age_s >= self._max_age_s:
+    def _known(self) -> CachedGroups:
+        cached = self._cached
+        age_s = None if cached is None else self._clock() - cached.asked_s
+        if cached is None or age_s is None or cached.changes != self._changes or age_s >= self._max_age_s:
             return self._ask()
         if age_s > self._max_age_s / 2 and self._asking.acquire(blocking=False):
             # Started early enough for later callers.
             threading.Thread(target=self._refresh, name="groups", daemon=True).start()
-        return kept
+        return cached
 
-    def _ask(self) -> Kept:
+    def _ask(self) -> CachedGroups:
         changes, asked_s = self._changes, self._clock()
         views = self._cloud.node_groups()
         details = self._details.get(view.id for view in views)
-        kept = Kept(views, asked_s, changes, details, templates=self._details.of_machines())
-        self._kept = kept
-        return kept
+        cached = CachedGroups(views, asked_s, changes, details, templates=self._details.of_machines())
+        self._cached = cached
+        return cached
 
     def _refresh(self) -> None:
         try:

@@ -16,7 +16,7 @@ from actuator.cloud.provider import NodeTemplate
 from actuator.node_types.offers import Offers
 from actuator.service.group_details import template_message
 from actuator.service.group_times import GroupTimes, group_times
-from actuator.service.group_views import Kept as KeptGroups
+from actuator.service.group_views import CachedGroups
 from actuator.tracker.states import Deletion, TrackedEviction
 from actuator.tracker.tracker import Tracker
 
@@ -84,7 +84,7 @@ class StatusWriter:
         tracker: Tracker,
         now_ms: int,
         with_finished: bool,
-        groups: KeptGroups | None = None,
+        groups: CachedGroups | None = None,
         base: Parts | None = None,
     ) -> Status:
         """Return the whole status, or the changes since `base` if they are known; `groups` are the cloud's, None =
@@ -120,7 +120,7 @@ class StatusWriter:
         ]
         return Status(parts.revision, _response(CHANGE_FIELD, pieces), parts)
 
-    def _collect(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: KeptGroups | None) -> "_Since":
+    def _collect(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: CachedGroups | None) -> "_Since":
         """Encode the changes since the last call; return since when entries are kept."""
         data, retention = tracker.data, tracker.retention
         if data.jump_count != self._jump_count:
@@ -142,7 +142,7 @@ class StatusWriter:
         )
         return since
 
-    def _group_fields(self, tracker: Tracker, groups: KeptGroups, now_ms: int) -> dict[str, bytes]:
+    def _group_fields(self, tracker: Tracker, groups: CachedGroups, now_ms: int) -> dict[str, bytes]:
         """Return node groups as fields, by id, in the order given."""
         data, found = tracker.data, {}
         templates: dict[str, tuple[NodeTemplate, actuator_pb2.CloudTemplate]] = {}
@@ -309,7 +309,7 @@ def _finished_entry(deletion: Deletion) -> tuple[int, str, Message]:
 
 
 def group_messages(
-    groups: KeptGroups, deletions: Iterable[Deletion], times: dict[str, GroupTimes], now_ms: int
+    groups: CachedGroups, deletions: Iterable[Deletion], times: dict[str, GroupTimes], now_ms: int
 ) -> list[actuator_pb2.NodeGroupStatus]:
     """Return node groups with deletions in progress, back-offs, the times when they last grew, shrank and failed, and
     the cloud's configuration of them.

@@ -10,13 +10,12 @@ from typing import Any
 
 import msgspec
 import urllib3
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from urllib3.exceptions import HTTPError
 
 from clients.kubernetes_api.connection import Connection, Request
 from clients.kubernetes_api.envelope import read_error
 from clients.kubernetes_api.errors import ApiError, MalformedAnswerError, UnreachableError
-from clients.transport.backoff import Backoff
 
 Json = dict[str, Any]
 
@@ -26,7 +25,8 @@ JSON_TIMEOUT_S = 10.0
 """Longest silence of the server in a small request."""
 ATTEMPTS = 4
 """Attempts of a repeated request, the first included."""
-BACKOFF = Backoff(0.1, 1.0)
+BACKOFF = wait_random_exponential(multiplier=0.1, max=1.0)
+"""Pauses between attempts where the server gives no hint."""
 LONGEST_HINT_S = 5.0
 """Longest pause that a server may ask for."""
 
@@ -117,7 +117,7 @@ def json_object(request: Request, answer: bytes) -> Json:
 def _pause_s(state: RetryCallState) -> float:
     """Return the pause that the server asks for, within a limit; otherwise one that grows with each attempt."""
     hint_s = retry_hint_s(state)
-    return min(hint_s, LONGEST_HINT_S) if hint_s is not None else BACKOFF.pause_s(state)
+    return min(hint_s, LONGEST_HINT_S) if hint_s is not None else BACKOFF(state)
 
 
 def _allow() -> None:

@@ -64,16 +64,16 @@ def sweep(
     Dask cluster that executes them, "" = this machine, in the given number of processes. Raises ScenarioError;
     MissingExtraError.
     """
-    kept = _Kept(directory)
+    finished = _FinishedRuns(directory)
     found: dict[int, Json] = {}
     for number, run in enumerate(runs):
-        result = kept.get(run)
+        result = finished.get(run)
         if result is not None:
             found[number] = result
             done()
     missing = [number for number in range(len(runs)) if number not in found]
     for number, result in _made(runs, missing, processes, dask):
-        kept.put(runs[number], result)
+        finished.put(runs[number], result)
         found[number] = result
         done()
     return [found[number] for number in range(len(runs))]
@@ -126,7 +126,7 @@ def _quiet() -> None:
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
 
-class _Kept:
+class _FinishedRuns:
     """Finished runs in a directory."""
 
     def __init__(self, directory: Path | None) -> None:

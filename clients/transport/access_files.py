@@ -34,7 +34,7 @@ def _open_policy(path: Path) -> "Callable[[], AccessPolicy]":
 def _open_review(audience: str, kubeconfig: Path | None) -> Review:
     require_extra("kubernetes", "--token-audience")
     from clients.kubernetes_api.errors import ClusterError
-    from clients.kubernetes_api.token_review import open_reviewer
+    from clients.transport.token_review import open_reviewer
 
     try:
         return open_reviewer(audience, kubeconfig).review

@@ -6,7 +6,16 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.pod_costs.answer import Written, in_order, write_left_alone, write_ranked
-from planner.pod_costs.kept import Kept, facts_of, is_keepable, name_of, places, pods_of, touched, turned
+from planner.pod_costs.earlier_rankings import (
+    EarlierRankings,
+    facts_of,
+    is_keepable,
+    name_of,
+    places,
+    pods_of,
+    touched,
+    turned,
+)
 from planner.pod_costs.members import active, group_pods, owner_texts
 from planner.pod_costs.ranking import Ranked, rank_target, turns
 from planner.pod_costs.settings import PodCostSettings, PodCostTarget, resolve_pod_costs
@@ -72,21 +81,21 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
     """Rank the groups of a target that have changed since the previous snapshot, and reuse the others."""
     this, members = context.round, context.members
     name, facts, texts = name_of(number, target), facts_of(this, target), owner_texts(this.snapshot, this.derive)
-    kept: Kept | None = this.earlier(name)
-    pods, place = pods_of(context, target), places(this, members, kept)
-    complete = np.ones(len(place), np.bool_) if kept is None else np.append(kept.complete, True)[place]
-    data = [_NOTHING] * len(place) if kept is None else [kept.data[at] for at in place.tolist()]
-    again = touched(this, facts, pods, kept, place)
+    earlier: EarlierRankings | None = this.earlier(name)
+    pods, place = pods_of(context, target), places(this, members, earlier)
+    complete = np.ones(len(place), np.bool_) if earlier is None else np.append(earlier.complete, True)[place]
+    data = [_NOTHING] * len(place) if earlier is None else [earlier.data[at] for at in place.tolist()]
+    again = touched(this, facts, pods, earlier, place)
     ranked = _rank_some(context, target, again, complete)
     waits = turns(context, target, complete)
     # An unchanged group that now waits for another one is written again.
-    ranked += _rank_some(context, target, turned(members, texts, waits, kept, place) & ~again, complete)
+    ranked += _rank_some(context, target, turned(members, texts, waits, earlier, place) & ~again, complete)
     for part, found in ranked:
         for one in _write(number, target, part, found, waits):
             for at, written in zip(np.searchsorted(members.owners, one.owners).tolist(), one.data, strict=True):
                 # A separate copy: otherwise each group would keep those written with it in memory.
                 data[at] = written if again.all() else written.copy()
-    made = Kept(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, waits, data)
+    made = EarlierRankings(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, waits, data)
     this.derive(name, lambda: made)
     return Written(members.owners, data)
 

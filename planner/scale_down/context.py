@@ -20,15 +20,15 @@ from planner.model.settings import SECOND_NS, PlannerSettings
 from planner.model.values import RecentEviction
 from planner.placement.hints import PodGroups, pod_groups, with_placeholders
 from planner.scale_down import drainability
+from planner.scale_down.balance import Balance
 from planner.scale_down.basis import basis
+from planner.scale_down.cooldown import Cooldown, cooldown
 from planner.scale_down.drainability import long_terminating, outcome, pod_columns
 from planner.scale_down.drainability.pod_columns import PodDrainColumns
 from planner.scale_down.facts import facts_of
 from planner.scale_down.request import ScaleDownRequest
-from planner.scale_down.selection.balance import Balance
-from planner.scale_down.selection.cooldown import Cooldown, cooldown
-from planner.scale_down.selection.undone_drains import Slack, UndoneDrains, judged
 from planner.scale_down.state import PreviousLoop, recall
+from planner.scale_down.undone_drains import Slack, UndoneDrains, judged
 from planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 
 

@@ -14,10 +14,10 @@ from planner.facts.utilization import Float64
 from planner.placement.kernels.search import Search
 from planner.round.decision import Decided
 from planner.scale_down import drainability, eligibility
+from planner.scale_down.cached_plan import cache_plan, cached_plan, key_of
 from planner.scale_down.context import Context, nodes_with, survey
 from planner.scale_down.drainability import outcome
 from planner.scale_down.eligibility import NodeFindings
-from planner.scale_down.kept import keep_plan, kept_plan, key_of
 from planner.scale_down.report.findings import conclude, not_tried
 from planner.scale_down.report.found import Finding, Found, sift
 from planner.scale_down.request import ScaleDownRequest
@@ -32,7 +32,7 @@ from planner.scale_down.search.displaced import (
     unplaced,
 )
 from planner.scale_down.search.drain_sets import Task
-from planner.scale_down.search.fewer_placeholders import FurtherNodes, choose_with, kept_by_slack
+from planner.scale_down.search.fewer_placeholders import FurtherNodes, choose_with, placeholders_on_nodes
 from planner.scale_down.search.headroom import Volume, volume
 from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits, Problem
 from planner.scale_down.search.orders import NodeMeasures
@@ -58,13 +58,13 @@ def decide_scale_down(request: ScaleDownRequest) -> Decided:
     if not request.settings.enabled:
         return not_tried(request)
     key = key_of(request)
-    kept = kept_plan(request, key) if key else None
-    if kept is not None:
-        return conclude(*kept)._replace(finish=partial(_carry_out, request))
+    cached = cached_plan(request, key) if key else None
+    if cached is not None:
+        return conclude(*cached)._replace(finish=partial(_carry_out, request))
     context, found = _find(request)
     # A loop that ran out of time may have found less than a complete one.
     if key and request.round.in_time():
-        keep_plan(key, context, found)
+        cache_plan(key, context, found)
     return conclude(context, found)._replace(finish=partial(_take_out, context, found))
 
 
@@ -335,4 +335,4 @@ def _simulate(
         time_left=request.round.time_left,
         together=request.round.together,
     )
-    return choose_with(task, kept_by_slack(request.round))
+    return choose_with(task, placeholders_on_nodes(request.round))

@@ -13,8 +13,8 @@ from trimtab.v1 import plan_pb2 as pb
 from planner.model.settings import ScaleDownSettings
 from planner.placement.hints import Moves, PodGroups, read_hints, write_hints
 from planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
-from planner.scale_down.selection import undone_drains
-from planner.scale_down.selection.undone_drains import UndoneDrains
+from planner.scale_down import undone_drains
+from planner.scale_down.undone_drains import UndoneDrains
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 LAYOUT_VERSION: Final = 3

@@ -31,7 +31,7 @@ from tests.builders.cloud_faults import (
     FaultyCloud,
     FaultyProvider,
 )
-from tests.unit.actuator.service.test_group_keeper import Kept
+from tests.unit.actuator.service.test_group_keeper import KeeperStage
 
 DELETED, LOST = ("n0", "n1"), "n3"
 WANTED_SIZE = 8
@@ -50,7 +50,7 @@ RPC_FAULTS = [*product((*RPC_READS, *RPC_WRITES), KINDS)]
 NOT_NEEDED = ("GPULabel",)
 
 
-class Faulty(Kept):
+class Faulty(KeeperStage):
     """A stage whose cloud fails in one way, and a caller that removes two nodes and then requests a number of nodes."""
 
     def __init__(self) -> None:

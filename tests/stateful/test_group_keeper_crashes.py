@@ -9,18 +9,18 @@ import os
 from contextlib import suppress
 
 from tests.builders.actuator import Crash
-from tests.unit.actuator.service.test_group_keeper import PROVISION_S, Kept
+from tests.unit.actuator.service.test_group_keeper import PROVISION_S, KeeperStage
 
 
-def scenario(stage: Kept, seconds: float) -> None:
+def scenario(stage: KeeperStage, seconds: float) -> None:
     """Grow by three nodes that never join, while one of the machines has lost its Node object."""
     stage.grow("r", 6, by=3)
     stage.look_for(seconds)
 
 
-def survive(die_at: int | None) -> Kept:
+def survive(die_at: int | None) -> KeeperStage:
     """Run the scenario with one death; return its final state."""
-    stage = Kept(out="g", count=6)
+    stage = KeeperStage(out="g", count=6)
     stage.look_for(20)
     stage.lose("n3")
     with suppress(Crash):
@@ -33,7 +33,7 @@ def survive(die_at: int | None) -> Kept:
     return stage
 
 
-def check(stage: Kept) -> None:
+def check(stage: KeeperStage) -> None:
     assert stage.noted("deleted") == ["n3"]
     assert (stage.is_backed_off, stage.target("g"), len(stage.cluster.state.nodes)) == (True, 6, 5)
     assert stage.finished() == {"n3": ("DELETED", "UNSPECIFIED")}

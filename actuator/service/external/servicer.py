@@ -24,7 +24,7 @@ from actuator.cloud.externalgrpc.messages import (
 )
 from actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, NodeGroupView, NodeTemplate
 from actuator.service.app import Actuator
-from actuator.service.external.memory import CloudMemory, CloudState
+from actuator.service.external.cloud_cache import CloudCache, CloudState
 from actuator.service.external.orders import ExternalOrders, NodeOrder
 from actuator.service.external.prices import pod_price
 from actuator.service.servicer import backend_errors
@@ -56,8 +56,8 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
 
     def __init__(self, actuator: Actuator) -> None:
         self._cloud = actuator.cloud
-        self._memory = CloudMemory(actuator.cloud, actuator.offered)
-        actuator.processor.listeners.append(self._memory.on_event)
+        self._cache = CloudCache(actuator.cloud, actuator.offered)
+        actuator.processor.listeners.append(self._cache.on_event)
         self._orders = ExternalOrders(
             actuator.processor, actuator.cluster, actuator.cloud, limits=actuator.settings.present_limits
         )
@@ -103,7 +103,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         del context
         group = self._group(request.id).id
         with backend_errors():
-            template = self._memory.template(group)
+            template = self._cache.template(group)
         if template is None:
             raise _unknown(f"the template of node group {group}")
         node = node_bytes(template, group)
@@ -116,7 +116,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         del context
         group = self._group(request.id).id
         with backend_errors():
-            options = self._memory.options(group)
+            options = self._cache.options(group)
         if options == GroupOptions():
             return pb.NodeGroupAutoscalingOptionsResponse()
         filled = filled_options(options, request.defaults)
@@ -129,7 +129,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         del context
         group = _group_of(request.node, self._state())
         with backend_errors():
-            price = self._memory.price_per_hour(group) if group else None
+            price = self._cache.price_per_hour(group) if group else None
         if price is None:
             raise _unknown(f"the price of node {request.node.name}")
         return pb.PricingNodePriceResponse(price=price * _hours(request))
@@ -162,7 +162,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         del request, context
         with backend_errors():
             label = self._cloud.gpu_label
-            templates = [self._memory.template(group) for group in self._memory.state().groups]
+            templates = [self._cache.template(group) for group in self._cache.state().groups]
         types = {one.labels[label] for one in templates if one is not None and label in one.labels}
         return pb.GetAvailableGPUTypesResponse(gpu_types={name: Any() for name in sorted(types)})
 
@@ -175,7 +175,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         """Read the cloud again."""
         del request, context
         with backend_errors():
-            self._memory.refresh()
+            self._cache.refresh()
         return pb.RefreshResponse()
 
     def NodeGroupIncreaseSize(  # noqa: N802
@@ -215,12 +215,12 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             except CloudRefusedError as error:
                 raise invalid_request(str(error), field="delta") from error
             finally:
-                self._memory.changed()
+                self._cache.changed()
         return pb.NodeGroupDecreaseTargetSizeResponse()
 
     def _state(self) -> CloudState:
         with backend_errors():
-            return self._memory.state()
+            return self._cache.state()
 
     def _group(self, group: str) -> NodeGroupView:
         found = self._state().groups.get(group)
@@ -231,8 +231,8 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
     def _priced(self) -> list[tuple[NodeTemplate, float]]:
         """Return templates and prices of the groups that have both."""
         found = []
-        for group in self._memory.state().groups:
-            template, price = self._memory.template(group), self._memory.price_per_hour(group)
+        for group in self._cache.state().groups:
+            template, price = self._cache.template(group), self._cache.price_per_hour(group)
             if template is not None and price is not None:
                 found.append((template, price))
         return found

@@ -22,8 +22,8 @@ from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.search.displaced import names_of
 from planner.scale_down.selection.removal import Removal, UnneededSet, room_left, select
 from planner.scale_down.selection.timers import since
-from planner.scale_down.selection.undone_drains import drained
 from planner.scale_down.state import FailedNodes, PreviousLoop, remember
+from planner.scale_down.undone_drains import drained
 from planner.snapshot.columns import Int32
 
 Reason = reason_pb2.UnremovableReason

@@ -61,8 +61,8 @@ class Chosen(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The data from which the answer is written, besides the context; `planner.scale_down.kept` caches it for later
-    times.
+    """The data from which the answer is written, besides the context; `planner.scale_down.cached_plan` caches it for
+    later loops.
 
     accepted : int32[U] in order; unneeded : int32[U] the same, ascending; bounds, pods, destination : their pods to
     move as in `Unneeded`; waiting, risky : bool[U], see `UnneededSet`; in_turn : by node why its pods are evicted in

@@ -13,6 +13,7 @@ from planner.model.settings import ScaleDownSettings
 from planner.model.together import Together
 from planner.placement.hints import PodGroups
 from planner.placement.kernels.search import HINT_HITS, SEARCHES
+from planner.scale_down.balance import Balance, uneven
 from planner.scale_down.search.displaced import place_and_hold
 from planner.scale_down.search.headroom import Volume
 from planner.scale_down.search.kernels.drain_sets import (
@@ -29,7 +30,6 @@ from planner.scale_down.search.kernels.drain_sets import (
 )
 from planner.scale_down.search.kernels.joint_order import mark_without_order
 from planner.scale_down.search.orders import NodeMeasures
-from planner.scale_down.selection.balance import Balance, uneven
 from planner.scale_down.state import PreviousLoop
 from planner.simulation.kernels import revert
 from planner.simulation.log import check_log, current_mark

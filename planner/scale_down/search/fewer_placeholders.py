@@ -42,7 +42,7 @@ PATIENCE: Final = 8
 BALANCE: Final = reason_pb2.UnremovableReason.BALANCE
 
 
-class Kept(NamedTuple):
+class PlacedPlaceholders(NamedTuple):
     """Placeholders that depend only on their node, all of them on existing nodes.
 
     pods : int32[M]; of_set : int64[M]; number : int64[Q] of each set, others included; room : of the round.
@@ -65,7 +65,7 @@ class FurtherNodes(NamedTuple):
 NO_FURTHER_NODES: Final = FurtherNodes(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
-def kept_by_slack(this: Round) -> Kept | None:
+def placeholders_on_nodes(this: Round) -> PlacedPlaceholders | None:
     """Return the placeholders; None if there are none, or if one waits for room: then slack is being built up."""
     simulation, room = this.simulation, this.room
     state, count = simulation.state, len(room.names)
@@ -76,21 +76,21 @@ def kept_by_slack(this: Round) -> Kept | None:
     number = np.diff(room.bounds)
     local = state.local_class[state.pod_class[first:]] != 0
     of_set = np.repeat(np.arange(len(number)), number)[local]
-    return Kept((first + np.flatnonzero(local)).astype(np.int32), of_set, number, room)
+    return PlacedPlaceholders((first + np.flatnonzero(local)).astype(np.int32), of_set, number, room)
 
 
-def choose_with(task: Task, kept: Kept | None) -> tuple[Choice, FurtherNodes]:
+def choose_with(task: Task, placed: PlacedPlaceholders | None) -> tuple[Choice, FurtherNodes]:
     """Return the choice of the other searches, extended by the further nodes that can go. Raises MoveLogFullError."""
     late = NO_FURTHER_NODES.nodes
-    if kept is not None:
+    if placed is not None:
         last = task.previous.unneeded[len(task.previous.unneeded) - task.previous.fewer :]
         late = last[np.isin(last, task.eligible)]
         task = _kept_out(task, late) if len(late) else task
     choice = choose(task)
     attempt = second_pass(task, choice.attempt)
-    if kept is None:
+    if placed is None:
         return choice._replace(attempt=attempt), NO_FURTHER_NODES
-    attempt, further = _go_on(task, attempt, kept, late)
+    attempt, further = _go_on(task, attempt, placed, late)
     return choice._replace(attempt=attempt), further
 
 
@@ -108,9 +108,9 @@ def _kept_out(task: Task, nodes: Int32) -> Task:
     )
 
 
-def _go_on(task: Task, attempt: Attempt, kept: Kept, late: Int32) -> tuple[Attempt, FurtherNodes]:
+def _go_on(task: Task, attempt: Attempt, placed: PlacedPlaceholders, late: Int32) -> tuple[Attempt, FurtherNodes]:
     """Remove late nodes, together or one by one, then others as long as one can go."""
-    search = _Search(task, attempt, kept)
+    search = _Search(task, attempt, placed)
     if len(late) and not search.go(late):
         for node in late.tolist():
             if not (search.go_as_any(node) or search.go(np.array([node], np.int32))):
@@ -132,12 +132,12 @@ def _candidates(task: Task, problem: Problem) -> Int32:
 class _Search:
     """problem : the current state of the search, with its simulation in the state of the task."""
 
-    def __init__(self, task: Task, attempt: Attempt, kept: Kept) -> None:
+    def __init__(self, task: Task, attempt: Attempt, placed: PlacedPlaceholders) -> None:
         self.problem = attempt.problem
         self._task = task
-        self._kept = kept
+        self._placeholders = placed
         self._of_slack = np.zeros(len(attempt.problem.destination), np.bool_)
-        self._of_slack[kept.pods] = True
+        self._of_slack[placed.pods] = True
         self._more: list[int] = []
 
     def further(self) -> FurtherNodes:
@@ -163,20 +163,20 @@ class _Search:
     def go_through(self, nodes: Int32) -> None:
         """Remove nodes one after the other if possible, at most `MOST`, until `PATIENCE` tries have failed."""
         patience = PATIENCE
-        task, kept = self._task, self._kept
+        task, placed = self._task, self._placeholders
         less: dict[Hashable, Int64] = {}
-        room = _room(task.state, self.problem, kept)
+        room = _room(task.state, self.problem, placed)
         for node in nodes.tolist():
             if not patience or len(self._more) >= MOST or not goes_on(task, self.problem):
                 break
-            kind = kept.room.kind(node)
+            kind = placed.room.kind(node)
             if kind not in less:
                 less[kind] = self._less(np.array([node], np.int32))
             if room.takes.sum() - room.takes[node] < room.number - less[kind][room.of_set]:
                 continue
             if self.go(np.array([node], np.int32)):
                 less.clear()
-                room = _room(task.state, self.problem, kept)
+                room = _room(task.state, self.problem, placed)
             else:
                 patience -= 1
 
@@ -185,20 +185,20 @@ class _Search:
 
         Otherwise everything is undone.
         """
-        task, kept, state = self._task, self._kept, self._task.state
+        task, placed, state = self._task, self._placeholders, self._task.state
         less = self._less(nodes)
         if (less < 0).any() or not all(self._holds_only_placeholders(node) for node in nodes.tolist()):
             return False
         fork, hint = current_mark(state), np.full(len(state.pod_node), -1, np.int32)
-        hint[kept.pods] = state.pod_node[kept.pods]
-        evacuate(state, np.zeros(0, np.int32), kept.pods, False)
+        hint[placed.pods] = state.pod_node[placed.pods]
+        evacuate(state, np.zeros(0, np.int32), placed.pods, False)
         tried = copied(_without(self.problem, self._of_slack))
         tried.first_incoming[nodes], tried.received[nodes] = -1, 0
         bounds = np.full(2, len(nodes), np.int64)
         drain_candidates(state, tried, nodes, 0, len(nodes), np.zeros(len(task.unneeded_before), np.bool_), bounds, 0)
         if (tried.outcome[nodes] == ACCEPTED).all() and self._may_all_go(tried):
             tried.search.cursor[:] = 0
-            place_all(state, tried.search, hint, tried.destination, tried.counts.copy(), kept.pods, False)
+            place_all(state, tried.search, hint, tried.destination, tried.counts.copy(), placed.pods, False)
             check_log(state)
             if (self._dropped() <= less).all():
                 self.problem = tried._replace(offsets=self.problem.offsets, pods=self.problem.pods)
@@ -211,12 +211,12 @@ class _Search:
     def _less(self, nodes: Int32) -> Int64:
         """Return how many placeholders of each set are no longer required if these nodes go, too. int64[Q]."""
         accepted = self.problem.accepted[: self.problem.counts[TAKEN]]
-        return self._kept.number - self._kept.room.without(np.concatenate([accepted, nodes]))
+        return self._placeholders.number - self._placeholders.room.without(np.concatenate([accepted, nodes]))
 
     def _dropped(self) -> Int64:
         """Return how many placeholders of each set have no place. int64[Q]."""
-        nowhere = self._task.state.pod_node[self._kept.pods] == NOWHERE
-        return np.bincount(self._kept.of_set[nowhere], minlength=len(self._kept.number))
+        nowhere = self._task.state.pod_node[self._placeholders.pods] == NOWHERE
+        return np.bincount(self._placeholders.of_set[nowhere], minlength=len(self._placeholders.number))
 
     def _may_all_go(self, problem: Problem) -> bool:
         accepted = problem.accepted[: problem.counts[TAKEN]]
@@ -246,15 +246,15 @@ class _Room(NamedTuple):
     takes: Int64
 
 
-def _room(state: SimulationState, problem: Problem, kept: Kept) -> _Room:
+def _room(state: SimulationState, problem: Problem, placed: PlacedPlaceholders) -> _Room:
     """Return the room for the largest set. O(N · R + M)."""
     takes = np.zeros(len(state.node_state), np.int64)
-    if len(kept.pods) == 0:
+    if len(placed.pods) == 0:
         return _Room(0, 0, takes)
-    count = np.bincount(kept.of_set)
+    count = np.bincount(placed.of_set)
     largest = int(np.argmax(count))
-    of_class = state.pod_class[kept.pods[kept.of_set == largest][0]]
-    free, there = state.resources.free.copy(), kept.pods[state.pod_node[kept.pods] != NOWHERE]
+    of_class = state.pod_class[placed.pods[placed.of_set == largest][0]]
+    free, there = state.resources.free.copy(), placed.pods[state.pod_node[placed.pods] != NOWHERE]
     np.add.at(free, state.pod_node[there], state.resources.request[state.pod_class[there]])
     asked = np.flatnonzero(state.resources.request[of_class] > 0)
     may = problem.search.allowed & (state.node_state == OPEN) & (state.blocked[of_class, state.node_class] == 0)

@@ -11,11 +11,11 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.facts.prices import savings
+from planner.scale_down.balance import level
 from planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
 from planner.scale_down.search.headroom import saving_bound
 from planner.scale_down.search.lanes import Planned, from_start, make
 from planner.scale_down.search.orders import arrange, shuffled
-from planner.scale_down.selection.balance import level
 from planner.simulation.fresh import go_over_to
 from planner.simulation.kernels import revert
 from planner.simulation.log import current_mark

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from trimtab.v1 import reason_pb2
 
+from planner.scale_down.balance import level, uneven
 from planner.scale_down.context import Context
 from planner.scale_down.search.fewer_placeholders import FurtherNodes
 from planner.scale_down.selection.awaited_room import awaited_by_slack, leaves_too_little
-from planner.scale_down.selection.balance import level, uneven
 from planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
 from planner.scale_down.selection.timers import too_early
 from planner.scale_down.selection.whole_groups import sizes

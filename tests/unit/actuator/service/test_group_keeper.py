@@ -31,7 +31,7 @@ class Shortage(Delays):
         return NEVER_S if group in self.out else 3.0
 
 
-class Kept(Stage):
+class KeeperStage(Stage):
     """A stage with a group keeper."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Kept(Stage):
 
 
 def test_nodes_that_join_in_time_back_nothing_off() -> None:
-    stage = Kept()
+    stage = KeeperStage()
     stage.grow("r", 2, by=3)
     stage.look_for(2 * PROVISION_S)
     assert not stage.is_backed_off
@@ -100,7 +100,7 @@ def test_nodes_that_join_in_time_back_nothing_off() -> None:
 
 
 def test_a_scale_up_without_nodes_leaves_one_requested_and_waits_for_it_indefinitely() -> None:
-    stage = Kept(out="g")
+    stage = KeeperStage(out="g")
     stage.grow("r", 2, by=3)
     stage.look_for(PROVISION_S - 20)
     assert (stage.is_backed_off, stage.target("g")) == (False, 5)
@@ -114,7 +114,7 @@ def test_a_scale_up_without_nodes_leaves_one_requested_and_waits_for_it_indefini
 
 @pytest.mark.parametrize(("option", "waited_s"), [("20m", 1200), ("soon", PROVISION_S)])
 def test_an_option_of_the_group_counts_if_it_can_be_read(option: str, waited_s: float) -> None:
-    stage = Kept(out="g", option=option)
+    stage = KeeperStage(out="g", option=option)
     stage.grow("r", 2, by=3)
     stage.look_for(waited_s - 20)
     assert not stage.is_backed_off
@@ -123,7 +123,7 @@ def test_an_option_of_the_group_counts_if_it_can_be_read(option: str, waited_s: 
 
 
 def test_a_check_that_fails_in_an_unforeseen_way_is_not_the_last_one() -> None:
-    stage = Kept(out="g")
+    stage = KeeperStage(out="g")
     watch, calls = GroupWatch(stage.actuator), []
 
     def fails(group: str) -> GroupOptions:
@@ -139,7 +139,7 @@ def test_a_check_that_fails_in_an_unforeseen_way_is_not_the_last_one() -> None:
 
 
 def test_the_node_that_joins_ends_the_back_off_over_restarts() -> None:
-    stage = Kept(out="g")
+    stage = KeeperStage(out="g")
     stage.grow("r", 2, by=3)
     stage.look_for(PROVISION_S + 20)
     stage.restart()
@@ -152,7 +152,7 @@ def test_the_node_that_joins_ends_the_back_off_over_restarts() -> None:
 
 
 def test_a_target_that_somebody_lowers_ends_the_back_off() -> None:
-    stage = Kept(out="g")
+    stage = KeeperStage(out="g")
     stage.grow("r", 2)
     stage.look_for(PROVISION_S + 20)
     assert stage.is_backed_off
@@ -162,21 +162,21 @@ def test_a_target_that_somebody_lowers_ends_the_back_off() -> None:
 
 
 def test_a_target_that_another_client_raised_is_reconciled_too() -> None:
-    stage = Kept(out="g")
+    stage = KeeperStage(out="g")
     stage.cloud.set_size("g", 2, 6, "by hand")
     stage.look_for(PROVISION_S + 30)
     assert (stage.is_backed_off, stage.target("g")) == (True, 3)
 
 
 def test_existing_nodes_and_the_minimum_are_never_dropped() -> None:
-    stage = Kept(out="g", count=2, least=2)
+    stage = KeeperStage(out="g", count=2, least=2)
     stage.cloud.set_size("g", 2, 8, "token")
     stage.look_for(PROVISION_S + 30)
     assert (stage.target("g"), len(stage.cluster.state.nodes)) == (3, 2)
 
 
 def test_a_later_scale_up_restarts_the_wait() -> None:
-    stage = Kept(out="g")
+    stage = KeeperStage(out="g")
     stage.grow("r1", 2)
     stage.look_for(PROVISION_S - 60)
     stage.grow("r2", 3)
@@ -187,7 +187,7 @@ def test_a_later_scale_up_restarts_the_wait() -> None:
 
 
 def test_with_timed_back_off_the_pause_doubles_and_no_further_node_is_requested() -> None:
-    stage = Kept(out="g", backoff=Backoff.EXPONENTIAL)
+    stage = KeeperStage(out="g", backoff=Backoff.EXPONENTIAL)
     pauses = []
     for number in range(5):
         stage.grow(f"r{number}", 2, by=2)
@@ -205,7 +205,7 @@ def test_with_timed_back_off_the_pause_doubles_and_no_further_node_is_requested(
 
 
 def test_a_change_of_the_strategy_ends_indefinite_waits() -> None:
-    stage = Kept(out="g")
+    stage = KeeperStage(out="g")
     stage.grow("r", 2)
     stage.look_for(PROVISION_S + 20)
     stage.settings = replace(SETTINGS, groups=replace(GROUPS, backoff=Backoff.EXPONENTIAL))
@@ -216,7 +216,7 @@ def test_a_change_of_the_strategy_ends_indefinite_waits() -> None:
 
 @pytest.mark.parametrize("key", ["example.org/checks-pending", "startup-taint.cluster-autoscaler.kubernetes.io/cni"])
 def test_a_node_with_a_taint_of_its_start_has_not_joined(key: str) -> None:
-    stage = Kept()
+    stage = KeeperStage()
     stage.grow("r", 2)
     stage.run_for(5)
     new = stage.new_node()
@@ -229,7 +229,7 @@ def test_a_node_with_a_taint_of_its_start_has_not_joined(key: str) -> None:
 
 
 def test_a_node_that_was_ready_once_has_joined_for_good() -> None:
-    stage = Kept()
+    stage = KeeperStage()
     stage.look_for(20)
     stage.cluster.add_taint("n1", Taint("example.org/checks", "", "NoSchedule"))
     stage.look_for(2 * PROVISION_S)
@@ -237,7 +237,7 @@ def test_a_node_that_was_ready_once_has_joined_for_good() -> None:
 
 
 def test_an_instance_that_never_registers_is_deleted_once() -> None:
-    stage = Kept(count=6)
+    stage = KeeperStage(count=6)
     stage.look_for(20)
     lost = stage.lose("n3")
     stage.look_for(PROVISION_S - 20)
@@ -253,7 +253,7 @@ def test_an_instance_that_never_registers_is_deleted_once() -> None:
 
 
 def test_an_instance_that_registers_late_but_in_time_stays() -> None:
-    stage = Kept(count=6)
+    stage = KeeperStage(count=6)
     with stage.looking():
         before = stage.cluster.state.nodes["n3"].node
     stage.lose("n3")
@@ -265,14 +265,14 @@ def test_an_instance_that_registers_late_but_in_time_stays() -> None:
 
 
 def test_the_minimum_keeps_instances_that_never_register() -> None:
-    stage = Kept(count=6, least=6)
+    stage = KeeperStage(count=6, least=6)
     stage.lose("n3")
     stage.look_for(2 * PROVISION_S)
     assert stage.target("g") == 6
 
 
 def test_if_most_instances_have_no_node_none_is_deleted() -> None:
-    stage = Kept(count=6)
+    stage = KeeperStage(count=6)
     for number in range(5):
         stage.lose(f"n{number}")
     stage.look_for(2 * PROVISION_S)
@@ -280,7 +280,7 @@ def test_if_most_instances_have_no_node_none_is_deleted() -> None:
 
 
 def test_in_a_group_that_is_backed_off_another_instance_takes_the_place_of_one_that_never_registered() -> None:
-    stage = Kept(count=6)
+    stage = KeeperStage(count=6)
     stage.look_for(20)
     stage.grow("r", 6)
     stage.run_for(4)

@@ -11,7 +11,6 @@ from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2_grpc
 
 from clients.actuator_client import ActuatorClient
-from clients.kubernetes_api.token_review import GRANTED_S, TokenReviewer
 from clients.transport.access import Access
 from clients.transport.access_policy import read_policy
 from clients.transport.callers import current_caller
@@ -21,6 +20,7 @@ from clients.transport.client import RetryPolicy
 from clients.transport.errors import Reason, TrimtabError
 from clients.transport.rights import RIGHT_OF_METHOD, Right
 from clients.transport.server import Registration, ServerSettings, Shell
+from clients.transport.token_review import GRANTED_S, TokenReviewer
 from tests.builders.json_api import JsonApiServer
 from tests.builders.tls import OwnCa, make_ca
 

@@ -65,7 +65,7 @@ CHANGING = (
 """Fields that change: those of `SET`, and others in which each row takes the value of the next."""
 
 
-class Kept:
+class DerivedObjects:
     """Keeps derived objects, and returns their content."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ def test_answers_are_the_same_whether_anything_was_kept_or_not(
     cluster: Cluster, asked: list[tuple[float, bool, bool]]
 ) -> None:
     snapshot = canonicalize(write(cluster))
-    kept = Kept()
+    kept = DerivedObjects()
     state = None
     for one in asked:
         request = ask(*one)
@@ -167,7 +167,7 @@ def test_what_is_kept_after_a_change_of_one_field_is_what_would_be_built(
     state = plan(base.snapshot, request, None, Work(derive=base.derive, latest=base.latest)).state
     after = with_one_change(base.snapshot, field)
     assert attrgetter(field)(after) is not attrgetter(field)(base.snapshot)
-    kept, fresh = CachedSnapshot(after, base), Kept()
+    kept, fresh = CachedSnapshot(after, base), DerivedObjects()
     afresh = plan(after, request, state, Work(derive=fresh.derive, latest=LatestObjects()))
     again = plan(after, request, state, Work(derive=kept.derive, latest=kept.latest))
     assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)

@@ -18,12 +18,12 @@ from planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from planner.placement.state_columns import UnreadableStateError, column
 from planner.scale_down import drainability
 from planner.scale_down.context import Context, at_time
+from planner.scale_down.cooldown import cooldown
 from planner.scale_down.drainability import long_terminating
 from planner.scale_down.drainability.pod_columns import PodDrainColumns
 from planner.scale_down.facts import FACTS_READ, facts_of
 from planner.scale_down.report.found import Found
 from planner.scale_down.request import ScaleDownRequest
-from planner.scale_down.selection.cooldown import cooldown
 from planner.scale_down.state import is_past, is_recent
 from planner.simulation.build import SimulationSettings
 from planner.simulation.virtual_rows import NOTHING_VIRTUAL
@@ -41,7 +41,7 @@ class Key(NamedTuple):
     times: bytes
 
 
-class _Kept(NamedTuple):
+class _CachedPlan(NamedTuple):
     """context : fields of the `Context` behind its request."""
 
     context: tuple[Any, ...]
@@ -103,14 +103,14 @@ def _changing(pods: PodDrainColumns) -> PodDrainColumns:
     return PodDrainColumns._make(one[rows] if isinstance(one, np.ndarray) else one for one in pods)
 
 
-def kept_plan(request: ScaleDownRequest, key: Key) -> tuple[Context, Found] | None:
+def cached_plan(request: ScaleDownRequest, key: Key) -> tuple[Context, Found] | None:
     """Return the cached result of a loop with this key, in the context of the request; None if there is none."""
-    kept: _Kept | None = request.round.latest.get(_NAME, key)
-    if kept is None:
+    cached: _CachedPlan | None = request.round.latest.get(_NAME, key)
+    if cached is None:
         return None
-    return at_time(Context._make((request, *kept.context)), request), kept.found
+    return at_time(Context._make((request, *cached.context)), request), cached.found
 
 
-def keep_plan(key: Key, context: Context, found: Found) -> None:
+def cache_plan(key: Key, context: Context, found: Found) -> None:
     """Cache the result of a loop."""
-    context.request.round.latest.put(_NAME, key, _Kept(tuple(context)[1:], found))
+    context.request.round.latest.put(_NAME, key, _CachedPlan(tuple(context)[1:], found))

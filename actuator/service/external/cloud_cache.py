@@ -30,7 +30,7 @@ class CloudState(NamedTuple):
     group_of: Mapping[str, str]
 
 
-class Kept(NamedTuple):
+class CachedState(NamedTuple):
     """A state, when it was read, and the number of changes before."""
 
     state: CloudState
@@ -38,7 +38,7 @@ class Kept(NamedTuple):
     changes: int
 
 
-class CloudMemory:
+class CloudCache:
     """The cloud as last read."""
 
     def __init__(
@@ -52,7 +52,7 @@ class CloudMemory:
         self._offered = offered
         self._clock = clock
         self._changes = 0
-        self._kept: Kept | None = None
+        self._cached: CachedState | None = None
         self._reading = threading.Lock()
         self._templates: dict[str, NodeTemplate | None] = {}
         self._prices: dict[str, float | None] = {}
@@ -77,14 +77,14 @@ class CloudMemory:
 
     def state(self) -> CloudState:
         """Return groups and instances. Raises `CloudError`."""
-        kept = self._kept
-        if kept is not None and self._is_fresh(kept):
-            return kept.state
+        cached = self._cached
+        if cached is not None and self._is_fresh(cached):
+            return cached.state
         with self._reading:
             # Another call may have read it meanwhile.
-            if self._kept is None or not self._is_fresh(self._kept):
-                self._kept = self._read()
-            return self._kept.state
+            if self._cached is None or not self._is_fresh(self._cached):
+                self._cached = self._read()
+            return self._cached.state
 
     def template(self, group: str) -> NodeTemplate | None:
         """Return a new node of a group; None = not known. Raises `CloudError`."""
@@ -99,25 +99,25 @@ class CloudMemory:
         """Return the options of a group; none if they cannot be read. Raises `CloudError`."""
         return _once(self._options, group, self._cloud.options, GroupOptions())
 
-    def _is_fresh(self, kept: Kept) -> bool:
-        return kept.changes == self._changes and self._clock() - kept.read_s < MAX_AGE_S
+    def _is_fresh(self, cached: CachedState) -> bool:
+        return cached.changes == self._changes and self._clock() - cached.read_s < MAX_AGE_S
 
-    def _read(self) -> Kept:
+    def _read(self) -> CachedState:
         changes, read_s = self._changes, self._clock()
         groups = {group.id: group for group in self._cloud.node_groups()}
         instances = {group: tuple(members) for group, members in self._cloud.instances(list(groups)).items()}
         group_of = {one.id: group for group, members in instances.items() for one in members}
-        return Kept(CloudState(groups, instances, group_of), read_s, changes)
+        return CachedState(CloudState(groups, instances, group_of), read_s, changes)
 
 
-def _once(kept: dict[str, T], group: str, read: Callable[[str], T], unreadable: T) -> T:
-    """Return the value kept for a group; read it the first time. If it cannot be read, that is logged, and the value is
-    `unreadable`: one wrong annotation must not fail the caller's loop for all groups.
+def _once(cached: dict[str, T], group: str, read: Callable[[str], T], unreadable: T) -> T:
+    """Return the cached value of a group; read it the first time. If it cannot be read, that is logged, and the value
+    is `unreadable`: one wrong annotation must not fail the caller's loop for all groups.
     """
-    if group not in kept:
+    if group not in cached:
         try:
-            kept[group] = read(group)
+            cached[group] = read(group)
         except ValueError as error:
             log.warning("group_not_read", node_group=group, detail=str(error))
-            kept[group] = unreadable
-    return kept[group]
+            cached[group] = unreadable
+    return cached[group]

@@ -7,7 +7,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import UnremovableReason
 
 from planner.model.values import Owner
-from planner.scale_down.selection.undone_drains import Slack, UndoneDrains, drained, judged, read, write
+from planner.scale_down.undone_drains import Slack, UndoneDrains, drained, judged, read, write
 from tests.builders.slack import NOW_S, cluster, decide, pod, spec, where
 
 MINUTE = 60 * 10**9

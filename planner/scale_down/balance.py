@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.facts.balanced_parts import Parts
-from planner.scale_down.selection.kernels.balance import level_order
+from planner.scale_down.kernels.balance import level_order
 from planner.snapshot.columns import Bool, Int32, Int64
 
 

@@ -23,7 +23,7 @@ from planner.round.round import Round
 from planner.snapshot.columns import Bool, Int64, Text, UInt8
 
 
-class Kept(NamedTuple):
+class EarlierRankings(NamedTuple):
     """Groups by owner. facts : on which all of them depend; names : of all pods; texts : of all owners; owners :
     int64[G]; pods : the compared data of their pods; complete : bool[G], which are ranked; waits : by owner, the owner
     that is scaled down first; data : uint8, each encoded group, with costs or the reason for having none."""
@@ -78,27 +78,31 @@ def pods_of(context: RankingContext, target: PodCostTarget) -> Compared:
     )
 
 
-def places(this: Round, members: Members, kept: Kept | None) -> Int64:
+def places(this: Round, members: Members, earlier: EarlierRankings | None) -> Int64:
     """Return the position of each group's owner among the cached groups, -1 = none. int64[G]."""
-    if kept is None:
+    if earlier is None:
         return np.full(len(members.owners), -1, np.int64)
     texts = owner_texts(this.snapshot, this.derive)
-    if kept.texts is texts:
-        at = np.minimum(np.searchsorted(kept.owners, members.owners), len(kept.owners) - 1)
-        return np.where(kept.owners[at] == members.owners, at, -1)
-    known = {(kept.texts.uids[one], kept.texts.names[one]): place for place, one in enumerate(kept.owners.tolist())}
+    if earlier.texts is texts:
+        at = np.minimum(np.searchsorted(earlier.owners, members.owners), len(earlier.owners) - 1)
+        return np.where(earlier.owners[at] == members.owners, at, -1)
+    known = {
+        (earlier.texts.uids[one], earlier.texts.names[one]): place for place, one in enumerate(earlier.owners.tolist())
+    }
     return np.array(
         [known.get((texts.uids[owner], texts.names[owner]), -1) for owner in members.owners.tolist()], np.int64
     )
 
 
-def touched(this: Round, facts: tuple[object, ...], pods: Compared, kept: Kept | None, place: Int64) -> Bool:
+def touched(
+    this: Round, facts: tuple[object, ...], pods: Compared, earlier: EarlierRankings | None, place: Int64
+) -> Bool:
     """Return which groups have to be ranked again. place : as of `places`. bool[G]."""
     differs = np.ones(len(place), np.bool_)
     # For custom strategies there are as many values as numbers that pods have.
-    is_comparable = kept is not None and len(kept.pods.values) == len(pods.values)
-    if kept is not None and is_comparable and all(map(_are_same, kept.facts, facts)):
-        find_differing(pods, kept.pods, place, int(kept.names is this.snapshot.pods.name), differs)
+    is_comparable = earlier is not None and len(earlier.pods.values) == len(pods.values)
+    if earlier is not None and is_comparable and all(map(_are_same, earlier.facts, facts)):
+        find_differing(pods, earlier.pods, place, int(earlier.names is this.snapshot.pods.name), differs)
     return differs
 
 
@@ -109,16 +113,18 @@ def _are_same(one: object, other: object) -> bool:
     return one is other
 
 
-def turned(members: Members, texts: OwnerTexts, waits: dict[int, int], kept: Kept | None, place: Int64) -> Bool:
+def turned(
+    members: Members, texts: OwnerTexts, waits: dict[int, int], earlier: EarlierRankings | None, place: Int64
+) -> Bool:
     """Return which groups wait for a different group than before, or for one whose name has changed. bool[G]."""
-    if kept is None or (not waits and not kept.waits):
+    if earlier is None or (not waits and not earlier.waits):
         return np.zeros(len(place), np.bool_)
 
     def text(of: OwnerTexts, owner: int | None) -> str:
         return "" if owner is None else of.names[owner]
 
-    before = [kept.waits.get(owner) for owner in np.append(kept.owners, -1)[place].tolist()]
+    before = [earlier.waits.get(owner) for owner in np.append(earlier.owners, -1)[place].tolist()]
     now = [waits.get(owner) for owner in members.owners.tolist()]
     return np.array(
-        [text(texts, one) != text(kept.texts, other) for one, other in zip(now, before, strict=True)], np.bool_
+        [text(texts, one) != text(earlier.texts, other) for one, other in zip(now, before, strict=True)], np.bool_
     )

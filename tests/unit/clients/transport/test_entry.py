@@ -1,4 +1,6 @@
-"""A command's error if it is interrupted while loading, if the disk is full, or if a file cannot be created."""
+"""A command's error if it is interrupted while loading, if the disk is full, or if a file cannot be created; and that
+numpy does not ask for huge pages.
+"""
 
 import os
 import signal
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from clients.transport.entry import HUGE_PAGES_VARIABLE
 from tests.builders.waiting import LIMIT_S
 
 COMMANDS = {"trimtab": "clients.cli", "trimtab-planner": "planner", "trimtab-actuator": "actuator"}
@@ -24,6 +27,29 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 module = sys.argv.pop(1)
 runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
+# The command itself is replaced by one that only loads numpy.
+LOADS_NUMPY = """
+import sys, runpy
+from clients.transport import entry
+run = entry.run_command
+entry.run_command = lambda program, place: run(program, "numpy:get_include")
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+import numpy
+print(int(numpy._core.multiarray._get_madvise_hugepage()))
+"""
+
+
+@pytest.mark.parametrize("module", COMMANDS.values())
+@pytest.mark.parametrize(("given", "huge"), [({}, 0), ({HUGE_PAGES_VARIABLE: "1"}, 1)], ids=["default", "wanted"])
+def test_a_command_asks_for_huge_pages_only_if_the_user_wants_them(
+    module: str, given: dict[str, str], huge: int
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != HUGE_PAGES_VARIABLE}
+    call = [sys.executable, "-c", LOADS_NUMPY, module]
+    done = subprocess.run(
+        call, capture_output=True, text=True, timeout=LIMIT_S, check=True, env={**environment, **given}
+    )
+    assert done.stdout == f"{huge}\n"
 
 
 @pytest.mark.parametrize("program", COMMANDS)

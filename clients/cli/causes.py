@@ -76,6 +76,8 @@ def _tolerates(view: ClusterView, toleration: pb.Toleration, taint: pb.Taint) ->
         return False
     if toleration.operator == pb.TolerationOperator.EXISTS:
         return True
+    if toleration.operator in (pb.TolerationOperator.LT, pb.TolerationOperator.GT):
+        return False
     return bool(key) and view.text(toleration.value) == view.text(taint.value)
 
 

@@ -70,7 +70,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
             spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
             spec.termination_grace_period_seconds, bool(spec.resource_claims), mounts[:3],
             annotations.safe_to_evict, annotations.enable_ds_eviction, annotations.topology_spread_timeout,
-            annotations.slack_ignore,
+            annotations.scale_up_delay, annotations.slack_ignore,
             _resized(pod), is_resize_infeasible(pod.status),
         )
     )  # fmt: skip

@@ -15,6 +15,11 @@ _EFFECTS = {
     pb.TaintEffect.PREFER_NO_SCHEDULE: "PreferNoSchedule",
     pb.TaintEffect.NO_EXECUTE: "NoExecute",
 }
+_TOLERATIONS = {
+    pb.TolerationOperator.EXISTS: "Exists",
+    pb.TolerationOperator.LT: "Lt",
+    pb.TolerationOperator.GT: "Gt",
+}
 _OPERATORS = {
     pb.LabelOperator.IN: "In",
     pb.LabelOperator.NOT_IN: "NotIn",
@@ -123,7 +128,7 @@ class SpecReader:
 
     def _toleration(self, one: pb.Toleration) -> Json:
         exists = one.operator == pb.TolerationOperator.EXISTS
-        out: Json = {"operator": "Exists" if exists else "Equal"}
+        out: Json = {"operator": _TOLERATIONS.get(one.operator, "Equal")}
         out |= {"key": self._text[one.key]} if one.key else {}
         out |= {} if exists else {"value": self._text[one.value]}
         return out | ({"effect": _EFFECTS[one.effect]} if one.effect else {})

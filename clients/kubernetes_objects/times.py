@@ -6,12 +6,15 @@ from datetime import UTC, datetime
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from clients.kubernetes_objects.errors import FieldError
+from clients.kubernetes_objects.quantities import MAX_INT64
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_NS = {
     "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
 }  # fmt: skip
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_LONGEST = 100
+"""Longest text of a duration; Go prints far shorter ones."""
 _REMEDY = 'write it as Go does, such as "90s", "1h30m"'
 
 
@@ -31,9 +34,12 @@ def timestamp(time: datetime | None) -> Timestamp | None:
 def go_duration_ns(text: str) -> int:
     """Return a Go duration in nanoseconds, cut towards zero; negative ones too.
 
-    Errors: FieldError, without a path, for what is not a Go duration. Source: Go, time.ParseDuration.
+    Errors: FieldError, without a path, for what is not a Go duration, or longer than Go's longest, 292 years.
+    Source: Go, time.ParseDuration.
     """
     rest = text[1:] if text[:1] in ("+", "-") else text
+    if len(text) > _LONGEST:
+        raise FieldError("", f"{text[:60]!r} is not a duration", _REMEDY)
     if rest == "0":
         return 0
     total_ns, position = 0, 0
@@ -42,6 +48,6 @@ def go_duration_ns(text: str) -> int:
         scale = 10 ** len(fraction)
         total_ns += int((whole or "0") + fraction) * _UNITS_NS[match[2]] // scale
         position = match.end()
-    if not rest or position != len(rest) or len(text) > 100:
+    if not rest or position != len(rest) or total_ns > MAX_INT64:
         raise FieldError("", f"{text[:60]!r} is not a duration", _REMEDY)
     return -total_ns if text[0] == "-" else total_ns

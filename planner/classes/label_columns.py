@@ -24,6 +24,8 @@ UNSEEN = -1
 
 _BYTES_OF_LABEL = 48
 """Memory of a label while labels are sorted by column."""
+_MOST_DIGITS = len(str(1 << 63))
+"""Most digits of a 64-bit integer, leading zeros apart."""
 _PRESENCE = (LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST)
 _ORDER = (LabelOperator.GT, LabelOperator.LT)
 
@@ -119,7 +121,10 @@ def parse_integer(text: str) -> int | None:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()):
         return None
-    number = int(text)
+    significant = digits.lstrip("0")
+    if len(significant) > _MOST_DIGITS:
+        return None
+    number = int(significant or "0") * (-1 if text[0] == "-" else 1)
     return number if -(1 << 63) <= number < (1 << 63) else None
 
 

@@ -4,6 +4,7 @@ A taint counts while it is younger than the longest time that a cloud provider h
 not a time. Source: Cluster Autoscaler, actuation.IsNodeBeingDeleted, taints.GetToBeDeletedTime.
 """
 
+import re
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,8 @@ from planner.snapshot.lookup import string_index
 
 TO_BE_DELETED_TAINT: Final = "ToBeDeletedByClusterAutoscaler"
 LONGEST_DELETION_S: Final = 300
+_TIME: Final = re.compile("[0-9]{1,18}")
+"""A time in Unix seconds. More digits are none, and too many of them are refused by `int`."""
 
 
 def being_deleted(snapshot: Snapshot, now_ns: int) -> Bool:
@@ -33,4 +36,4 @@ def being_deleted(snapshot: Snapshot, now_ns: int) -> Bool:
 def _is_recent(taint: Taint, now_s: int) -> bool:
     if taint.key != TO_BE_DELETED_TAINT:
         return False
-    return not taint.value.isdecimal() or now_s - int(taint.value) < LONGEST_DELETION_S
+    return _TIME.fullmatch(taint.value) is None or now_s - int(taint.value) < LONGEST_DELETION_S

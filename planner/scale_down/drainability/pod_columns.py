@@ -9,6 +9,7 @@ from planner.facts import pdb
 from planner.facts.pdb import BudgetMembership
 from planner.model.settings import SECOND_NS, ScaleDownSettings
 from planner.model.values import Owner
+from planner.snapshot.checks import MAX_TIME_S
 from planner.snapshot.columns import (
     FLAG_DAEMON,
     FLAG_MIRROR,
@@ -147,7 +148,7 @@ def _spec_columns(snapshot: Snapshot) -> SpecColumns:
         safe_to_evict=np.array([spec.safe_to_evict for spec in specs], np.uint8),
         local_storage=np.array([spec.local_storage for spec in specs], bool),
         unsupported=np.array([bool(spec.unsupported) for spec in specs], bool),
-        grace_s=np.array([spec.termination_grace_period_s for spec in specs], np.int64),
+        grace_s=np.array([min(spec.termination_grace_period_s, MAX_TIME_S) for spec in specs], np.int64),
     )
 
 

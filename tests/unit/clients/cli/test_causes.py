@@ -46,6 +46,13 @@ SSD = {"disk": "ssd"}
             id="only the taint that is not tolerated",
         ),
         pytest.param(
+            k8s.node("n1", taints=["class=5:NoSchedule"]),
+            k8s.pod(tolerations=[{"key": "class", "operator": "Gt", "value": "5"}]),
+            Reason.TAINT_NOT_TOLERATED,
+            "no toleration for the taint class=5:NoSchedule",
+            id="a comparison, which the scheduler does not make",
+        ),
+        pytest.param(
             k8s.node("n1", labels={"disk": "hdd"}),
             k8s.pod(node_selector=SSD),
             Reason.NODE_AFFINITY_NOT_MATCHED,

@@ -25,7 +25,10 @@ def directory(tmp_path: Path) -> Path:
         "spec": {
             "containers": [{"name": "c", "resources": {"requests": {"cpu": "1500m", "memory": "1Gi"}}}],
             "affinity": {"podAntiAffinity": APART},
-            "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
+            "tolerations": [
+                {"key": "spot", "operator": "Exists", "effect": "NoSchedule"},
+                {"key": "class", "operator": "Gt", "value": "5", "effect": "NoSchedule"},
+            ],
         },
     }
     web = k8s.deployment("web", 4, metadata={"annotations": {"trimtab.dev/slack": "2"}})
@@ -89,7 +92,10 @@ def test_exported_buffers_are_valid_and_ask_for_the_same_slack(trimtab: Run, dir
     web, standard = (templates[one["spec"]["podTemplateRef"]["name"]]["template"] for one in buffers)
     assert standard["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "800m", "memory": "3435973836"}
     assert web["metadata"]["labels"] == APP
-    assert web["spec"]["tolerations"] == [{"operator": "Exists", "key": "spot", "effect": "NoSchedule"}]
+    assert web["spec"]["tolerations"] == [
+        {"operator": "Gt", "key": "class", "value": "5", "effect": "NoSchedule"},
+        {"operator": "Exists", "key": "spot", "effect": "NoSchedule"},
+    ]
     (rule,) = web["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert rule["topologyKey"] == "kubernetes.io/hostname"
 

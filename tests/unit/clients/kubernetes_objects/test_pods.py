@@ -332,6 +332,28 @@ def test_an_annotation_that_is_not_a_duration_is_ignored_with_a_note(annotation:
     assert notes(built) == [f"annotation {annotation} is ignored: 'soon' is not a duration"]
 
 
+@pytest.mark.parametrize("annotation", [CA + "pod-scale-up-delay", "zalando.org/topology-spread-timeout"])
+def test_a_duration_too_long_for_go_is_ignored_with_a_note(annotation: str) -> None:
+    [told] = notes(pod(annotations={annotation: "99999999999999999999h"}))
+    assert told == f"annotation {annotation} is ignored: '99999999999999999999h' is not a duration"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (CA + "safe-to-evict", "false"),
+        (CA + "enable-ds-eviction", "true"),
+        (CA + "pod-scale-up-delay", "1h"),
+        ("zalando.org/topology-spread-timeout", "5m"),
+        ("trimtab.dev/slack-ignore", "true"),
+    ],
+)
+def test_pods_that_only_an_annotation_distinguishes_have_different_specs(annotation: str, value: str) -> None:
+    snapshot = build(pod("a", annotations={annotation: value}), pod("b"))
+    assert len(snapshot.pod_specs) == 2
+    assert spec_of(snapshot, 0) != spec_of(snapshot, 1)
+
+
 def test_resource_claims_are_reported_as_unsupported() -> None:
     built = pod(spec={"resourceClaims": [{"name": "gpu"}]})
     assert list(build(built).pod_specs[0].unsupported) == ["resourceClaims"]

@@ -74,7 +74,8 @@ def test_reduced_labels_meet_requirements_as_the_labels_do(
 @pytest.mark.parametrize(
     ("text", "number"),
     [("5", 5), ("-7", -7), ("+4", 4), ("", None), ("-", None), ("1_0", None), (" 1", None), ("٣", None),
-     ("9223372036854775807", 2**63 - 1), ("9223372036854775808", None), ("007", 7)],
+     ("9223372036854775807", 2**63 - 1), ("9223372036854775808", None), ("007", 7),
+     ("-9223372036854775808", -(2**63)), ("0", 0), ("-0", 0), ("0" * 5000 + "7", 7), ("9" * 5000, None)],
 )  # fmt: skip
 def test_integers_are_read_as_go_reads_them(text: str, number: int | None) -> None:
     assert parse_integer(text) == number

@@ -46,6 +46,12 @@ def count(group: Group, *nodes: Node, **more: object) -> int:
         pytest.param(2, [READY, UNREADY], 0, id="unready for longer than a start"),
         pytest.param(1, [Node(group="g", ready=False)], 0, id="unready and of unknown age"),
         pytest.param(2, [READY, DELETED], 0, id="being drained, and still counted by the target"),
+        pytest.param(
+            2,
+            [READY, DELETED._replace(taints=(Taint(TO_BE_DELETED_TAINT, "9" * 5000, NO_SCHEDULE),))],
+            0,
+            id="being drained since a time of too many digits, which is none",
+        ),
         pytest.param(1, [READY, DELETED], 0, id="being deleted, and not counted any more"),
         pytest.param(1, [DELETED._replace(ready=False, created_ns=JUST_NOW_NS)], 0, id="deleted while it starts"),
         pytest.param(1, [tainted("example.com/warming")], 1, id="named start-up taint"),

@@ -9,6 +9,7 @@ from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
 
 WEB = replica_set("web", 9)
+HOST_PATH = {"name": "data", "hostPath": {"path": "/data"}}
 
 
 def cluster(
@@ -312,3 +313,9 @@ def test_a_drain_that_leaves_a_budget_with_nothing_comes_last_with_deletions_cou
     found = plan(objects, actuation=status, settings={"unneededTime": "0s", "maxDrainParallelism": 2})
     assert found.unneeded == ["n1", "n2"]
     assert list(found.decision.drain) == ["n2"]
+
+
+def test_a_terminating_pod_with_the_longest_grace_period_is_not_overdue() -> None:
+    going = pod("slow", node="n1", owner=WEB, deletion="2026-01-01T00:00:00Z", grace=2**63 - 1, volumes=[HOST_PATH])
+    found = plan([WEB, node("n1"), node("n2"), node_group("g", nodes=["n1"], target=1), going])
+    assert found.blocking["n1"] == ("default/slow", "LOCAL_STORAGE_REQUESTED")

@@ -6,7 +6,8 @@ changed.
 """
 
 import base64
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import sqlalchemy as sa
 import zstandard
 from sqlalchemy import event as sa_event
 
+from actuator.store.postgresql import bound_waits
 from actuator.store.records import History, Record, StoreConflictError, StoreError
 from clients.transport.extras import MissingExtraError, require_extra
 
@@ -45,6 +47,8 @@ _snapshots = sa.Table(
 PACKED = "zstd:"
 HIDDEN = "***"
 EPOCH = "epoch"
+# The driver for PostgreSQL, which the extra installs.
+DRIVER = "psycopg"
 # An arbitrary number that never changes.
 OPEN_LOCK = 7_487_645
 _IS_EPOCH = _about.c.key == EPOCH
@@ -55,8 +59,8 @@ _INSERT_EVENTS = sa.insert(_events)
 class SqlStore:
     """A `Store` in a SQL database."""
 
-    def __init__(self, url: str) -> None:
-        """Open or create. `url` is SQLAlchemy's. Raises `StoreError`."""
+    def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """Open or create. `url` is SQLAlchemy's; `clock` is monotonic, in seconds. Raises `StoreError`."""
         found = parse_url(url)
         self._shown, self._secrets = shown_url(found), _secrets(found)
         self._file = store_file(url)
@@ -75,7 +79,11 @@ class SqlStore:
         if self._engine.dialect.name == "sqlite":
             sa_event.listen(self._engine, "connect", _make_sqlite_durable)
         if self._engine.dialect.name == "postgresql":
-            sa_event.listen(self._engine, "connect", _make_postgresql_patient)
+            if self._engine.dialect.driver != DRIVER:
+                raise StoreError(
+                    f"the store's URL {self._shown} cannot be used: write postgresql://…, without a driver"
+                )
+            bound_waits(self._engine, clock)
         try:
             with self._errors("open"):
                 self._open()
@@ -181,6 +189,11 @@ class SqlStore:
         if connection.execute(mine).rowcount != 1:
             raise self._taken_over()
 
+    def _remedy(self) -> str:
+        if self._file is None:
+            return "see that the database can be reached and answers"
+        return "if the file is damaged, restore it from a backup, or move it away and check every tainted node by hand"
+
     def _taken_over(self) -> StoreConflictError:
         return StoreConflictError(f"{self._shown}: another process has taken over this store; only one may act")
 
@@ -220,10 +233,7 @@ class SqlStore:
                 f" ({self._redact(error.orig)})"
             ) from error
         except sa.exc.DatabaseError as error:
-            raise StoreError(
-                f"cannot {verb} {self._shown}: {self._redact(error.orig)}; if the file is damaged, restore it from "
-                "a backup, or move it away and check every tainted node by hand"
-            ) from error
+            raise StoreError(f"cannot {verb} {self._shown}: {self._redact(error.orig)}; {self._remedy()}") from error
         except sa.exc.SQLAlchemyError as error:
             raise StoreError(f"cannot {verb} {self._shown}: {self._redact(error)}") from error
 
@@ -300,7 +310,7 @@ def _with_driver(url: str) -> str:
     """Return the URL; in PostgreSQL URLs, with the driver that the extra installs."""
     for prefix in ("postgresql://", "postgres://"):
         if url.startswith(prefix):
-            return "postgresql+psycopg://" + url.removeprefix(prefix)
+            return f"postgresql+{DRIVER}://" + url.removeprefix(prefix)
     return url
 
 
@@ -313,12 +323,3 @@ def _make_sqlite_durable(connection: Any, _record: Any) -> None:
     """Set up a connection: write-ahead log, and every commit is on the disk before it returns."""
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
         connection.execute(f"PRAGMA {pragma}")
-
-
-def _make_postgresql_patient(connection: Any, _record: Any) -> None:
-    """Set a connection's timeouts: a process suspended within a transaction must not block its successor."""
-    with connection.cursor() as cursor:
-        cursor.execute("SET idle_in_transaction_session_timeout = '5s'")
-        cursor.execute("SET lock_timeout = '15s'")
-        cursor.execute("SET statement_timeout = '30s'")
-    connection.commit()

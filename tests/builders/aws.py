@@ -20,6 +20,7 @@ from xml.etree import ElementTree
 import boto3
 import botocore.loaders
 from moto.server import ThreadedMotoServer
+from werkzeug.serving import WSGIRequestHandler
 
 # A process uses one session, each test here one of its own: they share the descriptions of AWS's services, megabytes.
 botocore.loaders.create_loader = lru_cache(botocore.loaders.create_loader)
@@ -41,6 +42,8 @@ def moto_address() -> str:
     """Return the address of moto's server, started once."""
     # Reading Amazon's images takes seconds at each reset.
     os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
+    # As with the proxy's answers below.
+    WSGIRequestHandler.disable_nagle_algorithm = True
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -83,6 +86,8 @@ class AwsProxy:
 def _handler(proxy: AwsProxy) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # The body follows the head at once, not 40 ms later when the head has been acknowledged.
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))

@@ -124,7 +124,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
     assert first != other
 
 
-def in_use(web_milli: int, threshold: float = 0.5, duration: str = "2h") -> tuple[Scenario, plan_pb2.PlanSettings]:
+def in_use(web_milli: int, threshold: float = 0.5, duration: str = "1h") -> tuple[Scenario, plan_pb2.PlanSettings]:
     """Four nodes that a service uses evenly, three of its pods on each, and jobs that come and go between them."""
     groups = [{"name": "general", "size": 4, "maxSize": 6, "cpu": "4", "memory": "16Gi", "price": 0.2}]
     web = {"name": "web", "replicas": 12, "pod": {"cpu": f"{web_milli}m"}, "budget": {"maxUnavailable": 1}}
@@ -135,7 +135,7 @@ def in_use(web_milli: int, threshold: float = 0.5, duration: str = "2h") -> tupl
     return Scenario.model_validate(document), settings
 
 
-def packed(*, free: int = 0, db: int = 0) -> tuple[Scenario, plan_pb2.PlanSettings]:
+def packed(*, free: int = 0, db: int = 0, duration: str = "1h") -> tuple[Scenario, plan_pb2.PlanSettings]:
     """Three nodes in use, where jobs come and go; others that are free, or have a database each that uses them little
     and fits nowhere else. No node is unneeded for long enough to go.
     """
@@ -146,7 +146,7 @@ def packed(*, free: int = 0, db: int = 0) -> tuple[Scenario, plan_pb2.PlanSettin
     if db:
         workloads.append({"name": "db", "replicas": db, "pod": {"cpu": "5"}})
     etl = {"name": "etl", "perHour": 30, "pods": 2, "lifetime": "3m", "pod": {"cpu": "100m", "start": "12s", **only}}
-    document = {"seed": 4, "duration": "2h", "nodeGroups": groups, "workloads": workloads, "batches": [etl]}
+    document = {"seed": 4, "duration": duration, "nodeGroups": groups, "workloads": workloads, "batches": [etl]}
     settings = plan_pb2.PlanSettings()
     settings.scale_down.unneeded_time.FromSeconds(4 * 3600)
     settings.scale_down.unremovable_node_recheck_timeout.FromSeconds(1800)
@@ -186,7 +186,13 @@ def test_rounds_that_are_left_out_would_have_changed_nothing(
 
 
 def test_pods_that_come_and_go_on_nodes_that_stay_in_use_cause_no_rounds() -> None:
-    chosen = (in_use(800), packed(free=2), packed(db=1), in_use(600))
+    long = "2h"
+    chosen = (
+        in_use(800, duration=long),
+        packed(free=2, duration=long),
+        packed(db=1, duration=long),
+        in_use(600, duration=long),
+    )
     *full, near = (Simulation(one, settings=settings).run() for one, settings in chosen)
     assert all(one.summary()["podsScheduled"] > 100 for one in full)
     assert [one for one in full if one.round_count >= near.round_count / 2] == []

@@ -25,23 +25,46 @@ from planner.scale_down.basis import basis
 from planner.scale_down.cooldown import Cooldown, cooldown
 from planner.scale_down.drainability import long_terminating, outcome, pod_columns
 from planner.scale_down.drainability.pod_columns import PodDrainColumns
-from planner.scale_down.facts import facts_of
+from planner.scale_down.facts import Facts, facts_of
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.state import PreviousLoop, recall
 from planner.scale_down.undone_drains import Slack, UndoneDrains, judged
 from planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 
 
+class NodeContext(NamedTuple):
+    """Nodes before any pod is moved. leaving : bool[N], being deleted; ready : bool[N], see `facts.readiness`; use :
+    requests on them; eviction_cost : float64[N] of the pods to move; spare : the rest above the minimums.
+    """
+
+    leaving: Bool
+    ready: Bool
+    utilization: Utilization
+    use: NodeUse
+    eviction_cost: Float64
+    spare: Spare
+
+
+class PodContext(NamedTuple):
+    """Pods before any is moved. columns : the input of the drainability rules; codes : uint8[P] their outcomes, without
+    budgets; needs_place : bool[P], has to be placed elsewhere when its node goes; pending : int32 pods for which room
+    is kept; under : budgets of the pods, of P' pods and placeholders; remaining : int64[B] disruptions left.
+    """
+
+    columns: PodDrainColumns
+    codes: UInt8
+    needs_place: Bool
+    pending: Int32
+    under: BudgetMembership
+    remaining: Int64
+
+
 class Context(NamedTuple):
     """Everything known before any pod is moved.
 
-    evictions : pods to inject; groups : pods by node; leaving : bool[N], being deleted; columns : the input of the
-    drainability rules; codes : uint8[P] their outcomes, without budgets; needs_place : bool[P], has to be placed
-    elsewhere when its node goes; under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost :
-    float64[N]; pending : int32 pods for which room is kept; ready : bool[N], see `facts.readiness`; unhealthy : why
-    nothing goes, "" = it may; balance : None if no setting requires it; basis : digest of the inputs of the choice
-    among orders; use : requests on nodes; slack : its condition, None = no slack. Placeholders follow the recently
-    evicted pods; they are in `groups` and `under`.
+    evictions : pods to inject; groups : pods by node, placeholders last; previous : the last loop, with notes on parts
+    of it that could not be used; unhealthy : why nothing goes, "" = it may; balance : None if no setting requires it;
+    basis : digest of the inputs of the choice among orders; slack : its condition, None = no slack.
     """
 
     request: ScaleDownRequest
@@ -49,22 +72,12 @@ class Context(NamedTuple):
     groups: PodGroups
     previous: PreviousLoop
     notes: tuple[str, ...]
-    leaving: Bool
-    columns: PodDrainColumns
-    codes: UInt8
-    needs_place: Bool
-    under: BudgetMembership
-    remaining: Int64
-    utilization: Utilization
-    eviction_cost: Float64
-    spare: Spare
-    pending: Int32
-    ready: Bool
+    nodes: NodeContext
+    pods: PodContext
     unhealthy: str
     cooldown: Cooldown
     balance: Balance | None
     basis: int
-    use: NodeUse
     slack: Slack | None
 
     @property
@@ -81,54 +94,65 @@ def survey(request: ScaleDownRequest) -> Context:
     if placeholders:
         groups = with_placeholders(groups, placeholders, request.round.simulation.state.pod_node[-len(placeholders) :])
     previous, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
-    leaving = being_deleted(snapshot, now_ns)
-    ready = is_ready(snapshot, general.not_ready_taints)
     facts = facts_of(snapshot, request.derive, request.effort)
-    columns = pod_columns.at(snapshot, facts.pods, settings, now_ns)
-    expendable = (facts.priority < general.expendable_priority)[snapshot.pods.spec]
-    codes = drainability.judge(columns)
-    ended = snapshot.pods.is_terminal()
     # Upstream does not even list pods in a terminal phase; its rule for them only checks the restart policy.
-    codes[expendable | ended] = outcome.SKIP
-    needs_place = _needs_place(snapshot, columns, codes) & ~ended
+    skipped = (facts.priority < general.expendable_priority)[snapshot.pods.spec] | snapshot.pods.is_terminal()
+    pods = _pods(request, facts, skipped)
+    nodes = _nodes(request, facts, pods, skipped)
     return Context(
         request=request,
         evictions=evictions,
         groups=groups,
         previous=previous,
         notes=notes,
-        leaving=leaving,
-        columns=columns,
-        codes=codes,
-        needs_place=needs_place,
-        under=_widened(facts.under, len(evictions) + len(placeholders)),
-        remaining=pdb.remaining_disruptions(snapshot.budgets),
-        utilization=measure(
-            snapshot,
-            settings,
-            general.gpu_label,
-            facts.use,
-            expendable | ended | long_terminating.is_long_terminating(columns),
-        ),
-        eviction_cost=eviction_costs(snapshot, facts.rating, needs_place),
-        spare=spare(snapshot, general.limits, leaving),
-        pending=_pending(snapshot, general, ended | expendable),
-        ready=ready,
-        unhealthy=_unhealthy(request, ready, leaving),
+        nodes=nodes,
+        pods=pods,
+        unhealthy=_unhealthy(request, nodes.ready, nodes.leaving),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
-        balance=_balance(request, leaving),
+        balance=_balance(request, nodes.leaving),
         basis=basis(snapshot, settings, general),
-        use=facts.use,
-        slack=_slack(request, previous, leaving, columns),
+        slack=_slack(request, previous, nodes.leaving, pods.columns),
     )
 
 
-def at_time(known: Context, request: ScaleDownRequest) -> Context:
+def _pods(request: ScaleDownRequest, facts: Facts, skipped: Bool) -> PodContext:
+    """Judge the pods. skipped : bool[P], expendable or in a terminal phase."""
+    snapshot, general = request.snapshot, request.round.settings
+    columns = pod_columns.at(snapshot, facts.pods, request.settings, request.now_ns)
+    codes = drainability.judge(columns)
+    codes[skipped] = outcome.SKIP
+    return PodContext(
+        columns=columns,
+        codes=codes,
+        needs_place=_needs_place(snapshot, columns, codes),
+        pending=_pending(snapshot, general, skipped),
+        under=_widened(facts.under, len(request.round.evictions) + len(request.round.placeholders)),
+        remaining=pdb.remaining_disruptions(snapshot.budgets),
+    )
+
+
+def _nodes(request: ScaleDownRequest, facts: Facts, pods: PodContext, skipped: Bool) -> NodeContext:
+    """Measure the nodes. skipped : bool[P], as of `_pods`; they do not count as use."""
+    snapshot, general = request.snapshot, request.round.settings
+    leaving = being_deleted(snapshot, request.now_ns)
+    uncounted = skipped | long_terminating.is_long_terminating(pods.columns)
+    return NodeContext(
+        leaving=leaving,
+        ready=is_ready(snapshot, general.not_ready_taints),
+        utilization=measure(snapshot, request.settings, general.gpu_label, facts.use, uncounted),
+        use=facts.use,
+        eviction_cost=eviction_costs(snapshot, facts.rating, pods.needs_place),
+        spare=spare(snapshot, general.limits, leaving),
+    )
+
+
+def at_time(earlier: Context, request: ScaleDownRequest) -> Context:
     """Return the context of a later request, for which the findings about nodes and pods are unchanged. O(N + G)."""
-    return known._replace(
+    nodes, pods = earlier.nodes, earlier.pods
+    return earlier._replace(
         request=request,
-        columns=known.columns._replace(now_s=request.now_ns // SECOND_NS),
-        unhealthy=_unhealthy(request, known.ready, known.leaving),
+        pods=pods._replace(columns=pods.columns._replace(now_s=request.now_ns // SECOND_NS)),
+        unhealthy=_unhealthy(request, nodes.ready, nodes.leaving),
         cooldown=cooldown(request.snapshot.groups, request.settings, request.now_ns),
     )
 
@@ -136,7 +160,7 @@ def at_time(known: Context, request: ScaleDownRequest) -> Context:
 def nodes_with(context: Context, mask: Bool) -> Bool:
     """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
     node = context.request.snapshot.pods.node
-    found = np.zeros(len(context.leaving), bool)
+    found = np.zeros(len(context.nodes.leaving), bool)
     found[node[mask & (node >= 0)]] = True
     return found
 

@@ -96,7 +96,7 @@ def _carry_out(request: ScaleDownRequest) -> None:
 
 
 def _simulated(context: Context, simulation: Simulation) -> Finding:
-    eligible_but_budgets = _ineligible(context, _blocked(context, context.codes))
+    eligible_but_budgets = _ineligible(context, _blocked(context, context.pods.codes))
     problem = _problem(context, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
     if context.request.round.decided:
         hold_placed(context, simulation, problem)
@@ -123,9 +123,9 @@ class _Moving(NamedTuple):
 
 def _moving(context: Context) -> _Moving:
     groups = context.groups
-    node_count = len(context.leaving)
+    node_count = len(context.nodes.leaving)
     members = groups.members[: groups.offsets[node_count]]
-    moves = context.needs_place & (context.codes <= outcome.DRAIN_OK)
+    moves = context.pods.needs_place & (context.pods.codes <= outcome.DRAIN_OK)
     # Placeholders move like pods of a controller.
     moves = np.append(moves, np.ones(len(groups.digests) - len(moves), np.bool_))[members]
     upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
@@ -137,23 +137,23 @@ def _problem(context: Context, simulation: Simulation, candidates: Int32) -> Pro
 
     Virtual nodes and pods of earlier decisions are included, but no pod is moved to such a node.
     """
-    snapshot, spare = context.request.snapshot, context.spare
+    snapshot, spare = context.request.snapshot, context.nodes.spare
     node_count, state = len(snapshot.nodes.name), simulation.state
     all_nodes, all_pods = len(state.node_state), len(state.pod_node)
     moving = _moving(context)
-    under = context.under
+    under = context.pods.under
     return Problem(
         offsets=moving.offsets,
         pods=moving.pods,
         hint=_extended(context.previous.hint, all_pods, -1),
         search=Search(
             order=_search_order(context, candidates),
-            allowed=_extended(~context.leaving & context.ready, all_nodes, False),
+            allowed=_extended(~context.nodes.leaving & context.nodes.ready, all_nodes, False),
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
         budgets=Budgets(
-            under.offsets, under.budgets, under.needs, context.remaining.copy(), np.zeros(node_count, bool)
+            under.offsets, under.budgets, under.needs, context.pods.remaining.copy(), np.zeros(node_count, bool)
         ),
         limits=Limits(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
         received=np.zeros(all_nodes, np.int32),
@@ -179,14 +179,14 @@ def _search_order(context: Context, candidates: Int32) -> Int32:
     """Return the nodes in search order for displaced pods. int32[N]. Candidates come last, the most used first, because
     these are tried last.
     """
-    share = context.utilization.share[candidates]
+    share = context.nodes.utilization.share[candidates]
     last = candidates[np.lexsort((candidates, -share))]
     return np.concatenate([_staying(context, candidates), last]).astype(np.int32)
 
 
 def _staying(context: Context, candidates: Int32) -> Int32:
     """Return the nodes that are not candidates, cyclically from where the last search stopped. int32."""
-    is_candidate = np.zeros(len(context.leaving), bool)
+    is_candidate = np.zeros(len(context.nodes.leaving), bool)
     is_candidate[candidates] = True
     staying = np.flatnonzero(~is_candidate)
     start = int(np.searchsorted(staying, max(context.previous.search_start, 0)))
@@ -195,10 +195,10 @@ def _staying(context: Context, candidates: Int32) -> Int32:
 
 def _judge(context: Context, problem: Problem) -> UInt8:
     """Complete the rules' outcomes for the pods with the current budgets. uint8[P]."""
-    under = context.under
-    known = len(context.codes)
+    under = context.pods.under
+    known = len(context.pods.codes)
     exhausted = pdb.exhausted(under, problem.budgets.left)[:known]
-    return drainability.judge_budgets(context.columns._replace(budget_exhausted=exhausted), context.codes)
+    return drainability.judge_budgets(context.pods.columns._replace(budget_exhausted=exhausted), context.pods.codes)
 
 
 def _blocked(context: Context, codes: UInt8) -> Bool:
@@ -210,18 +210,18 @@ def _ineligible(context: Context, blocked: Bool) -> UInt8:
     """Step 3: return by node why it is not a candidate, 0 = it is one. uint8[N]."""
     request = context.request
     failed = context.previous.failed
-    recent = np.zeros(len(context.leaving), bool)
+    recent = np.zeros(len(context.nodes.leaving), bool)
     recent[failed.node[is_recent(failed.time_ns, request.now_ns, request.settings)]] = True
     cooling = context.cooldown.of_nodes(request.snapshot.nodes.group)
     findings = NodeFindings(
         recent,
-        context.leaving,
+        context.nodes.leaving,
         blocked,
         cooling,
         promised_nodes(context),
-        context.ready,
-        context.utilization,
-        context.spare,
+        context.nodes.ready,
+        context.nodes.utilization,
+        context.nodes.spare,
     )
     reasons = eligibility.reasons(request.snapshot, request.settings, findings)
     return without_parts(context, _without_small_savings(context, reasons))
@@ -252,7 +252,7 @@ def _budget_use(context: Context, problem: Problem) -> Float64:
 
     O(pods with budgets).
     """
-    under = context.under
+    under = context.pods.under
     share = under.needs / np.maximum(problem.budgets.left, 1)[under.budgets]
     by_pod = np.bincount(under.pods, share, len(under.offsets))
     upto = np.concatenate([np.zeros(1), np.cumsum(by_pod[problem.pods])])
@@ -264,7 +264,7 @@ def _minimum_use(context: Context) -> Float64:
     """Return by node the largest share that it takes of the amounts above the resource minimums. float64[N], 0 without
     any.
     """
-    spare = context.spare
+    spare = context.nodes.spare
     share = spare.amount / np.maximum(spare.amount_left, 1)
     use: Float64 = share.max(axis=1, initial=0.0)
     return use
@@ -273,10 +273,10 @@ def _minimum_use(context: Context) -> Float64:
 def _volume(context: Context, simulation: Simulation, problem: Problem) -> Volume:
     """Return the cpu and memory that nodes have and need. O(N + pods to move)."""
     snapshot = context.request.snapshot
-    use = context.use
+    use = context.nodes.use
     # The first columns of a simulation are cpu and memory, too.
     requests = simulation.state.resources.request[simulation.state.pod_class[problem.pods]]
-    moving = np.zeros((len(VOLUME), len(context.leaving)), np.int64)
+    moving = np.zeros((len(VOLUME), len(context.nodes.leaving)), np.int64)
     for q in range(len(VOLUME)):
         upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(requests[:, q])])
         moving[q] = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
@@ -286,7 +286,7 @@ def _volume(context: Context, simulation: Simulation, problem: Problem) -> Volum
     node = np.searchsorted(problem.offsets, held, side="right") - 1
     for q in range(len(VOLUME)):
         np.add.at(used[q], node, requests[held, q])
-    return volume(room, used, moving, context.leaving)
+    return volume(room, used, moving, context.nodes.leaving)
 
 
 def _loose(context: Context) -> Int32:
@@ -295,7 +295,7 @@ def _loose(context: Context) -> Int32:
     """
     known = len(context.request.snapshot.pods.spec)
     evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
-    return np.concatenate([context.pending, evicted, pods_of_leaving_nodes(context)])
+    return np.concatenate([context.pods.pending, evicted, pods_of_leaving_nodes(context)])
 
 
 def _simulate(
@@ -307,8 +307,8 @@ def _simulate(
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
     measures = NodeMeasures(
-        utilization=context.utilization.share,
-        eviction_cost=context.eviction_cost,
+        utilization=context.nodes.utilization.share,
+        eviction_cost=context.nodes.eviction_cost,
         price=prices(request.snapshot),
         created_ns=request.snapshot.nodes.created_ns,
         budget_use=cache(partial(_budget_use, context, problem)),
@@ -326,9 +326,9 @@ def _simulate(
         unneeded_before=unneeded_before,
         residents=context.groups,
         loose=_loose(context),
-        pending=unplaced(simulation, context.pending),
+        pending=unplaced(simulation, context.pods.pending),
         whole=whole_size(context),
-        waits=nodes_with(context, context.codes == outcome.WAIT),
+        waits=nodes_with(context, context.pods.codes == outcome.WAIT),
         balance=context.balance,
         basis_changed=context.basis != context.previous.basis,
         volume=cache(partial(_volume, context, simulation, problem)),

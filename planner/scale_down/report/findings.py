@@ -44,7 +44,7 @@ def conclude(context: Context, found: Found) -> Decided:
     unneeded, removal = _unneeded(context, found)
     reasons = found.reasons
     decision = pb.ScaleDownDecision(detail=found.trouble or context.unhealthy or context.cooldown.cluster)
-    share = context.utilization.share
+    share = context.nodes.utilization.share
     request = context.request
     going = unneeded_bytes(request, unneeded, share)
     staying = np.flatnonzero(reasons).astype(np.int32)
@@ -81,7 +81,7 @@ def summary_of(decision: pb.ScaleDownDecision, unneeded_count: int) -> Summary:
 
 def _unneeded(context: Context, found: Found) -> tuple[Unneeded, Removal]:
     previous, nodes = context.previous, found.unneeded
-    since_ns = since(nodes, previous.unneeded, previous.since_ns, len(context.leaving), context.request.now_ns)
+    since_ns = since(nodes, previous.unneeded, previous.since_ns, len(context.nodes.leaving), context.request.now_ns)
     empty = np.diff(found.bounds) == 0
     removal = select(context, UnneededSet(nodes, since_ns, empty, found.waiting, found.risky, found.further))
     price = np.nan_to_num(prices(context.request.snapshot))
@@ -89,7 +89,7 @@ def _unneeded(context: Context, found: Found) -> tuple[Unneeded, Removal]:
     return (
         Unneeded(
             nodes, since_ns, removal.not_now, found.bounds, found.pods, found.destination, price[nodes],
-            context.eviction_cost[nodes], {**found.in_turn, **waits},
+            context.nodes.eviction_cost[nodes], {**found.in_turn, **waits},
         ),
         removal,
     )  # fmt: skip
@@ -133,7 +133,7 @@ def _result(context: Context, found: Found, removal: Removal) -> "reason_pb2.Sca
         return Outcome.SCALE_DOWN_THROTTLED
     if len(found.accepted) == 0:
         return Outcome.SCALE_DOWN_NO_CANDIDATES
-    if context.leaving.any() or context.request.snapshot.deletions:
+    if context.nodes.leaving.any() or context.request.snapshot.deletions:
         return Outcome.SCALE_DOWN_IN_PROGRESS
     return Outcome.SCALE_DOWN_NO_NODE_DELETED
 
@@ -141,7 +141,7 @@ def _result(context: Context, found: Found, removal: Removal) -> "reason_pb2.Sca
 def _state(context: Context, found: Found, blocking: Blocking, drains: bool) -> pb.ScaleDownState:
     accepted, choice, moves = found.accepted, found.choice, found.moves
     request, previous = context.request, context.previous
-    since_ns = since(accepted, previous.unneeded, previous.since_ns, len(context.leaving), request.now_ns)
+    since_ns = since(accepted, previous.unneeded, previous.since_ns, len(context.nodes.leaving), request.now_ns)
     searched = choice and found.counts.searches and len(moves.destination)
     kept = PreviousLoop(
         accepted,

@@ -144,7 +144,7 @@ def _risky(finding: Finding, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:
 
     Pods of nodes being deleted have used up their budgets before.
     """
-    under, left = finding.context.under, finding.problem.budgets.left.copy()
+    under, left = finding.context.pods.under, finding.problem.budgets.left.copy()
     moved = np.zeros(len(under.offsets) - 1, bool)
     moved[pods] = True
     used = moved[under.pods] & (under.needs > 0)
@@ -173,7 +173,7 @@ def _final_reasons(finding: Finding, unneeded: Int32) -> UInt8:
 
 def _reserved(context: Context, problem: Problem) -> Bool:
     """Return for each node whether it stays only as the destination of pending pods. bool[N]."""
-    target = problem.destination[context.pending]
+    target = problem.destination[context.pods.pending]
     only_pending = problem.received == np.bincount(target[target >= 0], minlength=len(problem.received))
     destination = problem.outcome == Reason.DESTINATION_OF_MOVED_PODS
     reserved: Bool = destination & only_pending[: len(destination)]
@@ -208,11 +208,11 @@ def _moves(finding: Finding, accepted: Int32) -> Moves:
     bounds, pods = _moves_of(finding.problem, accepted)
     known = len(snapshot.pods.spec)
     evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
-    loose = np.concatenate([context.pending, evicted])
-    source = np.concatenate([leaving, accepted, np.array([len(context.leaving)])]).astype(np.int32)
+    loose = np.concatenate([context.pods.pending, evicted])
+    source = np.concatenate([leaving, accepted, np.array([len(context.nodes.leaving)])]).astype(np.int32)
     lengths = np.concatenate([counts, np.diff(bounds), np.array([len(loose)])])
     moved = np.concatenate([leaving_pods, pods, loose]).astype(np.int32)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     # A destination on a virtual node is not remembered.
     target = where[moved]
-    return Moves(source, ends, moved, np.where(target < len(context.leaving), target, -1).astype(np.int32))
+    return Moves(source, ends, moved, np.where(target < len(context.nodes.leaving), target, -1).astype(np.int32))

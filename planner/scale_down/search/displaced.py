@@ -22,7 +22,7 @@ from planner.snapshot.texts import pod_keys
 def pods_of_leaving_nodes(context: Context) -> Int32:
     """Return the pods still to be evicted from nodes being deleted, node by node in pod order. int32."""
     request = context.request
-    return pods_to_move(request.snapshot, context.leaving, request.round.settings.expendable_priority)
+    return pods_to_move(request.snapshot, context.nodes.leaving, request.round.settings.expendable_priority)
 
 
 def hold_placed(context: Context, simulation: Simulation, problem: Problem) -> None:
@@ -38,7 +38,7 @@ def hold_placed(context: Context, simulation: Simulation, problem: Problem) -> N
 def promised_nodes(context: Context) -> Bool:
     """Return the nodes on which a scale-up of this round places pending pods: they stay. bool[N]; O(P)."""
     this = context.request.round
-    promised = np.zeros(len(context.leaving), bool)
+    promised = np.zeros(len(context.nodes.leaving), bool)
     if Decision.SCALE_UP in this.decided:
         pods = context.request.snapshot.pods
         at = this.simulation.state.pod_node[: len(pods.node)][pods.node == NO_NODE]
@@ -49,8 +49,8 @@ def promised_nodes(context: Context) -> Bool:
 def settle_leaving(context: Context, simulation: Simulation, problem: Problem) -> int:
     """Step 1: place the pods of nodes being deleted. Return the first that finds no place, -1 if none."""
     pods = pods_of_leaving_nodes(context)
-    close_leaving(simulation, context.leaving, pods)
-    pdb.use_up(context.under, problem.budgets.left, pods.astype(np.int64))
+    close_leaving(simulation, context.nodes.leaving, pods)
+    pdb.use_up(context.pods.under, problem.budgets.left, pods.astype(np.int64))
     return place_and_hold(simulation.state, problem, unplaced(simulation, pods), True)
 
 

@@ -51,7 +51,7 @@ def select(context: Context, unneeded: UnneededSet) -> Removal:
     """Select the nodes that go now. O(U log U)."""
     request = context.request
     snapshot, settings = request.snapshot, request.settings
-    ready = context.ready & ~context.utilization.awaits_gpu
+    ready = context.nodes.ready & ~context.nodes.utilization.awaits_gpu
     not_now = too_early(snapshot, settings, unneeded.nodes, ready, unneeded.since_ns, request.now_ns)
     whole = _whole_groups(context, unneeded, not_now == 0)
     _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
@@ -82,7 +82,7 @@ def room_left(context: Context) -> Room:
     deletions = request.snapshot.deletions
     reported = {deletion.node for deletion in deletions}
     names = request.snapshot.nodes.name
-    marked_only = sum(names[int(node)] not in reported for node in np.flatnonzero(context.leaving))
+    marked_only = sum(names[int(node)] not in reported for node in np.flatnonzero(context.nodes.leaving))
     draining = sum(deletion.drain for deletion in deletions)
     settings = request.settings
     return room(settings.max_parallelism, settings.max_drain_parallelism, len(deletions) + marked_only, draining)

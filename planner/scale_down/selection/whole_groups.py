@@ -16,7 +16,7 @@ _FAILED = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
 def sizes(context: Context) -> Int64:
     """Return how many registered nodes of each group are not being deleted. int64[G]."""
     snapshot = context.request.snapshot
-    group = snapshot.nodes.group[~context.leaving]
+    group = snapshot.nodes.group[~context.nodes.leaving]
     return np.bincount(group[group >= 0], minlength=len(snapshot.groups)).astype(np.int64)
 
 

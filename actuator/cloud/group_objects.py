@@ -2,9 +2,10 @@
 share it. An object without template has none here.
 """
 
-import math
 from collections.abc import Mapping
 from typing import Any
+
+from trimtab.prices import MOST_PER_HOUR, is_price
 
 from actuator.cloud.options import annotated_options
 from actuator.cloud.provider import GroupOptions, NodeTemplate
@@ -32,8 +33,8 @@ def price_of(spec: Mapping[str, Any]) -> float | None:
     price = spec.get("price")
     if price is None:
         return None
-    if isinstance(price, bool) or not isinstance(price, int | float) or not math.isfinite(price) or price < 0:
-        raise ValueError(f"spec.price must be a number of at least 0, not {price!r}")
+    if isinstance(price, bool) or not isinstance(price, int | float) or not is_price(price):
+        raise ValueError(f"spec.price must be a number from 0 to {MOST_PER_HOUR:.0e}, not {price!r}")
     return float(price)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
+from trimtab.prices import is_price
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.cli.amounts import counted
@@ -145,7 +146,7 @@ def _read(row: Mapping[str, str]) -> tuple[Machine, float]:
         price = float(text)
     except ValueError:
         price = math.nan
-    if not (math.isfinite(price) and price >= 0):
+    if not is_price(price):
         raise ValueError(f"price {text!r} is not a price per hour, such as 0.096")
     return Machine(row["type"], row.get("zone") or "", lifecycle), price
 

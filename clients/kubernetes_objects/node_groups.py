@@ -5,11 +5,11 @@ whose `nodeSelector` matches its labels. A node in two groups is an error that n
 nothing: a group may have no nodes yet.
 """
 
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from trimtab.prices import MOST_PER_HOUR, is_price
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_objects.dictionary import Dictionary
@@ -95,8 +95,9 @@ def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGro
     if low > high:
         raise FieldError("spec.minSize", f"{low} is more than maxSize {high}", "give minSize <= maxSize")
     price = spec.price
-    if price is not None and not (math.isfinite(price) and price >= 0):
-        raise FieldError("spec.price", f"{price} is absurd", "give the price of a node and hour, at least 0")
+    if price is not None and not is_price(price):
+        remedy = f"give the price of a node and hour, 0 to {MOST_PER_HOUR:.0e}"
+        raise FieldError("spec.price", f"{price} is absurd", remedy)
     status = group.status or NodeGroupStatus()
     row = pb.NodeGroup(
         id=meta.name or "",

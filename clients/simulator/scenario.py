@@ -19,6 +19,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from trimtab.prices import MOST_PER_HOUR
 
 from actuator.simulated_cluster.quantities import parse_quantity
 from clients.decisions import NAMES
@@ -72,6 +73,8 @@ Duration = Annotated[
     BeforeValidator(seconds),
     WithJsonSchema({"type": ["string", "number"], "description": 'as in Go, "90s", "1h30m", or seconds'}),
 ]
+Price = Annotated[float, Field(ge=0, le=MOST_PER_HOUR, allow_inf_nan=False)]
+"""Hourly price of a node."""
 Quantity = Annotated[
     str, BeforeValidator(_quantity), WithJsonSchema({"type": ["string", "number"], "description": 'such as "500m"'})
 ]
@@ -123,7 +126,7 @@ class NodeGroupModel(_Model):
     """Maximum number of pods on a node."""
     resources: dict[str, Quantity] = {}
     """Other allocatable resources of a node."""
-    price: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    price: Price | None = None
     """Hourly price of a node."""
     zone: str = ""
     """Zone of the nodes; they get it as a label."""
@@ -311,7 +314,7 @@ class RecordingModel(_Model):
     """Path, relative to the scenario's file."""
     start: Duration = 60.0
     """From the accepted request to a ready node, of every recorded node group."""
-    prices: dict[str, float] = {}
+    prices: dict[str, Price] = {}
     """Hourly price of a node by node group, instead of the recorded one."""
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from trimtab.prices import MOST_PER_HOUR, is_price
 from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.model.values import (
@@ -83,8 +84,9 @@ def read_daemonset_pods(
 def _price(row: Row, m: pb.NodeGroup) -> float:
     if not m.HasField("price_per_hour"):
         return math.nan
-    if not (math.isfinite(m.price_per_hour) and m.price_per_hour >= 0):
-        row.refuse("price_per_hour", f"{m.price_per_hour} is not a price; use 0 or more, or leave it out if unknown")
+    if not is_price(m.price_per_hour):
+        problem = f"{m.price_per_hour} is not a price; use 0 to {MOST_PER_HOUR:.0e}, or leave it out if unknown"
+        row.refuse("price_per_hour", problem)
     return m.price_per_hour + 0.0  # turns -0.0 into 0.0: equal content has equal bytes
 
 

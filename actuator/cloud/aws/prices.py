@@ -7,12 +7,12 @@ get-products` and `SpotPriceHistory` of `aws ec2 describe-spot-price-history`, b
 """
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
+from trimtab.prices import MOST_PER_HOUR, is_price
 
 # What a price of a product must be of, as far as the product says so. Source: AWS, Price List of AmazonEC2.
 LINUX: Final = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
@@ -123,6 +123,6 @@ def _price(place: str, value: Any) -> Price:
 
 
 def _number(place: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise ValueError(f"{place}: a price must be a number of at least 0, not {value!r}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not is_price(value):
+        raise ValueError(f"{place}: a price must be a number from 0 to {MOST_PER_HOUR:.0e}, not {value!r}")
     return float(value)

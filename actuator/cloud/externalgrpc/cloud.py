@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from google.protobuf.message import DecodeError
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.prices import is_price
 
 from actuator.cloud.externalgrpc.calls import Calls, NotImplementedByCloudError
 from actuator.cloud.externalgrpc.messages import (
@@ -182,7 +183,7 @@ class ExternalCloud:
             raise CloudError(f"node group {group}: its template is not a Node: {error}") from error
 
     def price_per_hour(self, group: str) -> float | None:
-        """Return the price of a node like the template."""
+        """Return the price of a node like the template; None for what is no price, such as infinity for "unknown"."""
         template = self.template(group)
         if template is None:
             return None
@@ -194,9 +195,10 @@ class ExternalCloud:
         request.end_timestamp.FromSeconds(now_s + 3600)
         request.start_time.seconds, request.end_time.seconds = now_s, now_s + 3600
         try:
-            return float(self._calls.one("PricingNodePrice", request).price)
+            price = float(self._calls.one("PricingNodePrice", request).price)
         except NotImplementedByCloudError:
             return None
+        return price if is_price(price) else None
 
     def options(self, group: str) -> GroupOptions:
         """Return the options that the provider sets; none if it sets none."""

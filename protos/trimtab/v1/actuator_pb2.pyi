@@ -1192,8 +1192,8 @@ class NodeGroupStatus(_message.Message):
     health_detail: _builtins.str
     """Why it is backed off, in the cloud's words."""
     price_per_hour: _builtins.float
-    """Price of one node for one hour, in any one currency, >= 0. Absent = the
-    cloud does not know.
+    """Price of one node for one hour, in any one currency, 0 to 10^12. Absent =
+    the cloud does not know.
     """
     zero_or_max: _builtins.bool
     """All nodes or none, according to the cloud's configuration. Absent = not

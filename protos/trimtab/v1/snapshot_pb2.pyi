@@ -1634,7 +1634,7 @@ class NodeGroup(_message.Message):
     target_size: _builtins.int
     """Size requested from the cloud, >= 0. REQUIRED."""
     price_per_hour: _builtins.float
-    """Price of one node for one hour, in any one currency, >= 0. OPTIONAL:
+    """Price of one node for one hour, in any one currency, 0 to 10^12. OPTIONAL:
     absent = unknown.
     """
     health: Global___NodeGroupHealth.Code.ValueType

@@ -92,6 +92,7 @@ def test_old_labels_and_other_clouds_are_known(key: str) -> None:
         pytest.param("a.csv", "type,zone\nm5,a\n", "line 1: column 'price' is missing", id="missing column"),
         pytest.param("a.csv", "type,price\nm5,1\nm6,much\n", "line 3: price 'much' is not a price", id="no number"),
         pytest.param("a.csv", "type,price\nm5,-1\n", "line 2: price '-1' is not a price", id="negative"),
+        pytest.param("a.csv", "type,price\nm5,1e308\n", "line 2: price '1e308' is not a price", id="too large"),
         pytest.param("a.csv", "type,price\nm5,nan\n", "line 2: price 'nan' is not a price", id="not finite"),
         pytest.param("a.csv", "type,price\nm5,1,2\n", "line 2: it has more values", id="too many values"),
         pytest.param("a.csv", "type,price\nm5,1\n,2\n", "line 3: type is missing", id="no type"),

@@ -50,6 +50,14 @@ def written(directory: Path, text: str, name: str = "scenario.yaml") -> Path:
             "line 2: workloads[0]: diurnal and bursts contradict each other",
             id="two loads",
         ),
+        pytest.param(
+            "nodeGroups:\n- name: a\n  price: 1e308\n", "line 3: nodeGroups[0].price:", id="price that is no price"
+        ),
+        pytest.param(
+            "recording: {file: c.json, prices: {a: .nan}}\n",
+            "line 1: recording.prices.a:",
+            id="price that is no number",
+        ),
         pytest.param("batches:\n- {name: b, perHour: 0}\n", "line 2: batches[0].perHour:", id="no arrivals"),
         pytest.param("name: a\nname: b\n", "line 2: key 'name' is given twice", id="key twice"),
         pytest.param("workloads:\n- {name: w}\n- {name: w}\n", "ReplicaSet default/w is given twice", id="name twice"),

@@ -304,6 +304,11 @@ CASES: list[tuple[str, Damage, tuple[str, int, str]]] = [
     ("target negative", row("node_groups", 0, target_size=-1), ("node_groups", 0, "target_size")),
     ("price NaN", row("node_groups", 0, price_per_hour=float("nan")), ("node_groups", 0, "price_per_hour")),
     ("price infinite", row("node_groups", 0, price_per_hour=float("inf")), ("node_groups", 0, "price_per_hour")),
+    (
+        "price too large",
+        row("node_groups", 0, price_per_hour=1e308),
+        ("node_groups", 0, "price_per_hour"),
+    ),
     ("price negative", row("node_groups", 0, price_per_hour=-1), ("node_groups", 0, "price_per_hour")),
     ("health unknown", row("node_groups", 0, health=4), ("node_groups", 0, "health")),
     (

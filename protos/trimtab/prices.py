@@ -1,0 +1,14 @@
+"""Which numbers the contract takes as a price. Written by hand, beside the generated modules: planner, actuator and clients
+may all import it.
+"""
+
+import math
+from typing import Final
+
+MOST_PER_HOUR: Final = 1e12
+"""Highest price of one node for one hour. Larger ones, such as the largest float for "unknown", add up to infinity."""
+
+
+def is_price(value: float) -> bool:
+    """Return whether a number can be the price of one node for one hour."""
+    return math.isfinite(value) and 0 <= value <= MOST_PER_HOUR

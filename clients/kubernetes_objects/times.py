@@ -1,4 +1,8 @@
-"""Times and durations of Kubernetes objects as integers. Reads no clock."""
+"""Times and durations of Kubernetes objects as integers. Reads no clock.
+
+A time before 1970 counts as its first second, one that a snapshot cannot hold as the latest that it can: a pod deleted
+with a grace period of centuries has such a time, and a zero time of Go, in the year 1, is sometimes written out.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -8,6 +12,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from clients.kubernetes_objects.errors import FieldError
 from clients.kubernetes_objects.quantities import MAX_INT64
 
+LATEST_S = 9_000_000_000
+"""The latest time of a snapshot, Unix seconds (year 2255)."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS_NS = {
     "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
@@ -20,7 +26,12 @@ _REMEDY = 'write it as Go does, such as "90s", "1h30m"'
 
 def unix_s(time: datetime | None) -> int:
     """Return whole Unix seconds, cut; 0 for no time."""
-    return 0 if time is None else int((time - _EPOCH).total_seconds() // 1)
+    return 0 if time is None else usable_s(int((time - _EPOCH).total_seconds() // 1))
+
+
+def usable_s(seconds: int) -> int:
+    """Return Unix seconds within the times of a snapshot; 0, no time, stays 0."""
+    return seconds if 0 <= seconds <= LATEST_S else 1 if seconds < 0 else LATEST_S
 
 
 def timestamp(time: datetime | None) -> Timestamp | None:
@@ -28,7 +39,9 @@ def timestamp(time: datetime | None) -> Timestamp | None:
     if time is None:
         return None
     delta = time - _EPOCH
-    return Timestamp(seconds=delta.days * 86400 + delta.seconds, nanos=delta.microseconds * 1000)
+    seconds = delta.days * 86400 + delta.seconds
+    usable = usable_s(seconds)
+    return Timestamp(seconds=usable, nanos=delta.microseconds * 1000 if usable == seconds else 0)
 
 
 def go_duration_ns(text: str) -> int:

@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 from clients.kubernetes_api.errors import MalformedAnswerError
 from clients.kubernetes_objects.kinds import ObjectMeta
 from clients.kubernetes_objects.objects import STRUCTS
+from clients.kubernetes_objects.times import usable_s
 
 Read = Callable[[Message], Any]
 """From a message to the value of one field of a struct."""
@@ -154,7 +155,8 @@ def _without_none(hint: Any) -> Any:
 
 
 def _time(message: Any) -> datetime | None:
-    return datetime.fromtimestamp(message.seconds, UTC) if message.seconds or message.nanos else None
+    # Python has no year 0, which Kubernetes accepts.
+    return datetime.fromtimestamp(usable_s(message.seconds), UTC) if message.seconds or message.nanos else None
 
 
 def _int_or_string(message: Any) -> int | str:

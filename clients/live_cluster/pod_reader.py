@@ -18,6 +18,7 @@ from clients.kubernetes_objects.kinds import Pod
 from clients.kubernetes_objects.kinds.pods import PodAnnotations
 from clients.kubernetes_objects.mounts import NOTHING, Claim, Mounts
 from clients.kubernetes_objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
+from clients.kubernetes_objects.times import usable_s
 from clients.live_cluster.objects import json_names, to_struct
 
 MOST_KEPT = 50_000
@@ -81,8 +82,8 @@ class PodReader:
         numbers = self._numbers(meta.annotations) if self._number_starts else ()
         name, uid, labels, owners = meta.name, meta.uid, tuple(meta.labels), tuple(meta.owner_references)
         created_s, deletion_s, namespace = (
-            meta.creation_timestamp.seconds,
-            meta.deletion_timestamp.seconds,
+            usable_s(meta.creation_timestamp.seconds),
+            usable_s(meta.deletion_timestamp.seconds),
             meta.namespace,
         )
         pod.ClearField("metadata")

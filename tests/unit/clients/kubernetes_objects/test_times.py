@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.times import go_duration_ns, timestamp, unix_s
+from clients.kubernetes_objects.times import LATEST_S, go_duration_ns, timestamp, unix_s
+from planner.snapshot.checks import MAX_TIME_S
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,17 @@ def test_times_become_unix_seconds_and_timestamps() -> None:
     assert stamp is not None
     assert (stamp.seconds, stamp.nanos) == (1767225601, 500000000)
     assert (unix_s(None), timestamp(None)) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("year", "expected"), [(1, 1), (1969, 1), (1970, 0), (2255, 8_993_721_600), (2311, LATEST_S), (9999, LATEST_S)]
+)
+def test_a_time_that_no_snapshot_can_hold_becomes_the_nearest_one(year: int, expected: int) -> None:
+    time = datetime(year, 1, 1, tzinfo=UTC)
+    stamp = timestamp(time)
+    assert stamp is not None
+    assert (unix_s(time), stamp.seconds) == (expected, expected)
+
+
+def test_the_latest_time_is_the_planners() -> None:
+    assert LATEST_S == MAX_TIME_S

@@ -87,7 +87,7 @@ class Application:
             parts.append(index[field][column] if field in index and data else column)
         for field, texts in self._texts.items():
             lengths = np.frombuffer(getattr(table, f"{field}_lengths"), _INT32)
-            texts.extend(Texts(getattr(table, f"{field}s"), lengths).take(np.arange(table.count)))
+            texts.extend(Texts.of(getattr(table, f"{field}s"), lengths).take(np.arange(table.count)))
         mounts: list[list[int]] = [[] for _ in range(table.count)]
         volumes = part.volumes[np.frombuffer(table.volume, _INT32)].tolist()
         for pod, volume in zip(np.frombuffer(table.volume_pod, _INT32).tolist(), volumes, strict=True):

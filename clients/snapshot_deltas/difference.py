@@ -60,20 +60,20 @@ def difference(before: InternedSnapshot, after: InternedSnapshot, interner: Inte
 
 def _changed_pods(before: PodColumns, after: PodColumns, alignment: Alignment) -> Int64:
     """Return the rows of `after` of pods that exist on both sides and differ. Vectorised."""
-    a, b = alignment.before, alignment.after
     differs = np.zeros(len(after.namespace), np.bool_)
     differs[alignment.other_uid] = True
     for old, new in zip(before.columns, after.columns, strict=True):
-        if alignment.in_place:
+        if not alignment.in_place:
+            differs[alignment.after] |= old[alignment.before] != new[alignment.after]
+        elif old is not new:
             differs |= old != new
-        else:
-            differs[b] |= old[a] != new[b]
-    row_of = np.full(len(before.namespace), -1, np.int64)
-    row_of[a] = b
-    remains = np.zeros(len(after.namespace), np.bool_)
-    remains[b] = True
-    differs[_pods_with_other_mounts(before, after, row_of, remains)] = True
-    differs[_pods_with_other_numbers(before, after, row_of, remains)] = True
+    if not alignment.in_place or before.mounts is not after.mounts or before.number_bits is not after.number_bits:
+        row_of = np.full(len(before.namespace), -1, np.int64)
+        row_of[alignment.before] = alignment.after
+        remains = np.zeros(len(after.namespace), np.bool_)
+        remains[alignment.after] = True
+        differs[_pods_with_other_mounts(before, after, row_of, remains)] = True
+        differs[_pods_with_other_numbers(before, after, row_of, remains)] = True
     return np.flatnonzero(differs)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas.pod_columns import Int32, PodColumns, pod_columns
+from clients.snapshot_deltas.pod_columns import Dictionaries, Int32, PodColumns, PodReader
 from clients.snapshot_deltas.renumbering import Numbers, names_specs, renumber
 
 
@@ -99,6 +99,7 @@ class Interner:
         # Rows of the last message, by table, for messages with the same numbering.
         self._remembered: dict[str, _Table] = {}
         self._last = _NONE
+        self._pods = PodReader()
 
     def size(self) -> int:
         """Return how many entries there are."""
@@ -135,7 +136,7 @@ class Interner:
         acting = None
         if message.HasField(_ACTUATION):
             acting = self._table(_ACTUATION, [message.actuation_status], numbers).encoded[0].data
-        pods = pod_columns(message.pods, strings, label_sets, specs, volumes)
+        pods = self._pods.read(message.pods, Dictionaries(strings, label_sets, specs, volumes))
         self._last = _Numbering(texts, sets, strings, label_sets, specs)
         spec_strings = [one.strings for one in encoded_specs]
         # Requests for slack have a dictionary of their own.
@@ -166,7 +167,7 @@ class Interner:
     ) -> _Table:
         """Encode rows in interned numbers; keep them for the next message."""
         # Rows have no maps, so their bytes are a function of their content.
-        raws = [row.SerializeToString() for row in rows]
+        raws = list(map(type(rows[0]).SerializeToString, rows)) if rows else []
         known = self._remembered.get(table)
         if known is None or known.raws != raws:
             by_raw = known.by_raw if known else {}

@@ -51,41 +51,41 @@ class DeltaWriter:
 
     def add_pods(self, rows: Int64) -> None:
         """Copy rows of the pod table. rows : ascending."""
-        table, out = self._whole.pods, self._target.pods
+        received, out = self._pods.received, self._target.pods
         out.count = len(rows)
         for field in _STRINGS:
-            if data := getattr(table, field):
+            if data := received[field]:
                 column = np.frombuffer(data, "<i4")[rows]
                 self._strings.update(np.unique(column).tolist())
                 setattr(out, field, column.tobytes())
-        out.spec = self._numbered(table.spec, rows, self._specs)
-        out.label_set = self._numbered(table.label_set, rows, self._label_sets)
+        out.spec = self._numbered(received["spec"], rows, self._specs)
+        out.label_set = self._numbered(received["label_set"], rows, self._label_sets)
         for field, dtype in _PLAIN.items():
-            if data := getattr(table, field):
+            if data := received[field]:
                 setattr(out, field, np.frombuffer(data, dtype)[rows].tobytes())
         for field in ("names", "uids"):
             setattr(out, field, b"".join(getattr(self._pods, field).take(rows)))
-        mounting = np.frombuffer(table.volume_pod, "<i4")
+        mounting = np.frombuffer(received["volume_pod"], "<i4")
         chosen = np.flatnonzero(np.isin(mounting, rows))
         out.volume_pod = np.searchsorted(rows, mounting[chosen]).astype("<i4").tobytes()
-        out.volume = self._numbered(table.volume, chosen, self._volumes)
+        out.volume = self._numbered(received["volume"], chosen, self._volumes)
         self._add_numbers(rows)
 
     def _add_numbers(self, rows: Int64) -> None:
         """Copy the numbers in annotations of some pods."""
-        table, out = self._whole.pods, self._target.pods
-        having = np.frombuffer(table.number_pod, "<i4")
+        received, out = self._pods.received, self._target.pods
+        having = np.frombuffer(received["number_pod"], "<i4")
         chosen = np.flatnonzero(np.isin(having, rows))
         out.number_pod = np.searchsorted(rows, having[chosen]).astype("<i4").tobytes()
-        key = np.frombuffer(table.number_key, "<i4")[chosen]
+        key = np.frombuffer(received["number_key"], "<i4")[chosen]
         self._strings.update(np.unique(key).tolist())
         out.number_key = key.tobytes()
-        out.number = np.frombuffer(table.number, "<f8")[chosen].tobytes()
+        out.number = np.frombuffer(received["number"], "<f8")[chosen].tobytes()
 
     def finish(self) -> None:
         """Write the dictionaries."""
         whole, target = self._whole, self._target
-        if any(index < 0 for index in (*self._specs, *self._label_sets, *self._volumes)):
+        if min(*self._specs, *self._label_sets, *self._volumes, 0) < 0:
             raise IndexError("an index is negative")
         target.pod_specs.extend([whole.pod_specs[index] for index in self._specs])
         self._strings.update(chain.from_iterable([self._spec_strings[index] for index in self._specs]))

@@ -47,7 +47,7 @@ class Pods:
         table = changed.pods
         if not table.count:
             return
-        names = Texts(table.names, np.frombuffer(table.name_lengths, "<i4")).take(np.arange(table.count))
+        names = Texts.of(table.names, np.frombuffer(table.name_lengths, "<i4")).take(np.arange(table.count))
         namespaces = np.frombuffer(table.namespace, "<i4").tolist()
         keys = ((changed.strings[namespace], name) for namespace, name in zip(namespaces, names, strict=True))
         rows = np.array([self._row(key) for key in keys], np.int64)

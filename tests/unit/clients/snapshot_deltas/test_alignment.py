@@ -7,7 +7,7 @@ import pytest
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.snapshot_deltas.alignment import align
-from clients.snapshot_deltas.pod_columns import PodColumns, pod_columns
+from clients.snapshot_deltas.pod_columns import Dictionaries, PodColumns, PodReader
 
 NAMESPACES = ["", "a", "b"]
 Rows = list[tuple[int, str, str]]
@@ -25,7 +25,7 @@ def columns(rows: Rows) -> PodColumns:
         setattr(table, f"{field}s", b"".join(texts))
         setattr(table, f"{field}_lengths", np.array([len(text) for text in texts], "<i4").tobytes())
     numbers = np.arange(len(NAMESPACES), dtype=np.int32)
-    return pod_columns(table, numbers, numbers[:1], numbers[:1], numbers[:0])
+    return PodReader().read(table, Dictionaries(numbers, numbers[:1], numbers[:1], numbers[:0]))
 
 
 def cluster(count: int, seed: int, uid_length: int) -> Rows:

@@ -54,7 +54,14 @@ class DrainTask:
         self._settings = settings
         self._on_eviction = on_eviction
         self._order = EvictionOrder(settings.priority_groups, settings.max_graceful_termination_s)
-        self._taint = KeptTaint(cluster, recorder, instruction.node, instruction.node_uid, delay_after_taint_s)
+        self._taint = KeptTaint(
+            cluster,
+            recorder,
+            instruction.node,
+            instruction.node_uid,
+            delay_after_taint_s,
+            instruction.taint_restored,
+        )
         self._daemons = DaemonEvictor(cluster, self._order, settings.eviction_retry_s, on_eviction)
         self._timeout_s = instruction.timeout_s
         # For times of pods: setting the wall clock forward must not make a pod overdue.

@@ -9,6 +9,7 @@ import structlog
 
 from actuator.drain.recorder import Recorder
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, hard_taint
+from actuator.tracker.events import TaintRestored
 
 log = structlog.get_logger("drain")
 
@@ -24,16 +25,18 @@ class NodeReplacedError(Exception):
 
 class KeptTaint:
     """The taint of one node. `uid` "" = not known, then the name decides; `settle_s` : time in which the scheduler
-    reads a taint.
+    reads a taint; `was_restored` : an earlier run restored it, at a time that is not known.
     """
 
-    def __init__(self, cluster: Cluster, recorder: Recorder, node: str, uid: str, settle_s: float) -> None:
+    def __init__(
+        self, cluster: Cluster, recorder: Recorder, node: str, uid: str, settle_s: float, was_restored: bool = False
+    ) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._node, self._uid = node, uid
         self._settle_ms = int(settle_s * 1000)
         # Until when pods may come after the taint was restored; None = it was there.
-        self._settled_ms: int | None = None
+        self._settled_ms = recorder.steady_ms() + self._settle_ms if was_restored else None
 
     @property
     def was_restored(self) -> bool:
@@ -43,7 +46,7 @@ class KeptTaint:
     def keep(self, recent: bool = False) -> None:
         """Restore the taint if it is missing. `recent` : read the server's cache.
 
-        Raises `NotFoundError` when the node is gone, `NodeReplacedError`, `ClusterError`.
+        Raises `NotFoundError` when the node is gone, `NodeReplacedError`, `ClusterError`, and as the recorder does.
         """
         node = self._cluster.get_node(self._node, recent=recent)
         if self._uid and node.uid != self._uid:
@@ -51,6 +54,9 @@ class KeptTaint:
         if node.taint(HARD_TAINT_KEY) is not None:
             return
         log.warning("another client removed the taint; it is restored", node=self._node)
+        if not self.was_restored:
+            # First: a process that ended after the taint was written would not know that it was away.
+            self._recorder.submit(TaintRestored(self._node))
         self._cluster.add_taint(self._node, hard_taint(self._recorder.now_ms()))
         self._settled_ms = self._recorder.steady_ms() + self._settle_ms
 

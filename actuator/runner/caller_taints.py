@@ -13,6 +13,7 @@ from actuator.kube.cluster import Cluster, NotFoundError
 from actuator.settings import WorkSettings
 from actuator.steady_time import SteadyTime
 from actuator.tracker.instructions import DeleteInstance
+from actuator.tracker.transitions import ImpossibleEventError
 
 # Pause between two checks of a node whose instance is being deleted: one read of the API server each.
 LOOK_MS: Final = 5_000
@@ -63,11 +64,14 @@ class CallerTaints:
         taint = self._taints.get(wanted.node)
         if taint is None:
             settle_s = self._settings.delay_after_taint_s
-            taint = KeptTaint(self._cluster, self._recorder, wanted.node, wanted.node_uid, settle_s)
+            taint = KeptTaint(
+                self._cluster, self._recorder, wanted.node, wanted.node_uid, settle_s, wanted.taint_restored
+            )
             self._taints[wanted.node] = taint
         try:
             taint.keep(recent)
-        except (NotFoundError, NodeReplacedError):
-            # Its machine may still be there; the pods of another node of its name are no concern.
+        except (NotFoundError, NodeReplacedError, ImpossibleEventError):
+            # Its machine may still be there; the pods of another node of its name, or after the end of the deletion,
+            # are no concern.
             return KeptTaint(self._cluster, self._recorder, wanted.node, wanted.node_uid, 0.0)
         return taint

@@ -80,7 +80,14 @@ class CheckEmptyTask:
         self._node = instruction.node
         self._context = context
         settle_s = context.settings.delay_after_taint_s
-        self._taint = KeptTaint(context.cluster, context.recorder, instruction.node, instruction.node_uid, settle_s)
+        self._taint = KeptTaint(
+            context.cluster,
+            context.recorder,
+            instruction.node,
+            instruction.node_uid,
+            settle_s,
+            instruction.taint_restored,
+        )
         # Setting the wall clock forward must not make a pod overdue.
         self._time = SteadyTime(context.recorder.now_ms, context.recorder.steady_ms)
         # Held during a step.

@@ -68,6 +68,12 @@ class NodeEvent(Event, frozen=True):
     node: str
 
 
+class TaintRestored(NodeEvent, frozen=True, tag="taint_restored"):
+    """Another client removed the taint, and it is about to be restored: until the scheduler has read it, pods may come,
+    also after a restart.
+    """
+
+
 class NodeEmpty(NodeEvent, frozen=True, tag="node_empty"):
     """A node without drain has no pod to move."""
 
@@ -202,6 +208,7 @@ AnyEvent = (
     | SetTainted
     | SetFailed
     | InstancesAccepted
+    | TaintRestored
     | NodeEmpty
     | DrainStarted
     | PodsEvicted

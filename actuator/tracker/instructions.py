@@ -21,18 +21,20 @@ class WriteTaints(Instruction, frozen=True):
 class CheckEmpty(Instruction, frozen=True):
     """Check that a node without drain has no pod to move. Report `NodeEmpty` or `DeletionFailed`.
 
-    `node_uid` : as for `Drain`.
+    `node_uid`, `taint_restored` : as for `Drain`.
     """
 
     node: str
     node_uid: str = ""
+    taint_restored: bool = False
 
 
 class Drain(Instruction, frozen=True):
     """Drain a node until `deadline_ms` (0 = `timeout_s` from the start of the drain).
 
     `pods` and `evicted` are what an earlier run recorded; another node that has the name but not `node_uid` is left
-    alone ("" = the name decides). Report `DrainStarted` before the first eviction, then
+    alone ("" = the name decides). `taint_restored` : an earlier run restored the taint, perhaps just before it ended,
+    so pods may still come. Report `DrainStarted` before the first eviction, then
     `PodsEvicted`, `DrainProgressed` and `Drained` or `DeletionFailed`.
     """
 
@@ -43,6 +45,7 @@ class Drain(Instruction, frozen=True):
     pods: tuple[PodRef, ...] = ()
     evicted: frozenset[str] = frozenset()
     node_uid: str = ""
+    taint_restored: bool = False
 
 
 class BeginDelete(Instruction, frozen=True):
@@ -55,6 +58,7 @@ class DeleteInstance(Instruction, frozen=True):
     """Delete the instance in the cloud. Report `DeleteAccepted`, then `InstanceGone` or `DeletionFailed`.
 
     `drained_by_caller` : another autoscaler has tainted and drained the node, and has waited for any delay.
+    `taint_restored` : as for `Drain`; pods may have come meanwhile.
     """
 
     node: str
@@ -62,6 +66,7 @@ class DeleteInstance(Instruction, frozen=True):
     provider_id: str
     node_uid: str
     drained_by_caller: bool = False
+    taint_restored: bool = False
 
 
 class RollBack(Instruction, frozen=True):

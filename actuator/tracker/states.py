@@ -103,6 +103,8 @@ class Deletion(msgspec.Struct):
     pods_left: tuple[str, ...] = ()
     # Whether the cloud's target size already excludes the node.
     target_reduced: bool = False
+    # Whether another client removed the taint at any time, and it was restored.
+    taint_restored: bool = False
 
 
 class TrackedEviction(msgspec.Struct, frozen=True):

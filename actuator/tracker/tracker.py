@@ -383,16 +383,8 @@ def _old(records: dict[str, Any], before_ms: int) -> list[str]:
 def _apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
     """Write the event's content into the deletion."""
     match event:
-        case e.DrainStarted(pods=pods):
-            deletion.pods = {**deletion.pods, **{pod.uid: pod.compact() for pod in pods}}
-            deletion.pods_count = len(deletion.pods)
-            deletion.drain_deadline_ms = deletion.drain_deadline_ms or now_ms + int(deletion.drain_timeout_s * 1000)
-        case e.PodsEvicted(pods=pods):
-            deletion.evicted = deletion.evicted | {deletion.pods.get(pod.uid, pod).uid for pod in pods}
-        case e.DrainProgressed(gone_count=count):
-            deletion.gone_count = max(deletion.gone_count, min(count, deletion.pods_count))
-        case e.Drained():
-            deletion.gone_count = deletion.pods_count
+        case e.TaintRestored():
+            deletion.taint_restored = True
         case e.DeleteBegun():
             deletion.begun_ms = now_ms
         case e.DeleteAccepted():
@@ -406,14 +398,29 @@ def _apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
             deletion.ending = State.CANCELLED
             deletion.reason, deletion.detail = Reason.CANCELLED, detail
         case _:
-            pass
+            _apply_drain(deletion, event, now_ms)
+
+
+def _apply_drain(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
+    """Write the content of a drain's event into the deletion."""
+    match event:
+        case e.DrainStarted(pods=pods):
+            deletion.pods = {**deletion.pods, **{pod.uid: pod.compact() for pod in pods}}
+            deletion.pods_count = len(deletion.pods)
+            deletion.drain_deadline_ms = deletion.drain_deadline_ms or now_ms + int(deletion.drain_timeout_s * 1000)
+        case e.PodsEvicted(pods=pods):
+            deletion.evicted = deletion.evicted | {deletion.pods.get(pod.uid, pod).uid for pod in pods}
+        case e.DrainProgressed(gone_count=count):
+            deletion.gone_count = max(deletion.gone_count, min(count, deletion.pods_count))
+        case e.Drained():
+            deletion.gone_count = deletion.pods_count
 
 
 def _instruction(deletion: Deletion) -> i.Instruction:
     """Return the instruction that a deletion's state requires."""
     match deletion.state:
         case State.TAINTED if not deletion.drain:
-            return i.CheckEmpty(deletion.node, deletion.node_uid)
+            return i.CheckEmpty(deletion.node, deletion.node_uid, deletion.taint_restored)
         case State.TAINTED | State.DRAINING:
             return i.Drain(
                 node=deletion.node,
@@ -423,6 +430,7 @@ def _instruction(deletion: Deletion) -> i.Instruction:
                 pods=_pods(deletion),
                 evicted=frozenset(deletion.evicted),
                 node_uid=deletion.node_uid,
+                taint_restored=deletion.taint_restored,
             )
         case State.DRAINED:
             return i.BeginDelete(deletion.node)
@@ -433,6 +441,8 @@ def _instruction(deletion: Deletion) -> i.Instruction:
                 deletion.provider_id,
                 deletion.node_uid,
                 deletion.drained_by_caller,
+                # Once the cloud has accepted it, pods that came change nothing.
+                deletion.taint_restored and not deletion.target_reduced,
             )
         case State.ROLLING_BACK:
             if deletion.gone_count == deletion.pods_count:

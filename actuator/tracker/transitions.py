@@ -27,12 +27,14 @@ EDGES = (
         State.ROLLING_BACK,
         "A node was not tainted; no node of the set keeps the taint.",
     ),
+    Edge(State.TAINTED, e.TaintRestored, State.TAINTED, "Another client removed the taint."),
     Edge(State.TAINTED, e.NodeEmpty, State.DRAINED, "A node without pods to move needs no drain."),
     Edge(State.TAINTED, e.DrainStarted, State.DRAINING, "The pods are recorded before the first eviction."),
     Edge(State.TAINTED, e.DeletionFailed, State.ROLLING_BACK, "The node is not as the plan assumed."),
     Edge(State.TAINTED, e.CancelRequested, State.ROLLING_BACK, "Cancelled before the first eviction."),
     Edge(State.TAINTED, e.NodeGone, State.FAILED, "The node vanished; there is no taint to remove."),
     Edge(State.DRAINING, e.DrainStarted, State.DRAINING, "The drain continues after a restart, or finds more pods."),
+    Edge(State.DRAINING, e.TaintRestored, State.DRAINING, "Another client removed the taint."),
     Edge(State.DRAINING, e.PodsEvicted, State.DRAINING, "Evictions were granted."),
     Edge(State.DRAINING, e.DrainProgressed, State.DRAINING, "Pods have gone."),
     Edge(State.DRAINING, e.Drained, State.DRAINED, "No pod is left to move."),
@@ -45,6 +47,7 @@ EDGES = (
     Edge(State.DRAINED, e.DeletionFailed, State.ROLLING_BACK, "The step before the call to the cloud failed."),
     Edge(State.DRAINED, e.CancelRequested, State.ROLLING_BACK, "Cancelled before the cloud was called."),
     Edge(State.DRAINED, e.NodeGone, State.FAILED, "The node vanished; there is no taint to remove."),
+    Edge(State.DELETING, e.TaintRestored, State.DELETING, "The caller, or another client, removed the taint."),
     Edge(State.DELETING, e.DeleteAccepted, State.DELETING, "The cloud's target size no longer counts the node."),
     Edge(State.DELETING, e.InstanceGone, State.DELETED, "Instance and node are gone."),
     Edge(State.DELETING, e.DeletionFailed, State.ROLLING_BACK, "The cloud failed to delete; the node stays."),
@@ -53,11 +56,12 @@ EDGES = (
 
 # Late events of a task or a caller. They are harmless: they change only the record of evictions.
 LATE: dict[State, frozenset[type[e.Event]]] = {
-    State.DRAINED: frozenset({e.NodeEmpty, e.Drained, e.DrainProgressed, e.PodsEvicted}),
+    State.DRAINED: frozenset({e.TaintRestored, e.NodeEmpty, e.Drained, e.DrainProgressed, e.PodsEvicted}),
     State.DELETING: frozenset({e.DeleteBegun, e.NodeGone, e.CancelRequested}),
     State.PLANNED: frozenset({e.CancelRequested}),
     State.ROLLING_BACK: frozenset(
         {
+            e.TaintRestored,
             e.NodeEmpty,
             e.DrainStarted,
             e.PodsEvicted,

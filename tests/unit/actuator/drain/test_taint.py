@@ -91,3 +91,34 @@ def test_only_the_node_that_was_ordered_keeps_the_taint_while_its_instance_is_be
     replace_node(stage, "n6")
     stage.run()
     assert stage.tainted() == set()
+
+
+@BOTH
+def test_a_taint_restored_just_before_a_crash_is_waited_for_again(drain: bool) -> None:
+    stage, name = new_stage(), "n0" if drain else "n6"
+    moments: list[str] = []
+
+    def remove_taint(operation: str, subject: str) -> None:
+        """Before the node is read for the last time."""
+        if (operation, subject, moments) == ("get_node", name, []) and not _left(stage, name):
+            moments.append("removed")
+            with stage.looking():
+                stage.cluster.remove_taint(name, HARD_TAINT_KEY)
+
+    stage.start(stage.request("r", name, drain=drain))
+    stage.cluster.faults.before = remove_taint
+    while not moments:
+        assert stage.time.step()
+    assert stage.tainted() == {name}
+    stage.boot()
+    # A pod that was bound at the same time appears late, but before the scheduler has read the taint.
+    stage.run_for(0.5)
+    with stage.looking(), stage.cluster.transaction() as state:
+        state.put_pod(Pod(pod("late", node=name)))
+    stage.run()
+    if drain:
+        assert stage.finished() == {name: ("DELETED", "UNSPECIFIED")}
+        assert "late" in {eviction.name for eviction in stage.status().recent_evictions}
+    else:
+        assert stage.finished() == {name: ("FAILED", "NODE_CHANGED")}
+        assert stage.noted("deleted") == []

@@ -145,6 +145,40 @@ def test_the_taint_comes_back_after_a_crash(asked: bool) -> None:
     assert stage.noted("deleted") == ["n6"]
 
 
+@pytest.mark.parametrize("settled", [False, True], ids=["at once", "later"])
+def test_a_taint_that_was_away_before_a_crash_counts_after_it(settled: bool) -> None:
+    """The pod came while the taint was away; the process ended before it had looked at the pods."""
+    stage = tainted_stage(throttled(20))
+    order(stage)
+    stage.run_for(1)
+    give_up(stage)
+    comes(stage)
+    while not stage.tainted():
+        assert stage.time.step()
+    stage.time.stop()
+    if settled:
+        stage.time.now_s += 60
+    stage.boot()
+    stage.run()
+    assert stage.finished() == {"n6": ("FAILED", "NODE_CHANGED")}
+    assert (stage.noted("deleted"), stage.target("g"), stage.tainted()) == ([], 8, set())
+
+
+def test_a_pod_bound_after_a_crash_before_the_scheduler_reads_the_restored_taint_keeps_its_node() -> None:
+    stage = tainted_stage(throttled(20))
+    order(stage)
+    stage.run_for(1)
+    give_up(stage)
+    while not stage.tainted():
+        assert stage.time.step()
+    stage.boot()
+    stage.run_for(0.5)
+    comes(stage)
+    stage.run()
+    assert stage.finished() == {"n6": ("FAILED", "NODE_CHANGED")}
+    assert (stage.noted("deleted"), stage.tainted()) == ([], set())
+
+
 def test_pods_that_came_during_a_crash_keep_their_node() -> None:
     stage = tainted_stage()
     order(stage)

@@ -16,6 +16,7 @@ POD = PodRef("default", "web-1", "uid-1", "ReplicaSet", "web", "uid-rs")
 NODE_EVENTS: dict[type[e.Event], e.NodeEvent] = {
     type(event): event
     for event in (
+        e.TaintRestored("n1"),
         e.NodeEmpty("n1"),
         e.DrainStarted("n1", (POD,)),
         e.PodsEvicted("n1", (POD,)),

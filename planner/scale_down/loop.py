@@ -22,20 +22,20 @@ from planner.scale_down.report.findings import conclude, not_tried
 from planner.scale_down.report.found import Finding, Found, sift
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.search.displaced import (
-    hold_placed,
     name_of,
+    place_evicted,
+    place_leaving,
     pods_of_leaving_nodes,
     promised_nodes,
-    settle_evicted,
-    settle_leaving,
+    record_placed,
     take_out,
     unplaced,
 )
-from planner.scale_down.search.drain_sets import Task
+from planner.scale_down.search.drain_sets import Task, TaskNodes
 from planner.scale_down.search.fewer_placeholders import FurtherNodes, choose_with, placeholders_on_nodes
 from planner.scale_down.search.headroom import Volume, volume
 from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits, Problem
-from planner.scale_down.search.orders import NodeMeasures
+from planner.scale_down.search.orders import NodeScores
 from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.whole_groups import whole_size, without_parts
 from planner.scale_down.state import is_recent
@@ -99,11 +99,11 @@ def _simulated(context: Context, simulation: Simulation) -> Finding:
     eligible_but_budgets = _ineligible(context, _blocked(context, context.pods.codes))
     problem = _problem(context, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
     if context.request.round.decided:
-        hold_placed(context, simulation, problem)
-    stuck = settle_leaving(context, simulation, problem)
+        record_placed(context, simulation, problem)
+    stuck = place_leaving(context, simulation, problem)
     what = "a node being deleted"
     if stuck < 0:
-        stuck, what = settle_evicted(context, simulation, problem), "a recently evicted pod"
+        stuck, what = place_evicted(context, simulation, problem), "a recently evicted pod"
     codes = _judge(context, problem)
     blocked = _blocked(context, codes)
     reasons = _ineligible(context, blocked)
@@ -156,7 +156,7 @@ def _problem(context: Context, simulation: Simulation, candidates: Int32) -> Pro
             under.offsets, under.budgets, under.needs, context.pods.remaining.copy(), np.zeros(node_count, bool)
         ),
         limits=Limits(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
-        received=np.zeros(all_nodes, np.int32),
+        incoming_count=np.zeros(all_nodes, np.int32),
         first_incoming=np.full(all_nodes, -1, np.int32),
         next_incoming=np.full(all_pods, -1, np.int32),
         outcome=np.zeros(node_count, np.uint8),
@@ -306,7 +306,7 @@ def _simulate(
     eligible = np.flatnonzero(reasons == 0).astype(np.int32)
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
-    measures = NodeMeasures(
+    scores = NodeScores(
         utilization=context.nodes.utilization.share,
         eviction_cost=context.nodes.eviction_cost,
         price=prices(request.snapshot),
@@ -315,20 +315,23 @@ def _simulate(
         minimum_use=_minimum_use(context),
         is_empty=np.diff(problem.offsets) == 0,
     )
+    nodes = TaskNodes(
+        staying=_staying(context, eligible),
+        eligible=eligible,
+        scores=scores,
+        unneeded_before=unneeded_before,
+        atomic_size=whole_size(context),
+        waits=nodes_with(context, context.pods.codes == outcome.WAIT),
+    )
     task = Task(
         state=simulation.state,
         problem=problem,
         settings=request.settings,
-        measures=measures,
         previous=context.previous,
-        staying=_staying(context, eligible),
-        eligible=eligible,
-        unneeded_before=unneeded_before,
+        nodes=nodes,
         residents=context.groups,
         loose=_loose(context),
         pending=unplaced(simulation, context.pods.pending),
-        whole=whole_size(context),
-        waits=nodes_with(context, context.pods.codes == outcome.WAIT),
         balance=context.balance,
         basis_changed=context.basis != context.previous.basis,
         volume=cache(partial(_volume, context, simulation, problem)),

@@ -117,10 +117,15 @@ def sift(finding: Finding) -> Found:
         explanation=explain(finding.simulation, finding.problem, attempt),
         moves=_moves(finding, accepted),
         counts=_counts(finding),
-        choice=Chosen(attempt.order, attempt.stopped_at, choice.tried, choice.headroom) if choice and attempt else None,
+        choice=_chosen(choice) if choice else None,
         trouble=finding.trouble,
         further=finding.further,
     )
+
+
+def _chosen(choice: Choice) -> Chosen:
+    attempt = choice.attempt
+    return Chosen(attempt.options.order, attempt.stopped_at, choice.tried, choice.headroom)
 
 
 def _moves_of(problem: Problem, nodes: Int32) -> tuple[Int64, Int32]:
@@ -174,7 +179,7 @@ def _final_reasons(finding: Finding, unneeded: Int32) -> UInt8:
 def _reserved(context: Context, problem: Problem) -> Bool:
     """Return for each node whether it stays only as the destination of pending pods. bool[N]."""
     target = problem.destination[context.pods.pending]
-    only_pending = problem.received == np.bincount(target[target >= 0], minlength=len(problem.received))
+    only_pending = problem.incoming_count == np.bincount(target[target >= 0], minlength=len(problem.incoming_count))
     destination = problem.outcome == Reason.DESTINATION_OF_MOVED_PODS
     reserved: Bool = destination & only_pending[: len(destination)]
     return reserved

@@ -12,7 +12,7 @@ from planner.facts import pdb
 from planner.placement.kernels.search import evacuate, place_all
 from planner.placement.waiting import close_leaving, pods_to_move
 from planner.scale_down.context import Context
-from planner.scale_down.search.kernels.drain_sets import Problem, hold_all
+from planner.scale_down.search.kernels.drain_sets import Problem, record_all_incoming
 from planner.simulation.build import Simulation
 from planner.simulation.state import NOWHERE, SimulationState
 from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
@@ -25,14 +25,14 @@ def pods_of_leaving_nodes(context: Context) -> Int32:
     return pods_to_move(request.snapshot, context.nodes.leaving, request.round.settings.expendable_priority)
 
 
-def hold_placed(context: Context, simulation: Simulation, problem: Problem) -> None:
+def record_placed(context: Context, simulation: Simulation, problem: Problem) -> None:
     """Record pods placed by an earlier decision: they are on their nodes. O(P)."""
     placed, snapshot = simulation.state.pod_node, context.request.snapshot
     moved = placed >= 0
     moved[: simulation.pod_count] &= placed[: simulation.pod_count] != snapshot.pods.node
     # Placeholders belong to their nodes, like running pods; they move when the node goes.
     pods = np.flatnonzero(moved[: simulation.pod_count + len(context.evictions)]).astype(np.int32)
-    hold_all(problem, placed, pods)
+    record_all_incoming(problem, placed, pods)
 
 
 def promised_nodes(context: Context) -> Bool:
@@ -46,25 +46,25 @@ def promised_nodes(context: Context) -> Bool:
     return promised
 
 
-def settle_leaving(context: Context, simulation: Simulation, problem: Problem) -> int:
+def place_leaving(context: Context, simulation: Simulation, problem: Problem) -> int:
     """Step 1: place the pods of nodes being deleted. Return the first that finds no place, -1 if none."""
     pods = pods_of_leaving_nodes(context)
     close_leaving(simulation, context.nodes.leaving, pods)
     pdb.use_up(context.pods.under, problem.budgets.left, pods.astype(np.int64))
-    return place_and_hold(simulation.state, problem, unplaced(simulation, pods), True)
+    return place_and_record(simulation.state, problem, unplaced(simulation, pods), True)
 
 
-def settle_evicted(context: Context, simulation: Simulation, problem: Problem) -> int:
+def place_evicted(context: Context, simulation: Simulation, problem: Problem) -> int:
     """Step 2: place the recently evicted pods. Return the first that finds no place, -1 if none."""
     first = simulation.pod_count
     evicted = np.arange(first, first + len(context.evictions), dtype=np.int32)
-    return place_and_hold(simulation.state, problem, unplaced(simulation, evicted), True)
+    return place_and_record(simulation.state, problem, unplaced(simulation, evicted), True)
 
 
-def place_and_hold(state: SimulationState, problem: Problem, pods: Int32, strict: bool) -> int:
+def place_and_record(state: SimulationState, problem: Problem, pods: Int32, strict: bool) -> int:
     """Place pods and record the node of each. With `strict`, return the first without a place, -1 if none."""
     stuck = place_all(state, problem.search, problem.hint, problem.destination, problem.counts, pods, strict)
-    hold_all(problem, state.pod_node, pods)
+    record_all_incoming(problem, state.pod_node, pods)
     return int(stuck)
 
 

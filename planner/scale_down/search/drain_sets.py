@@ -14,7 +14,7 @@ from planner.model.together import Together
 from planner.placement.hints import PodGroups
 from planner.placement.kernels.search import HINT_HITS, SEARCHES
 from planner.scale_down.balance import Balance, uneven
-from planner.scale_down.search.displaced import place_and_hold
+from planner.scale_down.search.displaced import place_and_record
 from planner.scale_down.search.headroom import Volume
 from planner.scale_down.search.kernels.drain_sets import (
     BLOCKED,
@@ -29,7 +29,7 @@ from planner.scale_down.search.kernels.drain_sets import (
     repeat,
 )
 from planner.scale_down.search.kernels.joint_order import mark_without_order
-from planner.scale_down.search.orders import NodeMeasures
+from planner.scale_down.search.orders import NodeScores
 from planner.scale_down.state import PreviousLoop
 from planner.simulation.kernels import revert
 from planner.simulation.log import check_log, current_mark
@@ -58,30 +58,39 @@ class Rule(Enum):
     IN_TURN_LAST = 2
 
 
+class TaskNodes(NamedTuple):
+    """The nodes of all attempts: candidates and others.
+
+    staying : int32 nodes that are not candidates, in search order; eligible : int32[E] candidates ascending; scores :
+    what orders compare; unneeded_before : bool[N], unneeded in the last loop; atomic_size : int32[N] how many nodes of
+    its group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes.
+    """
+
+    staying: Int32
+    eligible: Int32
+    scores: NodeScores
+    unneeded_before: Bool
+    atomic_size: Int32
+    waits: Bool
+
+
 class Task(NamedTuple):
     """The common input of attempts.
 
-    staying : int32 nodes that are not candidates, in search order; eligible : int32[E] candidates ascending;
-    unneeded_before : bool[N], unneeded in the last loop; residents : pods by node; loose : int32 pods for which room is
-    kept, but which are on no node; pending : int32 those of them that each attempt places; whole : int32[N] how many
-    nodes of its group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes;
-    basis_changed : the inputs of the choice among orders have changed; volume : returns the cpu and memory that nodes
-    have and need, not called by a loop that only repeats its plan; together : runs attempts in parallel.
+    residents : pods by node; loose : int32 pods for which room is kept, but which are on no node; pending : int32 those
+    of them that each attempt places; basis_changed : the inputs of the choice among orders have changed; volume :
+    returns the cpu and memory that nodes have and need, not called by a loop that only repeats its plan; together :
+    runs attempts in parallel.
     """
 
     state: SimulationState
     problem: Problem
     settings: ScaleDownSettings
-    measures: NodeMeasures
     previous: PreviousLoop
-    staying: Int32
-    eligible: Int32
-    unneeded_before: Bool
+    nodes: TaskNodes
     residents: PodGroups
     loose: Int32
     pending: Int32
-    whole: Int32
-    waits: Bool
     balance: Balance | None
     basis_changed: bool
     volume: Callable[[], Volume]
@@ -92,20 +101,36 @@ class Task(NamedTuple):
         """Return whether there is time for another attempt."""
         return self.time_left is None or self.time_left()
 
+    def searching(self, staying: Int32) -> "Task":
+        """Return the task with the nodes that are not candidates in another search order."""
+        return self._replace(nodes=self.nodes._replace(staying=staying))
+
+
+class AttemptOptions(NamedTuple):
+    """Options of an attempt.
+
+    order : `CandidateOrder.Code`; rule : for budgets; at_most : candidates to evaluate, -1 = all; again : how many of
+    the first candidates were in the last plan; hinted : pending pods are placed on their nodes of the last loop, if
+    possible.
+    """
+
+    order: int
+    rule: Rule = Rule.AT_ONCE
+    at_most: int = -1
+    again: int = 0
+    hinted: bool = False
+
 
 class Attempt(NamedTuple):
     """One run of the greedy loop.
 
-    order : `CandidateOrder.Code`; rule : for budgets; staying : int32 nodes that are not candidates, in search order;
-    candidates : int32[E] as tried; reached : how many were evaluated; accepted : int32[U] in order; stopped_at : node
-    where a bound stopped the loop, -1 = complete; fresh : simulated nodes that were not unneeded in the last loop;
-    problem : outcomes, blocking_pods and destinations; again : how many of the first candidates were in the last plan;
-    hinted : pending pods were placed on their nodes of the last loop; proven : how many of the accepted nodes were
-    accepted all together, as in the last plan.
+    staying : int32 nodes that are not candidates, in search order; candidates : int32[E] as tried; reached : how many
+    were evaluated; accepted : int32[U] in order; stopped_at : node where a bound stopped the loop, -1 = complete; fresh
+    : simulated nodes that were not unneeded in the last loop; problem : outcomes, blocking pods and destinations;
+    proven : how many of the accepted nodes were accepted all together, as in the last plan.
     """
 
-    order: int
-    rule: Rule
+    options: AttemptOptions
     staying: Int32
     candidates: Int32
     reached: int
@@ -116,23 +141,7 @@ class Attempt(NamedTuple):
     stopped_at: int
     fresh: int
     problem: Problem
-    again: int
-    hinted: bool
     proven: int
-
-
-class AttemptOptions(NamedTuple):
-    """Options of an attempt.
-
-    at_most : candidates to evaluate, -1 = all; again : how many of the first candidates were in the last plan; hinted :
-    pending pods are placed on their nodes of the last loop, if possible.
-    """
-
-    order: int
-    rule: Rule = Rule.AT_ONCE
-    at_most: int = -1
-    again: int = 0
-    hinted: bool = False
 
 
 def run(task: Task, candidates: Int32, options: AttemptOptions) -> Attempt:
@@ -143,8 +152,8 @@ def run(task: Task, candidates: Int32, options: AttemptOptions) -> Attempt:
     have to stay for balance. Raises MoveLogFullError.
     """
     start = current_mark(task.state)
-    left_out = np.zeros(len(task.unneeded_before), np.uint8)
-    blocking_pod = np.full(len(task.unneeded_before), -1, np.int32)
+    left_out = np.zeros(len(task.nodes.unneeded_before), np.uint8)
+    blocking_pod = np.full(len(task.nodes.unneeded_before), -1, np.int32)
     while True:
         attempt = _pass(task, candidates, left_out > 0, options)
         unplaceable, stays = _unplaceable(task, attempt), to_stay_even(task, attempt.accepted)
@@ -176,16 +185,16 @@ def _parts(task: Task, attempt: Attempt) -> Int32:
     stopped the loop.
     """
     accepted = attempt.accepted
-    if attempt.stopped_at >= 0 or not task.whole[accepted].any():
+    if attempt.stopped_at >= 0 or not task.nodes.atomic_size[accepted].any():
         return accepted[:0]
     group = task.problem.limits.group[accepted]
-    return accepted[np.bincount(group)[group] < task.whole[accepted]]
+    return accepted[np.bincount(group)[group] < task.nodes.atomic_size[accepted]]
 
 
 def _unplaceable(task: Task, attempt: Attempt) -> Bool:
     """Mark accepted nodes with a pod that would be unplaceable once all are gone. bool[N]."""
     if attempt.proven == len(attempt.accepted):
-        return np.zeros(len(task.unneeded_before), bool)
+        return np.zeros(len(task.nodes.unneeded_before), bool)
     return ask_again(task, attempt.problem)
 
 
@@ -195,7 +204,7 @@ def ask_again(task: Task, problem: Problem) -> Bool:
     All moved pods are checked once more, with pending pods placed or not: each has to fit in the end, and there has to
     be an order in which the scheduler can place them.
     """
-    unplaceable = np.zeros(len(task.unneeded_before), bool)
+    unplaceable = np.zeros(len(task.nodes.unneeded_before), bool)
     if not task.state.local_class.all():
         groups = task.residents
         for loose in (task.loose[:0], task.loose) if len(task.loose) else (task.loose,):
@@ -212,7 +221,7 @@ def _pass(task: Task, every: Int32, left_out: Bool, options: AttemptOptions) -> 
     """
     candidates = every[~left_out[every]]
     at_most, again = options.at_most, options.again
-    search_order = np.concatenate([task.staying, every[left_out[every]], candidates[::-1]])
+    search_order = np.concatenate([task.nodes.staying, every[left_out[every]], candidates[::-1]])
     before = candidates[: int((~left_out[every[:again]]).sum())]
     problem, position = _begin(task, search_order, before, options)
     proven = position
@@ -224,23 +233,22 @@ def _pass(task: Task, every: Int32, left_out: Bool, options: AttemptOptions) -> 
         if last == position:
             break
         reached = int(
-            drain_candidates(task.state, problem, candidates, position, last, task.unneeded_before, bounds, 0)
+            drain_candidates(task.state, problem, candidates, position, last, task.nodes.unneeded_before, bounds, 0)
         )
         position = reached
         if reached < last:
             break
     if _is_more_than_a_repetition(task, problem, limits[0] - int(bounds[0])):
-        drain_candidates(task.state, problem, candidates, 0, position, task.unneeded_before, bounds, PATIENCE)
+        drain_candidates(task.state, problem, candidates, 0, position, task.nodes.unneeded_before, bounds, PATIENCE)
     if options.rule == Rule.IN_TURN_LAST:
         blocked = candidates[:position][problem.outcome[candidates[:position]] == BLOCKED]
         problem.budgets.in_turn[:] = True
         problem.blocking_pod[blocked] = -1
-        drain_candidates(task.state, problem, blocked, 0, len(blocked), task.unneeded_before, bounds, 0)
+        drain_candidates(task.state, problem, blocked, 0, len(blocked), task.nodes.unneeded_before, bounds, 0)
     stopped_at = int(candidates[position]) if position < len(candidates) else -1
     return Attempt(
-        order=options.order,
-        rule=options.rule,
-        staying=task.staying,
+        options=options,
+        staying=task.nodes.staying,
         candidates=every,
         reached=len(every) if stopped_at < 0 else int(np.flatnonzero(every == stopped_at)[0]),
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
@@ -250,8 +258,6 @@ def _pass(task: Task, every: Int32, left_out: Bool, options: AttemptOptions) -> 
         stopped_at=stopped_at,
         fresh=limits[0] - int(bounds[0]),
         problem=problem,
-        again=again,
-        hinted=options.hinted,
         proven=proven,
     )
 
@@ -279,13 +285,13 @@ def _prepared(task: Task, search_order: Int32, options: AttemptOptions) -> Probl
     """Return an initial problem, with the pending pods placed that fit somewhere."""
     problem = _fresh(task.problem, search_order)
     # A node may have been unneeded last time only because its pods are evicted in turn.
-    unneeded_before = task.unneeded_before & task.settings.evict_in_turn
+    unneeded_before = task.nodes.unneeded_before & task.settings.evict_in_turn
     np.logical_or(unneeded_before, options.rule == Rule.IN_TURN, out=problem.budgets.in_turn)
     if len(task.pending):
         if not options.hinted:
             problem = problem._replace(hint=problem.hint.copy())
             problem.hint[task.pending] = -1
-        place_and_hold(task.state, problem, task.pending, False)
+        place_and_record(task.state, problem, task.pending, False)
     return problem
 
 
@@ -295,7 +301,7 @@ def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool
     That is: new candidates, lost ones, or a candidate with a pod for which no room was kept there in the last loop.
     """
     again = problem.accepted[: problem.counts[TAKEN]]
-    lost = int(task.unneeded_before[task.eligible].sum()) - int(task.unneeded_before[again].sum())
+    lost = int(task.nodes.unneeded_before[task.nodes.eligible].sum()) - int(task.nodes.unneeded_before[again].sum())
     return task.basis_changed or fresh > 0 or lost > 0 or _is_new_destination(task, problem)
 
 
@@ -317,7 +323,7 @@ def _batch_end(task: Task, candidates: Int32, position: int, end: int, fresh: in
     if task.time_left():
         return min(position + BATCH, end)
     owing = task.settings.min_evaluated - fresh
-    if owing <= 0 and not task.unneeded_before[candidates[position]]:
+    if owing <= 0 and not task.nodes.unneeded_before[candidates[position]]:
         return position
     return min(position + max(owing, 1), end)
 
@@ -334,7 +340,7 @@ def _fresh(problem: Problem, order: Int32) -> Problem:
         ),
         budgets=budgets._replace(left=budgets.left.copy(), in_turn=budgets.in_turn.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
-        received=problem.received.copy(),
+        incoming_count=problem.incoming_count.copy(),
         first_incoming=problem.first_incoming.copy(),
         next_incoming=problem.next_incoming.copy(),
         outcome=np.full(len(problem.outcome), NOT_EVALUATED, np.uint8),

@@ -84,7 +84,7 @@ def choose_with(task: Task, placed: PlacedPlaceholders | None) -> tuple[Choice, 
     late = NO_FURTHER_NODES.nodes
     if placed is not None:
         last = task.previous.unneeded[len(task.previous.unneeded) - task.previous.fewer :]
-        late = last[np.isin(last, task.eligible)]
+        late = last[np.isin(last, task.nodes.eligible)]
         task = _kept_out(task, late) if len(late) else task
     choice = choose(task)
     attempt = second_pass(task, choice.attempt)
@@ -96,16 +96,17 @@ def choose_with(task: Task, placed: PlacedPlaceholders | None) -> tuple[Choice, 
 
 def _kept_out(task: Task, nodes: Int32) -> Task:
     """Return the task without these nodes of the last plan; pods are placed there only if no other node has room."""
-    unneeded_before = task.unneeded_before.copy()
+    these = task.nodes
+    unneeded_before = these.unneeded_before.copy()
     unneeded_before[nodes] = False
     others = ~np.isin(task.previous.unneeded, nodes)
     previous = task.previous._replace(unneeded=task.previous.unneeded[others], since_ns=task.previous.since_ns[others])
-    return task._replace(
+    these = these._replace(
         unneeded_before=unneeded_before,
-        previous=previous,
-        eligible=task.eligible[~np.isin(task.eligible, nodes)],
-        staying=np.concatenate([task.staying, nodes]).astype(np.int32),
+        eligible=these.eligible[~np.isin(these.eligible, nodes)],
+        staying=np.concatenate([these.staying, nodes]).astype(np.int32),
     )
+    return task._replace(previous=previous, nodes=these)
 
 
 def _go_on(task: Task, attempt: Attempt, placed: PlacedPlaceholders, late: Int32) -> tuple[Attempt, FurtherNodes]:
@@ -124,8 +125,9 @@ def _go_on(task: Task, attempt: Attempt, placed: PlacedPlaceholders, late: Int32
 def _candidates(task: Task, problem: Problem) -> Int32:
     """Return the nodes that could not go, the emptiest first; those of without all-or-nothing groups. int32."""
     stuck = (problem.outcome == NO_PLACE) | (problem.outcome == DESTINATION)
-    nodes = task.eligible[stuck[task.eligible] & (task.whole[task.eligible] == 0)]
-    found: Int32 = nodes[np.lexsort((nodes, task.measures.utilization[nodes]))]
+    eligible = task.nodes.eligible
+    nodes = eligible[stuck[eligible] & (task.nodes.atomic_size[eligible] == 0)]
+    found: Int32 = nodes[np.lexsort((nodes, task.nodes.scores.utilization[nodes]))]
     return found
 
 
@@ -193,9 +195,11 @@ class _Search:
         hint[placed.pods] = state.pod_node[placed.pods]
         evacuate(state, np.zeros(0, np.int32), placed.pods, False)
         tried = copied(_without(self.problem, self._of_slack))
-        tried.first_incoming[nodes], tried.received[nodes] = -1, 0
+        tried.first_incoming[nodes], tried.incoming_count[nodes] = -1, 0
         bounds = np.full(2, len(nodes), np.int64)
-        drain_candidates(state, tried, nodes, 0, len(nodes), np.zeros(len(task.unneeded_before), np.bool_), bounds, 0)
+        drain_candidates(
+            state, tried, nodes, 0, len(nodes), np.zeros(len(task.nodes.unneeded_before), np.bool_), bounds, 0
+        )
         if (tried.outcome[nodes] == ACCEPTED).all() and self._may_all_go(tried):
             tried.search.cursor[:] = 0
             place_all(state, tried.search, hint, tried.destination, tried.counts.copy(), placed.pods, False)

@@ -65,7 +65,7 @@ def _make_in(task: Task, start: int, planned: Sequence[Planned]) -> list[Attempt
 def from_start(task: Task, start: int, planned: Planned) -> Attempt:
     """Undo the last attempt and make another."""
     revert(task.state, start)
-    return run(task._replace(staying=planned.staying), planned.candidates, AttemptOptions(planned.order, planned.rule))
+    return run(task.searching(planned.staying), planned.candidates, AttemptOptions(planned.order, planned.rule))
 
 
 def _last_of(attempts: Sequence[Attempt | None]) -> Attempt | None:

@@ -17,7 +17,7 @@ _SCATTER: Final = (2_654_435_761, 2_246_822_519)
 """Odd multipliers that spread consecutive numbers, modulo 2^32."""
 
 
-class NodeMeasures(NamedTuple):
+class NodeScores(NamedTuple):
     """The values that orders compare; every array has length N.
 
     utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move; price : float64 per hour, NaN =
@@ -35,15 +35,15 @@ class NodeMeasures(NamedTuple):
     is_empty: Bool
 
 
-def arrange(measures: NodeMeasures, candidates: Int32, order: int) -> Int32:
+def arrange(scores: NodeScores, candidates: Int32, order: int) -> Int32:
     """Return the candidates in the given order; BALANCE as UTILIZATION. int32[C]; O(C log C)."""
-    key = _keys(measures, order)[candidates]
+    key = _keys(scores, order)[candidates]
     if order == pb.CandidateOrder.NAME:
         by_name = np.sort(candidates)
-        return by_name[np.argsort(~measures.is_empty[by_name], kind="stable")]
+        return by_name[np.argsort(~scores.is_empty[by_name], kind="stable")]
     if order == pb.CandidateOrder.SHUFFLED:
         return shuffled(np.sort(candidates), 0)
-    return candidates[np.lexsort((candidates, measures.utilization[candidates], key))]
+    return candidates[np.lexsort((candidates, scores.utilization[candidates], key))]
 
 
 def shuffled(candidates: Int32, number: int) -> Int32:
@@ -53,17 +53,17 @@ def shuffled(candidates: Int32, number: int) -> Int32:
     return candidates[np.argsort((scattered * np.uint64(_SCATTER[1])) % np.uint64(1 << 32), kind="stable")]
 
 
-def _keys(measures: NodeMeasures, order: int) -> Float64:
+def _keys(scores: NodeScores, order: int) -> Float64:
     """Return by node the value that the order sorts by, ascending. float64[N]."""
     if order == pb.CandidateOrder.EVICTION_COST:
-        return measures.eviction_cost
+        return scores.eviction_cost
     if order == pb.CandidateOrder.PRICE:
-        used = np.nan_to_num(measures.utilization, posinf=1e6)
-        return -savings(measures.price) / (0.01 + used)
+        used = np.nan_to_num(scores.utilization, posinf=1e6)
+        return -savings(scores.price) / (0.01 + used)
     if order == pb.CandidateOrder.BUDGETS:
-        return measures.budget_use()
+        return scores.budget_use()
     if order == pb.CandidateOrder.MINIMUMS:
-        return measures.minimum_use / savings(measures.price)
+        return scores.minimum_use / savings(scores.price)
     if order == pb.CandidateOrder.AGE:
-        return measures.created_ns.astype(np.float64)
-    return measures.utilization
+        return scores.created_ns.astype(np.float64)
+    return scores.utilization

@@ -41,8 +41,8 @@ class Choice(NamedTuple):
 def choose(task: Task) -> Choice:
     """Return the best attempt; the simulation contains its moves.
 
-    It is the one that saves most among the requested orders. If the measures free more nodes, it is one of them, or the
-    best extended by nodes whose pods have to be evicted in turn.
+    It is the one that saves most among the requested orders. If the baselines free more nodes, it is one of them, or
+    the best extended by nodes whose pods have to be evicted in turn.
     """
     start = current_mark(task.state)
     first_order = task.previous.order or task.settings.orders[0]
@@ -51,30 +51,29 @@ def choose(task: Task) -> Choice:
     if not _worth_more(task, attempts[0]):
         return Choice(attempts[0], 1, task.previous.headroom)
     orders = _other_orders(task, attempts[0])
-    lanes = make(task, start, [*orders, *_measures(task)], attempts[0])
+    lanes = make(task, start, [*orders, *_baselines(task)], attempts[0])
     attempts += [one for one in lanes.attempts[: len(orders)] if one is not None]
     made = [one for one in lanes.attempts[len(orders) :] if one is not None]
-    measures = [one for one in made if one.stopped_at < 0]
-    least = max((_freed(task, one) for one in measures), default=0)
+    baselines = [one for one in made if one.stopped_at < 0]
+    least = max((_freed(task, one) for one in baselines), default=0)
     best = _best_of(task, attempts, least)
     in_place = lanes.in_place
     if _freed(task, best) * _margin(task, best, attempts[0]) < least:
         best, in_place = _with_more(
-            task, start, best, [one for one in measures if _freed(task, one) == least], in_place
+            task, start, best, [one for one in baselines if _freed(task, one) == least], in_place
         )
     other = lanes.with_moves_of(best)
     if other is not None:
         go_over_to(task.state, other)
     elif best is not in_place:
         revert(task.state, start)
-        task = task._replace(staying=best.staying)
-        best = run(task, best.candidates, AttemptOptions(best.order, best.rule, best.reached, best.again, best.hinted))
+        best = run(task.searching(best.staying), best.candidates, best.options._replace(at_most=best.reached))
     return Choice(best, len(attempts) + len(made), _headroom(task, best))
 
 
 def _orders(task: Task) -> tuple[int, ...]:
     """Return the requested orders and, if resource minimums keep nodes, one that is economical with them."""
-    more = (pb.CandidateOrder.MINIMUMS,) if task.measures.minimum_use[task.eligible].any() else ()
+    more = (pb.CandidateOrder.MINIMUMS,) if task.nodes.scores.minimum_use[task.nodes.eligible].any() else ()
     return (*task.settings.orders, *more)
 
 
@@ -83,15 +82,15 @@ def _other_orders(task: Task, first: Attempt) -> list[Planned]:
     found: list[Int32] = [first.candidates]
     planned = []
     for order in _orders(task):
-        candidates = _arranged(task, task.eligible, order, task.eligible[:0])
+        candidates = _arranged(task, task.nodes.eligible, order, task.nodes.eligible[:0])
         if not any(np.array_equal(candidates, other) for other in found):
             found.append(candidates)
-            planned.append(Planned(task.staying, candidates, order))
+            planned.append(Planned(task.nodes.staying, candidates, order))
     return planned
 
 
-def _measures(task: Task) -> list[Planned]:
-    """Return the attempts against which a plan is measured: those of an autoscaler that takes candidates as listed.
+def _baselines(task: Task) -> list[Planned]:
+    """Return the baselines, with which a plan is compared: attempts of an autoscaler that takes candidates as listed.
 
     That is by name; in a small cluster, where much depends on chance, in some further orders; and in one that is
     economical with budgets, which frees a few per cent more nodes if there are many budgets. The order in which places
@@ -100,33 +99,34 @@ def _measures(task: Task) -> list[Planned]:
     if task.settings.saving_before_count:
         return []
     rule = Rule.IN_TURN if task.settings.evict_in_turn else Rule.AT_ONCE
-    ways = [(pb.CandidateOrder.NAME, task.eligible, rule)]
-    if len(task.eligible) <= SMALL:
-        more = [shuffled(task.eligible, number) for number in range(SHUFFLES)]
-        ways += [(pb.CandidateOrder.SHUFFLED, candidates, rule) for candidates in more]
-    if task.measures.budget_use()[task.eligible].any():
-        sparing = arrange(task.measures, task.eligible, pb.CandidateOrder.BUDGETS)
-        ways.append((pb.CandidateOrder.BUDGETS, sparing, Rule.AT_ONCE))
-    fullest_first = task.staying[np.argsort(-task.measures.utilization[task.staying], kind="stable")]
-    searches = (fullest_first, task.staying, task.staying[::-1].copy())
+    baselines = [(pb.CandidateOrder.NAME, task.nodes.eligible, rule)]
+    if len(task.nodes.eligible) <= SMALL:
+        more = [shuffled(task.nodes.eligible, number) for number in range(SHUFFLES)]
+        baselines += [(pb.CandidateOrder.SHUFFLED, candidates, rule) for candidates in more]
+    if task.nodes.scores.budget_use()[task.nodes.eligible].any():
+        sparing = arrange(task.nodes.scores, task.nodes.eligible, pb.CandidateOrder.BUDGETS)
+        baselines.append((pb.CandidateOrder.BUDGETS, sparing, Rule.AT_ONCE))
+    staying = task.nodes.staying
+    fullest_first = staying[np.argsort(-task.nodes.scores.utilization[staying], kind="stable")]
+    searches = (fullest_first, staying, staying[::-1].copy())
     return [
-        Planned(searches[number % len(searches)], _level(task, candidates, order, task.eligible[:0]), order, its_rule)
-        for number, (order, candidates, its_rule) in enumerate(ways)
+        Planned(searches[number % len(searches)], _level(task, candidates, order, staying[:0]), order, its_rule)
+        for number, (order, candidates, its_rule) in enumerate(baselines)
     ]
 
 
 def _with_more(
     task: Task, start: int, best: Attempt, largest: Sequence[Attempt], in_place: Attempt | None
 ) -> tuple[Attempt, Attempt | None]:
-    """Return the attempt to choose if the best one frees fewer nodes than the largest measures, and the one in place.
+    """Return the attempt to choose if the best one frees fewer nodes than the largest baselines, and the one in place.
 
-    It is a measure that stays within all budgets; or the best, with nodes whose pods are evicted in turn; or a measure
-    with such nodes. in_place : the attempt whose moves the simulation contains.
+    It is a baseline that stays within all budgets; or the best, with nodes whose pods are evicted in turn; or a
+    baseline with such nodes. in_place : the attempt whose moves the simulation contains.
     """
     within = [one for one in largest if not (one.problem.budgets.left < 0).any()]
     if within:
         return max(within, key=lambda one: _saving(task, one)), in_place
-    more = from_start(task, start, Planned(best.staying, best.candidates, best.order, Rule.IN_TURN_LAST))
+    more = from_start(task, start, Planned(best.staying, best.candidates, best.options.order, Rule.IN_TURN_LAST))
     return (more if _freed(task, more) >= _freed(task, largest[0]) else largest[0]), more
 
 
@@ -157,15 +157,15 @@ def _continued(task: Task, order: int) -> tuple[Int32, int]:
 
     Those come first, in its order; the others follow, starting where a bound stopped the last loop.
     """
-    is_eligible = np.zeros(len(task.unneeded_before), bool)
-    is_eligible[task.eligible] = True
+    is_eligible = np.zeros(len(task.nodes.unneeded_before), bool)
+    is_eligible[task.nodes.eligible] = True
     again = task.previous.unneeded[is_eligible[task.previous.unneeded]]
-    fresh = _arranged(task, task.eligible[~task.unneeded_before[task.eligible]], order, again)
+    fresh = _arranged(task, task.nodes.eligible[~task.nodes.unneeded_before[task.nodes.eligible]], order, again)
     stopped = np.flatnonzero(fresh == task.previous.resume_at)
     if len(stopped):
         fresh = np.roll(fresh, -int(stopped[0]))
     # Candidates evaluated in an earlier loop come after the others, so none starves when candidates come and go.
-    looked_at = np.zeros(len(task.unneeded_before), np.int64)
+    looked_at = np.zeros(len(task.nodes.unneeded_before), np.int64)
     looked_at[task.previous.failed.node] = task.previous.failed.time_ns
     fresh = fresh[np.argsort(looked_at[fresh], kind="stable")]
     return np.concatenate([again, fresh]).astype(np.int32), len(again)
@@ -173,14 +173,14 @@ def _continued(task: Task, order: int) -> tuple[Int32, int]:
 
 def _arranged(task: Task, candidates: Int32, order: int, gone: Int32) -> Int32:
     """Return candidates : int32 in an order, with similar groups balanced if required. gone : int32 that go before."""
-    return _level(task, arrange(task.measures, candidates, order), order, gone)
+    return _level(task, arrange(task.nodes.scores, candidates, order), order, gone)
 
 
 def _level(task: Task, arranged: Int32, order: int, gone: Int32) -> Int32:
     """Return the arranged candidates, with nodes that have to wait for a pod's completion last, and similar groups
     balanced.
     """
-    arranged = arranged[np.argsort(task.waits[arranged], kind="stable")]
+    arranged = arranged[np.argsort(task.nodes.waits[arranged], kind="stable")]
     if task.balance and (task.settings.balance or order == pb.CandidateOrder.BALANCE):
         return level(task.balance, arranged, gone)
     return arranged
@@ -188,12 +188,13 @@ def _level(task: Task, arranged: Int32, order: int, gone: Int32) -> Int32:
 
 def _worth_more(task: Task, attempt: Attempt) -> bool:
     """Return whether another order could do better: a candidate stays, and the loop did more than repeat its plan."""
-    if attempt.stopped_at >= 0 or len(attempt.accepted) == len(task.eligible):
+    if attempt.stopped_at >= 0 or len(attempt.accepted) == len(task.nodes.eligible):
         return False
-    again = task.unneeded_before[task.eligible].sum()
-    if not (task.basis_changed or attempt.fresh > 0 or int(task.unneeded_before[attempt.accepted].sum()) < int(again)):
+    unneeded_before = task.nodes.unneeded_before
+    again = unneeded_before[task.nodes.eligible].sum()
+    if not (task.basis_changed or attempt.fresh > 0 or int(unneeded_before[attempt.accepted].sum()) < int(again)):
         return False
-    return task.basis_changed or len(task.eligible) <= SMALL or not _is_as_good_as_compared(task, attempt)
+    return task.basis_changed or len(task.nodes.eligible) <= SMALL or not _is_as_good_as_compared(task, attempt)
 
 
 def _is_as_good_as_compared(task: Task, attempt: Attempt) -> bool:
@@ -210,7 +211,8 @@ def _is_as_good_as_compared(task: Task, attempt: Attempt) -> bool:
 def _headroom(task: Task, attempt: Attempt) -> float:
     """Return the upper bound of any plan's saving as a multiple of an attempt's; 0 if the attempt saves nothing."""
     saved = _saving(task, attempt)
-    return saving_bound(task.volume(), task.eligible, savings(task.measures.price)) / saved if saved > 0 else 0.0
+    nodes = task.nodes
+    return saving_bound(task.volume(), nodes.eligible, savings(nodes.scores.price)) / saved if saved > 0 else 0.0
 
 
 def _is_better(task: Task, one: Attempt, other: Attempt, margin: float) -> bool:
@@ -220,14 +222,14 @@ def _is_better(task: Task, one: Attempt, other: Attempt, margin: float) -> bool:
         return True
     if margin > 1.0 or mine < its - 1e-9:
         return False
-    cost = task.measures.eviction_cost
+    cost = task.nodes.scores.eviction_cost
     return float(cost[one.accepted].sum()) < float(cost[other.accepted].sum()) - 1e-9
 
 
 def _freed(task: Task, attempt: Attempt) -> int:
     """Return how many nodes an attempt frees, excluding those that wait for a pod to complete."""
-    return int(np.count_nonzero(~task.waits[attempt.accepted]))
+    return int(np.count_nonzero(~task.nodes.waits[attempt.accepted]))
 
 
 def _saving(task: Task, attempt: Attempt) -> float:
-    return float(savings(task.measures.price)[attempt.accepted].sum())
+    return float(savings(task.nodes.scores.price)[attempt.accepted].sum())

@@ -61,13 +61,13 @@ def goes_on(task: Task, problem: Problem) -> bool:
     """Return whether time and the bound on new nodes allow one more."""
     accepted = problem.accepted[: problem.counts[TAKEN]]
     most = task.settings.max_new_unneeded
-    full = most and int((~task.unneeded_before[accepted]).sum()) >= most
+    full = most and int((~task.nodes.unneeded_before[accepted]).sum()) >= most
     return not full and task.in_time()
 
 
 def _placeable(task: Task, problem: Problem) -> Int32:
     """Return the nodes without a place for a pod that has one now. int32, without nodes of all-or-nothing groups."""
-    stuck = np.flatnonzero((problem.outcome == NO_PLACE) & (task.whole == 0) & (problem.blocking_pod >= 0))
+    stuck = np.flatnonzero((problem.outcome == NO_PLACE) & (task.nodes.atomic_size == 0) & (problem.blocking_pod >= 0))
     nodes = stuck[: max(1, MOST_CHECKS // max(len(problem.outcome), 1))].astype(np.int32)
     pods = problem.blocking_pod[nodes]
     # For a pod that depends only on its node, the number of places only decreases.
@@ -83,12 +83,12 @@ def _placeable(task: Task, problem: Problem) -> Int32:
 def try_node(task: Task, problem: Problem, node: int) -> tuple[Problem, bool]:
     """Try one node; return the problem to continue with, and whether the node goes."""
     fork, tried = current_mark(task.state), copied(problem)
-    received = tried.received[node] > 0
-    if received:
+    has_incoming = tried.incoming_count[node] > 0
+    if has_incoming:
         tried.outcome[node] = DESTINATION
     one, bounds = np.array([node], np.int32), np.ones(2, np.int64)
-    known = np.zeros(len(task.unneeded_before), bool)
-    drain_candidates(task.state, tried, one, 0, 1, known, bounds, int(received))
+    known = np.zeros(len(task.nodes.unneeded_before), bool)
+    drain_candidates(task.state, tried, one, 0, 1, known, bounds, int(has_incoming))
     check_log(task.state)
     if tried.outcome[node] != ACCEPTED:
         return tried, False
@@ -106,7 +106,7 @@ def copied(problem: Problem) -> Problem:
         search=search._replace(allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor)),
         budgets=budgets._replace(left=budgets.left.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
-        received=problem.received.copy(),
+        incoming_count=problem.incoming_count.copy(),
         first_incoming=problem.first_incoming.copy(),
         next_incoming=problem.next_incoming.copy(),
         outcome=problem.outcome.copy(),

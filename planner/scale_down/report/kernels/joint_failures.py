@@ -49,10 +49,10 @@ def count_joint_failures(
 def first_without_place(sim: SimulationState, problem: Problem, node: int) -> int:
     """Place the pods of a node, then those it has received; return the first that finds no place, -1 if all do."""
     at, last = problem.offsets[node], problem.offsets[node + 1]
-    held = widened(problem.first_incoming[node])
-    while at < last or held >= 0:
-        pod = widened(problem.pods[at]) if at < last else held
-        held = held if at < last else widened(problem.next_incoming[held])
+    incoming = widened(problem.first_incoming[node])
+    while at < last or incoming >= 0:
+        pod = widened(problem.pods[at]) if at < last else incoming
+        incoming = incoming if at < last else widened(problem.next_incoming[incoming])
         at += 1
         if not finds_place(sim, problem, pod):
             return int(pod)

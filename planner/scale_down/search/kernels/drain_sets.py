@@ -58,8 +58,8 @@ class Limits(NamedTuple):
 class Problem(NamedTuple):
     """All data that one attempt reads and writes.
 
-    offsets : int64[N+1], pods : int32[M] pods to move, by node; hint : int32[P'] node or -1; received : int32[N] how
-    many pods each node has received, first_incoming : int32[N], next_incoming : int32[P'] these pods, as lists (-1 =
+    offsets : int64[N+1], pods : int32[M] pods to move, by node; hint : int32[P'] node or -1; incoming_count : int32[N]
+    pods that each node has received, first_incoming : int32[N], next_incoming : int32[P'] these pods, as lists (-1 =
     end), outcome : uint8[N], blocking_pod : int32[N] or -1, destination : int32[P'], counts : int64[COUNTS], accepted :
     int32[N] written; accepted nodes in order.
     """
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
     search: Search
     budgets: Budgets
     limits: Limits
-    received: Int32
+    incoming_count: Int32
     first_incoming: Int32
     next_incoming: Int32
     outcome: UInt8
@@ -149,11 +149,11 @@ def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
 def take_off(sim: SimulationState, problem: Problem, node: int) -> None:
     """Take off a node the pods it has to move, then those that it has received."""
     at, last = problem.offsets[node], problem.offsets[node + 1]
-    held = widened(problem.first_incoming[node])
+    incoming = widened(problem.first_incoming[node])
     # One loop for both: the whole code of a move is compiled into each place that moves a pod.
-    while at < last or held >= 0:
-        pod = widened(problem.pods[at]) if at < last else held
-        held = held if at < last else widened(problem.next_incoming[held])
+    while at < last or incoming >= 0:
+        pod = widened(problem.pods[at]) if at < last else incoming
+        incoming = incoming if at < last else widened(problem.next_incoming[incoming])
         at += 1
         remove(sim, pod)
 
@@ -162,10 +162,10 @@ def take_off(sim: SimulationState, problem: Problem, node: int) -> None:
 def settle(sim: SimulationState, problem: Problem, node: int) -> int:
     """Place the pods that `take_off` has taken off, in its order; return -1, or the first that finds no place."""
     at, last = problem.offsets[node], problem.offsets[node + 1]
-    held = widened(problem.first_incoming[node])
-    while at < last or held >= 0:
-        pod = widened(problem.pods[at]) if at < last else held
-        held = held if at < last else widened(problem.next_incoming[held])
+    incoming = widened(problem.first_incoming[node])
+    while at < last or incoming >= 0:
+        pod = widened(problem.pods[at]) if at < last else incoming
+        incoming = incoming if at < last else widened(problem.next_incoming[incoming])
         at += 1
         target = destination_of(sim, problem.search, problem.hint, problem.counts, pod)
         if target < 0:
@@ -176,12 +176,12 @@ def settle(sim: SimulationState, problem: Problem, node: int) -> int:
 
 
 @inner_kernel
-def hold(problem: Problem, pod: int, node: int) -> None:
+def record_incoming(problem: Problem, pod: int, node: int) -> None:
     """Record that a node has received a pod."""
     problem.destination[pod] = node
     problem.next_incoming[pod] = problem.first_incoming[node]
     problem.first_incoming[node] = pod
-    problem.received[node] += 1
+    problem.incoming_count[node] += 1
 
 
 @copied_kernel
@@ -189,14 +189,14 @@ def pass_on(problem: Problem, node: int) -> None:
     """Record the destinations of the node's own pods and of those that it had received."""
     pod = widened(problem.first_incoming[node])
     problem.first_incoming[node] = -1
-    problem.received[node] = 0
+    problem.incoming_count[node] = 0
     while pod >= 0:
         following = widened(problem.next_incoming[pod])
-        hold(problem, pod, widened(problem.destination[pod]))
+        record_incoming(problem, pod, widened(problem.destination[pod]))
         pod = following
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[row])
-        hold(problem, pod, widened(problem.destination[pod]))
+        record_incoming(problem, pod, widened(problem.destination[pod]))
         problem.counts[MOVED] += 1
 
 
@@ -277,7 +277,7 @@ def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
     fork = mark(sim)
     for row in range(len(nodes)):
         node = widened(nodes[row])
-        kept = problem.received[node] > 0 or over_limit(problem.limits, node) != 0
+        kept = problem.incoming_count[node] > 0 or over_limit(problem.limits, node) != 0
         if kept or over_budget(problem, node) >= 0:
             revert(sim, fork)
             return False
@@ -296,7 +296,7 @@ def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
                 revert(sim, fork)
                 return False
             place(sim, pod, target)
-            hold(problem, pod, target)
+            record_incoming(problem, pod, target)
             problem.counts[HINT_HITS] += 1
             problem.counts[MOVED] += 1
     return True
@@ -334,10 +334,10 @@ def drain_candidates(
         if bounds[1] <= 0 or (bounds[0] <= 0 and not again) or (again and failures >= patience):
             return position
         node = widened(candidates[position])
-        received = problem.received[node] > 0
-        if again and not (received and problem.outcome[node] == DESTINATION):
+        has_incoming = problem.incoming_count[node] > 0
+        if again and not (has_incoming and problem.outcome[node] == DESTINATION):
             continue
-        if received and not again:
+        if has_incoming and not again:
             problem.outcome[node] = DESTINATION
             continue
         before = problem.counts[EVALUATED]
@@ -393,8 +393,8 @@ def mark_unplaceable(
 
 
 @kernel
-def hold_all(problem: Problem, pod_node: Int64, pods: Int32) -> None:
+def record_all_incoming(problem: Problem, pod_node: Int64, pods: Int32) -> None:
     """Record for each of the pods that is on a node, pod_node : int64[P'], that its node has received it."""
     for row in range(len(pods)):
         if pod_node[pods[row]] != NOWHERE:
-            hold(problem, widened(pods[row]), widened(pod_node[pods[row]]))
+            record_incoming(problem, widened(pods[row]), widened(pod_node[pods[row]]))

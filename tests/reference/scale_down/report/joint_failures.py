@@ -13,7 +13,7 @@ def joint_failures(loop: Loop, node: int) -> tuple[int, dict[int, int]]:
     fork = cluster.mark()
     cluster.retire(names[node])
     # Pods received last are placed first.
-    pods = loop.moving[node] + loop.held.get(node, [])[::-1]
+    pods = loop.moving[node] + loop.incoming.get(node, [])[::-1]
     for pod in pods:
         cluster.remove(pod)
     try:

@@ -33,13 +33,13 @@ class Loop:
     blocking_pod: dict[int, int] = field(default_factory=dict)
     destination: dict[int, int] = field(default_factory=dict)
     accepted: list[int] = field(default_factory=list)
-    held: dict[int, list[int]] = field(default_factory=dict)
+    incoming: dict[int, list[int]] = field(default_factory=dict)
     freed: int = 0
 
     def run(self, candidates: list[int]) -> None:
         """Try every candidate in order."""
         for node in candidates:
-            self.outcome[node] = DESTINATION if self.held.get(node) else self._consider(node)
+            self.outcome[node] = DESTINATION if self.incoming.get(node) else self._consider(node)
 
     def empty_destinations(self, candidates: list[int], patience: int) -> int:
         """Try nodes that have received pods once more, until too many in a row fail."""
@@ -47,7 +47,7 @@ class Loop:
         for node in candidates:
             if failures >= patience:
                 break
-            if self.outcome[node] == DESTINATION and self.held.get(node):
+            if self.outcome[node] == DESTINATION and self.incoming.get(node):
                 blocking_pod = self.blocking_pod.pop(node, None)
                 if self._consider(node) == ACCEPTED:
                     self.outcome[node], failures, self.freed = ACCEPTED, 0, self.freed + 1
@@ -72,7 +72,7 @@ class Loop:
         names, fork = list(self.cluster.nodes), self.cluster.mark()
         for node in nodes:
             kept, spent = self._kept(node)
-            if self.held.get(node) or kept != ACCEPTED:
+            if self.incoming.get(node) or kept != ACCEPTED:
                 self.cluster.revert(fork)
                 return False
             self.left = spent
@@ -134,7 +134,7 @@ class Loop:
         might_receive, self.allowed[node] = self.allowed[node], False
         self.cluster.retire(names[node])
         # Pods received last are placed first.
-        pods = self.moving.get(node, []) + self.held.get(node, [])[::-1]
+        pods = self.moving.get(node, []) + self.incoming.get(node, [])[::-1]
         where: dict[int, int] = {}
         for pod in pods:
             self.cluster.remove(pod)
@@ -148,10 +148,10 @@ class Loop:
             self.cluster.place(pod, names[target])
             where[pod] = target
         self.left = spent
-        passed_on = self.held.pop(node, [])[::-1]
+        passed_on = self.incoming.pop(node, [])[::-1]
         for pod in [*passed_on, *self.moving.get(node, [])]:
             self.destination[pod] = where[pod]
-            self.held.setdefault(where[pod], []).append(pod)
+            self.incoming.setdefault(where[pod], []).append(pod)
         return ACCEPTED
 
     def _place_for(self, pod: int) -> int:

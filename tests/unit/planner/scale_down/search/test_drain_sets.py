@@ -166,8 +166,8 @@ def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
     offsets, members = compressed([residents[node] for node in range(count)])
     nodes = random.sample(plan.accepted, len(plan.accepted))
     if nodes and random.random() < 0.1:
-        loop.held[nodes[0]] = [0]
-        problem.received[nodes[0]] = 1
+        loop.incoming[nodes[0]] = [0]
+        problem.incoming_count[nodes[0]] = 1
     start, unplaceable = mark(state), np.zeros(count, bool)
     repeated = repeat(state, problem, np.array(nodes, np.int32))
     repeated = repeated and mark_unplaceable(state, problem, offsets, members, np.zeros(0, np.int32), unplaceable) == 0
@@ -183,7 +183,7 @@ def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
 @examples(150)
 def test_a_plan_is_repeated_as_a_whole_or_not_at_all(seed: int) -> None:
     repeated, loop, problem = repeat_both(seed)
-    assert not (repeated and loop.held), "a destination stays"
+    assert not (repeated and loop.incoming), "a destination stays"
     if repeated:
         assert problem.accepted[: problem.counts[TAKEN]].tolist() == loop.accepted
         assert problem.budgets.left.tolist() == loop.left

@@ -27,19 +27,21 @@ from tests.reference.scale_up.bound import bound, optimum
 
 MOST_PROVEN = 60
 """Number of pods up to which the certificate, which checks every pod and node, is fast enough."""
-DECIDED = 1 if ALL else 4
-"""One problem in this number is decided as a whole cluster; with TRIMTAB_ALL_EXAMPLES each."""
+PLANNED, DECIDED = (slice(None), slice(None)) if ALL else (slice(0, None, 2), slice(1, None, 4))
+"""Problems that are planned alone, and others that are decided as a whole cluster; with TRIMTAB_ALL_EXAMPLES each is
+both.
+"""
 BOUNDS = {int(seed): price for seed, price in json.loads(Path(__file__).with_name("bounds.json").read_text()).items()}
 
 
 def test_plans_of_200_problems_cost_little_more_than_the_bound() -> None:
     ratios = []
-    for seed, price in BOUNDS.items():
+    for seed, price in list(BOUNDS.items())[PLANNED]:
         asked = random_problem(seed)
         plan = cheapest_plan(asked)
         assert (offences(asked, plan), plan.left.sum()) == ([], 0)
         ratios.append(plan.price / price)
-    assert len(ratios) >= 200
+    assert len(BOUNDS) >= 200
     assert min(ratios) >= 1 - 1e-3, "nothing is cheaper than its bound"
     assert np.mean(ratios) <= 1.03, np.mean(ratios)
     assert max(ratios) <= 1.10, max(ratios)
@@ -47,8 +49,7 @@ def test_plans_of_200_problems_cost_little_more_than_the_bound() -> None:
 
 def test_decisions_about_clusters_of_these_problems_cost_little_more_than_the_bound() -> None:
     ratios = []
-    # The plans of all problems are verified above; here the whole decision is checked.
-    for seed, price in list(BOUNDS.items())[::DECIDED]:
+    for seed, price in list(BOUNDS.items())[DECIDED]:
         asked = random_problem(seed)
         found, broken = decided(asked)
         assert (broken, len(found.unschedulable)) == ([], 0), seed

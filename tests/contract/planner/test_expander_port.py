@@ -3,7 +3,6 @@ service.
 """
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -64,8 +63,7 @@ def test_an_autoscaler_without_a_certificate_may_have_options_chosen_and_nothing
     policy.write_text(GRANTED)
     options = command(ca, "--expander-address=0.0.0.0:0", f"--policy={policy}")
     with log.open("w") as opened:
-        environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-        process = subprocess.Popen([sys.executable, "-m", *options], stderr=opened, env=environment)
+        process = subprocess.Popen([sys.executable, "-m", *options], stderr=opened)
     try:
         main, expander = (one.replace("0.0.0.0", "127.0.0.1") for one in listening(log, process))
         # As the autoscaler connects: credentials.NewClientTLSFromFile(cert, "").

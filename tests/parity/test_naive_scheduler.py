@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from clients.kubernetes_objects import build_snapshot, decode_objects
+from tests.builders.examples import ALL
 from tests.parity.agreement import disagreement
 from tests.parity.known_differences import KNOWN
 from tests.parity.naive import NaiveCluster, fit_matrix
 from tests.parity.recordings import NASTY, SETS, Recorded, nasty, objects, recorded, refusals, valid_part
 
-EVERY = 5
+EVERY = 1 if ALL else 10
 """One document of so many, of each set: all of them are for the planner, which is quicker."""
 DOCUMENTS = [(name, document) for name in SETS for document in list(recorded(name))[::EVERY]]
 

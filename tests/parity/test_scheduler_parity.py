@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from trimtab.v1 import reason_pb2
 
+from tests.builders.examples import ALL
 from tests.parity import ours
 from tests.parity.agreement import PLUGIN_OF, disagreement
 from tests.parity.known_differences import KNOWN
@@ -22,6 +23,7 @@ from tests.parity.recordings import (
 )
 
 DOCUMENTS = [(name, document) for name in SETS for document in recorded(name)]
+HALF_VIRTUAL = DOCUMENTS if ALL else DOCUMENTS[::4]
 SHOWN = 20
 
 
@@ -91,7 +93,7 @@ def test_we_answer_a_recorded_cluster_as_the_scheduler_did(name: str, document: 
     _nothing(ASK[one.mode](one))
 
 
-@pytest.mark.parametrize(("name", "document"), DOCUMENTS[::2], ids=[document for _, document in DOCUMENTS[::2]])
+@pytest.mark.parametrize(("name", "document"), HALF_VIRTUAL, ids=[document for _, document in HALF_VIRTUAL])
 def test_we_answer_alike_with_half_of_the_nodes_virtual(name: str, document: str) -> None:
     one = recorded(name)[document]
     _nothing(ASK[one.mode](one, True))

@@ -1,7 +1,7 @@
 """The simulator's policy "upstream" compared with recorded decisions of the real Cluster Autoscaler, on small clusters.
 
 One loop without unneeded time and limits shows which nodes go sooner or later. The policy walks a sorted list once, as
-upstream does; it still frees some nodes more, since it looks a second time at nodes that others have made room for.
+upstream does; it still frees some nodes more, since it tries nodes that received pods once more at the end.
 
 Simulations are compared step by step (`cluster_autoscaler_oracle/steps.py`): at each step, the planner's decision in
 the simulation with the real one's on the same cluster, asked four times. Of scale-up: how many nodes of each price are

@@ -89,7 +89,9 @@ class ScaleDownSettings:
     evict_in_turn: bool = True
     """If fewer nodes than upstream's would go otherwise, a node may have more pods than a budget allows at once."""
     saving_before_count: bool = False
-    """Choose the largest saving even if upstream's order frees more nodes. Off, as comparisons count nodes first."""
+    """Choose the largest saving even if upstream's order frees more nodes. Off, as comparisons count nodes first: on, a
+    plan falls behind upstream's best order on 8 of 120 recorded clusters, not on 1. The simulator's policy "upstream"
+    has it on: as upstream, it makes one plan."""
 
     max_unready_share: float = 0.45
     """If a larger share of all nodes is unready, no node goes. `--max-total-unready-percentage`."""

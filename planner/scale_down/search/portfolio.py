@@ -24,7 +24,9 @@ from planner.snapshot.columns import Int32
 SMALL: Final = 100
 """Up to this many candidates a cluster is small: there, the choice of the order makes a difference of a node or so."""
 SHUFFLES: Final = 8
-"""Arbitrary orders tried in a small cluster; four times as many gave no improvement in measurements."""
+"""Arbitrary orders tried in a small cluster; four times as many gave no improvement in measurements. With them, three
+of 40 and three of 120 recorded clusters lose one node more, and one each fewer falls behind upstream's best order.
+"""
 
 
 class Choice(NamedTuple):

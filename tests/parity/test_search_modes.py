@@ -1,0 +1,83 @@
+"""The win of each mode of the scale-down search, on recorded clusters and on generated ones with constraints.
+
+A mode that wins nothing here or elsewhere does not stay in the search. Upstream: the recorded answers of the real
+Cluster Autoscaler, several for each cluster as its order of nodes is random.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+from clients.cluster_generator import ClusterShape, generate, write_list
+from clients.kubernetes_objects import build_snapshot, decode_objects, read_files
+from planner.scale_down.loop import decide_scale_down
+from planner.scale_down.search import drain_sets, portfolio
+from planner.snapshot.decode import canonicalize
+from tests.builders.scale_down import NOW_S, scale_down_request
+from tests.parity.cluster_autoscaler_answers import UNLIMITED, lasting, recorded, settings_of
+
+EVERY_NODE = plan_pb2.PlanSettings(scale_down=plan_pb2.ScaleDownSettings(utilization_threshold=1.0))
+
+
+class Recorded(NamedTuple):
+    """A recorded cluster; upstream : the most nodes that one of the real autoscaler's runs removes."""
+
+    message: snapshot_pb2.ClusterSnapshot
+    document: dict[str, Any]
+    upstream: int
+
+    def freed(self, **scale_down: object) -> int:
+        now_s = int(datetime.fromisoformat(self.document["now"]).timestamp())
+        return freed(self.message, settings_of(self.document, {**UNLIMITED, **scale_down}), now_s)
+
+
+def freed(message: snapshot_pb2.ClusterSnapshot, settings: plan_pb2.PlanSettings, now_s: int) -> int:
+    request = scale_down_request(canonicalize(message), settings, now_s)
+    return len(decide_scale_down(request).whole().result.unneeded)
+
+
+@pytest.fixture(scope="module")
+def clusters() -> list[Recorded]:
+    return [
+        Recorded(
+            build_snapshot(decode_objects(document["items"])).snapshot,
+            document,
+            max(lasting(document, run) for run in runs),
+        )
+        for document, runs in recorded("generated")
+    ]
+
+
+def test_shuffled_orders_free_more_nodes_of_small_clusters(
+    clusters: list[Recorded], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_them = [one.freed() for one in clusters]
+    monkeypatch.setattr(portfolio, "SHUFFLES", 0)
+    without = [one.freed() for one in clusters]
+    assert all(more >= fewer for more, fewer in zip(with_them, without, strict=True))
+    assert sum(with_them) > sum(without)
+
+
+def test_a_plan_falls_behind_upstream_more_often_where_saving_comes_before_count(clusters: list[Recorded]) -> None:
+    by_default = sum(one.freed() < one.upstream for one in clusters)
+    by_saving = sum(one.freed(savingBeforeCount=True) < one.upstream for one in clusters)
+    assert by_default < by_saving
+
+
+def test_trying_nodes_that_received_pods_once_more_frees_more_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for seed in range(4):
+        file = tmp_path / f"{seed}.json"
+        shape = ClusterShape(nodes=100, pods=2_000, spread_share=0.5, anti_affinity_share=0.2, seed=seed)
+        write_list(generate(shape), file)
+        found.append(read_files([file]).snapshot)
+    with_it = sum(freed(message, EVERY_NODE, NOW_S) for message in found)
+    monkeypatch.setattr(drain_sets, "_is_more_than_a_repetition", lambda *_: False)
+    assert with_it > sum(freed(message, EVERY_NODE, NOW_S) for message in found)

@@ -1,4 +1,5 @@
-"""The taint of nodes that another autoscaler tainted and drained before it requested their deletion.
+"""The taint of nodes that another autoscaler tainted and drained before it requested their deletion, or whose taint
+another client removed after their drain.
 
 Keeps the taint in place while the deletion lasts. The Cluster Autoscaler removes it when it got no answer or restarts;
 pods would then be scheduled on a machine that is being deleted. Times are milliseconds unless the name says otherwise.

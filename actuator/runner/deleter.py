@@ -135,12 +135,13 @@ class GroupDeleter:
             return False
 
     def _keep_occupied(self, orders: Mapping[str, InstanceDeletion]) -> set[str]:
-        """Fail deletions of nodes that got new pods because their autoscaler gave up; return those nodes, and those
-        that may still get some.
+        """Fail deletions of nodes that got new pods because their autoscaler gave up, or another client removed the
+        taint; return those nodes, and those that may still get some.
         """
         kept = set()
         for node, order in orders.items():
-            pods = self._taints.pods_since(order.wanted) if order.wanted.drained_by_caller else ()
+            is_checked = order.wanted.drained_by_caller or order.wanted.taint_restored
+            pods = self._taints.pods_since(order.wanted) if is_checked else ()
             if pods is None:
                 self._expire({node: order}, "its taint is removed again and again", Reason.NODE_CHANGED)
                 kept.add(node)

@@ -5,7 +5,7 @@ events are durable. Thread-safe. Times are Unix milliseconds.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import structlog
@@ -92,6 +92,13 @@ class EventProcessor:
             self._check_store()
             return look(self._journal.tracker, self._now())
 
+    def note(self, events: Sequence[Event]) -> None:
+        """Record what was found before work is resumed; nothing may follow from it. Raises `StoreError`."""
+        with self._lock:
+            self._check_store()
+            for event in events:
+                self._record(event, self._now())
+
     def resume(self) -> None:
         """Dispatch the instructions after a restart; decisions are made only after that. Raises `StoreError`.
 
@@ -164,7 +171,10 @@ class EventProcessor:
 
     def _move_times(self, by_ms: int, now_ms: int) -> None:
         """Move all stored times: ages stay the same. Raises `StoreError`."""
-        event = ClockJumped(by_ms)
+        self._record(ClockJumped(by_ms), now_ms)
+
+    def _record(self, event: Event, now_ms: int) -> None:
+        """Record an event that no work follows from. Raises `StoreError`. Call under the lock."""
         self._journal.handle(event, now_ms)
         try:
             self._journal.commit()

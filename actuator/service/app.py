@@ -11,7 +11,7 @@ import structlog
 from opentelemetry.metrics import Meter
 
 from actuator.cloud.provider import CloudProvider, NodeTemplate
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, Taint, hard_taint
+from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, NodeView, Taint, hard_taint
 from actuator.node_types.offers import Offers
 from actuator.runner.clock import Clock
 from actuator.runner.event_processor import EventProcessor
@@ -28,6 +28,7 @@ from actuator.service.state_log import StateLog
 from actuator.service.status import Parts, Status, StatusWriter
 from actuator.store.journal import Journal
 from actuator.store.records import Store
+from actuator.tracker.events import TaintRestored
 from actuator.tracker.states import State
 from actuator.tracker.tracker import Tracker
 
@@ -100,7 +101,10 @@ class Actuator:
         self.metrics.on_unknown_taints(len(unknown))
         for name in unknown:
             _report_taint(name, tainted[name])
-        for name in sorted(marked & {node.name for node in nodes} - set(tainted)):
+        lacking = [node.name for node in nodes if node.name not in tainted and _is_same(node, marked.get(node.name))]
+        # First: a process that ended after the taints were written would not know that they were away.
+        self.processor.note([TaintRestored(name) for name in sorted(lacking)])
+        for name in sorted(lacking):
             self._restore_taint(name)
         self.processor.resume()
 
@@ -150,15 +154,22 @@ def _report_taint(node: str, taint: Taint | None) -> None:
     )
 
 
-def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], set[str]]:
-    """Return the nodes in progress, and those of them that must carry the taint.
+def _is_same(node: NodeView, uid: str | None) -> bool:
+    """Return whether a node is the one to be deleted, not another one of its name. uid None = none is; "" = any is."""
+    return uid is not None and uid in ("", node.uid)
+
+
+def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], dict[str, str]]:
+    """Return the nodes in progress, and the uids of those of them that must carry the taint.
 
     A node that another autoscaler has drained is checked by its deletion: pods may have come since its taint was
     removed.
     """
     deletions = tracker.data.deletions
     unmarked = (State.PLANNED, State.ROLLING_BACK)
-    marked = {node for node, one in deletions.items() if not (one.drained_by_caller or one.state in unmarked)}
+    marked = {
+        node: one.node_uid for node, one in deletions.items() if not (one.drained_by_caller or one.state in unmarked)
+    }
     return set(deletions), marked
 
 

@@ -41,13 +41,19 @@ EDGES = (
     Edge(State.DRAINING, e.DeletionFailed, State.ROLLING_BACK, "A pod was not evicted in time."),
     Edge(State.DRAINING, e.CancelRequested, State.ROLLING_BACK, "Cancelled; evicted pods stay evicted."),
     Edge(State.DRAINING, e.NodeGone, State.FAILED, "The node vanished; there is no taint to remove."),
+    Edge(State.DRAINED, e.TaintRestored, State.DRAINED, "The taint was away while no actuator was running."),
     Edge(
         State.DRAINED, e.DeleteBegun, State.DELETING, "The cloud is about to be called; from here on, no cancellation."
     ),
     Edge(State.DRAINED, e.DeletionFailed, State.ROLLING_BACK, "The step before the call to the cloud failed."),
     Edge(State.DRAINED, e.CancelRequested, State.ROLLING_BACK, "Cancelled before the cloud was called."),
     Edge(State.DRAINED, e.NodeGone, State.FAILED, "The node vanished; there is no taint to remove."),
-    Edge(State.DELETING, e.TaintRestored, State.DELETING, "The caller, or another client, removed the taint."),
+    Edge(
+        State.DELETING,
+        e.TaintRestored,
+        State.DELETING,
+        "The taint was removed; pods may have come.",
+    ),
     Edge(State.DELETING, e.DeleteAccepted, State.DELETING, "The cloud's target size no longer counts the node."),
     Edge(State.DELETING, e.InstanceGone, State.DELETED, "Instance and node are gone."),
     Edge(State.DELETING, e.DeletionFailed, State.ROLLING_BACK, "The cloud failed to delete; the node stays."),
@@ -56,7 +62,7 @@ EDGES = (
 
 # Late events of a task or a caller. They are harmless: they change only the record of evictions.
 LATE: dict[State, frozenset[type[e.Event]]] = {
-    State.DRAINED: frozenset({e.TaintRestored, e.NodeEmpty, e.Drained, e.DrainProgressed, e.PodsEvicted}),
+    State.DRAINED: frozenset({e.NodeEmpty, e.Drained, e.DrainProgressed, e.PodsEvicted}),
     State.DELETING: frozenset({e.DeleteBegun, e.NodeGone, e.CancelRequested}),
     State.PLANNED: frozenset({e.CancelRequested}),
     State.ROLLING_BACK: frozenset(

@@ -4,8 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import HARD_TAINT_KEY
+from actuator.simulated_cluster.faults import Fault
 from actuator.simulated_cluster.pods import Pod
+from actuator.tracker.states import State
 from tests.builders.actuator import DELAYS, Stage, small_cluster
 from tests.builders.kubernetes import pod, replica_set
 
@@ -122,3 +125,42 @@ def test_a_taint_restored_just_before_a_crash_is_waited_for_again(drain: bool) -
     else:
         assert stage.finished() == {name: ("FAILED", "NODE_CHANGED")}
         assert stage.noted("deleted") == []
+
+
+@pytest.mark.parametrize("state", ["TAINTED", "DRAINING", "DRAINED", "DELETING"])
+def test_pods_that_came_while_no_actuator_ran_and_the_taint_was_away_are_not_lost(state: str) -> None:
+    stage, name = new_stage(), "n0" if state == "DRAINING" else "n6"
+    # The cloud accepts nothing before the crash.
+    stage.cluster.faults.add(Fault("delete_instances", error=CloudError("throttled"), times=3))
+    stage.start(stage.request("r", name, drain=name == "n0"))
+    while (deletion := stage.status().deletions[0]).state != State[state]:
+        assert stage.time.step()
+    assert deletion.state == State[state]
+    stage.time.stop()
+    with stage.looking():
+        stage.cluster.remove_taint(name, HARD_TAINT_KEY)
+    stage.boot()
+    assert stage.tainted() == {name}
+    # A pod that was bound while the taint was away appears late, but before the scheduler has read the taint.
+    stage.run_for(0.5)
+    with stage.looking(), stage.cluster.transaction() as cluster:
+        cluster.put_pod(Pod(pod("late", node=name)))
+    stage.run()
+    if state == "DRAINING":
+        assert stage.finished() == {name: ("DELETED", "UNSPECIFIED")}
+        assert "late" in {eviction.name for eviction in stage.status().recent_evictions}
+    else:
+        assert stage.finished() == {name: ("FAILED", "NODE_CHANGED")}
+        assert (stage.noted("deleted"), stage.tainted()) == ([], set())
+
+
+def test_another_node_that_got_the_name_while_no_actuator_ran_is_not_tainted() -> None:
+    stage = new_stage()
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.run_for(3)
+    assert stage.noted("deleted") == ["n6"]
+    replace_node(stage, "n6")
+    stage.boot()
+    assert stage.tainted() == set()
+    stage.run()
+    assert stage.tainted() == set()

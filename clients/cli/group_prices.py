@@ -10,14 +10,10 @@ from typing import Any, Protocol
 import msgspec
 from trimtab.v1 import actuator_pb2
 
-from clients.cli.label_groups import ZONE
 from clients.cli.prices import Machine, Prices, machine_of, machines_of, note_without, one_price, price_of
 from clients.kubernetes_objects.kinds import Node, NodeGroup
 from clients.kubernetes_objects.node_groups import Membership
 from clients.live_cluster.cloud_groups import cloud_groups, group_of_instance
-from clients.simulator.recorded import RecordedCluster
-from clients.simulator.scenario import RecordingModel, Scenario
-from clients.simulator.scenario_file import Trace
 
 Json = dict[str, Any]
 
@@ -45,20 +41,7 @@ def object_prices(objects: Iterable[Json], prices: Prices) -> dict[str, float]:
     every = list(objects)
     groups = [msgspec.convert(item, NodeGroup) for item in every if item["kind"] == "NodeGroup"]
     nodes = [msgspec.convert(item, Node) for item in every if item["kind"] == "Node"]
-    return _priced(machines_by_group(groups, nodes), prices)
-
-
-def scenario_prices(scenario: Scenario, trace: Trace, prices: Prices) -> Scenario:
-    """Return a scenario whose node groups, and those of its recording, have their prices."""
-    own = {one.name: {machine_of({ZONE: one.zone, **one.labels})} for one in scenario.node_groups}
-    found = _priced(own, prices)
-    groups = [one.model_copy(update={"price": found.get(one.name, one.price)}) for one in scenario.node_groups]
-    scenario = scenario.model_copy(update={"node_groups": groups})
-    if not isinstance(trace, RecordedCluster):
-        return scenario
-    recording = scenario.recording or RecordingModel(file="")
-    recorded = {**recording.prices, **object_prices(trace.objects, prices)}
-    return scenario.model_copy(update={"recording": recording.model_copy(update={"prices": recorded})})
+    return prices_of(machines_by_group(groups, nodes), prices)
 
 
 class NodesSeen(Protocol):
@@ -98,7 +81,7 @@ class LivePrices:
         return tuple(_with_price(group, found.get(_name(group))) for group in groups)
 
 
-def _priced(machines: Mapping[str, set[Machine]], prices: Prices) -> dict[str, float]:
+def prices_of(machines: Mapping[str, set[Machine]], prices: Prices) -> dict[str, float]:
     """Return the prices that are known, and write a note about the others."""
     found = _known(machines, prices)
     note_without({name: of_group for name, of_group in machines.items() if name not in found})

@@ -76,7 +76,7 @@ def start(directory: Path, stack: ExitStack) -> list[Soaked]:
     planner_at, actuator_at = deciding.address, acting.address
     return [
         Soaked("planner", deciding.process.pid, lambda: PlannerCalls(planner_at, snapshots)),
-        Soaked("actuator", acting.pid, lambda: ActuatorCalls(actuator_at, ACTED_ON.nodes // 2)),
+        Soaked("actuator", acting.process.pid, lambda: ActuatorCalls(actuator_at, ACTED_ON.nodes // 2)),
     ]
 
 

@@ -2,9 +2,10 @@
 
 import gzip
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -67,31 +68,39 @@ def demo(files: Sequence[Path], prices: Path | None = None, *, verbose: bool = F
     screen = Screen(stdout_console(), verbose=verbose)
     started = time.monotonic()
     with services.workspace() as directory:
-        chapters = _own(files) if files else [recorded_chapter(directory), generated_chapter(directory)]
-        if found is not None:
-            chapters = [with_prices(one, found, directory) for one in chapters]
+        chapters: Iterable[Chapter] = _chapters(files, found, directory)
+        if files:
+            # Bad input is reported here, before any process is started.
+            chapters = list(chapters)
         screen.print(
             "Planner, actuator and a simulated cluster run on this machine. Timers are zero: nodes go at once."
         )
         screen.print("[dim]Starting the planner; the first time, its kernels are compiled …[/dim]")
         with ExitStack() as stack:
+            # The planner takes longest to start; the built-in clusters and the actuators are made meanwhile.
             service = stack.enter_context(services.planner(directory / "planner", quick_start=True))
-            # All start at the same time: a process that starts keeps one core busy.
-            actuators = [stack.enter_context(_actuator(chapter, directory)) for chapter in chapters]
+            plays = [(chapter, stack.enter_context(_actuator(chapter, directory))) for chapter in chapters]
+            stack.callback(services.stop, [service, *(actuator for _, actuator in plays)])
             planner = stack.enter_context(open_planner(service.address))
-            plays = zip(chapters, actuators, strict=True)
             wrong = [line for chapter, actuator in plays for line in _play(chapter, planner, actuator, screen)]
     screen.print(f"\n[dim]{time.monotonic() - started:.0f} s in all; both services have ended.[/dim]")
     if wrong:
         raise FailedError("the demo failed:\n" + "\n".join(wrong))
 
 
-def _own(files: Sequence[Path]) -> list[Chapter]:
-    """Return the cluster in the user's files."""
-    # Bad input is reported here, before any process is started.
+def _chapters(files: Sequence[Path], prices: Prices | None, directory: Path) -> Iterator[Chapter]:
+    """Yield the cluster in the user's files, or else the built-in ones. Errors: InputError."""
+    built_in = (recorded_chapter, generated_chapter)
+    makers = [partial(_own, files)] if files else [partial(make, directory) for make in built_in]
+    for make in makers:
+        yield make() if prices is None else with_prices(make(), prices, directory)
+
+
+def _own(files: Sequence[Path]) -> Chapter:
+    """Return the cluster in the user's files. Errors: InputError."""
     read_snapshot(files)
     text = "Your files are loaded into the simulated cluster; nothing of yours is touched."
-    return [Chapter("Your cluster", text, tuple(files), Scenario("own", settings(10)))]
+    return Chapter("Your cluster", text, tuple(files), Scenario("own", settings(10)))
 
 
 def with_prices(chapter: Chapter, prices: Prices, directory: Path) -> Chapter:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -99,9 +99,9 @@ class ActuatorProcess:
         return self._service.address
 
     @property
-    def pid(self) -> int:
-        """Its process id; changes with a restart."""
-        return self._service.process.pid
+    def process(self) -> subprocess.Popen[bytes]:
+        """Its process; changes with a restart."""
+        return self._service.process
 
     def kill_and_restart(self) -> float:
         """Send SIGKILL, start it again, wait until it serves; return how long it was down, seconds."""
@@ -180,6 +180,12 @@ def _serves(address: str) -> bool:
         except TrimtabError:
             return False
     return True
+
+
+def stop(started: Iterable[Service | ActuatorProcess]) -> None:
+    """Ask services to stop. They do so side by side; their contexts wait until each has ended."""
+    for service in started:
+        service.process.terminate()
 
 
 def tail(log: Path) -> str:

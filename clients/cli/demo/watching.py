@@ -13,7 +13,7 @@ from clients.cli.demo.evidence import Witness, picture
 from clients.cli.demo.services import ActuatorProcess
 from clients.transport.errors import ServiceError, TrimtabError
 
-INTERVAL_S = 2.5
+INTERVAL_S = 1.0
 """Time from one plan to the next while deletions are in progress; upstream's default is ten."""
 SAMPLE_INTERVAL_S = 0.5
 

@@ -16,9 +16,9 @@ from trimtab.v1 import plan_pb2
 from clients.cli.amounts import counted, duration
 from clients.cli.documents import read_settings, settings_of
 from clients.cli.failures import FailedError, InputError
-from clients.cli.group_prices import scenario_prices
 from clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
 from clients.cli.prices import read_prices
+from clients.cli.simulate.scenario_prices import scenario_prices
 from clients.cli.simulate.table import comparison, recommendation_lines
 from clients.simulator.recommendation import Limit, Recommendation, as_document, read_limits, recommend
 from clients.simulator.recorded import RecordedCluster

@@ -5,7 +5,7 @@ lost, a budget violated, the wrong node removed or a taint left behind.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,19 +48,17 @@ class Picture:
 
 
 def picture(listed: bytes) -> Picture:
-    """Read a Kubernetes `List`. O(objects), and O(pods of its namespace) for each budget."""
+    """Read a Kubernetes `List`. O(objects), and for each budget O(pods of its namespace with the same labels)."""
     with collection_paused():
         items: list[Object] = msgspec.json.decode(listed)["items"]
-    live = [item for item in items if item["kind"] == "Pod" and item.get("status", {}).get("phase") not in _ENDED]
-    by_space: dict[str, list[Object]] = {}
-    for pod in live:
-        by_space.setdefault(pod["metadata"].get("namespace", ""), []).append(pod)
-    budgets = [item for item in items if item["kind"] == "PodDisruptionBudget"]
-    return Picture(
-        nodes={item["metadata"]["name"]: item for item in items if item["kind"] == "Node"},
-        pods={pod["metadata"]["uid"]: pod for pod in live},
-        budgets={_key(one): _budget(one, by_space.get(one["metadata"].get("namespace", ""), [])) for one in budgets},
-    )
+        live = [item for item in items if item["kind"] == "Pod" and item.get("status", {}).get("phase") not in _ENDED]
+        alike = _alike(live)
+        budgets = [item for item in items if item["kind"] == "PodDisruptionBudget"]
+        return Picture(
+            nodes={item["metadata"]["name"]: item for item in items if item["kind"] == "Node"},
+            pods={pod["metadata"]["uid"]: pod for pod in live},
+            budgets={_key(one): _budget(one, alike.get(one["metadata"].get("namespace", ""), {})) for one in budgets},
+        )
 
 
 class Witness:
@@ -138,10 +136,25 @@ def _key(item: Object) -> str:
     return f"{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
 
 
-def _budget(budget: Object, pods: Sequence[Object]) -> Budget:
+_Alike = dict[tuple[tuple[str, str], ...], list[Object]]
+"""Pods of one namespace by their labels."""
+
+
+def _alike(pods: Iterable[Object]) -> dict[str, _Alike]:
+    """Return pods by namespace and labels: selectors are compared with the few labels that there are, not by pod."""
+    found: dict[str, _Alike] = {}
+    for pod in pods:
+        meta = pod["metadata"]
+        labels = tuple((meta.get("labels") or {}).items())
+        found.setdefault(meta.get("namespace", ""), {}).setdefault(labels, []).append(pod)
+    return found
+
+
+def _budget(budget: Object, alike: _Alike) -> Budget:
     """Count a budget's healthy pods: selected, Ready, not terminating."""
     selector = budget["spec"].get("selector")
-    chosen = [pod for pod in pods if selector is not None and _selects(selector, pod["metadata"].get("labels") or {})]
+    groups = [pods for labels, pods in alike.items() if selector is not None and _selects(selector, dict(labels))]
+    chosen = [pod for pods in groups for pod in pods]
     desired = _desired(budget["spec"], budget.get("status", {}).get("expectedPods", len(chosen)))
     return Budget(name=_key(budget), healthy=sum(_healthy(pod) for pod in chosen), desired=desired)
 

@@ -27,6 +27,7 @@ def run_command(program: str, place: str) -> None:
     # Both are read once, when gRPC and numpy are loaded. Users who need TLS 1.2 set their own suites.
     os.environ.setdefault(CIPHERS_VARIABLE, TLS_1_3_ALONE)
     os.environ.setdefault(HUGE_PAGES_VARIABLE, "0")
+    _open_closed_streams()
     try:
         getattr(import_module(module), name)()
         sys.stdout.flush()
@@ -39,6 +40,21 @@ def run_command(program: str, place: str) -> None:
         if error.errno not in _NO_ROOM:
             raise
         _leave(f"{program}: the output cannot be written: {error.strerror}", FAILED)
+
+
+def _open_closed_streams() -> None:
+    """Connect standard streams that the caller has closed, as a shell does with `>&-`, to the null device. Otherwise
+    Python has None in their place, and the next file that is opened gets their number.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number, which is this one.
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _leave(message: str, code: int) -> None:

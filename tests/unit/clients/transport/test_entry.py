@@ -79,3 +79,12 @@ def test_a_planner_that_cannot_write_its_address_file_says_so_in_one_line() -> N
     assert done.stderr.startswith("trimtab-planner: ")
     assert "/proc/nowhere" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("closed", [0, 1, 2])
+def test_a_command_whose_standard_stream_is_closed_ends_as_with_a_null_device(closed: int) -> None:
+    call = [sys.executable, "-m", "clients.cli", "version"]
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$@" {closed}>&-', "sh", *call], capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
+    assert (bool(done.stdout), done.stderr) == (closed != 1, "")

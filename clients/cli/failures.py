@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from clients.kubernetes_objects.errors import InputError as UnreadableError
+from clients.transport.addresses import AddressError
 from clients.transport.errors import ServiceError, TrimtabError
 from clients.transport.extras import MissingExtraError
 from clients.transport.terminal import visible
@@ -29,7 +30,7 @@ def explained() -> Iterator[None]:
     """Turn expected failures into a message and an exit code."""
     try:
         yield
-    except (InputError, UnreadableError) as error:
+    except (InputError, UnreadableError, AddressError) as error:
         _leave(str(error), BAD_INPUT)
     except (TrimtabError, ServiceError) as error:
         at_fault = error.code.name in {"INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND"}

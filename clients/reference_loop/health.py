@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from clients.transport.addresses import split_address
 from clients.transport.http_port import Page, plain, serve_http
 from clients.transport.port_security import PortSecurity
-from clients.transport.telemetry import split_address
 
 
 class Health:

@@ -14,6 +14,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
 
+from clients.transport.addresses import check_target
 from clients.transport.backoff import Backoff
 from clients.transport.callers import CLUSTER_KEY, SESSION_KEY
 from clients.transport.channel_security import ChannelSecurity
@@ -46,10 +47,10 @@ class RetryPolicy:
 def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Channel:
     """Open a channel to "host:port"; no call is made. Reconnects quickly, for services on the same machine.
 
-    security : None = from the environment. Errors: ValueError, OSError if its files cannot be used.
+    security : None = from the environment. Errors: AddressError; ValueError, OSError if its files cannot be used.
     """
     channel = (security or ChannelSecurity.from_environment()).open_channel(
-        address,
+        check_target(address),
         [
             ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
             ("grpc.initial_reconnect_backoff_ms", 100),

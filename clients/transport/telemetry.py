@@ -25,6 +25,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from clients.transport.addresses import split_address
 from clients.transport.metrics_endpoint import serve_metrics
 from clients.transport.port_security import PortSecurity
 
@@ -93,14 +94,6 @@ def start_telemetry(service: str, metrics_address: str = "", security: PortSecur
     if os.environ.get(ENDPOINT_VARIABLE):
         _start_traces(telemetry, resource)
     return telemetry
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Split "host:port"; an IPv6 host stands in brackets. Raises ValueError saying what is wrong."""
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"address {address!r} is not host:port, such as 127.0.0.1:8080")
-    return host.strip("[]") or "0.0.0.0", int(port)
 
 
 def _start_traces(telemetry: Telemetry, resource: Resource) -> None:

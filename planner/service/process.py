@@ -15,12 +15,13 @@ from typing import Final
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.v1 import planner_pb2_grpc
 
+from clients.transport.addresses import split_address
 from clients.transport.extras import MissingExtraError
 from clients.transport.options import ServerOptions
 from clients.transport.port_security import ANONYMOUS_OPTION, ExposedPortError, is_loopback
 from clients.transport.rights import Right
 from clients.transport.server import Registration, Shell, serve
-from clients.transport.telemetry import Telemetry, configure_logging, split_address, start_telemetry
+from clients.transport.telemetry import Telemetry, configure_logging, start_telemetry
 from clients.transport.terminal import visible
 from planner.model.kernel_cache import kept_in
 from planner.service.expander.clusters import LastPlans

@@ -95,9 +95,9 @@ def _content(growing: Growing, before: Int64) -> _Content:
 def _admitted(growing: Growing, content: _Content, nodes: Int64) -> Bool:
     """Return which groups' static predicates admit all pods of nodes. bool[len(nodes), G]."""
     state, prototype = growing.state, growing.within.growth.prototype
-    known = prototype != NO_PROTOTYPE
-    node_class = state.node_class[np.where(known, prototype, 0)]
-    out = np.repeat(known[None], len(nodes), axis=0)
+    has_prototype = prototype != NO_PROTOTYPE
+    node_class = state.node_class[np.where(has_prototype, prototype, 0)]
+    out = np.repeat(has_prototype[None], len(nodes), axis=0)
     first, last = (np.searchsorted(content.node, nodes, side) for side in ("left", "right"))
     for row, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         classes = content.of_class[begin:end]
@@ -112,5 +112,5 @@ def _domains(growing: Growing) -> Int64:
     columns = (state.presence.domain[state.virtual.own_row == 0].T[at], state.spread.eligible.T[at])
     rows = [np.ascontiguousarray(one).reshape(len(at), -1).view(np.uint8) for one in columns if one.size]
     numbers: dict[bytes, int] = {}
-    whole = np.concatenate(rows, axis=1) if rows else np.zeros((len(at), 0), np.uint8)
-    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in whole], np.int64)
+    table = np.concatenate(rows, axis=1) if rows else np.zeros((len(at), 0), np.uint8)
+    return np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in table], np.int64)

@@ -23,54 +23,56 @@ MISSING: Final = 100.0
 """Cost of a pod without a place, in nodes of the highest price."""
 
 
-def plan_prices(asked: pb.OptionChoice, price: Float64, left: Int64, effort: Effort) -> Float64:
+def plan_prices(request: pb.OptionChoice, price: Float64, left: Int64, effort: Effort) -> Float64:
     """Return the cost of a plan that starts with each of the options left, inf if none was made. float64[L].
 
     price : float64[O] of a node of each option, NaN = unknown; left : int64[L] options to evaluate.
     """
     cost = np.ones(len(price)) if np.isnan(price[left]).any() else np.nan_to_num(price)
-    nodes = np.array([asked.options[row].node_count for row in left.tolist()], np.float64)
+    nodes = np.array([request.options[row].node_count for row in left.tolist()], np.float64)
     own: Float64 = cost[left] * nodes
-    if not asked.pods:
+    if not request.pods:
         return own
-    whole = _problem(asked, cost, left)
+    full = _problem(request, cost, left)
     # For a class that fits no node by these numbers, it is only known that some option serves it.
-    value = least_value(share_cost(whole, whole.price, np.arange(len(left), dtype=np.int32)))
-    bound = own + ((~whole.allowed).T * (whole.pods * value)).sum(axis=1)
+    value = least_value(share_cost(full, full.price, np.arange(len(left), dtype=np.int32)))
+    bound = own + ((~full.allowed).T * (full.pods * value)).sum(axis=1)
     found = np.full(len(left), np.inf)
     plans: dict[bytes, float] = {}
     for at in np.lexsort((left, bound)).tolist():
-        key = whole.allowed[:, at].tobytes()
+        key = full.allowed[:, at].tobytes()
         if key not in plans:
             if bound[at] >= found.min() or len(plans) >= MOST_PLANS:
                 continue
             effort.check()
-            plans[key] = _price_of_rest(whole, at, effort)
+            plans[key] = _price_of_rest(full, at, effort)
         found[at] = own[at] + plans[key]
     return found
 
 
-def _problem(asked: pb.OptionChoice, cost: Float64, left: Int64) -> Problem:
+def _problem(request: pb.OptionChoice, cost: Float64, left: Int64) -> Problem:
     """Return all pods and the groups of the options left as a problem, with one additional column for the number of
     pods.
     """
-    of_group = {one.node_group: one for one in asked.groups}
-    names = sorted({name for pods in asked.pods for name in pods.requests} | {"pods"})
-    demand = np.array([[1 if name == "pods" else pods.requests.get(name, 0) for name in names] for pods in asked.pods])
-    has = [of_group[asked.options[row].node_group].allocatable for row in left.tolist()]
+    of_group = {one.node_group: one for one in request.groups}
+    names = sorted({name for pods in request.pods for name in pods.requests} | {"pods"})
+    demand = np.array(
+        [[1 if name == "pods" else pods.requests.get(name, 0) for name in names] for pods in request.pods]
+    )
+    has = [of_group[request.options[row].node_group].allocatable for row in left.tolist()]
     capacity = np.array([[one.get(name, 0) for name in names] for one in has], np.int64)
-    allowed = np.zeros((len(asked.pods), len(asked.options)), bool)
-    for row, pods in enumerate(asked.pods):
+    allowed = np.zeros((len(request.pods), len(request.options)), bool)
+    for row, pods in enumerate(request.pods):
         allowed[row, list(pods.options)] = True
-    counts = np.array([pods.count for pods in asked.pods], np.int64)
+    counts = np.array([pods.count for pods in request.pods], np.int64)
     return problem(demand.astype(np.int64), counts, allowed[:, left], capacity, cost[left])
 
 
-def _price_of_rest(whole: Problem, at: int, effort: Effort) -> float:
+def _price_of_rest(full: Problem, at: int, effort: Effort) -> float:
     """Return the price of a plan for the pods that an option leaves."""
-    rest = ~whole.allowed[:, at] & whole.allowed.any(axis=1)
+    rest = ~full.allowed[:, at] & full.allowed.any(axis=1)
     if not rest.any():
         return 0.0
-    asked = problem(whole.demand[rest], whole.pods[rest], whole.allowed[rest], whole.capacity, whole.price)
-    plan = cheapest_plan(asked, Bounds(effort))
-    return plan.price + MISSING * float(whole.price.max()) * int(plan.left.sum())
+    rest_problem = problem(full.demand[rest], full.pods[rest], full.allowed[rest], full.capacity, full.price)
+    plan = cheapest_plan(rest_problem, Bounds(effort))
+    return plan.price + MISSING * float(full.price.max()) * int(plan.left.sum())

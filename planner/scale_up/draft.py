@@ -71,16 +71,16 @@ class Attempt:
         """
         by_choice = self.given is not None or self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
         if by_choice or not len(self.unserved.left):
-            return self._drafted(whole=False)
-        found = self._drafted(whole=True)
+            return self._drafted(jointly=False)
+        found = self._drafted(jointly=True)
         if self.fewest_nodes or self._suffices(found):
             return found
-        by_group = self._drafted(whole=False)
+        by_group = self._drafted(jointly=False)
         if rating(by_group) < rating(found):
             return by_group
         # Amounts released by one plan are available to the other, as far as counters allow.
         revert(self.simulation.state, self.before)
-        return self._drafted(whole=True) if len(found.growing.open_all_first(self.before)) else found
+        return self._drafted(jointly=True) if len(found.growing.open_all_first(self.before)) else found
 
     def _suffices(self, found: Finding) -> bool:
         """Return whether no additional plan group by group is tried: for lack of time, or because there are very many
@@ -92,9 +92,9 @@ class Attempt:
         nearly = otherwise * FEW <= len(self.unserved.left)
         return nearly and not len(found.refusals.pods) and len(found.growing.groups) > MANY
 
-    def _drafted(self, *, whole: bool) -> Finding:
+    def _drafted(self, *, jointly: bool) -> Finding:
         revert(self.simulation.state, self.before)
-        return Draft(self, whole=whole).run()
+        return Draft(self, jointly=jointly).run()
 
 
 class Draft:
@@ -103,9 +103,9 @@ class Draft:
     choices : in order; reasons : int32[G] why a group can have no option, 0 = it can.
     """
 
-    def __init__(self, attempt: Attempt, *, whole: bool) -> None:
+    def __init__(self, attempt: Attempt, *, jointly: bool) -> None:
         self.context, self.request = attempt.context, attempt.request
-        self.unserved, self.before, self.whole, self.given = attempt.unserved, attempt.before, whole, attempt.given
+        self.unserved, self.before, self.jointly, self.given = attempt.unserved, attempt.before, jointly, attempt.given
         self.fewest_nodes = attempt.fewest_nodes
         request, context = self.request, self.context
         cluster = Cluster(request.snapshot, context.templates, context.leaving, request.now_ns)
@@ -148,7 +148,7 @@ class Draft:
     def _plan_whole(self, left: Int32) -> Int32:
         """Plan for all pods at once, if required; return the pods that are left."""
         growing = self.growing
-        if not self.whole:
+        if not self.jointly:
             return left
         self.planned = plan_whole(self.context, growing, left, fewest_nodes=self.fewest_nodes)
         growing.open(self.planned.group_of, left[:0], left[:0])

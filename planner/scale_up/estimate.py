@@ -63,7 +63,7 @@ class Bounds(NamedTuple):
     rank: Callable[[Options], Int64]
 
 
-def estimates(growing: Growing, asked: EstimateInput, until: Bounds) -> Estimates:
+def estimates(growing: Growing, inputs: EstimateInput, until: Bounds) -> Estimates:
     """Return how each of the groups would grow for the pods that are left; without those that help no pod.
 
     A group that is at its maximum before its pods have places is assumed to continue in the groups that share its
@@ -72,9 +72,9 @@ def estimates(growing: Growing, asked: EstimateInput, until: Bounds) -> Estimate
     promising ones are packed (`planner.scale_up.promising`), and others only if none of these helps; first in one
     order, then the best of them in several.
     """
-    bounds = group_bounds(growing.within.simulation, growing.within.growth, asked.left)
-    packing = _Packing(growing, bounds, asked)
-    helping = [group for group in asked.groups if packing.rooms[group] > 0 and bounds.pods[group] > 0]
+    bounds = group_bounds(growing.within.simulation, growing.within.growth, inputs.left)
+    packing = _Packing(growing, bounds, inputs)
+    helping = [group for group in inputs.groups if packing.rooms[group] > 0 and bounds.pods[group] > 0]
     found: list[Estimate] = []
     looked_at: list[int] = []
     for some in promising(bounds, packing.rooms, helping, until.rank):
@@ -100,10 +100,10 @@ class _Packing:
     rooms : int64[G] nodes that each may get alone; admits : bool[S, G] as in `Estimates`.
     """
 
-    def __init__(self, growing: Growing, bounds: GroupBounds, asked: EstimateInput) -> None:
+    def __init__(self, growing: Growing, bounds: GroupBounds, inputs: EstimateInput) -> None:
         simulation = growing.within.simulation
-        self._growing, self._bounds, self._shared_room = growing, bounds, asked.shared_room
-        self._pods = by_class(simulation, asked.left)
+        self._growing, self._bounds, self._shared_room = growing, bounds, inputs.shared_room
+        self._pods = by_class(simulation, inputs.left)
         self.rooms = np.minimum(growing.limits.rooms, growing.blanks_left)
         self.admits = np.zeros((len(simulation.state.local_class), len(growing.groups)), bool)
         self.admits[bounds.classes] = bounds.admitted
@@ -113,13 +113,13 @@ class _Packing:
     def estimate(self, group: int, *, once: bool = False) -> Estimate | None:
         """Return how a group would grow; None if no pod fits. once : packed in one order."""
         room, first = int(self.rooms[group]), (int(self._bounds.same_as[group]), once)
-        whole = self._growing.groups[group].zero_or_max
+        is_atomic = self._growing.groups[group].zero_or_max
         same = self._known.get(first)
         if same is not None and same.packed.nodes < room:
             one: Estimate | None = same._replace(group=group)
         else:
             one = self._packed(group, room, once)
-            if one is not None and one.packed.nodes == room and not whole:
+            if one is not None and one.packed.nodes == room and not is_atomic:
                 together = min(self._shared_room(group, self.admits), self._growing.blanks_left)
                 if together > room:
                     one = self._packed(group, together, once)
@@ -127,15 +127,15 @@ class _Packing:
                 self._known[first] = one
         if one is None:
             return None
-        return one._replace(node_count=room if whole else one.packed.nodes)
+        return one._replace(node_count=room if is_atomic else one.packed.nodes)
 
     def _packed(self, group: int, room: int, once: bool) -> Estimate | None:
         """Return the best packing onto at most the allowed number of nodes; None if no pod fits."""
         growing, bounds = self._growing, self._bounds
         rows = np.flatnonzero(bounds.admitted[:, group])
-        asked = PodsToPack(self._pods, rows, bounds.free[group], self._takers, int(bounds.least_nodes[group]), once)
+        to_pack = PodsToPack(self._pods, rows, bounds.free[group], self._takers, int(bounds.least_nodes[group]), once)
         # Sizes do not matter if only one group grows.
-        packed = pack_best(growing.within, GrowingGroups([group], [0], [room]), asked, room, len(growing.group_of))
+        packed = pack_best(growing.within, GrowingGroups([group], [0], [room]), to_pack, room, len(growing.group_of))
         if not packed.placed:
             return None
         used = bounds.demand[group]

@@ -80,8 +80,8 @@ class Growing:
         """
         used = np.isin(self.opened, self.nodes)
         group_of = np.array(self.group_of, np.int64)
-        whole = np.array([self.groups[group].zero_or_max for group in self.group_of], bool)
-        kept = used | (whole & np.isin(group_of, group_of[used]))
+        is_atomic = np.array([self.groups[group].zero_or_max for group in self.group_of], bool)
+        kept = used | (is_atomic & np.isin(group_of, group_of[used]))
         if kept.all():
             return False
         blanks = self.within.growth.blanks
@@ -112,9 +112,9 @@ class Growing:
         self.pods = pods[:0]
         return self.settle(pods, nodes)
 
-    def place_in_slots(self, asked: PodsInSlots) -> None:
+    def place_in_slots(self, pods: PodsInSlots) -> None:
         """Place pods on the nodes on which there is a slot for them, if the nodes admit them."""
-        self._note(place_in_slots(self.state, asked))
+        self._note(place_in_slots(self.state, pods))
 
     def settle(self, pods: Int32, nodes: Int32) -> Int32:
         """Place pods : int32[M] on nodes : int32[M], each as soon as its node admits it; return those left. int32."""

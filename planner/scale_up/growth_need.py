@@ -45,6 +45,6 @@ def _blanks(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> int
     on_leaving = np.append(leaving, (False, False))[pods.node]
     waits = ((pods.node < 0) | on_leaving) & ~pods.is_terminal()
     room = [max(group.max_size - group.target_size, 0) for group in groups]
-    whole = sum(most for most, group in zip(room, groups, strict=True) if group.zero_or_max)
-    wanted = LEAST + int(waits.sum()) + len(snapshot.recent_evictions) + whole
+    atomic_nodes = sum(most for most, group in zip(room, groups, strict=True) if group.zero_or_max)
+    wanted = LEAST + int(waits.sum()) + len(snapshot.recent_evictions) + atomic_nodes
     return min(1 << (wanted - 1).bit_length(), settings.max_new_nodes, sum(room)) + SPARE

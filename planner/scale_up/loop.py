@@ -48,7 +48,7 @@ def _best(context: Context, simulation: Simulation, start: int) -> Finding:
     """
     plans = _Plans(context, simulation, start)
     plans.make(usual(context))
-    usually = plans.known.finding
+    usually = plans.current.finding
     for variant in variants(usually, too_many_nodes=bool(may_shrink(usually))):
         plans.make(variant)
     while plans.make_with_fewer():
@@ -85,7 +85,7 @@ class _Plans:
     def make_with_fewer(self) -> bool:
         """Repeat the best plan with fewer new nodes; return whether the result is better."""
         groups = may_shrink(self.best())
-        best = self.known
+        best = self.current
         for nodes in repackings(best.finding, groups, self._start):
             given = Given(nodes, best.finding.unserved, best.finding.made)
             if self._judge(self._attempt(best.variant, given), best.variant, given):
@@ -94,7 +94,7 @@ class _Plans:
 
     def make_in_cheaper_groups(self) -> None:
         """Repeat the best plan, if it has the fewest nodes whatever their price, with them in cheaper groups."""
-        best = self.known
+        best = self.current
         if not best.variant.fewest_nodes or not self._context.request.round.in_time():
             return
         nodes = in_cheaper_groups(self.best())
@@ -105,13 +105,13 @@ class _Plans:
     def best(self) -> Finding:
         """Return the best plan, with its moves in the simulation."""
         if not self._is_there:
-            best = self.known
+            best = self.current
             self._best = best._replace(finding=self._run(self._attempt(best.variant, best.given)))
             self._is_there = True
-        return self.known.finding
+        return self.current.finding
 
     @property
-    def known(self) -> _Plan:
+    def current(self) -> _Plan:
         assert self._best is not None, "a plan has been made"
         return self._best
 

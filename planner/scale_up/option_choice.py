@@ -34,25 +34,25 @@ class _Refusal(NamedTuple):
     decided_by: int = Expander.UNSPECIFIED
 
 
-def choose_option(asked: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.OptionAnswer:
+def choose_option(request: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.OptionAnswer:
     """Return the answer. Raises SettingsError, and the errors of `effort`. O(options · (expanders + groups)).
 
     With CHEAPEST_PLAN, in addition, a bounded number of plans for the pods that an option leaves.
     """
-    settings, planner = resolve_scale_up(asked.settings), resolve_planner(asked.settings)
-    groups = _groups(asked, planner.gpu_label, planner.similarity)
-    context = ExpanderContext(groups, settings, asked.cluster_node_count, asked.seed)
-    turn = ChoiceState(0, np.array([one.target_size for one in asked.groups], np.int64))
-    options = _options(asked)
+    settings, planner = resolve_scale_up(request.settings), resolve_planner(request.settings)
+    groups = _groups(request, planner.gpu_label, planner.similarity)
+    context = ExpanderContext(groups, settings, request.cluster_node_count, request.seed)
+    turn = ChoiceState(0, np.array([one.target_size for one in request.groups], np.int64))
+    options = _options(request)
     refusals: dict[int, _Refusal] = {}
-    left = _able(asked, refusals)
+    left = _able(request, refusals)
     expanders = nearest_to_cheapest(settings.expanders, groups.price_per_hour[options.group[left]])
     if settings.expanders[0] == Expander.CHEAPEST_PLAN and len(left) > 1:
-        left = _cheapest(asked, options, groups.price_per_hour, left, effort, refusals)
+        left = _cheapest(request, options, groups.price_per_hour, left, effort, refusals)
     verdict = chain.choose(context, turn, Options(*(column[left] for column in options)), expanders)
     for at, row in enumerate(left.tolist()):
         refusals[row] = _Refusal(int(verdict.reason[at]), int(verdict.decided_by[at]))
-    chosen = NO_NODE_GROUP if verdict.chosen == chain.NONE else asked.options[left[verdict.chosen]].node_group
+    chosen = NO_NODE_GROUP if verdict.chosen == chain.NONE else request.options[left[verdict.chosen]].node_group
     return pb.OptionAnswer(
         node_group=chosen,
         verdicts=[
@@ -61,30 +61,33 @@ def choose_option(asked: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.Opti
                 reason=NodeGroupReason.Code.ValueType(refusals[row].reason),
                 decided_by=Expander.Code.ValueType(refusals[row].decided_by),
             )
-            for row, one in enumerate(asked.options)
+            for row, one in enumerate(request.options)
         ],
     )
 
 
-def _groups(asked: pb.OptionChoice, gpu_label: str, settings: SimilaritySettings) -> Groups:
+def _groups(request: pb.OptionChoice, gpu_label: str, settings: SimilaritySettings) -> Groups:
     shapes = [
         NodeShape(capacity, allocatable, allocatable, sorted(group.labels.items())) if capacity else None
         for group, capacity, allocatable in (
-            (one, sorted(one.capacity.items()), sorted(one.allocatable.items())) for one in asked.groups
+            (one, sorted(one.capacity.items()), sorted(one.allocatable.items())) for one in request.groups
         )
     ]
     return Groups(
-        ids=tuple(one.node_group for one in asked.groups),
-        cpu_milli=np.array([one.capacity.get("cpu", 0) for one in asked.groups], np.int64),
-        memory_bytes=np.array([one.capacity.get("memory", 0) for one in asked.groups], np.int64),
+        ids=tuple(one.node_group for one in request.groups),
+        cpu_milli=np.array([one.capacity.get("cpu", 0) for one in request.groups], np.int64),
+        memory_bytes=np.array([one.capacity.get("memory", 0) for one in request.groups], np.int64),
         price_per_hour=np.array(
-            [one.price_per_hour if one.HasField("price_per_hour") else np.nan for one in asked.groups], np.float64
+            [one.price_per_hour if one.HasField("price_per_hour") else np.nan for one in request.groups], np.float64
         ),
         is_gpu=np.array(
-            [gpu_label in one.labels or any(_is_gpu(*has) for has in one.allocatable.items()) for one in asked.groups],
+            [
+                gpu_label in one.labels or any(_is_gpu(*has) for has in one.allocatable.items())
+                for one in request.groups
+            ],
             bool,
         ),
-        labels=tuple(dict(one.labels) for one in asked.groups),
+        labels=tuple(dict(one.labels) for one in request.groups),
         similarity=Similarity(lambda: samples(shapes, settings), settings),
     )
 
@@ -93,29 +96,35 @@ def _is_gpu(resource: str, amount: int) -> bool:
     return resource.endswith(GPU_SUFFIX) and amount > 0
 
 
-def _options(asked: pb.OptionChoice) -> Options:
-    place = {one.node_group: row for row, one in enumerate(asked.groups)}
+def _options(request: pb.OptionChoice) -> Options:
+    place = {one.node_group: row for row, one in enumerate(request.groups)}
     rows = [
-        (place[one.node_group], one.node_count, one.pod_count, one.cpu_milli, one.memory_bytes) for one in asked.options
+        (place[one.node_group], one.node_count, one.pod_count, one.cpu_milli, one.memory_bytes)
+        for one in request.options
     ]
     return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
 
 
-def _able(asked: pb.OptionChoice, refusals: dict[int, _Refusal]) -> Int64:
+def _able(request: pb.OptionChoice, refusals: dict[int, _Refusal]) -> Int64:
     """Return the options whose groups can grow, or all if none can. int64, ascending."""
-    unable = {one.node_group: one.unable for one in asked.groups if one.unable}
-    out = {row: _Refusal(unable[one.node_group]) for row, one in enumerate(asked.options) if one.node_group in unable}
-    if len(out) == len(asked.options):
+    unable = {one.node_group: one.unable for one in request.groups if one.unable}
+    out = {row: _Refusal(unable[one.node_group]) for row, one in enumerate(request.options) if one.node_group in unable}
+    if len(out) == len(request.options):
         return np.arange(len(out))
     refusals |= out
-    return np.array([row for row in range(len(asked.options)) if row not in out], np.int64)
+    return np.array([row for row in range(len(request.options)) if row not in out], np.int64)
 
 
 def _cheapest(
-    asked: pb.OptionChoice, options: Options, price: Float64, left: Int64, effort: Effort, refusals: dict[int, _Refusal]
+    request: pb.OptionChoice,
+    options: Options,
+    price: Float64,
+    left: Int64,
+    effort: Effort,
+    refusals: dict[int, _Refusal],
 ) -> Int64:
     """Return those of the options left with which the whole plan costs least."""
-    prices = plan_prices(asked, price[options.group], left, effort)
+    prices = plan_prices(request, price[options.group], left, effort)
     best = prices == prices.min()
     for row in left[~best].tolist():
         refusals[row] = _Refusal(NodeGroupReason.NOT_CHOSEN, Expander.CHEAPEST_PLAN)

@@ -111,10 +111,10 @@ class ExpanderContext:
 
     def by_group(self, name: str, build: Callable[[], Float64]) -> Float64:
         """Return the result of `build`, float64[G], built on first use of this name."""
-        known = self._by_group.get(name)
-        if known is None:
-            known = self._by_group[name] = build()
-        return known
+        found = self._by_group.get(name)
+        if found is None:
+            found = self._by_group[name] = build()
+        return found
 
 
 class ChoiceState(NamedTuple):

@@ -61,9 +61,9 @@ def _reasons(
     pods = snapshot.pods
     spec = pods.spec[rows]
     by_spec, delay_s = np.zeros(len(snapshot.specs), np.uint8), np.zeros(len(snapshot.specs), np.int64)
-    asked = np.zeros(len(snapshot.specs), bool)
-    asked[spec] = True
-    for at in np.flatnonzero(asked).tolist():
+    is_used = np.zeros(len(snapshot.specs), bool)
+    is_used[spec] = True
+    for at in np.flatnonzero(is_used).tolist():
         by_spec[at] = _spec_reason(snapshot.specs[at], settings, general)
         delay_s[at] = max(snapshot.specs[at].scale_up_delay_s, 0)
     reason = by_spec[spec]

@@ -179,10 +179,10 @@ class _Task:
         amounts = self.state.resources
         classes, counts = np.unique(self.state.pod_class[self.left], return_counts=True)
         free = np.maximum(amounts.free[self.where.order], 0)
-        asked = amounts.request[classes] * counts[:, None]
+        requested = amounts.request[classes] * counts[:, None]
         fits = (amounts.need[classes][:, None] <= free[None]).all(axis=2)
         fits &= self.state.blocked[classes][:, self.state.node_class[self.where.order]] == 0
-        return asked.sum(axis=0), asked[~fits.any(axis=1)].sum(axis=0), free.sum(axis=0)
+        return requested.sum(axis=0), requested[~fits.any(axis=1)].sum(axis=0), free.sum(axis=0)
 
     def place(self, group_of: list[int]) -> Int32 | None:
         """Return the destinations of all pods with these new nodes, int32[P']; None if no tried order

@@ -52,11 +52,11 @@ def _destinations(state: pb.ScaleUpState, snapshot: Snapshot, growth: Growth, no
     group_of = numbers_of(state.strings, [group.id for group in snapshot.groups])
     group = translated(strings, group_of, "hints.destination")
     offsets = growth.upcoming_offsets
-    known = (coming > 0) & (group >= 0) & (group < len(offsets) - 1)
-    first, end = offsets[group[known]], offsets[group[known] + 1]
-    at = first + coming[known] - 1
+    has_node = (coming > 0) & (group >= 0) & (group < len(offsets) - 1)
+    first, end = offsets[group[has_node]], offsets[group[has_node] + 1]
+    at = first + coming[has_node] - 1
     found[coming > 0] = -1
-    found[np.flatnonzero(known)[at < end]] = growth.upcoming[at[at < end]]
+    found[np.flatnonzero(has_node)[at < end]] = growth.upcoming[at[at < end]]
     return found
 
 
@@ -68,27 +68,27 @@ def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: In
     """
     snapshot, at = simulation.snapshot, simulation.state.pod_node
     nodes, ids = snapshot.nodes.name, [group.id for group in snapshot.groups]
-    known = np.sort(pods[pods < len(groups.digests)])
-    known = known[at[known] >= 0]
+    moved = np.sort(pods[pods < len(groups.digests)])
+    moved = moved[at[moved] >= 0]
     # Sources and destinations share one numbering: nodes, then groups, then none.
     none = len(nodes) + len(ids)
-    source = np.full(len(known), none, np.int64)
-    real = known < simulation.pod_count
-    source[real] = np.where(snapshot.pods.node[known[real]] >= 0, snapshot.pods.node[known[real]], none)
+    source = np.full(len(moved), none, np.int64)
+    real = moved < simulation.pod_count
+    source[real] = np.where(snapshot.pods.node[moved[real]] >= 0, snapshot.pods.node[moved[real]], none)
     order = np.argsort(source, kind="stable")
-    known, source = known[order], source[order]
+    moved, source = moved[order], source[order]
     group, coming = _coming(simulation, growth, added)
-    destination = np.where(at[known] < len(nodes), at[known], len(nodes) + group[at[known]])
+    destination = np.where(at[moved] < len(nodes), at[moved], len(nodes) + group[at[moved]])
     used = np.unique(np.concatenate([source[source != none], destination]))
     code = np.zeros(none + 1, np.int32)
     code[used] = np.arange(1, len(used) + 1, dtype=np.int32)
     texts = [nodes[one] if one < len(nodes) else ids[one - len(nodes)] for one in used.tolist()]
     state = pb.ScaleUpState(layout_version=LAYOUT_VERSION, strings=["", *texts])
     sources, first = np.unique(source, return_index=True)
-    bounds = np.append(first, len(known)).astype(np.int64)
-    moves = Moves(sources.astype(np.int32), bounds, known.astype(np.int32), destination.astype(np.int32))
+    bounds = np.append(first, len(moved)).astype(np.int64)
+    moves = Moves(sources.astype(np.int32), bounds, moved.astype(np.int32), destination.astype(np.int32))
     write_hints(moves, code, groups.digests, state.hints)
-    state.coming = coming[at[known]].tobytes()
+    state.coming = coming[at[moved]].tobytes()
     return state
 
 

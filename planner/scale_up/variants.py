@@ -76,10 +76,10 @@ def _otherwise(usual: Finding, *, too_many_nodes: bool) -> list[Variant]:
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
     found = [Variant(way, expanders) for way in WAYS if left < waiting and (some_left or too_many_nodes or by_price)]
     price = np.array([group.price_per_hour for group in growing.groups], np.float64)
-    known, grows = not np.isnan(price).any(), bool(growing.group_of)
+    is_priced, grows = not np.isnan(price).any(), bool(growing.group_of)
     if grows and (len(usual.made.choices) > 1 or some_left):
-        found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=known)]
-    if grows and known and expanders[0] == Expander.PRICE:
+        found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=is_priced)]
+    if grows and is_priced and expanders[0] == Expander.PRICE:
         found.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
     return found
 

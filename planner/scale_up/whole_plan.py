@@ -49,10 +49,10 @@ def plan_whole(context: Context, growing: Growing, left: Int32, *, fewest_nodes:
     until = Bounds(request.round.effort, request.round.time_left, request.settings.max_improvements)
     simulation = growing.within.simulation
     bounds = group_bounds(simulation, growing.within.growth, left)
-    asked, row_of = whole_problem(context, growing, bounds, left)
+    problem, row_of = whole_problem(context, growing, bounds, left)
     if fewest_nodes:
-        asked = asked._replace(price=np.ones(len(asked.price)))
-    found = cheapest_plan(asked, until)
+        problem = problem._replace(price=np.ones(len(problem.price)))
+    found = cheapest_plan(problem, until)
     return _within_limits(growing, _planned(found, *_in_turn(by_class(simulation, left), row_of)))
 
 

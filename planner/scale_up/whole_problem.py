@@ -48,56 +48,56 @@ def whole_problem(context: Context, growing: Growing, bounds: GroupBounds, left:
     """Return the problem for pods left : int32, and the row of each class of `bounds`. int64[C]."""
     state, rooms = growing.state, growing.limits.rooms
     # A group that grows by one node or by none is treated like any other.
-    whole = np.array([group.zero_or_max for group in growing.groups], bool) & (rooms > 1)
+    is_atomic = np.array([group.zero_or_max for group in growing.groups], bool) & (rooms > 1)
     zone, zone_count = _zones(context)
-    asked = Problem(
+    problem = Problem(
         demand=state.resources.request[bounds.classes],
         pods=bounds.counts,
         allowed=bounds.admitted,
         capacity=bounds.free,
         price=np.array([group.price_per_hour for group in growing.groups], np.float64),
-        most=np.where(whole, 0, np.minimum(rooms, growing.blanks_left)),
+        most=np.where(is_atomic, 0, np.minimum(rooms, growing.blanks_left)),
         per_node=np.full(len(bounds.classes), UNLIMITED),
         zone=zone,
         zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),
     )
-    found = [*_apart(state, bounds.classes), *_alone(growing, asked, bounds.classes, left)]
-    nodes = _least_nodes(asked, found)
-    found += _spread(state, asked, bounds.classes, nodes)
-    return _merged(_with_limits(asked, found), bounds.kind)
+    found = [*_apart(state, bounds.classes), *_alone(growing, problem, bounds.classes, left)]
+    nodes = _least_nodes(problem, found)
+    found += _spread(state, problem, bounds.classes, nodes)
+    return _merged(_with_limits(problem, found), bounds.kind)
 
 
-def _with_limits(asked: Problem, limits: list[_NodeLimit]) -> Problem:
+def _with_limits(problem: Problem, limits: list[_NodeLimit]) -> Problem:
     """Return the problem with the limits of a node: on the pods of each class, and of the sets of several classes with
     most pods, at most MOST_SETS, on all of them."""
     for rows, most in limits:
         at = list(rows)
-        asked.per_node[at] = np.minimum(asked.per_node[at], most)
-    sets = sorted({one for one in limits if len(one.rows) > 1}, key=lambda one: (-_pods(asked, one), one))
+        problem.per_node[at] = np.minimum(problem.per_node[at], most)
+    sets = sorted({one for one in limits if len(one.rows) > 1}, key=lambda one: (-_pods(problem, one), one))
     for rows, most in sets[:MOST_SETS]:
-        asked = with_node_limit(asked, np.isin(np.arange(len(asked.pods)), rows), most)
-    return asked
+        problem = with_node_limit(problem, np.isin(np.arange(len(problem.pods)), rows), most)
+    return problem
 
 
-def _pods(asked: Problem, limit: _NodeLimit) -> int:
-    return int(asked.pods[list(limit.rows)].sum())
+def _pods(problem: Problem, limit: _NodeLimit) -> int:
+    return int(problem.pods[list(limit.rows)].sum())
 
 
-def _merged(asked: Problem, kind: Int64) -> tuple[Problem, Int64]:
+def _merged(problem: Problem, kind: Int64) -> tuple[Problem, Int64]:
     """Return the problem with one row for all classes of a kind that have no limit of their own, and the row of each
     class. kind : int64[C] as in `GroupBounds`."""
-    count = len(asked.pods)
-    free = (asked.per_node == UNLIMITED) & (asked.zone_most == UNLIMITED).all(axis=1)
+    count = len(problem.pods)
+    free = (problem.per_node == UNLIMITED) & (problem.zone_most == UNLIMITED).all(axis=1)
     _, one_of, row_of = np.unique(
         np.where(free, kind, count + np.arange(count)), return_index=True, return_inverse=True
     )
     row_of = row_of.reshape(-1).astype(np.int64)
-    merged = asked._replace(
-        demand=asked.demand[one_of],
-        pods=np.bincount(row_of, asked.pods, len(one_of)).astype(np.int64),
-        allowed=asked.allowed[one_of],
-        per_node=asked.per_node[one_of],
-        zone_most=asked.zone_most[one_of],
+    merged = problem._replace(
+        demand=problem.demand[one_of],
+        pods=np.bincount(row_of, problem.pods, len(one_of)).astype(np.int64),
+        allowed=problem.allowed[one_of],
+        per_node=problem.per_node[one_of],
+        zone_most=problem.zone_most[one_of],
     )
     return merged, row_of
 
@@ -105,9 +105,9 @@ def _merged(asked: Problem, kind: Int64) -> tuple[Problem, Int64]:
 def _zones(context: Context) -> tuple[Int32, int]:
     """Return the zone of each group's new nodes, NO_ZONE = none, and how many zones there are."""
     names = [labels.get(ZONE_LABEL) for labels in context.expanders.groups.labels]
-    known = sorted({name for name in names if name is not None})
-    place = {name: at for at, name in enumerate(known)}
-    return np.array([NO_ZONE if name is None else place[name] for name in names], np.int32), len(known)
+    zones = sorted({name for name in names if name is not None})
+    place = {name: at for at, name in enumerate(zones)}
+    return np.array([NO_ZONE if name is None else place[name] for name in names], np.int32), len(zones)
 
 
 def _apart(state: SimulationState, classes: Int64) -> Iterator[_NodeLimit]:
@@ -124,7 +124,7 @@ def _apart(state: SimulationState, classes: Int64) -> Iterator[_NodeLimit]:
     yield from (_NodeLimit(rows, 1) for rows in _by_counter(counter[by_node], row[by_node]))
 
 
-def _spread(state: SimulationState, asked: Problem, classes: Int64, nodes: int) -> Iterator[_NodeLimit]:
+def _spread(state: SimulationState, problem: Problem, classes: Int64, nodes: int) -> Iterator[_NodeLimit]:
     """Yield limits of pods that spread over nodes and count themselves: the skew allowed above the least number on any
     node. nodes : new ones at least. No node has fewer than all pods, placed evenly, would put on it.
     """
@@ -137,7 +137,7 @@ def _spread(state: SimulationState, asked: Problem, classes: Int64, nodes: int) 
     skew[entries[:, 0]] = entries[:, 1]
     starts = np.flatnonzero(np.diff(counter, prepend=-1))
     for rows, of in zip(_by_counter(counter, row), counter[starts].tolist(), strict=True):
-        pods = int(asked.pods[list(rows)].sum())
+        pods = int(problem.pods[list(rows)].sum())
         among = nodes + int(spread.domains_in[spread.pair[of]])
         most = int(skew[of]) + pods // max(among, 1)
         if most < pods and pods * SCARCE > among:
@@ -151,11 +151,11 @@ def _by_counter(counter: Int64, row: Int64) -> list[tuple[int, ...]]:
     return [tuple(some.tolist()) for some in np.split(row, np.flatnonzero(np.diff(counter)) + 1)]
 
 
-def _least_nodes(asked: Problem, limits: list[_NodeLimit]) -> int:
+def _least_nodes(problem: Problem, limits: list[_NodeLimit]) -> int:
     """Return a lower bound on the new nodes, if all pods are served."""
-    largest = np.maximum(asked.capacity.max(axis=0, initial=1), 1)
-    by_amount = int((-(-(asked.demand * asked.pods[:, None]).sum(axis=0) // largest)).max(initial=0))
-    return max([by_amount, *(-(-_pods(asked, one) // max(one.most, 1)) for one in limits)])
+    largest = np.maximum(problem.capacity.max(axis=0, initial=1), 1)
+    by_amount = int((-(-(problem.demand * problem.pods[:, None]).sum(axis=0) // largest)).max(initial=0))
+    return max([by_amount, *(-(-_pods(problem, one) // max(one.most, 1)) for one in limits)])
 
 
 def _of_classes(offsets: Int32, entries: Int32, classes: Int64) -> tuple[Int64, Int32]:
@@ -168,21 +168,21 @@ def _of_classes(offsets: Int32, entries: Int32, classes: Int64) -> tuple[Int64, 
     return found[:, 0].astype(np.int64) * len(classes) + np.repeat(np.arange(len(classes)), lengths), found
 
 
-def _alone(growing: Growing, asked: Problem, classes: Int64, left: Int32) -> Iterator[_NodeLimit]:
+def _alone(growing: Growing, problem: Problem, classes: Int64, left: Int32) -> Iterator[_NodeLimit]:
     """Write how many pods of a class each zone takes, if counters keep others out, and yield limits of a node."""
     state = growing.state
     bound = np.flatnonzero(_bound(state, classes))
-    bound = np.sort(bound[np.argsort(-asked.pods[bound], kind="stable")][:MOST_BOUND])
+    bound = np.sort(bound[np.argsort(-problem.pods[bound], kind="stable")][:MOST_BOUND])
     kinds: dict[tuple[bytes, ...], list[int]] = {}
     for row, of_class in zip(bound.tolist(), classes[bound].tolist(), strict=True):
         kinds.setdefault(_constraints(state, of_class), []).append(row)
-    order = sorted(kinds.values(), key=lambda rows: -int(asked.pods[rows].sum()))[:MOST_ALONE]
+    order = sorted(kinds.values(), key=lambda rows: -int(problem.pods[rows].sum()))[:MOST_ALONE]
     row_of = np.full(len(state.local_class), -1, np.int64)
     row_of[classes] = np.arange(len(classes))
     rows_left = row_of[state.pod_class[left]]
     for rows in sorted(order):
         there = np.isin(rows_left, rows) if len(rows) > 1 else rows_left == rows[0]
-        yield from _packed_alone(growing, asked, rows, _PodsOfRows(left[there], rows_left[there]))
+        yield from _packed_alone(growing, problem, rows, _PodsOfRows(left[there], rows_left[there]))
 
 
 def _bound(state: SimulationState, classes: Int64) -> Bool:
@@ -215,11 +215,11 @@ def _constraints(state: SimulationState, of_class: int) -> tuple[bytes, ...]:
     return (*found, state.blocked[of_class].tobytes(), presence.starts_group[of_class].tobytes())
 
 
-def _packed_alone(growing: Growing, asked: Problem, rows: list[int], pods: _PodsOfRows) -> Iterator[_NodeLimit]:
+def _packed_alone(growing: Growing, problem: Problem, rows: list[int], pods: _PodsOfRows) -> Iterator[_NodeLimit]:
     """Pack the pods of classes with the same constraints alone. Write how many each zone takes, and yield how many one
     node takes, if it is the constraints that keep others out.
     """
-    members = _largest_by_zone(asked, rows)
+    members = _largest_by_zone(problem, rows)
     if not len(members):
         return
     alone = _packed(growing, members[:1], pods.pods)
@@ -227,32 +227,32 @@ def _packed_alone(growing: Growing, asked: Problem, rows: list[int], pods: _Pods
     if alone.placed < len(pods.pods) and len(members) > 1:
         found = _packed(growing, members, pods.pods)
         if found.placed > alone.placed:
-            zone = asked.zone[members[found.group_of]][found.node_of]
+            zone = problem.zone[members[found.group_of]][found.node_of]
             there = (found.node_of >= 0) & (zone >= 0)
-            asked.zone_most[rows] = 0
-            np.add.at(asked.zone_most, (pods.row[there], zone[there]), 1)
+            problem.zone_most[rows] = 0
+            np.add.at(problem.zone_most, (pods.row[there], zone[there]), 1)
         else:
             found = alone
     if found.nodes and (found.nodes > 1 or found.placed < len(pods.pods)):
         held = np.bincount(found.node_of[found.node_of >= 0], minlength=found.nodes)
         fullest = int(held.argmax())
         there = found.node_of == fullest
-        free = asked.capacity[members[found.group_of[fullest]]] - asked.demand[pods.row[there]].sum(axis=0)
-        if (asked.demand[np.unique(pods.row[~there])] <= free).all(axis=1).any():
+        free = problem.capacity[members[found.group_of[fullest]]] - problem.demand[pods.row[there]].sum(axis=0)
+        if (problem.demand[np.unique(pods.row[~there])] <= free).all(axis=1).any():
             yield _NodeLimit(tuple(rows), int(held[fullest]))
 
 
-def _largest_by_zone(asked: Problem, rows: list[int]) -> Int64:
+def _largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
     """Return for each zone the group whose new node has room for most pods of some classes, the largest first. int64.
 
     Of several classes it takes each, and counts the larger ones.
     """
-    takes = asked.demand[rows].max(axis=0)
+    takes = problem.demand[rows].max(axis=0)
     need = np.maximum(takes, 1)
-    room = (asked.capacity // need)[:, takes > 0].min(axis=1)
-    may = np.flatnonzero(asked.allowed[rows].all(axis=0) & (asked.most > 0))
+    room = (problem.capacity // need)[:, takes > 0].min(axis=1)
+    may = np.flatnonzero(problem.allowed[rows].all(axis=0) & (problem.most > 0))
     order = may[np.lexsort((may, -room[may]))]
-    _, first = np.unique(asked.zone[order], return_index=True)
+    _, first = np.unique(problem.zone[order], return_index=True)
     return order[np.sort(first)].astype(np.int64)
 
 

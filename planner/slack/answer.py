@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     names : of all placeholders, in the roster's order.
     """
 
-    asked: ObjectRequests
+    requests: ObjectRequests
     wanted: Wanted
     roster: Roster
     placed: Placed
@@ -96,9 +96,10 @@ class _Writer:
     def key(self) -> str:
         """A text that differs if anything written differs."""
         sink = blake2b(digest_size=16)
-        asked, wanted, roster = self._outcome.asked, self._outcome.wanted, self._roster
+        requests, wanted, roster = self._outcome.requests, self._outcome.wanted, self._roster
         derive = self._this.derive
-        sink.update(derive(f"digest {_of(asked)}", partial(_digest, (asked.sets, asked.objects)), ("slack_requests",)))
+        of_objects = partial(_digest, (requests.sets, requests.objects))
+        sink.update(derive(f"digest {_of(requests)}", of_objects, ("slack_requests",)))
         sink.update(derive("digest of the names of nodes", partial(_digest, self._nodes), ("nodes.name",)))
         sink.update(_digest(wanted.sets[: wanted.of_parts]))
         for column in (roster.bounds, roster.by_name, roster.number, self._node):
@@ -108,15 +109,15 @@ class _Writer:
 
     @cached_property
     def _encoded(self) -> EncodedSets:
-        asked, wanted = self._outcome.asked, self._outcome.wanted
-        kept = self._this.derive(f"bytes {_of(asked)}", partial(encoded, asked.sets), ("slack_requests",))
+        requests, wanted = self._outcome.requests, self._outcome.wanted
+        kept = self._this.derive(f"bytes {_of(requests)}", partial(encoded, requests.sets), ("slack_requests",))
         return kept.and_of(wanted.sets[: wanted.of_parts])
 
     def rows(self) -> bytes:
         """Return placeholders, by name of the set and number, with their dictionary, and the requesting objects."""
-        known, out = self._encoded, [entry(_DICTIONARY, self._encoded.dictionary)]
+        entries, out = self._encoded, [entry(_DICTIONARY, self._encoded.dictionary)]
         for one, where in self._roster.named():
-            rest = known.placeholders[known.row[one.name]]
+            rest = entries.placeholders[entries.row[one.name]]
             for name, node in zip(self._outcome.names[where], self._node[where].tolist(), strict=True):
                 content = entry(_NAME, name.encode()) + rest
                 if 0 <= node < len(self._nodes):
@@ -146,14 +147,14 @@ class _Writer:
         """Return the state for the next loop, sets by name."""
         # Upcoming nodes have no permanent name.
         node: Int32 = np.where(self.on_node, self._node, NONE).astype(np.int32)
-        known = self._encoded
-        heads = ((known.states[known.row[one.name]], where) for one, where in self._roster.named())
+        entries = self._encoded
+        heads = ((entries.states[entries.row[one.name]], where) for one, where in self._roster.named())
         return remember(heads, self._roster.number, node, self._nodes)
 
 
-def _of(asked: ObjectRequests) -> str:
+def _of(requests: ObjectRequests) -> str:
     """Return the cache name of values that depend on the sets requested by objects."""
-    return f"of requesting objects: {asked.name}"
+    return f"of requesting objects: {requests.name}"
 
 
 def _digest(value: object) -> bytes:

@@ -33,13 +33,13 @@ from planner.snapshot.columns import Snapshot
 def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) -> Decided:
     """Take the slack decision. Raises MoveLogFullError."""
     snapshot = this.snapshot
-    memory, notes = recall(state, partial(this.derive, "rows of nodes", partial(_rows, snapshot), ("nodes.name",)))
+    previous, notes = recall(state, partial(this.derive, "rows of nodes", partial(_rows, snapshot), ("nodes.name",)))
     leaving = being_deleted(snapshot, this.now_ns)
     its_parts = parts(snapshot, settings, leaving)
-    given = Given(settings, _rooms(this, settings), this.now_ns, memory.sizes(damped_names(its_parts)))
-    asked = object_requests(snapshot, settings.smaller_buffers, this.derive)
-    all_wanted = wanted(given, its_parts, asked)
-    kept = roster(all_wanted.sets, all_wanted.sizes, memory, snapshot)
+    given = Given(settings, _rooms(this, settings), this.now_ns, previous.sizes(damped_names(its_parts)))
+    requests = object_requests(snapshot, settings.smaller_buffers, this.derive)
+    all_wanted = wanted(given, its_parts, requests)
+    kept = roster(all_wanted.sets, all_wanted.sizes, previous, snapshot)
     names = PlaceholderNames(kept)
     pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in kept.sets))
     without = Without(given, its_parts, kept.sets)
@@ -48,7 +48,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     if names:
         place_pods(this, leaving)
     placed = arrange(this.simulation, kept, first, is_ready(snapshot, this.settings.not_ready_taints) & ~leaving)
-    return answer(this, Outcome(asked, all_wanted, kept, placed, names), notes)
+    return answer(this, Outcome(requests, all_wanted, kept, placed, names), notes)
 
 
 def _rows(snapshot: Snapshot) -> Mapping[str, int]:

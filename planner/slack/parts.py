@@ -102,12 +102,12 @@ def _parts_of(layout: _Layout, pool: PoolSettings, usable: Bool) -> list[Part]:
         nodes &= layout.in_groups(snapshot.nodes, groups)
         templates &= layout.in_groups(snapshot.templates, groups)
     terms, problem = _terms(layout, pool, groups)
-    whole = Part(f"{pool.name}:" if pool.name else "", pool, nodes, templates, PodSpec(), problem)
+    all_nodes = Part(f"{pool.name}:" if pool.name else "", pool, nodes, templates, PodSpec(), problem)
     if not pool.topology_key:
-        return [_completed(layout, whole, terms, usable)]
+        return [_completed(layout, all_nodes, terms, usable)]
     return [
-        _completed(layout, _narrowed(layout, whole, value), _with_label(terms, pool.topology_key, value), usable)
-        for value in _values(layout, whole, pool.topology_key)
+        _completed(layout, _narrowed(layout, all_nodes, value), _with_label(terms, pool.topology_key, value), usable)
+        for value in _values(layout, all_nodes, pool.topology_key)
     ]
 
 
@@ -137,23 +137,23 @@ def _terms(layout: _Layout, pool: PoolSettings, groups: Sequence[int]) -> tuple[
     return tuple(terms) or (NodeSelectorTerm((), ()),), problem
 
 
-def _values(layout: _Layout, whole: Part, key: str) -> list[str]:
+def _values(layout: _Layout, parent: Part, key: str) -> list[str]:
     """Return the values of a label on the nodes and templates of a part, sorted."""
     strings = layout.snapshot.strings
     label, row = layout.pairs
-    inside = np.concatenate([whole.nodes, whole.templates])[row]
+    inside = np.concatenate([parent.nodes, parent.templates])[row]
     codes = np.unique(label[inside])
     return sorted(strings[code % len(strings)] for code in codes.tolist() if strings[code // len(strings)] == key)
 
 
-def _narrowed(layout: _Layout, whole: Part, value: str) -> Part:
+def _narrowed(layout: _Layout, parent: Part, value: str) -> Part:
     """Return the nodes of a part that have one value of its topology key."""
-    selector = (LabelRequirement(whole.pool.topology_key, LabelOperator.IN, (value,)),)
+    selector = (LabelRequirement(parent.pool.topology_key, LabelOperator.IN, (value,)),)
     snapshot = layout.snapshot
-    return whole._replace(
-        prefix=f"{whole.prefix}{value}:",
-        nodes=whole.nodes & layout.matching(snapshot.nodes, selector),
-        templates=whole.templates & layout.matching(snapshot.templates, selector),
+    return parent._replace(
+        prefix=f"{parent.prefix}{value}:",
+        nodes=parent.nodes & layout.matching(snapshot.nodes, selector),
+        templates=parent.templates & layout.matching(snapshot.templates, selector),
     )
 
 

@@ -17,7 +17,7 @@ from planner.simulation.log import check_log
 from planner.simulation.state import NOWHERE, OPEN
 from planner.slack.kernels.places import RUNS, choose_kept, settle
 from planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
-from planner.slack.state import GONE, NONE, Memory
+from planner.slack.state import GONE, NONE, PreviousSets
 from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from planner.snapshot.dictionaries import CPU, MEMORY
 
@@ -91,7 +91,7 @@ class Placed(NamedTuple):
     tried: Int64
 
 
-def roster(sets: Sequence[PlaceholderSet], sizes: SizeColumns, memory: Memory, snapshot: Snapshot) -> Roster:
+def roster(sets: Sequence[PlaceholderSet], sizes: SizeColumns, previous: PreviousSets, snapshot: Snapshot) -> Roster:
     """Return the placeholders: those of the last loop up to the required number, and new ones.
 
     Sets are sorted by the largest share of a node that one of their placeholders takes, large ones first, then by name.
@@ -105,8 +105,8 @@ def roster(sets: Sequence[PlaceholderSet], sizes: SizeColumns, memory: Memory, s
     ordered = tuple([sets[at] for at in chosen])
     count = np.array([one.number for one in ordered], np.int64)
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
-    known = np.array([memory.row.get(names[at], NONE) for at in chosen], np.int64)
-    number, before = _of_last_loop(bounds, known, memory)
+    row_before = np.array([previous.row.get(names[at], NONE) for at in chosen], np.int64)
+    number, before = _of_last_loop(bounds, row_before, previous)
     return Roster(ordered, sizes.taken(order), bounds, place[by_name], number, before)
 
 
@@ -115,42 +115,43 @@ def _shares(sizes: SizeColumns, snapshot: Snapshot) -> Float64:
     # numpy is slow along rows, of which there are thousands.
     by_resource = np.ascontiguousarray(snapshot.nodes.allocatable.T)
     most = dict(zip(snapshot.resources, by_resource.max(axis=1, initial=1).tolist(), strict=True))
-    whole = np.array([max(most.get(name, 0), 1) for name in sizes.resources], np.int64)
-    shares: Float64 = (sizes.amounts / whole).max(axis=1, initial=0.0)
+    most_each = np.array([max(most.get(name, 0), 1) for name in sizes.resources], np.int64)
+    shares: Float64 = (sizes.amounts / most_each).max(axis=1, initial=0.0)
     return shares
 
 
-def _of_last_loop(bounds: Int64, known: Int64, memory: Memory) -> tuple[Int32, Int32]:
+def _of_last_loop(bounds: Int64, row_before: Int64, previous: PreviousSets) -> tuple[Int32, Int32]:
     """Return numbers and nodes of all placeholders, with only the difference to the last loop changed. int32[M] each.
 
-    bounds : int64[Q+1]; known : int64[Q] row of each set in the state, NONE = new.
+    bounds : int64[Q+1]; row_before : int64[Q] row of each set in the state, NONE = new.
     """
-    count, first = np.diff(bounds), memory.bounds[:-1]
+    count, first = np.diff(bounds), previous.bounds[:-1]
     number = (np.arange(bounds[-1]) - np.repeat(bounds[:-1], count)).astype(np.int32)
     node = np.full(len(number), NONE, np.int32)
-    had = np.where(known == NONE, 0, np.append(np.diff(memory.bounds), 0)[known])
-    same = (known != NONE) & (had == count)
+    had = np.where(row_before == NONE, 0, np.append(np.diff(previous.bounds), 0)[row_before])
+    same = (row_before != NONE) & (had == count)
     rows = np.flatnonzero(np.repeat(same, count))
-    source = number[rows] + np.repeat(np.append(first, 0)[known[same]], count[same])
-    number[rows], node[rows] = memory.number[source], memory.node[source]
-    for at in np.flatnonzero((known != NONE) & ~same).tolist():
-        here, there = slice(bounds[at], bounds[at + 1]), slice(memory.bounds[known[at]], memory.bounds[known[at] + 1])
-        number[here], node[here] = _as_many(int(count[at]), memory.number[there], memory.node[there])
+    source = number[rows] + np.repeat(np.append(first, 0)[row_before[same]], count[same])
+    number[rows], node[rows] = previous.number[source], previous.node[source]
+    for at in np.flatnonzero((row_before != NONE) & ~same).tolist():
+        row = row_before[at]
+        here, there = slice(bounds[at], bounds[at + 1]), slice(previous.bounds[row], previous.bounds[row + 1])
+        number[here], node[here] = _as_many(int(count[at]), previous.number[there], previous.node[there])
     return number, node
 
 
-def _as_many(count: int, known: Int32, known_node: Int32) -> tuple[Int32, Int32]:
+def _as_many(count: int, present_numbers: Int32, present_nodes: Int32) -> tuple[Int32, Int32]:
     """Return numbers and nodes of `count` placeholders of a set.
 
     If there are too many, those on no node are dropped first, then the last ones; new ones get the lowest free numbers.
     """
-    present = len(known)
+    present = len(present_numbers)
     if present > count:
-        kept = np.sort(np.argsort(known_node < 0, kind="stable")[:count])
-        return known[kept], known_node[kept]
-    free = np.setdiff1d(np.arange(count, dtype=np.int32), known)[: count - present]
-    number = np.concatenate([known, free])
-    node = np.concatenate([known_node, np.full(count - present, NONE, np.int32)])
+        kept = np.sort(np.argsort(present_nodes < 0, kind="stable")[:count])
+        return present_numbers[kept], present_nodes[kept]
+    free = np.setdiff1d(np.arange(count, dtype=np.int32), present_numbers)[: count - present]
+    number = np.concatenate([present_numbers, free])
+    node = np.concatenate([present_nodes, np.full(count - present, NONE, np.int32)])
     order = np.argsort(number, kind="stable")
     return number[order].astype(np.int32), node[order].astype(np.int32)
 

@@ -68,8 +68,8 @@ class Rooms:
         if not set(size) <= set(resources):
             return sizes.fitted(size, ())
         columns = [resources.index(name) for name in size]
-        asked = list(zip(columns, size.values(), strict=True))
-        if _is_enough(rooms.nodes, part.nodes, asked) or _is_enough(rooms.templates, part.templates, asked):
+        amounts = list(zip(columns, size.values(), strict=True))
+        if _is_enough(rooms.nodes, part.nodes, amounts) or _is_enough(rooms.templates, part.templates, amounts):
             return dict(size), True
         both = np.concatenate([rooms.nodes[part.nodes][:, columns], rooms.templates[part.templates][:, columns]])
         distinct = np.unique(both, axis=0).tolist()
@@ -113,10 +113,10 @@ class Rooms:
         return self._counted
 
 
-def _is_enough(rooms: Int64, rows: Bool, asked: Sequence[tuple[int, int]]) -> bool:
+def _is_enough(rooms: Int64, rows: Bool, amounts: Sequence[tuple[int, int]]) -> bool:
     """Return whether one of some rows has room for all amounts, by column. rooms : int64[N, R]; rows : bool[N]."""
     found = rows.copy()
-    for column, amount in asked:
+    for column, amount in amounts:
         found &= rooms[:, column] >= amount
     return bool(found.any())
 
@@ -133,12 +133,12 @@ def node_rooms(snapshot: Snapshot) -> NodeRooms:
     # Amounts are computed once per spec of such pods, then looked up by pod.
     used, number = np.unique(pods.spec[stays], return_inverse=True)
     column = {name: at for at, name in enumerate(resources)}
-    asked = np.zeros((len(used), len(resources)), np.int64)
+    requested = np.zeros((len(used), len(resources)), np.int64)
     for row, spec in enumerate(used.tolist()):
         for name, amount in snapshot.specs[spec].requests:
-            asked[row, column[name]] = amount
-    for at in np.flatnonzero(asked.any(axis=0)).tolist():
-        np.subtract.at(room[:, at], pods.node[stays], asked[number, at])
+            requested[row, column[name]] = amount
+    for at in np.flatnonzero(requested.any(axis=0)).tolist():
+        np.subtract.at(room[:, at], pods.node[stays], requested[number, at])
     new = snapshot.templates.allocatable.copy()
     for row, group in enumerate(snapshot.templates.group.tolist()):
         for pod in snapshot.groups[group].daemonset_pods:

@@ -88,8 +88,8 @@ class _Found:
                 self.desired[name] = min(self.desired.get(name, 0) + amount * times, 1 << 62)
 
 
-def wanted(given: Given, parts: Sequence[Part], asked: ObjectRequests) -> Wanted:
-    """Return all sets. asked : sets requested by objects. O(parts · (N + S)), and O(sets of objects · resources)."""
+def wanted(given: Given, parts: Sequence[Part], requests: ObjectRequests) -> Wanted:
+    """Return all sets. requests : sets requested by objects. O(parts · (N + S)), and O(sets of objects · resources)."""
     found = _Found()
     for part in parts:
         if part.problem:
@@ -97,11 +97,11 @@ def wanted(given: Given, parts: Sequence[Part], asked: ObjectRequests) -> Wanted
         _of_part(given, part, in_force(part.pool, given.now_ns), found)
     count = len(found.sets)
     own = tuple(sorted(found.sets, key=lambda one: one.name))
-    found.ask(asked.desired)
-    found.problems.extend(asked.problems)
-    of_objects, columns, kinds = asked.sets, asked.sizes, asked.kinds
-    if not found.may_add(asked.number):
-        for one in asked.sets:
+    found.ask(requests.desired)
+    found.problems.extend(requests.problems)
+    of_objects, columns, kinds = requests.sets, requests.sizes, requests.kinds
+    if not found.may_add(requests.number):
+        for one in requests.sets:
             found.add(one)
         of_objects = tuple(found.sets[count:])
         columns, kinds = size_columns(of_objects), kinds_of(tuple([one.pod for one in of_objects]))
@@ -112,7 +112,7 @@ def wanted(given: Given, parts: Sequence[Part], asked: ObjectRequests) -> Wanted
         count,
         found.desired,
         tuple(found.problems),
-        asked.objects,
+        requests.objects,
     )
 
 
@@ -121,52 +121,61 @@ def damped_names(parts: Sequence[Part]) -> list[str]:
     return [f"{part.prefix}{_STANDARD}" for part in parts]
 
 
-def _of_part(given: Given, part: Part, asked: Demand, found: _Found) -> None:
+def _of_part(given: Given, part: Part, demand: Demand, found: _Found) -> None:
     """Add the sets that a part of the cluster requests."""
-    names = [name for name, amount in asked.amounts.items() if amount.rate or amount.floor]
-    if not names and not asked.replicas:
+    names = [name for name, amount in demand.amounts.items() if amount.rate or amount.floor]
+    if not names and not demand.replicas:
         return
     total, nodes = given.rooms.capacity(part)
-    desired = {name: sizes.desired(asked.amounts[name], total.get(name, 0)) for name in sorted(names)}
-    if asked.replicas == 0 or not (any(desired.values()) or asked.replicas):
+    desired = {name: sizes.desired(demand.amounts[name], total.get(name, 0)) for name in sorted(names)}
+    if demand.replicas == 0 or not (any(desired.values()) or demand.replicas):
         return
     if nodes == 0:
         # There is no node yet: a new one will match the templates.
         total, nodes = given.rooms.template_capacity(part)
-    if asked.replicas is None:
+    if demand.replicas is None:
         found.ask(desired)
     held = [_whole(given, part, name, desired, found) for name in sorted(desired) if name not in SPREAD_OUT]
     apart = {name: amount for name, amount in desired.items() if name in SPREAD_OUT}
     rest = sizes.left(apart, [(one.size, one.number) for one in held if one is not None])
-    _of_standard(given, part, (rest, asked.replicas, total, nodes), found)
+    _of_standard(given, part, _Standard(rest, demand.replicas, total, nodes), found)
 
 
-def _of_standard(
-    given: Given, part: Part, asked: tuple[Mapping[str, int], int | None, Mapping[str, int], int], found: _Found
-) -> None:
+class _Standard(NamedTuple):
+    """The demand for standard placeholders of a part. desired : amounts; replicas : fixed number, None = by amounts;
+    total : capacity of the part; nodes : number of its nodes."""
+
+    desired: Mapping[str, int]
+    replicas: int | None
+    total: Mapping[str, int]
+    nodes: int
+
+
+def _of_standard(given: Given, part: Part, demand: _Standard, found: _Found) -> None:
     """Add the largest placeholders and the standard ones of a part."""
-    desired, replicas, total, nodes = asked
+    desired, replicas, total, nodes = demand
     largest = _largest(given, part)
     held = []
     for name, size in largest.sizes.items():
-        cut, whole = given.rooms.fitted(part, size)
-        if not whole:
+        cut, fits = given.rooms.fitted(part, size)
+        if not fits:
             found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size)}; it is reduced")
         found.add(_set(part, name, Kind.LARGEST, cut, 1))
         held.append((cut, 1))
     names = [name for name, amount in desired.items() if amount > 0] or ["cpu", "memory"]
     shares = sizes.standard_shares({name: total.get(name, 0) for name in names}, nodes, part.pool.granularity)
-    size = sizes.whole(shares)
+    size = sizes.rounded_down(shares)
     size = sizes.capped(size, largest.most) if largest.sizes else size
     size = {name: min(amount, sizes.MOST) for name, amount in size.items()}
     name = f"{part.prefix}{_STANDARD}"
-    cut, whole = given.rooms.fitted(part, sizes.damped(size, given.before.get(name), given.settings.resize_threshold))
+    damped = sizes.damped(size, given.before.get(name), given.settings.resize_threshold)
+    cut, fits = given.rooms.fitted(part, damped)
     rest = sizes.left(desired, held)
     number = sizes.count(rest, cut, shares) if replicas is None else replicas
     lacking = sorted(one for one, amount in rest.items() if amount > 0 and not cut.get(one))
     if lacking or not cut:
         found.problems.append(f"{name}: no counted node has any {' or '.join(lacking or names)}")
-    elif number and not whole:
+    elif number and not fits:
         found.problems.append(f"{name}: no node has room for {_text(size)}; they are reduced")
     if cut:
         found.add(_set(part, _STANDARD, Kind.STANDARD, cut, number))
@@ -216,8 +225,8 @@ def _whole(given: Given, part: Part, name: str, desired: Amounts, found: _Found)
     one = max(-(-total[name] // (nodes * part.pool.granularity)), 1)
     size = {other: max(total[other] * one // total[name], 1) for other in ("cpu", "memory") if total.get(other, 0)}
     size[name] = one
-    cut, whole = given.rooms.fitted(part, size)
-    if not whole:
+    cut, fits = given.rooms.fitted(part, size)
+    if not fits:
         found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size | {name: one})}; it is reduced")
     made = _set(part, name, Kind.STANDARD, cut, sizes.count({name: desired[name]}, cut))
     found.add(made)

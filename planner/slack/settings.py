@@ -110,28 +110,28 @@ def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
         raise SettingsError(
             f"{_PATH}.capacity_buffer_reading", f"{reading} is not a reading; see CapacityBufferReading"
         )
-    whole = _pool(given, PoolSettings(), _PATH)
-    pools = [_named(one, whole, f"{_PATH}.pools[{i}]") for i, one in enumerate(given.pools)]
+    general = _pool(given, PoolSettings(), _PATH)
+    pools = [_named(one, general, f"{_PATH}.pools[{i}]") for i, one in enumerate(given.pools)]
     names = [pool.name for pool in pools]
     for i, name in enumerate(names):
         if name in names[:i]:
             raise SettingsError(f"{_PATH}.pools[{i}].name", f"{name!r} is given twice; give each pool its own name")
     return SlackSettings(
-        pools=(whole, *pools),
+        pools=(general, *pools),
         ignored_pods=tuple(_pods(one, f"{_PATH}.ignored_pods[{i}]") for i, one in enumerate(given.ignored_pods)),
         resize_threshold=number(given, "resize_threshold", defaults.resize_threshold, _PATH),
         smaller_buffers=reading == pb.CapacityBufferReading.SMALLER,
     )
 
 
-def _named(given: pb.SlackPool, whole: PoolSettings, path: str) -> PoolSettings:
+def _named(given: pb.SlackPool, general: PoolSettings, path: str) -> PoolSettings:
     """Resolve a pool; absent fields default to those of the whole cluster."""
     if not given.name or set("/:") & set(given.name):
         raise SettingsError(f"{path}.name", f'{given.name!r} is invalid; give a name without "/" and ":"')
     for i, group in enumerate(given.node_groups):
         if not group:
             raise SettingsError(f"{path}.node_groups[{i}]", "empty; name a node group")
-    pool = _pool(given, whole, path)
+    pool = _pool(given, general, path)
     return PoolSettings(
         name=given.name,
         node_groups=tuple(dict.fromkeys(given.node_groups)),
@@ -144,11 +144,11 @@ def _named(given: pb.SlackPool, whole: PoolSettings, path: str) -> PoolSettings:
     )
 
 
-def _pool(given: Any, whole: PoolSettings, path: str) -> PoolSettings:
+def _pool(given: Any, general: PoolSettings, path: str) -> PoolSettings:
     """Resolve what `SlackSettings` and `SlackPool` have in common."""
     if given.strategy not in pb.SlackStrategy.Code.values():
         raise SettingsError(f"{path}.strategy", f"{given.strategy} is not a strategy; see SlackStrategy")
-    amounts = dict(whole.amounts)
+    amounts = dict(general.amounts)
     if given.HasField("extra_capacity_min_rate"):
         rate = _rate(given, "extra_capacity_min_rate", path)
         amounts |= {name: SlackAmount(rate) for name in _BY_RATE}
@@ -156,9 +156,9 @@ def _pool(given: Any, whole: PoolSettings, path: str) -> PoolSettings:
     schedules = tuple(_schedule(one, f"{path}.schedules[{i}]") for i, one in enumerate(given.schedules))
     return PoolSettings(
         amounts=amounts,
-        granularity=count(given, "granularity", whole.granularity, path, 1),
-        strategy=given.strategy or whole.strategy,
-        schedules=schedules or whole.schedules,
+        granularity=count(given, "granularity", general.granularity, path, 1),
+        strategy=given.strategy or general.strategy,
+        schedules=schedules or general.schedules,
     )
 
 

@@ -24,8 +24,8 @@ def desired(amount: SlackAmount, capacity: int) -> int:
     # By the decimal digits of the rate: 0.1 of 30 is 3, which floating-point arithmetic does not guarantee.
     rate = Fraction(repr(amount.rate or 0.0))
     share = -(-rate.numerator * capacity // rate.denominator)
-    asked = max(share, amount.floor or 0)
-    return asked if amount.ceiling is None else min(asked, amount.ceiling)
+    amount_wanted = max(share, amount.floor or 0)
+    return amount_wanted if amount.ceiling is None else min(amount_wanted, amount.ceiling)
 
 
 def standard_shares(total: Amounts, nodes: int, granularity: int) -> dict[str, Fraction]:
@@ -34,12 +34,12 @@ def standard_shares(total: Amounts, nodes: int, granularity: int) -> dict[str, F
     return {name: Fraction(amount, parts) for name, amount in total.items() if amount > 0 and parts > 0}
 
 
-def whole(shares: Mapping[str, Fraction]) -> dict[str, int]:
+def rounded_down(shares: Mapping[str, Fraction]) -> dict[str, int]:
     """Return a size in whole units: rounded down, at least 1 of each resource with a share."""
     return {name: max(int(share), 1) for name, share in shares.items()}
 
 
-def count(asked: Amounts, size: Amounts, shares: Mapping[str, Fraction] | None = None) -> int:
+def count(wanted: Amounts, size: Amounts, shares: Mapping[str, Fraction] | None = None) -> int:
     """Return how many placeholders are needed for at least the requested amounts of the resources they have.
 
     shares : by resource, the size without rounding; a size that is a share rounded down counts as the share, so the
@@ -48,12 +48,12 @@ def count(asked: Amounts, size: Amounts, shares: Mapping[str, Fraction] | None =
     each: dict[str, Fraction | int] = {name: amount for name, amount in size.items() if amount > 0}
     each |= {name: share for name, share in (shares or {}).items() if each.get(name) == int(share)}
     # The requested amount may have been rounded up, by less than one unit.
-    return max((int((amount - 1) // each[name]) + 1 for name, amount in asked.items() if name in each), default=0)
+    return max((int((amount - 1) // each[name]) + 1 for name, amount in wanted.items() if name in each), default=0)
 
 
-def left(asked: Amounts, held: Iterable[tuple[Amounts, int]]) -> dict[str, int]:
+def left(wanted: Amounts, held: Iterable[tuple[Amounts, int]]) -> dict[str, int]:
     """Return the amounts still required in addition to `held` (size, count)."""
-    rest = dict(asked)
+    rest = dict(wanted)
     for size, number in held:
         rest = {name: max(amount - number * size.get(name, 0), 0) for name, amount in rest.items()}
     return rest
@@ -118,8 +118,8 @@ def buffered(replicas: int, percentage: int, scale: int, limit: int | None, smal
             raise ValueError("percentage needs a scalableRef whose number of pods is known")
         counts.append(percentage * scale // 100 if smaller else -(-percentage * scale // 100))
     if counts:
-        asked = min(counts) if smaller else max(counts)
-        return asked if limit is None else min(asked, limit)
+        wanted = min(counts) if smaller else max(counts)
+        return wanted if limit is None else min(wanted, limit)
     if limit is None:
         raise ValueError("it has neither replicas nor percentage nor limits")
     return limit

@@ -36,11 +36,11 @@ class SpecWriter:
 
     def spec(self, spec: PodSpec) -> int:
         """Return the index of a spec."""
-        known = self._specs.get(spec)
-        if known is None:
-            known = self._specs[spec] = len(self._specs)
+        number = self._specs.get(spec)
+        if number is None:
+            number = self._specs[spec] = len(self._specs)
             self._write(spec, self._out.pod_specs.add())
-        return known
+        return number
 
     def label_set(self, labels: Labels) -> int:
         """Return the index of a label set."""

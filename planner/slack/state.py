@@ -30,7 +30,7 @@ class UnreadableStateError(ValueError):
     """A column of the state breaks its contract."""
 
 
-class Memory(NamedTuple):
+class PreviousSets(NamedTuple):
     """Placeholders of the last loop, M of them in Q sets.
 
     row : of each set by its name; bounds : int64[Q+1], the placeholders of each; number : int32[M], ascending in each
@@ -48,15 +48,15 @@ class Memory(NamedTuple):
         return {name: dict(self.sets[self.row[name]].size) for name in names if name in self.row}
 
 
-NO_MEMORY: Final = Memory({}, np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), ())
+NO_PREVIOUS_SETS: Final = PreviousSets({}, np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), ())
 
 
-def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) -> tuple[Memory, tuple[str, ...]]:
+def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) -> tuple[PreviousSets, tuple[str, ...]]:
     """Return the state in terms of the snapshot's nodes, and notes. place : returns their rows by name."""
     if state is None or state.layout_version == 0:
-        return NO_MEMORY, ()
+        return NO_PREVIOUS_SETS, ()
     if state.layout_version != LAYOUT_VERSION:
-        return NO_MEMORY, (
+        return NO_PREVIOUS_SETS, (
             f"slack state has layout {state.layout_version}, not {LAYOUT_VERSION}: starting with empty state",
         )
     node_of = np.full(max(len(state.strings), 1), NONE, np.int32)
@@ -65,10 +65,10 @@ def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) 
     try:
         return _read(state.sets, node_of), ()
     except UnreadableStateError as error:
-        return NO_MEMORY, (f"slack state could not be read ({error}): starting with empty state",)
+        return NO_PREVIOUS_SETS, (f"slack state could not be read ({error}): starting with empty state",)
 
 
-def _read(sets: Sequence[pb.SlackSetState], node_of: Int32) -> Memory:
+def _read(sets: Sequence[pb.SlackSetState], node_of: Int32) -> PreviousSets:
     """Return the sets as columns. node_of : int32[strings]. Raises UnreadableStateError."""
     names = [one.name for one in sets]
     number, bounds = _column([one.number for one in sets], names, "number")
@@ -80,7 +80,7 @@ def _read(sets: Sequence[pb.SlackSetState], node_of: Int32) -> Memory:
     _check_rows(number > before, bounds, names, "{}.number is not ascending")
     is_there = (string >= 0) & (string < len(node_of))
     _check_rows(is_there, bounds, names, "{}.node refers to a missing string")
-    return Memory({name: at for at, name in enumerate(names)}, bounds, number, node_of[string], sets)
+    return PreviousSets({name: at for at, name in enumerate(names)}, bounds, number, node_of[string], sets)
 
 
 def _column(parts: Sequence[bytes], names: Sequence[str], field: str) -> tuple[Int32, Int64]:

@@ -93,11 +93,11 @@ def problem(demand: Int64, pods: Int64, allowed: Bool, capacity: Int64, price: F
     )  # fmt: skip
 
 
-def with_node_limit(asked: Problem, classes: Bool, limit: int) -> Problem:
+def with_node_limit(given: Problem, classes: Bool, limit: int) -> Problem:
     """Return the problem with a limit of pods of several classes, taken together, on one node.
 
     For pods with anti-affinity to each other, or spread over host names. classes : bool[C]. It adds one resource.
     """
-    demand = np.concatenate([asked.demand, classes.astype(np.int64)[:, None]], axis=1)
-    capacity = np.concatenate([asked.capacity, np.full((len(asked.capacity), 1), limit, np.int64)], axis=1)
-    return asked._replace(demand=demand, capacity=capacity)
+    demand = np.concatenate([given.demand, classes.astype(np.int64)[:, None]], axis=1)
+    capacity = np.concatenate([given.capacity, np.full((len(given.capacity), 1), limit, np.int64)], axis=1)
+    return given._replace(demand=demand, capacity=capacity)

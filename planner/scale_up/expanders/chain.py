@@ -52,14 +52,14 @@ NONE: Final = -1
 class Choice(NamedTuple):
     """The result of a choice.
 
-    chosen : the option, NONE if all are excluded or there is none; asked : `Expander.Code`s in order; scores :
-    float64[len(asked), O], NaN if an option was excluded or no longer considered; decided_by : int32[O] the expander
-    that preferred another option, UNSPECIFIED for the chosen and the excluded ones; reason : int32[O]
+    chosen : the option, NONE if all are excluded or there is none; expanders : `Expander.Code`s in order; scores :
+    float64[len(expanders), O], NaN if an option was excluded or no longer considered; decided_by : int32[O] the
+    expander that preferred another option, UNSPECIFIED for the chosen and the excluded ones; reason : int32[O]
     `NodeGroupReason.Code`, UNSPECIFIED for the chosen one; order : int64[O] the options, best first.
     """
 
     chosen: int
-    asked: tuple[int, ...]
+    expanders: tuple[int, ...]
     scores: Float64
     decided_by: Int32
     reason: Int32
@@ -83,7 +83,7 @@ def _choose(context: ExpanderContext, state: ChoiceState, options: Options, chai
     left = np.argsort(options.group, kind="stable")
     ranking = _Ranking(len(left))
     for code in chain:
-        if len(left) == 0 or (len(left) == 1 and ranking.asked):
+        if len(left) == 0 or (len(left) == 1 and ranking.expanders):
             break
         scores = EXPANDERS[code].score(context, state, _rows(options, left))
         left = ranking.note(code, left, scores)
@@ -94,16 +94,16 @@ def _rows(options: Options, rows: Int64) -> Options:
     return Options(*(column[rows] for column in options))
 
 
-def _among(rows: Int64, whole: Choice, part: Choice) -> Choice:
+def _among(rows: Int64, all_options: Choice, part: Choice) -> Choice:
     """Return a choice among some of the options, `rows`, as one among all: the others were excluded."""
-    scores = np.full((len(part.asked), len(whole.reason)), np.nan)
+    scores = np.full((len(part.expanders), len(all_options.reason)), np.nan)
     scores[:, rows] = part.scores
-    decided_by, reason = whole.decided_by.copy(), whole.reason.copy()
+    decided_by, reason = all_options.decided_by.copy(), all_options.reason.copy()
     decided_by[rows], reason[rows] = part.decided_by, part.reason
-    excluded = whole.order[~np.isin(whole.order, rows)]
+    excluded = all_options.order[~np.isin(all_options.order, rows)]
     return Choice(
         chosen=int(rows[part.chosen]) if part.chosen != NONE else NONE,
-        asked=part.asked,
+        expanders=part.expanders,
         scores=scores,
         decided_by=decided_by,
         reason=reason,
@@ -115,7 +115,7 @@ class _Ranking:
     """Options in the order in which they are eliminated."""
 
     def __init__(self, count: int) -> None:
-        self.asked: list[int] = []
+        self.expanders: list[int] = []
         self._scores: list[Float64] = []
         self._decided_by = np.zeros(count, np.int32)
         self._reason = np.zeros(count, np.int32)
@@ -123,7 +123,7 @@ class _Ranking:
 
     def note(self, code: int, left: Int64, scores: Float64) -> Int64:
         """Record an expander's scores; return the options that it rates highest."""
-        self.asked.append(code)
+        self.expanders.append(code)
         row = np.full(len(self._reason), np.nan)
         row[left] = scores
         self._scores.append(row)
@@ -140,13 +140,13 @@ class _Ranking:
 
     def choice(self, left: Int64) -> Choice:
         """Return the choice among the options left: the first by group."""
-        last = self.asked[-1] if self.asked else pb.Expander.UNSPECIFIED
+        last = self.expanders[-1] if self.expanders else pb.Expander.UNSPECIFIED
         self._reason[left[1:]] = NodeGroupReason.NOT_CHOSEN
         self._decided_by[left[1:]] = last
         return Choice(
             chosen=int(left[0]) if len(left) else NONE,
-            asked=tuple(self.asked),
-            scores=np.array(self._scores, np.float64).reshape(len(self.asked), len(self._reason)),
+            expanders=tuple(self.expanders),
+            scores=np.array(self._scores, np.float64).reshape(len(self.expanders), len(self._reason)),
             decided_by=self._decided_by,
             reason=self._reason,
             order=np.concatenate([left, *self._worse]),

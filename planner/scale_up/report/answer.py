@@ -185,7 +185,7 @@ def _add_option(decision: pb.ScaleUpDecision, finding: Finding, number: int, cho
     )
     if not np.isnan(group.price_per_hour):
         row.price_per_hour = group.price_per_hour * option.node_count
-    for code, score in zip(verdict.asked, verdict.scores[:, at].tolist(), strict=True):
+    for code, score in zip(verdict.expanders, verdict.scores[:, at].tolist(), strict=True):
         if not np.isnan(score):
             row.scores.add(expander=code, score=score)
 

@@ -34,20 +34,20 @@ class Finding(NamedTuple):
     def name_of(self, pod: int) -> str:
         """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""
         request = self.context.request
-        known = self.growing.within.simulation.pod_count
-        if pod < known:
+        pod_count = self.growing.within.simulation.pod_count
+        if pod < pod_count:
             return request.snapshot.pod_key(pod)
         evictions = request.round.evictions
-        if pod - known < len(evictions):
-            eviction = evictions[pod - known]
+        if pod - pod_count < len(evictions):
+            eviction = evictions[pod - pod_count]
             return f"{eviction.namespace}/{eviction.name}"
-        return request.round.placeholders[pod - known - len(evictions)]
+        return request.round.placeholders[pod - pod_count - len(evictions)]
 
     def names_of(self, pods: Int32) -> list[str]:
         """Return `name_of` of many pods."""
         snapshot = self.context.request.snapshot
-        table, strings, known = snapshot.pods, snapshot.strings, self.growing.within.simulation.pod_count
-        if not (pods < known).all():
+        table, strings, pod_count = snapshot.pods, snapshot.strings, self.growing.within.simulation.pod_count
+        if not (pods < pod_count).all():
             return [self.name_of(pod) for pod in pods.tolist()]
         text = table.name.data.tobytes()
         starts, ends = table.name.offsets[pods].tolist(), table.name.offsets[pods + 1].tolist()

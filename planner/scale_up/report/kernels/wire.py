@@ -19,24 +19,24 @@ def write_pods(names: Names, pods: Int32, tag: int, out: UInt8, ends: Int64) -> 
     tag : number and wire type of the field, below 128; out : uint8, empty = only count; ends : int64[M] position after
     each entry, written. A pod of a number from P on is one of `names.nodes`: text P belongs to the first, unchanged.
     """
-    at, known = 0, len(names.namespace)
+    at, pod_count = 0, len(names.namespace)
     for row in range(len(pods)):
         pod = pods[row]
         first_of_space, end_of_space = 0, 0
-        if pod < known:
+        if pod < pod_count:
             space = names.namespace[pod]
             first_of_space, end_of_space = names.namespace_offsets[space], names.namespace_offsets[space + 1]
             first, last = names.pod_offsets[pod], names.pod_offsets[pod + 1]
             size = end_of_space - first_of_space + 1 + last - first
         else:
-            first, last = names.node_offsets[pod - known], names.node_offsets[pod - known + 1]
+            first, last = names.node_offsets[pod - pod_count], names.node_offsets[pod - pod_count + 1]
             size = last - first
         if len(out) == 0:
             at += 1 + varint_length(size) + size
         else:
             out[at] = tag
             at = write_varint(out, at + 1, size)
-            if pod < known:
+            if pod < pod_count:
                 at = write_text(out, at, names.namespaces, first_of_space, end_of_space)
                 out[at] = SLASH
                 at = write_text(out, at + 1, names.pods, first, last)

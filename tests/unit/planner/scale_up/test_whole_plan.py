@@ -135,7 +135,7 @@ def test_of_very_many_groups_another_plan_is_made_where_not_few_pods_went_elsewh
     run = draft.Draft.run
 
     def noting(one: draft.Draft) -> object:
-        made.append(one.whole)
+        made.append(one.jointly)
         return run(one)
 
     monkeypatch.setattr(draft.Draft, "run", noting)

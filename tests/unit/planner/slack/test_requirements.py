@@ -22,7 +22,7 @@ from planner.simulation.build import build_simulation
 from planner.simulation.virtual_rows import NO_KINDS, VirtualPod, VirtualRows
 from planner.slack.placeholder_sets import PlaceholderSet, size_columns
 from planner.slack.places import arrange, roster
-from planner.slack.state import NO_MEMORY
+from planner.slack.state import NO_PREVIOUS_SETS
 from planner.snapshot.decode import canonicalize
 from tests.builders.examples import examples
 from tests.builders.slack import GIB, NOW_S, cluster, decide, node, pod, sizes, spec, total, where
@@ -36,7 +36,7 @@ def test_r1_1_equal_placeholders_are_tried_with_one_scan_over_the_nodes() -> Non
     snapshot = canonicalize(write(cluster(20, busy)))
     one = PlaceholderSet("standard", pb.PlaceholderKind.STANDARD, VirtualPod("default", spec(700, 1)), 50, {"cpu": 700})
     simulation = build_simulation(snapshot, VirtualRows((one.pod,) * 50))
-    wanted = roster((one,), size_columns((one,)), NO_MEMORY, snapshot)
+    wanted = roster((one,), size_columns((one,)), NO_PREVIOUS_SETS, snapshot)
     placed = arrange(simulation, wanted, simulation.pod_count, np.ones(20, np.bool_))
     assert (placed.node >= 0).sum() == 40
     # Each node is passed once, and each placeholder is tried where it is placed; the last one ends the search.

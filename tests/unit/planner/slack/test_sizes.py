@@ -44,7 +44,7 @@ def test_a_share_of_the_capacity_is_desired(
 def test_standard_placeholders_are_parts_of_an_average_node(
     total: dict[str, int], nodes: int, granularity: int, expected: dict[str, int]
 ) -> None:
-    size = sizes.whole(sizes.standard_shares(total, nodes, granularity))
+    size = sizes.rounded_down(sizes.standard_shares(total, nodes, granularity))
     assert size == expected
     fitting = [granularity * amount * nodes <= total[name] for name, amount in size.items() if amount > 1]
     assert all(fitting), "as many as the granularity says fit the average node"
@@ -89,7 +89,7 @@ def test_the_total_is_at_least_what_is_asked_and_one_placeholder_less_would_not_
 ) -> None:
     asked = {name: sizes.desired(SlackAmount(rate), amount) for name, amount in total.items()}
     shares = sizes.standard_shares(total, nodes, granularity)
-    size = sizes.whole(shares)
+    size = sizes.rounded_down(shares)
     number = sizes.count(asked, size, shares)
     # A placeholder may be up to one unit smaller.
     assert all(number * (size.get(name, 0) + 1) >= amount for name, amount in asked.items() if amount)

@@ -109,7 +109,7 @@ def test_an_option_says_who_preferred_another_and_which_scores_it_got() -> None:
     rows = {"a": Group(nodes=3, pods=9), "b": Group(nodes=2, pods=1), "c": Group(nodes=2, pods=4), "d": Group(nodes=5)}
     group, choice = chosen_among(rows, E.LEAST_NODES, E.MOST_PODS, E.LEAST_WASTE)
     assert group == "c"
-    assert choice.asked == (E.LEAST_NODES, E.MOST_PODS)
+    assert choice.expanders == (E.LEAST_NODES, E.MOST_PODS)
     assert choice.decided_by.tolist() == [E.LEAST_NODES, E.MOST_PODS, E.UNSPECIFIED, E.LEAST_NODES]
     assert choice.order.tolist() == [2, 1, 0, 3]
     not_chosen = NodeGroupReason.NOT_CHOSEN
@@ -135,7 +135,7 @@ def test_where_all_that_is_left_is_excluded_the_others_are_chosen_among() -> Non
 
 def test_without_options_nothing_is_chosen() -> None:
     group, choice = chosen_among({}, E.LEAST_WASTE, E.RANDOM)
-    assert (group, choice.asked, choice.order.tolist()) == ("", (), [])
+    assert (group, choice.expanders, choice.order.tolist()) == ("", (), [])
 
 
 def test_without_a_last_word_the_first_group_is_taken() -> None:

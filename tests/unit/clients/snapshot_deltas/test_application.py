@@ -10,6 +10,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 from clients.snapshot_deltas import Application
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
+from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Pod, write, write_delta
 
@@ -20,6 +21,7 @@ from tests.builders.snapshots import Cluster, Pod, write, write_delta
     .flatmap(lambda pair: st.tuples(st.just(pair[0]), st.just(pair[1]), changes(pair[1]))),
     st.integers(0, 99),
 )
+@examples(100, 10)
 def test_deltas_lead_where_the_planner_goes(line: tuple[Cluster, Cluster, Cluster], seed: int) -> None:
     base = write(line[0], seed)
     application, snapshot = Application(base), canonicalize(base)

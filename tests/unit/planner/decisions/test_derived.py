@@ -24,6 +24,7 @@ from planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.pods import take_text
 from planner.snapshot.sharing import share
+from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write
 
@@ -100,6 +101,7 @@ def ask(threshold: float, daemons: bool, spread_timeout: bool) -> plan_pb2.PlanR
 @given(
     clusters(), st.lists(st.tuples(st.sampled_from([0.5, 1.0]), st.booleans(), st.booleans()), min_size=2, max_size=4)
 )
+@examples(100, 10)
 def test_answers_are_the_same_whether_anything_was_kept_or_not(
     cluster: Cluster, asked: list[tuple[float, bool, bool]]
 ) -> None:

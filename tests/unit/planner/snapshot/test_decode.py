@@ -14,6 +14,7 @@ from planner.model.values import Owner, PodSpec
 from planner.snapshot.columns import Dangling, NodeColumns, Snapshot
 from planner.snapshot.decode import canonicalize, decode_snapshot
 from planner.snapshot.delta import apply_delta, parse_delta
+from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Group, Node, Pod, write, write_delta
 from tests.reference.snapshot.decode import read_rows
@@ -179,6 +180,7 @@ def test_a_delta_applied_equals_the_whole_snapshot_bit_by_bit(pair: tuple[Cluste
 
 
 @given(clusters().flatmap(lambda before: st.tuples(st.just(before), changes(before))), st.integers(0, 99))
+@examples(100, 15)
 def test_the_difference_a_client_finds_leads_from_one_snapshot_to_the_other(
     pair: tuple[Cluster, Cluster], seed: int
 ) -> None:
@@ -200,6 +202,7 @@ def test_a_difference_of_equal_snapshots_is_empty(cluster: Cluster) -> None:
 
 
 @given(clusters(), clusters())
+@examples(100, 15)
 def test_versions_differ_when_content_does(one: Cluster, other: Cluster) -> None:
     first, second = write(one, 1), write(other, 2)
     same = read_rows(first) == read_rows(second)

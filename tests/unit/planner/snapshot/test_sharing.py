@@ -13,6 +13,7 @@ from planner.snapshot.delta import apply_delta
 from planner.snapshot.errors import SnapshotError
 from planner.snapshot.pod_specs import SpecReader, read_pod_specs
 from planner.snapshot.sharing import share
+from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 
@@ -47,6 +48,7 @@ def test_what_is_equal_is_the_very_same_object(pair: tuple[Cluster, Cluster], se
     clusters().flatmap(lambda first: st.tuples(st.just(first), st.lists(changes(first), min_size=1, max_size=4))),
     st.integers(0, 1),
 )
+@examples(100, 10)
 def test_a_line_of_deltas_gives_the_same_whether_specs_read_before_are_known_or_not(
     line: tuple[Cluster, list[Cluster]], seeds: int
 ) -> None:

@@ -54,6 +54,8 @@ class OverAws(Stage):
         self.lost = ids[LOST]
         self.deleted = [ids[place] for place in DELETED]
         self.asked = 0
+        # How much longer it takes because of a fault.
+        self.delay_s = 0.0
         groups = GroupSettings(max_node_provision_s=PROVISION_S)
         # A story of minutes asks AWS as often as a service does, which is what takes time here.
         work = replace(SETTINGS.work, delete=DeleteSettings(timeout_s=60, poll_s=POLL_S, retry_s=POLL_S))
@@ -94,7 +96,7 @@ class OverAws(Stage):
 
     def live(self) -> None:
         """Run service and caller until the end."""
-        self.until_s = self.time.now_s + END_S
+        self.until_s = self.time.now_s + END_S + self.delay_s
         while self.time.now_s < self.until_s:
             self.join()
             self.ask()
@@ -158,6 +160,9 @@ def strike(proxy: AwsProxy, stage: OverAws, kind: str, action: str) -> None:
             proxy.fail(action, *[Fault("x", 200, b"<html>not what you think</html>")] * TIMES)
         case "refused":
             proxy.fail(action, *[Fault("ValidationError")] * 2)
+            if action in CHANGES[1:]:
+                # An instance that never registers and may not be terminated is tried again after this time.
+                stage.delay_s += 2 * (PROVISION_S + STEP_S)
         case "slow":
             proxy.edits[action] = repeated(slow)
         case "out of order":

@@ -94,14 +94,16 @@ def _other_orders(task: Task, first: Attempt) -> list[Planned]:
 def _baselines(task: Task) -> list[Planned]:
     """Return the baselines, with which a plan is compared: attempts of an autoscaler that takes candidates as listed.
 
-    That is by name; in a small cluster, where much depends on chance, in some further orders; and in one that is
-    economical with budgets, which frees a few per cent more nodes if there are many budgets. The order in which places
-    are searched varies, too: fullest node first, reversed, or as usual. There are none if only the saving decides.
+    That is by name, empty nodes first; in a small cluster, where much depends on chance, in some further orders; and in
+    one that is economical with budgets, which frees a few per cent more nodes if there are many budgets. The order in
+    which places are searched varies, too: fullest node first, reversed, or as usual. There are none if only the saving
+    decides.
     """
     if task.settings.saving_before_count:
         return []
     rule = Rule.IN_TURN if task.settings.evict_in_turn else Rule.AT_ONCE
-    baselines = [(pb.CandidateOrder.NAME, task.nodes.eligible, rule)]
+    by_name = arrange(task.nodes.scores, task.nodes.eligible, pb.CandidateOrder.NAME)
+    baselines = [(pb.CandidateOrder.NAME, by_name, rule)]
     if len(task.nodes.eligible) <= SMALL:
         more = [shuffled(task.nodes.eligible, number) for number in range(SHUFFLES)]
         baselines += [(pb.CandidateOrder.SHUFFLED, candidates, rule) for candidates in more]

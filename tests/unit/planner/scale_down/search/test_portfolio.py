@@ -2,10 +2,13 @@
 serially.
 """
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 from trimtab.v1 import plan_pb2
 
+from planner.scale_down.search import portfolio
 from planner.scale_down.search.orders import shuffled
 from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, spread
 from tests.builders.scale_down import NOW_S, plan
@@ -107,3 +110,17 @@ def test_a_shuffled_order_loses_nobody_and_is_always_the_same(number: int) -> No
     found = shuffled(candidates, number)
     assert sorted(found.tolist()) == candidates.tolist() != found.tolist()
     assert found.tolist() == shuffled(candidates, number).tolist() != shuffled(candidates, number + 1).tolist()
+
+
+def test_the_baseline_by_name_tries_empty_nodes_first_as_upstream_does() -> None:
+    objects = [
+        WEB, node("n1", "2"), node("n2", "2"), node("n3", "2"), node("n4", "2"),
+        node_group("g", nodes=["n1", "n2", "n3", "n4"], target=4, price=1.0),
+        web("p1", "900m", "n1"), web("p3", "900m", "n3"),
+    ]  # fmt: skip
+    with patch.object(portfolio, "make", wraps=portfolio.make) as made:
+        plan(objects)
+    ((task, _, planned, _), _) = made.call_args
+    first = next(one for one in planned if one.order == plan_pb2.CandidateOrder.NAME)
+    assert first.candidates.tolist() == [1, 3, 0, 2]
+    assert sorted(task.nodes.eligible.tolist()) == [0, 1, 2, 3]

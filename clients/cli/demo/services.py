@@ -24,6 +24,7 @@ from clients.transport.errors import TrimtabError
 START_TIMEOUT_S = 300.0
 """The planner compiles its kernels on its first start; a slow or busy machine needs minutes."""
 STOP_TIMEOUT_S = 5.0
+QUICK_START = "--quick-start"
 _LOG_LINES = 20
 _QUICK = [
     *("--delay-after-taint", "0.5", "--eviction-retry", "0.5", "--delete-poll", "0.25"),
@@ -78,7 +79,7 @@ def planner(directory: Path, *, quick_start: bool = False, options: Sequence[str
 
     Does not wait until it serves: its `address` does.
     """
-    with _service("planner", (*(("--quick-start",) if quick_start else ()), *options), directory) as service:
+    with _service("planner", (*((QUICK_START,) if quick_start else ()), *options), directory) as service:
         yield service
 
 

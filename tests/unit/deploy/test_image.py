@@ -1,0 +1,72 @@
+"""The image: its build compiles exactly the kernels that a planner needs to serve, to where the planner's pods read
+them.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clients.cli.demo import services
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+DOCKERFILE = (DEPLOY / "images" / "Dockerfile").read_text()
+
+
+def built() -> list[str]:
+    """Return the options with which the build runs the planner."""
+    (options,) = re.findall(r"^RUN trimtab-planner (.+)$", DOCKERFILE, re.MULTILINE)
+    return str(options).split()
+
+
+def deployed() -> dict[str, dict[str, object]]:
+    """Return the containers of the planner's pods by name."""
+    (found,) = [
+        one
+        for one in yaml.safe_load_all((DEPLOY / "manifests" / "planner.yaml").read_text())
+        if one["kind"] == "Deployment"
+    ]
+    spec = found["spec"]["template"]["spec"]
+    return {one["name"]: one for one in (*spec["initContainers"], *spec["containers"])}
+
+
+def cached(log: str, verb: str) -> set[str]:
+    """Return the files of compiled kernels that numba's log names. verb : "loaded from", "saved to"."""
+    return set(re.findall(rf"data {verb} '([^']+)'", log))
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+def test_the_build_compiles_exactly_the_kernels_of_a_planner_that_serves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_DEBUG_CACHE", "1")
+    command = [sys.executable, "-m", "planner", *built()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    compiled = cached(done.stdout, "loaded from") | cached(done.stdout, "saved to")
+    assert len(compiled) > 10
+
+    # Its options in the pods select ports, peers and limits, none what is compiled.
+    arguments = deployed()["planner"]["args"]
+    assert isinstance(arguments, list)
+    assert services.QUICK_START not in arguments
+    with services.planner(tmp_path) as planner:
+        assert planner.address
+    log = planner.log.read_text()
+    assert cached(log, "saved to") == set()
+    assert cached(log, "loaded from") == compiled
+
+
+def test_the_pods_read_kernels_from_where_the_build_keeps_them() -> None:
+    (directory,) = re.findall(r"NUMBA_CACHE_DIR=(\S+)", DOCKERFILE)
+    assert DOCKERFILE.index("NUMBA_CACHE_DIR=") < DOCKERFILE.index("RUN trimtab-planner")
+    containers = deployed()
+    (copy,) = [one for name, one in containers.items() if name == "kernels"]
+    (to,) = copy["volumeMounts"]  # type: ignore[misc]
+    assert copy["command"] == ["cp", "-R", f"{directory}/.", to["mountPath"]]
+    mounts = {one["name"]: one["mountPath"] for one in containers["planner"]["volumeMounts"]}  # type: ignore[attr-defined]
+    assert mounts[to["name"]] == directory

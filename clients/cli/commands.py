@@ -268,6 +268,10 @@ def report(
     now: NowOption = None,
     group_by: GroupByOption = None,
     prices: PricesOption = None,
+    from_start: Annotated[
+        bool,
+        typer.Option("--from-start", help="overlay several by the time since the start of each, not by date and time"),
+    ] = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
 ) -> None:
     """Write a self-contained page about a simulation, recorded rounds, or what a cluster could save and what prevents
@@ -279,7 +283,7 @@ def report(
     options = CommandOptions(
         tuple(files), planner, settings, now=now, group_by=group_by, max_input_bytes=max_input_bytes, prices=prices
     )
-    run(options, out)
+    run(options, out, from_start=from_start)
 
 
 @app.command()

@@ -1,6 +1,6 @@
 """`trimtab plan`: one request over files, one answer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,11 +42,18 @@ class CommandOptions:
 
         with_notes : write what the reader of the files remarks
         """
+        numbers = annotations_read(request.settings)
+        return self.completed(
+            lambda: read_snapshot(self.files, self.max_input_bytes, numbers, with_notes=with_notes), request
+        )
+
+    def completed(
+        self, read: Callable[[], snapshot_pb2.ClusterSnapshot], request: plan_pb2.PlanRequest
+    ) -> snapshot_pb2.ClusterSnapshot:
+        """Return the cluster that `read` returns with the groups and prices of the options; check the request."""
         labels = read_labels(self.group_by)
         prices = read_prices(self.prices) if self.prices is not None else None
-        snapshot = read_snapshot(
-            self.files, self.max_input_bytes, annotations_read(request.settings), with_notes=with_notes
-        )
+        snapshot = read()
         group_by_labels(snapshot, labels)
         if prices is not None:
             apply_prices(snapshot, prices)

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from clients.cli.report.maps import COLORS
 from clients.cli.report.page import Chart
@@ -32,18 +32,28 @@ what was wanted.
 """
 
 
-def charts(results: Sequence[Json]) -> list[Chart]:
-    """Return the charts of one simulation, or of several in comparison."""
-    found = [_nodes(results[0]) if len(results) == 1 else _totals(results)]
-    found.append(_lines("Pending pods", "pods", results, lambda samples: samples["pending"]))
+class Axis(NamedTuple):
+    """The axis of time. of : returns the times of a result's samples; title : "" = dates."""
+
+    of: Callable[[Json], Sequence[str | float]]
+    title: str = ""
+
+
+def charts(results: Sequence[Json], *, from_start: bool = False) -> list[Chart]:
+    """Return the charts of one simulation, or of several in comparison: over date and time, or with `from_start` over
+    the time since the start of each.
+    """
+    axis = Axis(_hours, "hours since the start") if from_start else Axis(moments)
+    found = [_nodes(results[0]) if len(results) == 1 else _totals(results, axis)]
+    found.append(_lines("Pending pods", "pods", results, axis, lambda samples: samples["pending"]))
     for name, key in (("cpu", "cpu"), ("memory", "memory")):
         title = f"Share of {name} that is requested"
-        found.append(_lines(title, "%", results, partial(_shares, key)))
+        found.append(_lines(title, "%", results, axis, partial(_shares, key)))
     for title, unit, there, wanted in _SLACK:
         if any(any(one["samples"].get(name, ())) for one in results for name in (there[0], wanted[0])):
-            found.append(_lines(title, unit, results, _series(*there), _series(*wanted)))
+            found.append(_lines(title, unit, results, axis, _series(*there), _series(*wanted)))
     if any(any(one["samples"]["pricePerHour"]) for one in results):
-        found.append(_lines("Cost of an hour", "", results, lambda samples: samples["pricePerHour"]))
+        found.append(_lines("Cost of an hour", "", results, axis, lambda samples: samples["pricePerHour"]))
     return found
 
 
@@ -55,6 +65,12 @@ def _series(name: str, divisor: int) -> Values:
 def moments(result: Json) -> list[str]:
     """Return the times of the samples."""
     return [shown_time(moment) for moment in result["samples"]["time"]]
+
+
+def _hours(result: Json) -> list[float]:
+    """Return the times of the samples since the start, in hours."""
+    begin_s = result["scenario"]["begin"]
+    return [round((moment - begin_s) / 3600, 5) for moment in result["samples"]["time"]]
 
 
 def shown_time(moment_s: float) -> str:
@@ -145,7 +161,7 @@ def _height(heights: Sequence[int], times: Sequence[str], moment: str) -> int:
     return heights[after - 1] if after else 0
 
 
-def _totals(results: Sequence[Json]) -> Chart:
+def _totals(results: Sequence[Json], axis: Axis) -> Chart:
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -153,12 +169,14 @@ def _totals(results: Sequence[Json]) -> Chart:
         color = COLORS[number % len(COLORS)]
         line = {"color": color, "shape": "hv"}
         figure.add_scatter(
-            x=moments(result), y=totals(result), name=result["settings"]["name"], mode="lines", line=line
+            x=axis.of(result), y=totals(result), name=result["settings"]["name"], mode="lines", line=line
         )
-    return Chart("Nodes", _described(results, "nodes", totals), finished(figure, "nodes"))
+    return Chart("Nodes", _described(results, "nodes", totals), finished(figure, "nodes", axis.title))
 
 
-def _lines(title: str, unit: str, results: Sequence[Json], values: Values, wanted: Values | None = None) -> Chart:
+def _lines(
+    title: str, unit: str, results: Sequence[Json], axis: Axis, values: Values, wanted: Values | None = None
+) -> Chart:
     """Return a line for each simulation, and a dotted one of what was wanted, where that is known."""
     import plotly.graph_objects as go
 
@@ -166,14 +184,14 @@ def _lines(title: str, unit: str, results: Sequence[Json], values: Values, wante
     for number, result in enumerate(results):
         line = {"color": COLORS[number % len(COLORS)], "shape": "hv"}
         name = result["settings"]["name"]
-        times = moments(result)
+        times = axis.of(result)
         figure.add_scatter(x=times, y=values(result["samples"]), name=name, mode="lines", line=line)
         asked = wanted(result["samples"]) if wanted is not None else []
         if asked:
             name, line = f"{name}, wanted", {**line, "dash": "dot"}
             figure.add_scatter(x=times, y=asked, name=name, mode="lines", line=line)
     description = _described(results, unit, lambda result: values(result["samples"]))
-    return Chart(title, description, finished(figure, unit))
+    return Chart(title, description, finished(figure, unit, axis.title))
 
 
 def _described(results: Sequence[Json], unit: str, values: Any) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from clients.cli.planners import open_planner
 from clients.cli.prices import read_prices
 from clients.cli.report.charts import charts, shown_time, totals, trade_off
 from clients.cli.report.drains import drain_charts, drain_tables
-from clients.cli.report.history import History, read_history
+from clients.cli.report.history import History, last_cluster, read_history
 from clients.cli.report.maps import maps, recorded
 from clients.cli.report.maps import planned as planned_maps
 from clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered, without_empty_columns
@@ -46,10 +47,12 @@ _COLUMNS = ("", "nodes", "an hour", "a month")
 _NO_PRICES = "No prices are known; --prices FILE gives those of instance types."
 
 
-def report(options: CommandOptions, out: Path) -> None:
-    """Write the report of a simulation's result, of recorded rounds, or of a plan over a cluster."""
+def report(options: CommandOptions, out: Path, *, from_start: bool = False) -> None:
+    """Write the report of a simulation's result, of recorded rounds, or of a plan over a cluster. from_start : several
+    are overlaid by the time since the start of each.
+    """
     require_extra("report", "trimtab report")
-    page = _page(options)
+    page = _page(options, from_start)
     try:
         write_whole(out, rendered(page).encode())
     except OSError as error:
@@ -57,14 +60,22 @@ def report(options: CommandOptions, out: Path) -> None:
     note(f"{out} is written; it needs no network")
 
 
-def _page(options: CommandOptions) -> Page:
+def _page(options: CommandOptions, from_start: bool) -> Page:
     recordings = [path for path in options.files if path != STANDARD_INPUT and has_rounds(path)]
     if recordings and len(recordings) == len(options.files):
-        return over_time(options)
+        return over_time(options, from_start)
     results = [path for path in options.files if _is_result(path)]
     if results and len(results) < len(options.files):
         raise InputError(f"{results[0]} is a simulation's result, the other files are not; report on one or the other")
-    return simulated(merged([(path, read_result(path)) for path in results])) if results else planned(options)
+    if results:
+        return simulated(merged([(path, read_result(path)) for path in results]), from_start)
+    _check_overlay(0, from_start)
+    return planned(options)
+
+
+def _check_overlay(count: int, from_start: bool) -> None:
+    if from_start and count < 2:
+        raise InputError("--from-start overlays recordings, or results of `trimtab simulate`; give several")
 
 
 def _is_result(path: Path) -> bool:
@@ -95,10 +106,11 @@ def merged(named: Sequence[tuple[Path, Json]]) -> Json:
     return {"runs": [run for _, run in runs]}
 
 
-def over_time(options: CommandOptions) -> Page:
+def over_time(options: CommandOptions, from_start: bool = False) -> Page:
     """Return the page of one recording, with what its last cluster could save, or of several overlaid; that of one
     round is the page of its cluster.
     """
+    _check_overlay(len(options.files), from_start)
     prices = read_prices(options.prices) if options.prices is not None else None
     labels = read_labels(options.group_by)
     histories = [read_history(path, prices, labels, options.max_input_bytes) for path in options.files]
@@ -112,17 +124,28 @@ def over_time(options: CommandOptions) -> Page:
         for path, result in zip(options.files, results, strict=True):
             result["settings"]["name"] = str(path)
     names = [one["settings"]["name"] for one in results]
+    told = "; ".join(_rounds_told(one, len(results) > 1) for one in results)
     page = Page(
         title=f"Recording: {', '.join(names)}",
-        headline="; ".join(_rounds_told(one, len(results) > 1) for one in results) + ".",
+        headline=f"{told}.{_overlay(results, from_start)}",
         tables=[_columns_of(results)],
-        charts=[*charts(results), *drain_charts(results)],
+        charts=[*charts(results, from_start=from_start), *drain_charts(results)],
         decisions=_named_decisions(results),
         details=[table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)],
     )
-    # Of a damaged file, the last cluster cannot be read as a whole.
-    has_last = len(histories) == 1 and histories[0].is_whole
-    return _with_last(page, _last_answer(options, histories[0])) if has_last else page
+    return _with_last(page, _last_answer(options, histories[0])) if len(histories) == 1 else page
+
+
+def _overlay(results: Sequence[Json], from_start: bool) -> str:
+    """Return how several results are overlaid, "" = they begin at the same time."""
+    spans = sorted((one["scenario"]["begin"], one["scenario"]["durationS"]) for one in results)
+    if spans[0][0] == spans[-1][0]:
+        return ""
+    if from_start:
+        return " They are overlaid by the time since the start of each."
+    apart = all(one[0] + one[1] < other[0] for one, other in pairwise(spans))
+    why = "They are of different times: " if apart else ""
+    return f" They are overlaid by date and time (UTC). {why}--from-start overlays them by the time since their starts."
 
 
 def _rounds_told(result: Json, is_named: bool) -> str:
@@ -150,8 +173,12 @@ def _last_answer(options: CommandOptions, history: History) -> Answer:
     asked, answer = history.last
     is_own = any((options.settings, options.state, options.now, options.planner))
     request = options.request() if is_own else plan_pb2.PlanRequest(settings=asked.settings, now=asked.now)
-    # Of the recording as a whole, its reading over time has remarked everything.
-    snapshot = options.cluster(request, with_notes=False)
+    if history.is_whole:
+        # Its reading over time has remarked everything.
+        snapshot = options.cluster(request, with_notes=False)
+    else:
+        (path,), count, most = options.files, history.round_count, options.max_input_bytes
+        snapshot = options.completed(lambda: last_cluster(path, count, most), request)
     told = {one.node for one in answer.scale_down.unneeded} | {one.node for one in answer.scale_down.unremovable}
     is_of_it = told == {node.name for node in snapshot.nodes}
     if is_own or not is_of_it or (snapshot.node_groups and not history.has_groups):
@@ -159,18 +186,19 @@ def _last_answer(options: CommandOptions, history: History) -> Answer:
     return Answer(answer, ClusterView(snapshot), request.settings, request.now.ToNanoseconds())
 
 
-def simulated(document: Json) -> Page:
+def simulated(document: Json, from_start: bool = False) -> Page:
     """Return the page of a simulation or a comparison."""
     every: Sequence[Json] = document.get("runs") or [document]
+    _check_overlay(len(every), from_start)
     if len(every) > MOST_COLUMNS:
         document = {**document, "recommendation": document.get("recommendation") or _without_limits(every)}
     results = _shown(every, document)
     names = [one["settings"]["name"] for one in results]
     return Page(
         title=f"Simulation: {subject(results[0])}",
-        headline=_headline(every, document.get("recommendation")),
+        headline=_headline(every, document.get("recommendation")) + _overlay(results, from_start),
         tables=[_figures(every, names)],
-        charts=[*_curve(document), *charts(results), *drain_charts(results)],
+        charts=[*_curve(document), *charts(results, from_start=from_start), *drain_charts(results)],
         maps=_maps(results),
         decisions=_named_decisions(results),
         details=[

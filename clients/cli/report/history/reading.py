@@ -7,6 +7,7 @@ cannot be read.
 """
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -23,6 +24,7 @@ from clients.cli.report.history.drains import Drains
 from clients.cli.report.history.nodes import Nodes
 from clients.cli.report.history.pods import Pods
 from clients.simulator.slack_use import SlackUse
+from clients.snapshot_deltas import Application
 from clients.transport.bounded_input import MAX_INPUT_BYTES, open_input
 
 Json = dict[str, Any]
@@ -65,6 +67,22 @@ def read_history(
     except (ValueError, IndexError, KeyError) as error:
         raise InputError(f"{path}: its changes do not fit the cluster before them ({error!r}); record again") from None
     return History(rounds.count, is_whole, rounds.has_groups, rounds.result(path.name.split(".")[0]), rounds.last)
+
+
+def last_cluster(path: Path, round_count: int, max_input_bytes: int = MAX_INPUT_BYTES) -> pb.ClusterSnapshot:
+    """Return the cluster of the last of some rounds that `read_history` has read: of a damaged file, which cannot be
+    read to its end.
+    """
+    cluster: Application | None = None
+    with open_input(path) as file:
+        found = (one for one in read_rounds(str(path), file, max_input_bytes) if not isinstance(one, OptionChoice))
+        for one in islice(found, round_count):
+            if one.taken.snapshot is not None:
+                cluster = Application(one.taken.snapshot)
+            elif cluster is not None and one.taken.delta is not None:
+                cluster.add(one.taken.delta)
+    assert cluster is not None, "there are rounds"
+    return cluster.result()
 
 
 class _Rounds:

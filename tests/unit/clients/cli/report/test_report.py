@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
@@ -389,6 +390,31 @@ def test_recordings_are_overlaid(trimtab: Run, tmp_path: Path, recording: Path) 
     )
 
 
+def test_recordings_of_different_days_are_overlaid_from_their_starts_where_that_is_asked_for(
+    trimtab: Run, tmp_path: Path, recording: Path
+) -> None:
+    other, out = tmp_path / "tuesday.trimtab", tmp_path / "out.html"
+    day_after = datetime.fromtimestamp(read_history(recording).result["scenario"]["begin"] + 86_400, UTC)
+    recorded(other, scenario(duration="30m", start=day_after.isoformat()))
+    page = page_of(trimtab, tmp_path, recording, other)
+    assert "overlaid by date and time (UTC). They are of different times: --from-start overlays them" in page.text
+    starts = [trace["x"][0] for trace in page.figures()[0]["data"]]
+    assert starts[0][:10] < starts[1][:10]
+    page = page_of(trimtab, tmp_path, recording, other, "--from-start")
+    assert "They are overlaid by the time since the start of each." in page.text
+    lines = [chart for chart in page.figures() if chart["data"][0]["name"] == "monday"]
+    assert len(lines) >= 5
+    for chart in lines:
+        assert chart["layout"]["xaxis"]["title"]["text"] == "hours since the start"
+        for trace in chart["data"]:
+            length_h = 0.5 if trace["name"].startswith("tuesday") else 1.0
+            assert trace["x"][0] == 0
+            assert trace["x"][-1] == pytest.approx(length_h, abs=0.05)
+    for alone in ([recording], [listed(tmp_path, k8s.node("n"))]):
+        done = trimtab("report", *alone, "-o", out, "--from-start")
+        assert (done.code, "--from-start overlays recordings" in done.err) == (2, True)
+
+
 def test_one_round_is_reported_as_its_cluster(trimtab: Run, tmp_path: Path) -> None:
     file, snapshot = tmp_path / "one.trimtab", k8s.snapshot_of([k8s.node("n")], [])
     with RoundsRecorder(file) as recorder:
@@ -449,4 +475,6 @@ def test_of_a_recording_that_is_cut_off_inside_a_round_the_rounds_before_are_rep
     assert "the report is about the 2 rounds before" in done.err
     page = Reader(out.read_text(encoding="utf-8"))
     assert "2 rounds in 1 min, between 1 and 2 nodes." in page.text
-    assert "What keeps nodes" not in page.text
+    assert "At 2026-09-21 14:14:20, the last round." in page.text
+    assert "of 2 can go" in page.text, "of the last whole round, not of the cluster of the one that is cut off"
+    assert "Nodes that can go node utilization pods to move n0 0 % 0 n1 0 % 0" in page.text

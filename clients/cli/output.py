@@ -11,13 +11,13 @@ from enum import StrEnum
 from typing import Any
 
 import yaml
-from google.protobuf import json_format
 from google.protobuf.message import Message
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
+from clients.json_form import json_form
 from clients.transport.terminal import visible
 
 PIPED_WIDTH = 120
@@ -33,7 +33,7 @@ class Format(StrEnum):
 
 def as_document(message: Message) -> dict[str, Any]:
     """Return the JSON form of a message."""
-    return json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
+    return json_form(message, with_defaults=True)
 
 
 def print_document(document: Any, form: Format) -> None:

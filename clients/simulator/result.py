@@ -9,8 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from google.protobuf import json_format
-
+from clients.json_form import json_form
 from clients.simulator.failures import ScenarioError
 from clients.simulator.measurements import Measurements
 from clients.simulator.simulation import Simulation
@@ -61,7 +60,7 @@ def result_of(simulation: Simulation, settings_name: str) -> Json:
             "begin": simulation.begin_s,
             "durationS": scenario.duration,
         },
-        "settings": {"name": settings_name, "values": json_format.MessageToDict(simulation.settings)},
+        "settings": {"name": settings_name, "values": json_form(simulation.settings)},
         "summary": simulation.summary(),
         "samples": {
             "time": [one.time_s for one in samples],

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import yaml
-from google.protobuf import json_format
 from pydantic.alias_generators import to_camel
 from trimtab.v1 import plan_pb2
 
+from clients.json_form import json_form
 from clients.simulator.failures import ScenarioError
 
 Json = dict[str, Any]
@@ -70,7 +70,7 @@ def _with(
     settings: plan_pb2.PlanSettings, path: str, value: Any, read: Callable[[Json], plan_pb2.PlanSettings]
 ) -> plan_pb2.PlanSettings:
     """Return settings with one field set."""
-    document: Any = json_format.MessageToDict(settings)
+    document: Any = json_form(settings)
     parts = [to_camel(part) for part in path.split(".")]
     place = document
     for part in parts[:-1]:

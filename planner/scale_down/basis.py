@@ -6,6 +6,8 @@ change, the orders are compared again.
 from dataclasses import replace
 from hashlib import blake2b
 
+import msgspec
+
 from planner.model.settings import PlannerSettings, ScaleDownSettings
 from planner.snapshot.columns import Snapshot
 
@@ -19,5 +21,6 @@ def basis(snapshot: Snapshot, settings: ScaleDownSettings, general: PlannerSetti
     sink = blake2b(digest_size=8)
     for group in snapshot.groups:
         sink.update(repr((group.id, group.min_size, group.price_per_hour, group.zero_or_max)).encode())
-    sink.update(repr((replace(settings, stability_margin=0.0), general)).encode())
+    # Not `repr`, in which the order of a set differs between processes.
+    sink.update(msgspec.json.encode((replace(settings, stability_margin=0.0), general), order="deterministic"))
     return int.from_bytes(sink.digest(), "little") or 1

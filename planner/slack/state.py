@@ -45,7 +45,7 @@ class PreviousSets(NamedTuple):
 
     def sizes(self, names: Iterable[str]) -> dict[str, Amounts]:
         """Return the size of the placeholders of some sets, for those in the state."""
-        return {name: dict(self.sets[self.row[name]].size) for name in names if name in self.row}
+        return {name: dict(sorted(self.sets[self.row[name]].size.items())) for name in names if name in self.row}
 
 
 NO_PREVIOUS_SETS: Final = PreviousSets({}, np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), ())

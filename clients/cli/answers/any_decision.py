@@ -92,7 +92,7 @@ def _single(field: FieldDescriptor, value: Any) -> str:
         known = field.enum_type.values_by_number.get(value)
         return known.name if known is not None else f"{value}"
     if field.message_type is not None:
-        return MessageToJson(value, indent=None)
+        return MessageToJson(value, indent=None, sort_keys=True)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if field.cpp_type in _FLOATS:

@@ -138,7 +138,7 @@ def _nodes_that_go(answer: Answer) -> Table:
         table.add_column(column, justify="right" if right else "left", no_wrap=True)
     table.add_column("its pods go to", overflow="fold")
     for one in shown:
-        targets = Counter(one.destinations.values())
+        targets = Counter(sorted(one.destinations.values()))
         places = [f"{node} ({count})" for node, count in targets.most_common()]
         table.add_row(
             escape(one.node),

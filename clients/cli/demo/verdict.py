@@ -75,7 +75,7 @@ def _examples(answer: Answer) -> Iterator[RenderableType]:
     if chosen:
         yield "For example, drained by the first plan:"
     for one in chosen:
-        places = Counter(one.destinations.values()).most_common()
+        places = Counter(sorted(one.destinations.values())).most_common()
         to = some([f"{node} ({count})" for node, count in places], 2)
         yield Padding.indent(f"{escape(one.node)}: {counted(len(one.destinations), 'pod')} to {escape(to)}", 2)
 

@@ -18,12 +18,16 @@ from urllib.parse import parse_qs
 from xml.etree import ElementTree
 
 import boto3
-import botocore.loaders
+import botocore.session
+import moto.backends
 from moto.server import ThreadedMotoServer
 from werkzeug.serving import WSGIRequestHandler
 
 # A process uses one session, each test here one of its own: they share the descriptions of AWS's services, megabytes.
-botocore.loaders.create_loader = lru_cache(botocore.loaders.create_loader)
+botocore.session.create_loader = lru_cache(botocore.session.create_loader)
+# moto looks for its services on disk at each request.
+_SERVICES = tuple(moto.backends.list_of_moto_modules())
+moto.backends.list_of_moto_modules = lambda: _SERVICES
 
 REGION = "eu-central-1"
 XML_ERROR = "<ErrorResponse><Error><Code>{code}</Code><Message>as the test wants</Message></Error></ErrorResponse>"

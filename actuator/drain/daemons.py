@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 
 from actuator.drain.pods import EvictionOrder
-from actuator.kube.cluster import Cluster, ClusterError, NotFoundError, PodView, TooManyRequestsError
+from actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, TooManyRequestsError
 
 log = structlog.get_logger("drain")
 
@@ -31,7 +31,7 @@ class EvictionCounter(Protocol):
 class DaemonEvictor:
     """The DaemonSet pods of one node."""
 
-    def __init__(self, cluster: Cluster, order: EvictionOrder, retry_s: float, count: EvictionCounter) -> None:
+    def __init__(self, cluster: ClusterApi, order: EvictionOrder, retry_s: float, count: EvictionCounter) -> None:
         """Set up; `retry_s` is the pause after a refusal without a hint."""
         self._cluster = cluster
         self._order = order

@@ -15,7 +15,7 @@ from actuator.drain.daemons import LONGEST_HINT_S, DaemonEvictor, EvictionCounte
 from actuator.drain.pods import EvictionOrder, daemons_to_evict, pod_ref, pods_to_move
 from actuator.drain.recorder import Recorder
 from actuator.drain.taint import KeptTaint, NodeReplacedError
-from actuator.kube.cluster import Cluster, ClusterError, NotFoundError, PodView, TooManyRequestsError
+from actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, TooManyRequestsError
 from actuator.settings import DrainSettings
 from actuator.steady_time import SteadyTime
 from actuator.tracker import events as e
@@ -38,7 +38,7 @@ class DrainTask:
     def __init__(
         self,
         instruction: Drain,
-        cluster: Cluster,
+        cluster: ClusterApi,
         recorder: Recorder,
         settings: DrainSettings,
         on_eviction: EvictionCounter,

@@ -8,7 +8,7 @@ scheduler may not have read the taint yet. Times are milliseconds of the steady 
 import structlog
 
 from actuator.drain.recorder import Recorder
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, hard_taint
+from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, hard_taint
 from actuator.tracker.events import TaintRestored
 
 log = structlog.get_logger("drain")
@@ -29,7 +29,7 @@ class KeptTaint:
     """
 
     def __init__(
-        self, cluster: Cluster, recorder: Recorder, node: str, uid: str, settle_s: float, was_restored: bool = False
+        self, cluster: ClusterApi, recorder: Recorder, node: str, uid: str, settle_s: float, was_restored: bool = False
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder

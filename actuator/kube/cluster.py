@@ -310,7 +310,7 @@ class ForbiddenError(RefusedError):
     """A permission is missing; the text is the server's and names user, verb and resource."""
 
 
-class Cluster(Protocol):
+class ClusterApi(Protocol):
     """The Kubernetes API, reduced to what the actuator needs."""
 
     def get_node(self, name: str, recent: bool = False) -> NodeView:

@@ -10,7 +10,7 @@ from typing import Final
 from actuator.drain.pods import pods_to_move
 from actuator.drain.recorder import Recorder
 from actuator.drain.taint import KeptTaint, NodeReplacedError
-from actuator.kube.cluster import Cluster, NotFoundError
+from actuator.kube.cluster import ClusterApi, NotFoundError
 from actuator.settings import WorkSettings
 from actuator.steady_time import SteadyTime
 from actuator.tracker.instructions import DeleteInstance
@@ -23,7 +23,7 @@ LOOK_MS: Final = 5_000
 class CallerTaints:
     """Keeps the taints on the nodes of one node group."""
 
-    def __init__(self, cluster: Cluster, recorder: Recorder, settings: WorkSettings) -> None:
+    def __init__(self, cluster: ClusterApi, recorder: Recorder, settings: WorkSettings) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._settings = settings

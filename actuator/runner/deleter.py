@@ -14,7 +14,7 @@ import structlog
 
 from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, InstanceState
 from actuator.drain.recorder import Recorder
-from actuator.kube.cluster import Cluster, ClusterError, NotFoundError
+from actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError
 from actuator.runner.caller_taints import CallerTaints
 from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
@@ -43,7 +43,7 @@ class GroupDeleter:
     """A `Task` for one node group; it ends when nothing is left."""
 
     def __init__(
-        self, group: str, cluster: Cluster, cloud: CloudProvider, recorder: Recorder, settings: WorkSettings
+        self, group: str, cluster: ClusterApi, cloud: CloudProvider, recorder: Recorder, settings: WorkSettings
     ) -> None:
         self.name = f"delete in {group}"
         self._group = group

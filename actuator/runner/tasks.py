@@ -15,7 +15,7 @@ from actuator.drain.drain import DrainTask
 from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
 from actuator.drain.recorder import Recorder
 from actuator.drain.taint import KeptTaint, NodeReplacedError
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, NotFoundError, PodView, hard_taint
+from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NotFoundError, PodView, hard_taint
 from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
 from actuator.steady_time import SteadyTime
@@ -29,7 +29,7 @@ log = structlog.get_logger("runner")
 class TaskContext(NamedTuple):
     """What all tasks use."""
 
-    cluster: Cluster
+    cluster: ClusterApi
     cloud: CloudProvider
     recorder: Recorder
     settings: WorkSettings

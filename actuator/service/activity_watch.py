@@ -10,7 +10,7 @@ import structlog
 
 from actuator.cloud.provider import Activity, CloudProvider
 from actuator.runner.event_processor import EventProcessor
-from actuator.service.settings import Backoff
+from actuator.service.settings import BackoffPolicy
 from actuator.tracker.events import Event, GroupBackedOff, GroupFailed
 from actuator.tracker.tracker import Tracker
 
@@ -26,7 +26,7 @@ class ActivityWatch:
     """Reads the activities of growing groups, in steps."""
 
     def __init__(
-        self, processor: EventProcessor, cloud: CloudProvider, backoff: Backoff = Backoff.UNTIL_JOINED
+        self, processor: EventProcessor, cloud: CloudProvider, backoff: BackoffPolicy = BackoffPolicy.UNTIL_JOINED
     ) -> None:
         self._processor = processor
         self._cloud = cloud
@@ -46,7 +46,7 @@ class ActivityWatch:
             known = data.group_failures.get(activity.group, ())
             if any(failure.activity == activity.id for failure in known):
                 return None
-            make = GroupFailed if self._backoff is Backoff.EXPONENTIAL else GroupBackedOff
+            make = GroupFailed if self._backoff is BackoffPolicy.EXPONENTIAL else GroupBackedOff
             return make(activity.group, activity.id, activity.detail)
 
         return proposal

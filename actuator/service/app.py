@@ -11,7 +11,7 @@ import structlog
 from opentelemetry.metrics import Meter
 
 from actuator.cloud.provider import CloudProvider, NodeTemplate
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, NodeView, Taint, hard_taint
+from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NodeView, Taint, hard_taint
 from actuator.node_types.offers import Offers
 from actuator.runner.clock import Clock
 from actuator.runner.event_processor import EventProcessor
@@ -56,7 +56,7 @@ class Actuator:
     def __init__(
         self,
         store: Store,
-        cluster: Cluster,
+        cluster: ClusterApi,
         cloud: CloudProvider,
         meter: Meter,
         settings: ActuatorSettings | None = None,

@@ -15,7 +15,7 @@ from trimtab.v1 import actuator_pb2
 
 from actuator.kube.cluster import (
     BufferStatus,
-    Cluster,
+    ClusterApi,
     ClusterError,
     ConflictError,
     ForbiddenError,
@@ -33,7 +33,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 def apply_buffer_status(
-    cluster: Cluster, wanted: Mapping[str, BufferStatus], limits: BufferLimits, now: datetime
+    cluster: ClusterApi, wanted: Mapping[str, BufferStatus], limits: BufferLimits, now: datetime
 ) -> actuator_pb2.ApplyBufferStatusResponse:
     """Write statuses that differ, within the limit of one call. wanted : by "namespace/name". Raises `ClusterError`."""
     response = actuator_pb2.ApplyBufferStatusResponse()
@@ -98,7 +98,7 @@ def _conditions(buffer: KnownBuffer) -> Sequence[Mapping[str, Any]]:
 
 
 def _write(
-    cluster: Cluster,
+    cluster: ClusterApi,
     buffer: KnownBuffer,
     status: Mapping[str, Any],
     response: actuator_pb2.ApplyBufferStatusResponse,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from actuator.cloud.provider import CloudProvider
-from actuator.kube.cluster import Cluster
+from actuator.kube.cluster import ClusterApi
 from actuator.service.leading import Leadership
 from actuator.service.options import (
     AwsOptions,
@@ -24,7 +24,7 @@ class SettingError(Exception):
 class Environment(NamedTuple):
     """A cluster and its cloud. `leadership` None = this process is the only one."""
 
-    cluster: Cluster
+    cluster: ClusterApi
     cloud: CloudProvider
     registrations: tuple[Registration, ...] = ()
     leadership: Leadership | None = None

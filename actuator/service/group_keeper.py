@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 import structlog
 
 from actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState, NodeGroupView
-from actuator.kube.cluster import Cluster, NodeView
+from actuator.kube.cluster import ClusterApi, NodeView
 from actuator.runner.event_processor import EventProcessor
 from actuator.service.readiness import is_started
-from actuator.service.settings import ActuatorSettings, Backoff
+from actuator.service.settings import ActuatorSettings, BackoffPolicy
 from actuator.service.type_teacher import TypeTeacher
 from actuator.tracker import events as e
 from actuator.tracker.admission import GroupFacts, hourly_limit
@@ -65,7 +65,7 @@ class GroupKeeper:
     """Backs off groups and deletes instances that never register, in steps."""
 
     def __init__(
-        self, processor: EventProcessor, cluster: Cluster, cloud: CloudProvider, settings: ActuatorSettings
+        self, processor: EventProcessor, cluster: ClusterApi, cloud: CloudProvider, settings: ActuatorSettings
     ) -> None:
         self._processor = processor
         self._cluster = cluster
@@ -154,7 +154,7 @@ class GroupKeeper:
         group = view.id
         waited_s = self._provision_s(group)
         detail = f"{view.target_size - joined} of {view.target_size} nodes have not joined within {waited_s:g} s"
-        is_exponential = self._settings.groups.backoff is Backoff.EXPONENTIAL
+        is_exponential = self._settings.groups.backoff is BackoffPolicy.EXPONENTIAL
         make = e.GroupFailed if is_exponential else e.GroupBackedOff
         if self._propose_if_awaited(group, since_ms, make(group, f"timeout/{since_ms}", detail)):
             log.warning("group_timed_out", node_group=group, detail=detail)
@@ -171,7 +171,7 @@ class GroupKeeper:
     def _keep_backed_off(self, view: NodeGroupView, joined: int, is_owed: bool) -> None:
         """Keep the target size one above the number of nodes that have joined, until that node joins."""
         group = view.id
-        if self._settings.groups.backoff is Backoff.EXPONENTIAL:
+        if self._settings.groups.backoff is BackoffPolicy.EXPONENTIAL:
             # The strategy was changed: no group waits for its node any longer.
             self._processor.submit(e.GroupRecovered(group))
         elif is_owed:

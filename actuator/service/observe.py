@@ -10,7 +10,7 @@ import structlog
 
 from actuator.cloud.provider import CloudProvider
 from actuator.drain.pods import pods_to_move
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, NodeView, NotFoundError
+from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, NodeView, NotFoundError
 from actuator.runner.tasks import TaskContext
 from actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeRequest
 
@@ -59,7 +59,7 @@ def _drain_timeout_s(cloud: CloudProvider, group: str) -> float | None:
         return None
 
 
-def nodes_named(cluster: Cluster, names: list[str]) -> list[NodeView]:
+def nodes_named(cluster: ClusterApi, names: list[str]) -> list[NodeView]:
     """Return the nodes that exist."""
     if len(names) >= LIST_FROM:
         wanted = set(names)

@@ -14,7 +14,7 @@ from actuator.cloud.aws.settings import AwsSettings, read_tags
 from actuator.cloud.clusterapi.settings import ClusterApiSettings
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.kube.settings import KubeSettings
-from actuator.service.settings import ActuatorSettings, Backoff, GroupSettings, PodCostLimits, SoftTaintSettings
+from actuator.service.settings import ActuatorSettings, BackoffPolicy, GroupSettings, PodCostLimits, SoftTaintSettings
 from actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
 from actuator.simulated_cluster.controllers import Delays
 from actuator.tracker.admission import Limits
@@ -108,7 +108,7 @@ class WorkOptions:
     ] = _S.pod_costs.max_s
 
     node_group_backoff: Annotated[
-        Backoff, typer.Option(help="after a scale-up that added no node: wait for one node, or for some minutes")
+        BackoffPolicy, typer.Option(help="after a scale-up that added no node: wait for one node, or for some minutes")
     ] = _S.groups.backoff
     max_node_provision_time: Annotated[
         float,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from trimtab.v1 import actuator_pb2, reason_pb2
 
 from actuator.kube.cluster import (
-    Cluster,
+    ClusterApi,
     ClusterError,
     CostWrite,
     ForbiddenError,
@@ -60,7 +60,7 @@ class CostOrders(NamedTuple):
 class Progress:
     """Progress of one call, and how much more it may do."""
 
-    cluster: Cluster
+    cluster: ClusterApi
     limits: PodCostLimits
     made: str
     response: actuator_pb2.ApplyPodCostsResponse = field(default_factory=actuator_pb2.ApplyPodCostsResponse)

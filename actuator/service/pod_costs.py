@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import structlog
 from trimtab.v1 import actuator_pb2
 
-from actuator.kube.cluster import Cluster, CostWrite, PodCost
+from actuator.kube.cluster import ClusterApi, CostWrite, PodCost
 from actuator.service.pod_cost_progress import CostOrders, GroupOrder, Progress, Reason, report_incomplete
 from actuator.service.pod_group_costs import GroupObjects
 from actuator.service.settings import PodCostLimits
@@ -22,7 +22,9 @@ from actuator.service.settings import PodCostLimits
 log = structlog.get_logger("pod_costs")
 
 
-def apply_pod_costs(cluster: Cluster, orders: CostOrders, limits: PodCostLimits) -> actuator_pb2.ApplyPodCostsResponse:
+def apply_pod_costs(
+    cluster: ClusterApi, orders: CostOrders, limits: PodCostLimits
+) -> actuator_pb2.ApplyPodCostsResponse:
     """Write the costs that differ, within the limit of one call. Raises `ClusterError` if the pods cannot be read."""
     progress = Progress(cluster, limits, orders.made)
     found = cluster.pod_costs(orders.pods())

@@ -46,7 +46,7 @@ class BufferLimits:
     max_s: float = 5.0
 
 
-class Backoff(Enum):
+class BackoffPolicy(Enum):
     """How long a group is backed off after a growth that brought no node."""
 
     # Until the one node that it still requests joins. Source: the Zalando fork of CA, `--backoff-no-full-scale-down`.
@@ -59,7 +59,7 @@ class Backoff(Enum):
 class GroupSettings:
     """Settings for the upkeep of node groups. Seconds."""
 
-    backoff: Backoff = Backoff.UNTIL_JOINED
+    backoff: BackoffPolicy = BackoffPolicy.UNTIL_JOINED
     # Time within which a node must join; a group's own option takes precedence. Upstream: --max-node-provision-time.
     max_node_provision_s: float = 900.0
     # Taints that make a node not ready, besides those of the Cluster Autoscaler: keys, or prefixes followed by "*".

@@ -13,7 +13,7 @@ from actuator.kube.cluster import (
     HARD_TAINT_KEY,
     PREFER_NO_SCHEDULE,
     SOFT_TAINT_KEY,
-    Cluster,
+    ClusterApi,
     ConflictError,
     ForbiddenError,
     NotFoundError,
@@ -35,7 +35,7 @@ class SoftTaintResult(NamedTuple):
 
 
 def apply_soft_taints(
-    cluster: Cluster,
+    cluster: ClusterApi,
     unneeded: AbstractSet[str],
     in_deletion: AbstractSet[str],
     settings: SoftTaintSettings,

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from clients.cluster_generator import identity
-from clients.cluster_generator.layout import Cluster
+from clients.cluster_generator.layout import SyntheticCluster
 from clients.cluster_generator.pod_templates import pod_labels, pod_spec
 from clients.cluster_generator.workloads import Workload
 
@@ -30,7 +30,7 @@ def pod_owner(workload: Workload, index: int) -> list[Object]:
     return [_reference(kind, name, identity.owner_uid(index))]
 
 
-def controllers(cluster: Cluster) -> Iterator[Object]:
+def controllers(cluster: SyntheticCluster) -> Iterator[Object]:
     """Yield the controllers; for a Deployment its ReplicaSet too."""
     replicas = np.bincount(cluster.workload, minlength=len(cluster.workloads)).tolist()
     running = np.bincount(cluster.workload[cluster.node >= 0], minlength=len(cluster.workloads)).tolist()
@@ -42,7 +42,7 @@ def controllers(cluster: Cluster) -> Iterator[Object]:
             yield _replica_set(workload, index, replicas[index], running[index])
 
 
-def budgets(cluster: Cluster) -> Iterator[Object]:
+def budgets(cluster: SyntheticCluster) -> Iterator[Object]:
     """Yield the PodDisruptionBudgets, with the status that the disruption controller would compute."""
     replicas = np.bincount(cluster.workload, minlength=len(cluster.workloads)).tolist()
     running = np.bincount(cluster.workload[cluster.node >= 0], minlength=len(cluster.workloads)).tolist()

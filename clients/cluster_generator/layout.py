@@ -32,7 +32,7 @@ class Nodes(NamedTuple):
     free: Int64
 
 
-class Cluster(NamedTuple):
+class SyntheticCluster(NamedTuple):
     """A synthetic cluster. workload, ordinal, node : int32[P]; node -1 = pending; sorted by (workload, ordinal)."""
 
     shape: ClusterShape
@@ -43,7 +43,7 @@ class Cluster(NamedTuple):
     node: Int32
 
 
-def generate(shape: ClusterShape) -> Cluster:
+def generate(shape: ClusterShape) -> SyntheticCluster:
     """Build the cluster. O(W N) time, a second for 5,000 nodes."""
     random = np.random.Generator(np.random.PCG64(shape.seed))
     nodes = _nodes(shape)
@@ -66,7 +66,7 @@ def generate(shape: ClusterShape) -> Cluster:
         for where, count in zip(placed[len(common) :], waiting, strict=True)
     ]
     counts = [len(where) for where in placed]
-    return Cluster(
+    return SyntheticCluster(
         shape=shape,
         nodes=nodes,
         workloads=(*common, *drawn),
@@ -86,7 +86,7 @@ def zone_name(zone: int) -> str:
     return chr(ord("a") + zone % 26) + (str(zone // 26) if zone >= 26 else "")
 
 
-def node_name(cluster: Cluster, node: int) -> str:
+def node_name(cluster: SyntheticCluster, node: int) -> str:
     """Return the name of a node; it begins with its group's."""
     return f"{group_name(int(cluster.nodes.pool[node]), int(cluster.nodes.zone[node]))}-{node:05d}"
 

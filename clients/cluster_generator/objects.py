@@ -14,7 +14,7 @@ import numpy as np
 
 from clients.cluster_generator import identity
 from clients.cluster_generator.controllers import budgets, controllers, pod_owner
-from clients.cluster_generator.layout import Cluster, group_name, node_name, zone_name
+from clients.cluster_generator.layout import SyntheticCluster, group_name, node_name, zone_name
 from clients.cluster_generator.pod_templates import pod_labels, pod_spec
 from clients.cluster_generator.shape import PODS_PER_NODE, POOLS, RESERVED_CPU_MILLI, RESERVED_MEMORY_BYTES, Pool
 
@@ -25,7 +25,7 @@ CREATED = "2025-12-24T08:00:00Z"
 """When everything in it was created."""
 
 
-def objects(cluster: Cluster) -> Iterator[Object]:
+def objects(cluster: SyntheticCluster) -> Iterator[Object]:
     """Yield every object of the cluster; parts that pods share are `msgspec.Raw`, which `msgspec.json` can encode."""
     yield from _namespaces(cluster)
     yield from _node_groups(cluster)
@@ -35,7 +35,7 @@ def objects(cluster: Cluster) -> Iterator[Object]:
     yield from _pods(cluster)
 
 
-def write_list(cluster: Cluster, path: Path) -> None:
+def write_list(cluster: SyntheticCluster, path: Path) -> None:
     """Write the cluster as one Kubernetes `List`; gzip when the name ends in .gz."""
     if path.suffix == ".gz":
         # Without name and time in its header, equal clusters are equal files.
@@ -46,7 +46,7 @@ def write_list(cluster: Cluster, path: Path) -> None:
             _write(cluster, plain)
 
 
-def _write(cluster: Cluster, out: BinaryIO | gzip.GzipFile) -> None:
+def _write(cluster: SyntheticCluster, out: BinaryIO | gzip.GzipFile) -> None:
     """Write the `List`, one object a line."""
     encoder = msgspec.json.Encoder()
     separator = b'{"apiVersion":"v1","kind":"List","items":[\n'
@@ -62,7 +62,7 @@ def _metadata(name: str, namespace: str = "", **more: Any) -> Object:
     return {"name": name, **spaced, "creationTimestamp": CREATED, **more}
 
 
-def _namespaces(cluster: Cluster) -> Iterator[Object]:
+def _namespaces(cluster: SyntheticCluster) -> Iterator[Object]:
     """Yield a Namespace for each that a workload is in."""
     for name in sorted({workload.namespace for workload in cluster.workloads}):
         labels = {"kubernetes.io/metadata.name": name}
@@ -92,7 +92,7 @@ def _amounts(cpu_milli: int, memory_bytes: int) -> dict[str, str]:
     return {"cpu": f"{cpu_milli}m", "memory": f"{memory_bytes // 1024}Ki", "pods": str(PODS_PER_NODE)}
 
 
-def _node_groups(cluster: Cluster) -> Iterator[Object]:
+def _node_groups(cluster: SyntheticCluster) -> Iterator[Object]:
     """Yield a NodeGroup for each pool and zone that has nodes."""
     pairs, sizes = np.unique(np.stack([cluster.nodes.pool, cluster.nodes.zone]), axis=1, return_counts=True)
     for (pool_index, zone), size in zip(pairs.T.tolist(), sizes.tolist(), strict=True):
@@ -120,7 +120,7 @@ def _node_groups(cluster: Cluster) -> Iterator[Object]:
         }
 
 
-def _nodes(cluster: Cluster) -> Iterator[Object]:
+def _nodes(cluster: SyntheticCluster) -> Iterator[Object]:
     """Yield the nodes, all ready."""
     for index in range(cluster.shape.nodes):
         pool_index, zone = int(cluster.nodes.pool[index]), int(cluster.nodes.zone[index])
@@ -140,7 +140,7 @@ def _nodes(cluster: Cluster) -> Iterator[Object]:
         }
 
 
-def _pods(cluster: Cluster) -> Iterator[Object]:
+def _pods(cluster: SyntheticCluster) -> Iterator[Object]:
     """Yield the pods, each with its workload's spec, bound to its node of the layout."""
     encode = msgspec.json.encode
     names = [node_name(cluster, index) for index in range(cluster.shape.nodes)]

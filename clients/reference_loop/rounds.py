@@ -28,7 +28,7 @@ log = structlog.get_logger("loop")
 Decision = plan_pb2.Decision
 
 
-class Cluster(Protocol):
+class LoopCluster(Protocol):
     """The cluster as a round sees it: `clients.live_cluster.LiveCluster`."""
 
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
@@ -41,7 +41,7 @@ class Cluster(Protocol):
         """Make the next `take` return the last changes again, plus those since."""
 
 
-class Actuator(Protocol):
+class LoopActuator(Protocol):
     """The actuator as a round sees it: `clients.actuator_client.ActuatorClient`. Raises TrimtabError."""
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
@@ -130,9 +130,9 @@ class RoundRunner:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: LoopCluster,
         planner: PlannerSession,
-        actuator: Actuator | None,
+        actuator: LoopActuator | None,
         settings: RoundSettings,
         recorder: Recorder | None = None,
     ) -> None:
@@ -218,7 +218,7 @@ class RoundRunner:
             log.warning("decisions_not_offered", decisions=missing)
         return [one for one in wanted if one in offered]
 
-    def _act(self, actuator: Actuator, done: RoundResult, may_act: Callable[[], bool]) -> None:
+    def _act(self, actuator: LoopActuator, done: RoundResult, may_act: Callable[[], bool]) -> None:
         """Send the orders of the plan that the actuator supports; growth first, as pods wait for it."""
         takes = set(actuator.get_info().rpcs)
         answer = done.answer
@@ -242,7 +242,7 @@ class RoundRunner:
                 return
             step()
 
-    def _rank(self, actuator: Actuator, done: RoundResult) -> None:
+    def _rank(self, actuator: LoopActuator, done: RoundResult) -> None:
         """Have the actuator write costs, and remove those of owners that are no longer ranked."""
         groups = done.answer.pod_costs.groups
         owners = frozenset(group.owner for group in groups)
@@ -256,7 +256,7 @@ class RoundRunner:
         for one in answer.incomplete[:MOST_NOTED]:
             done.notes.append(f"{one.owner}: {one.ranked_count} of {one.pod_count} pods have their cost: {one.detail}")
 
-    def _tell_buffers(self, actuator: Actuator, done: RoundResult) -> None:
+    def _tell_buffers(self, actuator: LoopActuator, done: RoundResult) -> None:
         """Have the actuator write the status of CapacityBuffers where it has changed since the last round."""
         buffers = [one for one in done.answer.slack.objects if one.object.startswith("CapacityBuffer/")]
         if buffers == self._told_buffers or not buffers:
@@ -279,7 +279,7 @@ class RoundRunner:
         )
         return True
 
-    def _grow(self, actuator: Actuator, done: RoundResult) -> None:
+    def _grow(self, actuator: LoopActuator, done: RoundResult) -> None:
         for one in actuator.scale_up(done.request.request_id, done.answer.scale_up.splits).splits:
             if one.accepted:
                 done.grown.append(one.node_group)
@@ -287,7 +287,7 @@ class RoundRunner:
                 reason = reason_pb2.GrowthReason.Code.Name(one.reason)
                 done.refused[one.node_group] = f"{reason} {one.detail}".rstrip()
 
-    def _remove(self, actuator: Actuator, done: RoundResult) -> None:
+    def _remove(self, actuator: LoopActuator, done: RoundResult) -> None:
         for one in actuator.start_deletion(deletion_order(done.request, done.answer)).nodes:
             if one.accepted:
                 done.accepted.append(one.node)

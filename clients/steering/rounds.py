@@ -13,7 +13,7 @@ from trimtab.v1 import actuator_pb2
 from clients.actuator_client import ActuatorClient
 from clients.kubernetes_objects.kinds import Node
 from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import Cluster, RoundResult, RoundRunner, RoundSettings
+from clients.reference_loop.rounds import LoopCluster, RoundResult, RoundRunner, RoundSettings
 from clients.steering.marks import NodeMarks, clean, writes
 from clients.steering.plan import nodes_to_keep
 from clients.steering.writer import MarkWriter, report
@@ -23,7 +23,7 @@ KARPENTER_DISRUPTED: Final = "karpenter.sh/disrupted"
 _LEAVING: Final = frozenset({TO_BE_DELETED, KARPENTER_DISRUPTED})
 
 
-class SteeredCluster(Cluster, Protocol):
+class SteeredCluster(LoopCluster, Protocol):
     """The cluster as these rounds see it: `clients.live_cluster.LiveCluster`."""
 
     def nodes(self) -> list[Node]:

@@ -15,7 +15,7 @@ _TABLE_FLOOR = 1 << 20
 """Up to this range of keys (or four times the rows) a table is faster than sorting."""
 
 
-class Groups(NamedTuple):
+class Grouping(NamedTuple):
     """`of` : int32[rows] group of each row; `first` : int64[groups] first row of each group, the representative."""
 
     of: Int32
@@ -27,19 +27,19 @@ class Groups(NamedTuple):
         return len(self.first)
 
 
-def group_keys(keys: Int64, size: int) -> Groups:
+def group_keys(keys: Int64, size: int) -> Grouping:
     """Number distinct keys in ascending order. keys : int64[rows], 0 <= key < size. O(rows) or O(rows log rows)."""
     rows = len(keys)
     if size > max(_TABLE_FLOOR, 4 * rows):
         _, first, of = np.unique(keys, return_index=True, return_inverse=True)
-        return Groups(of.astype(np.int32).reshape(-1), first.astype(np.int64))
+        return Grouping(of.astype(np.int32).reshape(-1), first.astype(np.int64))
     seen = np.zeros(size, np.bool_)
     seen[keys] = True
     present = np.flatnonzero(seen)
     number = np.empty(size, np.int32)
     number[present] = np.arange(len(present), dtype=np.int32)
     group = number[keys]
-    return Groups(group, first_rows(group, len(present)))
+    return Grouping(group, first_rows(group, len(present)))
 
 
 def first_rows(group: Int32, count: int) -> Int64:
@@ -50,7 +50,7 @@ def first_rows(group: Int32, count: int) -> Int64:
     return first
 
 
-def group_columns(columns: list[tuple[NDArray[np.int_] | Int32 | Int64, int]]) -> Groups:
+def group_columns(columns: list[tuple[NDArray[np.int_] | Int32 | Int64, int]]) -> Grouping:
     """Number distinct rows of several columns. columns : (int[rows], size) with 0 <= value < size, at least one.
 
     Groups ascend by the columns, the first one leading.
@@ -66,11 +66,11 @@ def group_columns(columns: list[tuple[NDArray[np.int_] | Int32 | Int64, int]]) -
     return group_keys(key, size)
 
 
-def group_rows(matrix: Int32) -> Groups:
+def group_rows(matrix: Int32) -> Grouping:
     """Number distinct rows of a matrix in order of first appearance. matrix : int32[rows, columns]."""
     rows, width = matrix.shape
     if width == 0 or rows == 0:
-        return Groups(np.zeros(rows, np.int32), np.zeros(min(rows, 1), np.int64))
+        return Grouping(np.zeros(rows, np.int32), np.zeros(min(rows, 1), np.int64))
     # Odd multipliers of a fixed sequence: a row's hash is its dot product, wrapping at 64 bits.
     steps = np.arange(1, width + 1, dtype=np.uint64)
     multipliers = (steps * np.uint64(0x9E3779B97F4A7C15)) ^ (steps << np.uint64(31)) | np.uint64(1)
@@ -85,7 +85,7 @@ def group_rows(matrix: Int32) -> Groups:
     order = np.argsort(first, kind="stable")
     rank = np.empty(len(order), np.int32)
     rank[order] = np.arange(len(order), dtype=np.int32)
-    return Groups(rank[of], first[order].astype(np.int64))
+    return Grouping(rank[of], first[order].astype(np.int64))
 
 
 _Value = TypeVar("_Value", bound=Hashable)

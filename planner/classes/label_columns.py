@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.classes.grouping import Groups, group_rows
+from planner.classes.grouping import Grouping, group_rows
 from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import LabelRequirement
 from planner.snapshot.columns import Bool, Int32, Int64, LabelSets
@@ -79,7 +79,7 @@ class LabelMatrix(NamedTuple):
 
     columns: dict[str, int]
     codes: Int32
-    groups: Groups
+    groups: Grouping
     code_of: list[dict[str, int]]
     value_of: list[dict[int, str]]
     other: list[int]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.classes.grouping import Groups, group_columns, group_keys
+from planner.classes.grouping import Grouping, group_columns, group_keys
 from planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
 from planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs
 from planner.model.effort import UNLIMITED, Effort
@@ -112,7 +112,7 @@ def class_columns(*columns: Int32) -> list[tuple[NDArray[np.int_] | Int32 | Int6
 
 
 def _taken(
-    groups: Groups,
+    groups: Grouping,
     pods: PodRows,
     columns: tuple[Int32, Int32, Int32, Int32],
     rest: tuple[tuple[str, ...], LabelMatrix],

@@ -13,7 +13,7 @@ from planner.facts.recent_evictions import described
 from planner.snapshot.columns import FLAG_OTHER_KIND, Snapshot
 
 
-class Counts(NamedTuple):
+class PodCounts(NamedTuple):
     """Pods considered, those of them that cannot be decided, those on nodes that the snapshot lacks."""
 
     pods: int
@@ -21,12 +21,12 @@ class Counts(NamedTuple):
     orphaned: int
 
 
-def count_pods(snapshot: Snapshot) -> Counts:
+def count_pods(snapshot: Snapshot) -> PodCounts:
     """Count pods. O(P + specs)."""
     pods = snapshot.pods
     takes_part = ~pods.is_terminal()
     unsupported = np.array([bool(spec.unsupported) for spec in snapshot.specs], np.bool_)
-    return Counts(
+    return PodCounts(
         int(takes_part.sum()),
         int((unsupported[pods.spec] & takes_part).sum()) if len(unsupported) else 0,
         int(takes_part[snapshot.dangling.node.row].sum()),

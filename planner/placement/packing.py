@@ -44,7 +44,7 @@ class Packer(NamedTuple):
 
     simulation: Simulation
     growth: Growth
-    memory: kernels.Refusals
+    memory: kernels.KnownRefusals
     bound: Int64
 
 
@@ -55,7 +55,7 @@ def packer(simulation: Simulation, growth: Growth) -> Packer:
     return Packer(
         simulation,
         growth,
-        kernels.Refusals(
+        kernels.KnownRefusals(
             cursor=np.zeros(classes, np.int32),
             passed=np.zeros(classes, np.int32),
             passed_lowest=np.zeros(limits, np.int32),
@@ -75,10 +75,10 @@ def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, st
     `planner.simulation.log.check_log`.
     """
     blanks, count = within.growth.blanks[start_blank:], len(groups.groups)
-    task = kernels.Task(
+    task = kernels.PackingTask(
         pods=pods,
         blanks=blanks,
-        groups=kernels.Groups(
+        groups=kernels.PackingGroups(
             prototype=within.growth.prototype[np.array(groups.groups, np.int64)],
             size=np.array(groups.sizes, np.int64),
             left=np.array(groups.most, np.int64),

@@ -34,7 +34,7 @@ from planner.scale_down.search.displaced import (
 from planner.scale_down.search.drain_sets import Task, TaskNodes
 from planner.scale_down.search.fewer_placeholders import FurtherNodes, choose_with, placeholders_on_nodes
 from planner.scale_down.search.headroom import Volume, volume
-from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits, Problem
+from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Minimums, Problem
 from planner.scale_down.search.orders import NodeScores
 from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.whole_groups import whole_size, without_parts
@@ -155,7 +155,7 @@ def _problem(context: Context, simulation: Simulation, candidates: Int32) -> Pro
         budgets=Budgets(
             under.offsets, under.budgets, under.needs, context.pods.remaining.copy(), np.zeros(node_count, bool)
         ),
-        limits=Limits(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
+        limits=Minimums(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
         incoming_count=np.zeros(all_nodes, np.int32),
         first_incoming=np.full(all_nodes, -1, np.int32),
         next_incoming=np.full(all_pods, -1, np.int32),

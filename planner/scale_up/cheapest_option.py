@@ -14,7 +14,7 @@ from trimtab.v1 import option_choice_pb2 as pb
 from planner.model.effort import Effort
 from planner.scale_up.cheapest.candidates import least_value, share_cost
 from planner.scale_up.cheapest.plan import cheapest_plan
-from planner.scale_up.cheapest.problem import Bounds, Float64, Problem, problem
+from planner.scale_up.cheapest.problem import Float64, PlanBounds, Problem, problem
 from planner.snapshot.columns import Int64
 
 MOST_PLANS: Final = 8
@@ -74,5 +74,5 @@ def _price_of_rest(full: Problem, at: int, effort: Effort) -> float:
     if not rest.any():
         return 0.0
     rest_problem = problem(full.demand[rest], full.pods[rest], full.allowed[rest], full.capacity, full.price)
-    plan = cheapest_plan(rest_problem, Bounds(effort))
+    plan = cheapest_plan(rest_problem, PlanBounds(effort))
     return plan.price + MISSING * float(full.price.max()) * int(plan.left.sum())

@@ -18,7 +18,7 @@ class Choice(NamedTuple):
     """options : the candidates; verdict : which one was chosen, and why not the others."""
 
     options: list[Estimate]
-    verdict: chain.Choice
+    verdict: chain.Verdict
 
     @property
     def chosen(self) -> Estimate | None:
@@ -36,7 +36,7 @@ def rank(context: Context, number: int, added: Int64, options: Options) -> Int64
     return _verdict(context, number, added, options).order
 
 
-def _verdict(context: Context, number: int, added: Int64, options: Options) -> chain.Choice:
+def _verdict(context: Context, number: int, added: Int64, options: Options) -> chain.Verdict:
     turn = Turn(number, context.sizes + added)
     return chain.choose(context.expanders, turn, options, _expanders(context, options.group))
 

@@ -15,9 +15,9 @@ from trimtab.v1.reason_pb2 import NodeGroupReason
 from planner.placement.packing import packer
 from planner.scale_up.choose import Choice, choose, excluded, rank
 from planner.scale_up.context import Context
-from planner.scale_up.estimate import Bounds, EstimateInput, estimates
+from planner.scale_up.estimate import EstimateBounds, EstimateInput, estimates
 from planner.scale_up.growing import Growing
-from planner.scale_up.limits import Cluster, Limits
+from planner.scale_up.limits import LimitInputs, Limits
 from planner.scale_up.promising import MANY
 from planner.scale_up.reasons import Refusals, refuse
 from planner.scale_up.repacking import Repacked
@@ -25,7 +25,7 @@ from planner.scale_up.report.finding import Finding, Made, rating
 from planner.scale_up.sharing import Share, Sharing, share
 from planner.scale_up.variants import Variant
 from planner.scale_up.waiting_pods import Unserved, serve_as, serve_from_room
-from planner.scale_up.whole_plan import Planned, plan_whole
+from planner.scale_up.whole_plan import PlannedNodes, plan_whole
 from planner.simulation.build import Simulation
 from planner.simulation.kernels import revert
 from planner.simulation.log import current_mark
@@ -38,7 +38,7 @@ MOST_ROUNDS: Final = 8
 """How often a plan is completed if it is not valid with all its new nodes present from the start."""
 
 
-class Given(NamedTuple):
+class FixedNodes(NamedTuple):
     """New nodes of a plan, and the destinations of all pods. unserved, made : of the plan with other nodes."""
 
     nodes: Repacked
@@ -49,7 +49,9 @@ class Given(NamedTuple):
 class Attempt:
     """One attempt at the plan, with room for as many moves as the log has."""
 
-    def __init__(self, context: Context, simulation: Simulation, variant: Variant, given: Given | None = None) -> None:
+    def __init__(
+        self, context: Context, simulation: Simulation, variant: Variant, given: FixedNodes | None = None
+    ) -> None:
         request = context.request
         self.request = request._replace(settings=replace(request.settings, expanders=variant.expanders))
         self.context = context._replace(request=self.request)
@@ -108,12 +110,12 @@ class Draft:
         self.unserved, self.before, self.jointly, self.given = attempt.unserved, attempt.before, jointly, attempt.given
         self.fewest_nodes = attempt.fewest_nodes
         request, context = self.request, self.context
-        cluster = Cluster(request.snapshot, context.templates, context.leaving, request.now_ns)
+        cluster = LimitInputs(request.snapshot, context.templates, context.leaving, request.now_ns)
         limits = partial(Limits, cluster, request.round.settings.limits, request.settings.max_new_nodes)
         within = packer(attempt.simulation, request.round.growth)
         self.growing = Growing(within, request.snapshot.groups, limits, self.unserved.where)
         self.sharing = Sharing(context.similarity, request.settings.balance_similar, context.sizes)
-        self.planned: Planned | None = None
+        self.planned: PlannedNodes | None = None
         self.choices: list[Choice] = []
         self.out_of_time = False
         self.passed_over: set[int] = set()
@@ -178,7 +180,7 @@ class Draft:
         while len(left) and not self.out_of_time:
             shared_room = partial(self.sharing.room, growing, left)
             ranking = partial(rank, self.context, len(self.choices), growing.limits.added)
-            until = Bounds(self.request.round.time_left, ranking)
+            until = EstimateBounds(self.request.round.time_left, ranking)
             found = estimates(growing, EstimateInput(self._groups(), left, shared_room), until)
             self.out_of_time = bool(found.not_evaluated)
             self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED

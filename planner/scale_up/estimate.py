@@ -55,7 +55,7 @@ class EstimateInput(NamedTuple):
     shared_room: Callable[[int, Bool], int]
 
 
-class Bounds(NamedTuple):
+class EstimateBounds(NamedTuple):
     """Bounds on estimates. time_left : False once they should stop, None = no bound; rank : returns the rows of
     options, best first."""
 
@@ -63,7 +63,7 @@ class Bounds(NamedTuple):
     rank: Callable[[Options], Int64]
 
 
-def estimates(growing: Growing, inputs: EstimateInput, until: Bounds) -> Estimates:
+def estimates(growing: Growing, inputs: EstimateInput, until: EstimateBounds) -> Estimates:
     """Return how each of the groups would grow for the pods that are left; without those that help no pod.
 
     A group that is at its maximum before its pods have places is assumed to continue in the groups that share its

@@ -24,7 +24,7 @@ from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 UNLIMITED: Final = 2**62
 
 
-class Cluster(NamedTuple):
+class LimitInputs(NamedTuple):
     """The inputs of limits. leaving : bool[N] nodes that are being deleted; now_ns : Unix nanoseconds."""
 
     snapshot: Snapshot
@@ -43,7 +43,7 @@ class _Rooms(NamedTuple):
 class Limits:
     """The remaining room within the limits while a plan uses it up."""
 
-    def __init__(self, cluster: Cluster, limits: Sequence[ResourceLimit], max_new_nodes: int) -> None:
+    def __init__(self, cluster: LimitInputs, limits: Sequence[ResourceLimit], max_new_nodes: int) -> None:
         groups = cluster.snapshot.groups
         self._unable = np.array(
             [_unable(*one, cluster.now_ns) for one in zip(groups, cluster.templates, strict=True)], np.int32
@@ -143,7 +143,7 @@ def health_reason(group: NodeGroup, now_ns: int) -> int:
     return NodeGroupReason.UNHEALTHY if group.health == NodeGroupHealth.UNHEALTHY else NodeGroupReason.UNSPECIFIED
 
 
-def _quotas(cluster: Cluster, limits: Sequence[ResourceLimit]) -> Iterator[tuple[ResourceLimit, Int64, int]]:
+def _quotas(cluster: LimitInputs, limits: Sequence[ResourceLimit]) -> Iterator[tuple[ResourceLimit, Int64, int]]:
     """Yield each maximum with the amount by which a node of each group counts, int64[G], and with the rest of it."""
     snapshot, templates = cluster.snapshot, cluster.templates
     limits = [limit for limit in limits if limit.maximum is not None or limit.maximum_added is not None]

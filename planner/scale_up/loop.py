@@ -8,7 +8,7 @@ from typing import NamedTuple
 from planner.round.decision import Decided
 from planner.scale_up.cheaper_groups import in_cheaper_groups
 from planner.scale_up.context import Context, survey
-from planner.scale_up.draft import Attempt, Given
+from planner.scale_up.draft import Attempt, FixedNodes
 from planner.scale_up.preference import Worth, is_better, worth
 from planner.scale_up.repacking import may_shrink, repackings
 from planner.scale_up.report.answer import conclude, not_tried
@@ -63,7 +63,7 @@ class _Plan(NamedTuple):
     finding: Finding
     worth: Worth
     variant: Variant
-    given: Given | None
+    given: FixedNodes | None
 
 
 class _Plans:
@@ -87,7 +87,7 @@ class _Plans:
         groups = may_shrink(self.best())
         best = self.current
         for nodes in repackings(best.finding, groups, self._start):
-            given = Given(nodes, best.finding.unserved, best.finding.made)
+            given = FixedNodes(nodes, best.finding.unserved, best.finding.made)
             if self._judge(self._attempt(best.variant, given), best.variant, given):
                 return True
         return False
@@ -99,7 +99,7 @@ class _Plans:
             return
         nodes = in_cheaper_groups(self.best())
         if nodes is not None:
-            given = Given(nodes, best.finding.unserved, _in_groups(best.finding.made, nodes.group_of))
+            given = FixedNodes(nodes, best.finding.unserved, _in_groups(best.finding.made, nodes.group_of))
             self._judge(self._attempt(best.variant, given), best.variant, given)
 
     def best(self) -> Finding:
@@ -115,12 +115,12 @@ class _Plans:
         assert self._best is not None, "a plan has been made"
         return self._best
 
-    def _attempt(self, variant: Variant, given: Given | None = None) -> Attempt:
+    def _attempt(self, variant: Variant, given: FixedNodes | None = None) -> Attempt:
         revert(self._simulation.state, self._start)
         self._is_there = False
         return Attempt(self._context, self._simulation, variant, given)
 
-    def _judge(self, attempt: Attempt, variant: Variant, given: Given | None = None) -> bool:
+    def _judge(self, attempt: Attempt, variant: Variant, given: FixedNodes | None = None) -> bool:
         """Make a plan; return whether it is the best so far."""
         finding = self._run(attempt)
         plan, expanders = _Plan(finding, worth(finding), variant, given), self._context.request.settings.expanders

@@ -21,7 +21,7 @@ from planner.model.settings import SimilaritySettings, resolve_planner, resolve_
 from planner.scale_up.cheapest_option import plan_prices
 from planner.scale_up.choose import nearest_to_cheapest
 from planner.scale_up.expanders import chain
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Groups, Options
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, GroupFacts, Options
 from planner.snapshot.columns import Int64
 
 NO_NODE_GROUP: Final = ""
@@ -66,14 +66,14 @@ def choose_option(request: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.Op
     )
 
 
-def _groups(request: pb.OptionChoice, gpu_label: str, settings: SimilaritySettings) -> Groups:
+def _groups(request: pb.OptionChoice, gpu_label: str, settings: SimilaritySettings) -> GroupFacts:
     shapes = [
         NodeShape(capacity, allocatable, allocatable, sorted(group.labels.items())) if capacity else None
         for group, capacity, allocatable in (
             (one, sorted(one.capacity.items()), sorted(one.allocatable.items())) for one in request.groups
         )
     ]
-    return Groups(
+    return GroupFacts(
         ids=tuple(one.node_group for one in request.groups),
         cpu_milli=np.array([one.capacity.get("cpu", 0) for one in request.groups], np.int64),
         memory_bytes=np.array([one.capacity.get("memory", 0) for one in request.groups], np.int64),

@@ -52,7 +52,7 @@ def as_columns(options: Sequence[Option]) -> Options:
     return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
 
 
-class Groups(NamedTuple):
+class GroupFacts(NamedTuple):
     """Data about a new node of each group.
 
     ids : ids; cpu_milli, memory_bytes : int64[G] capacity, 0 for a group without template; price_per_hour : float64[G],
@@ -71,11 +71,11 @@ class Groups(NamedTuple):
 
 def describe(
     snapshot: Snapshot, templates: Sequence[GroupTemplate | None], gpu_label: str, similarity: Similarity
-) -> Groups:
+) -> GroupFacts:
     """Return the expanders' input for each group. gpu_label : "" = none."""
     capacity = [dict(one.capacity) if one else {} for one in templates]
     labels = tuple(dict(one.template.labels) if one else {} for one in templates)
-    return Groups(
+    return GroupFacts(
         ids=tuple(group.id for group in snapshot.groups),
         cpu_milli=np.array([one.get(_CPU, 0) for one in capacity], np.int64),
         memory_bytes=np.array([one.get(_MEMORY, 0) for one in capacity], np.int64),
@@ -103,7 +103,7 @@ class ExpanderContext:
     node_count : nodes of the cluster; seed : `PlanRequest.seed`.
     """
 
-    groups: Groups
+    groups: GroupFacts
     settings: ScaleUpSettings
     node_count: int
     seed: int = 0

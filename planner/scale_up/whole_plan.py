@@ -13,7 +13,7 @@ from planner.placement.group_bounds import group_bounds
 from planner.placement.orders import PodsByClass, by_class
 from planner.placement.slots import PodsInSlots
 from planner.scale_up.cheapest.plan import cheapest_plan
-from planner.scale_up.cheapest.problem import Bounds, Plan
+from planner.scale_up.cheapest.problem import Plan, PlanBounds
 from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
 from planner.scale_up.whole_problem import whole_problem
@@ -22,7 +22,7 @@ from planner.snapshot.columns import Int32, Int64
 _GOLDEN: Final = (5**0.5 - 1) / 2
 
 
-class Planned(NamedTuple):
+class PlannedNodes(NamedTuple):
     """group_of : group of each new node; node, row : int32[E] new node of a slot, from 0 in the order of `group_of`,
     and row of the problem; room : int64[E] pods of the row that are planned there; pods, rows : int32[M] all pods, in
     the order in which those of a row are placed, and the row of each.
@@ -40,13 +40,13 @@ class Planned(NamedTuple):
         return PodsInSlots(self.pods, self.rows, nodes[self.node].astype(np.int32), self.row, self.room)
 
 
-def plan_whole(context: Context, growing: Growing, left: Int32, *, fewest_nodes: bool = False) -> Planned:
+def plan_whole(context: Context, growing: Growing, left: Int32, *, fewest_nodes: bool = False) -> PlannedNodes:
     """Return the plan for pods left : int32, which have no place. Once the time is over, the first plan found.
 
     fewest_nodes : every node costs the same.
     """
     request = context.request
-    until = Bounds(request.round.effort, request.round.time_left, request.settings.max_improvements)
+    until = PlanBounds(request.round.effort, request.round.time_left, request.settings.max_improvements)
     simulation = growing.within.simulation
     bounds = group_bounds(simulation, growing.within.growth, left)
     problem, row_of = whole_problem(context, growing, bounds, left)
@@ -67,17 +67,17 @@ def _in_turn(pods: PodsByClass, row_of: Int64) -> tuple[Int32, Int32]:
     return pods.members[order], row_of[of][order].astype(np.int32)
 
 
-def _planned(plan: Plan, pods: Int32, rows: Int32) -> Planned:
+def _planned(plan: Plan, pods: Int32, rows: Int32) -> PlannedNodes:
     """Return the slots on each new node. O(nodes · entries + pods)."""
     batch = np.repeat(np.arange(len(plan.nodes)), plan.nodes)
     lengths = np.diff(plan.offsets)[batch]
     within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     entry, node = np.repeat(plan.offsets[:-1][batch], lengths) + within, np.repeat(np.arange(len(batch)), lengths)
     group_of: list[int] = np.repeat(plan.group, plan.nodes).tolist()
-    return Planned(group_of, node.astype(np.int32), plan.classes[entry], plan.pods[entry], pods, rows)
+    return PlannedNodes(group_of, node.astype(np.int32), plan.classes[entry], plan.pods[entry], pods, rows)
 
 
-def _within_limits(growing: Growing, planned: Planned) -> Planned:
+def _within_limits(growing: Growing, planned: PlannedNodes) -> PlannedNodes:
     """Drop the last nodes of a plan that limits shared by several groups do not allow."""
     added = np.zeros(len(growing.groups), np.int64)
     np.add.at(added, np.array(planned.group_of, np.int64), 1)

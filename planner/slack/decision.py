@@ -22,7 +22,7 @@ from planner.slack.objects import object_requests
 from planner.slack.parts import parts
 from planner.slack.places import PlaceholderNames, arrange, roster
 from planner.slack.rooms import Rooms, node_rooms
-from planner.slack.sets import Given, damped_names, wanted
+from planner.slack.sets import SetInputs, damped_names, wanted
 from planner.slack.settings import SlackSettings, resolve_slack
 from planner.slack.state import recall
 from planner.slack.waiting import place_pods
@@ -36,7 +36,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     previous, notes = recall(state, partial(this.derive, "rows of nodes", partial(_rows, snapshot), ("nodes.name",)))
     leaving = being_deleted(snapshot, this.now_ns)
     its_parts = parts(snapshot, settings, leaving)
-    given = Given(settings, _rooms(this, settings), this.now_ns, previous.sizes(damped_names(its_parts)))
+    given = SetInputs(settings, _rooms(this, settings), this.now_ns, previous.sizes(damped_names(its_parts)))
     requests = object_requests(snapshot, settings.smaller_buffers, this.derive)
     all_wanted = wanted(given, its_parts, requests)
     kept = roster(all_wanted.sets, all_wanted.sizes, previous, snapshot)

@@ -45,7 +45,7 @@ class Wanted(NamedTuple):
     objects: tuple[RequestingObject, ...]
 
 
-class Given(NamedTuple):
+class SetInputs(NamedTuple):
     """The inputs from which sets are computed.
 
     rooms : capacity and room of nodes; now_ns : Unix nanoseconds; before : sizes of the last loop by name of the set,
@@ -88,7 +88,7 @@ class _Found:
                 self.desired[name] = min(self.desired.get(name, 0) + amount * times, 1 << 62)
 
 
-def wanted(given: Given, parts: Sequence[Part], requests: ObjectRequests) -> Wanted:
+def wanted(given: SetInputs, parts: Sequence[Part], requests: ObjectRequests) -> Wanted:
     """Return all sets. requests : sets requested by objects. O(parts · (N + S)), and O(sets of objects · resources)."""
     found = _Found()
     for part in parts:
@@ -121,7 +121,7 @@ def damped_names(parts: Sequence[Part]) -> list[str]:
     return [f"{part.prefix}{_STANDARD}" for part in parts]
 
 
-def _of_part(given: Given, part: Part, demand: Demand, found: _Found) -> None:
+def _of_part(given: SetInputs, part: Part, demand: Demand, found: _Found) -> None:
     """Add the sets that a part of the cluster requests."""
     names = [name for name, amount in demand.amounts.items() if amount.rate or amount.floor]
     if not names and not demand.replicas:
@@ -151,7 +151,7 @@ class _Standard(NamedTuple):
     nodes: int
 
 
-def _of_standard(given: Given, part: Part, demand: _Standard, found: _Found) -> None:
+def _of_standard(given: SetInputs, part: Part, demand: _Standard, found: _Found) -> None:
     """Add the largest placeholders and the standard ones of a part."""
     desired, replicas, total, nodes = demand
     largest = _largest(given, part)
@@ -191,7 +191,7 @@ class _Largest(NamedTuple):
     most: dict[str, int]
 
 
-def _largest(given: Given, part: Part) -> _Largest:
+def _largest(given: SetInputs, part: Part) -> _Largest:
     """Return the largest placeholders that a strategy requires; none if there are no pods."""
     strategy = part.pool.strategy
     if strategy not in (pb.SlackStrategy.LARGEST_POD, pb.SlackStrategy.LARGEST_BY_RESOURCE):
@@ -209,7 +209,7 @@ def _largest(given: Given, part: Part) -> _Largest:
     return _Largest({name: size for name, size in by.items() if size}, most)
 
 
-def _whole(given: Given, part: Part, name: str, desired: Amounts, found: _Found) -> PlaceholderSet | None:
+def _whole(given: SetInputs, part: Part, name: str, desired: Amounts, found: _Found) -> PlaceholderSet | None:
     """Add placeholders with a resource that only some nodes have, such as GPUs.
 
     Each requests whole units, and the same share of cpu and memory of the average node that has the resource.

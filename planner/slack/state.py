@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.wire import entry, tag
+from planner.placement.state_columns import UnreadableStateError
 from planner.slack.sizes import Amounts
 from planner.snapshot.columns import Bool, Int32, Int64
 
@@ -24,10 +25,6 @@ GONE: Final = -2
 _SETS: Final = tag(pb.SlackState, "sets")
 _NUMBER: Final = tag(pb.SlackSetState, "number")
 _NODE: Final = tag(pb.SlackSetState, "node")
-
-
-class UnreadableStateError(ValueError):
-    """A column of the state breaks its contract."""
 
 
 class PreviousSets(NamedTuple):

@@ -13,7 +13,7 @@ from trimtab.v1 import plan_pb2 as pb
 from planner.slack.objects import NO_OBJECT_REQUESTS
 from planner.slack.parts import Part
 from planner.slack.placeholder_sets import PlaceholderSet
-from planner.slack.sets import Given, wanted
+from planner.slack.sets import SetInputs, wanted
 from planner.snapshot.columns import Int32, Int64
 
 _OF_NODES: Final = (pb.PlaceholderKind.STANDARD, pb.PlaceholderKind.LARGEST)
@@ -28,7 +28,7 @@ class Without:
     given, parts : the inputs from which the sets were computed; sets : the Q current sets.
     """
 
-    def __init__(self, given: Given, parts: Sequence[Part], sets: Sequence[PlaceholderSet]) -> None:
+    def __init__(self, given: SetInputs, parts: Sequence[Part], sets: Sequence[PlaceholderSet]) -> None:
         self._given = given._replace(before={one.name: one.size for one in sets if one.kind in _OF_NODES})
         self._parts = parts
         self._sets = sets

@@ -15,7 +15,7 @@ from opentelemetry.metrics import NoOpMeter
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster
+from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi
 from actuator.service.app import Actuator, Runtime
 from actuator.service.settings import ActuatorSettings
 from actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
@@ -122,7 +122,7 @@ class Stage:
         self.cluster = SimulatedCluster(objects, None, delays, self.time.clock, self.time.sleep)
         self.cloud = MemoryCloud(self.cluster)
         # The cluster as the actuator sees it, and the offset of the actuator's clock.
-        self.face: Cluster = self.cluster
+        self.face: ClusterApi = self.cluster
         self.skew_s = 0.0
         self.store = MemoryStore()
         self._open_store = open_store or (lambda: self.store)

@@ -8,8 +8,8 @@ import numpy as np
 
 from planner.facts.similarity import Sample, Similarity
 from planner.model.settings import PriorityRank, ScaleUpSettings, SimilaritySettings
-from planner.scale_up.expanders.chain import Choice, choose
-from planner.scale_up.options import ChoiceState, ExpanderContext, Groups, Option, Options, as_columns
+from planner.scale_up.expanders.chain import Verdict, choose
+from planner.scale_up.options import ChoiceState, ExpanderContext, GroupFacts, Option, Options, as_columns
 
 GIB = 1 << 30
 ALL = SimilaritySettings()
@@ -31,10 +31,10 @@ class Group(NamedTuple):
     size: int = 0
 
 
-def groups_of(rows: Mapping[str, Group]) -> Groups:
+def groups_of(rows: Mapping[str, Group]) -> GroupFacts:
     """Return the facts of groups, sorted by id."""
     ids = sorted(rows)
-    return Groups(
+    return GroupFacts(
         tuple(ids),
         np.array([round(rows[name].cores * 1000) for name in ids], np.int64),
         np.array([round(rows[name].gib * GIB) for name in ids], np.int64),
@@ -63,7 +63,7 @@ def ranked(ranks: Mapping[int, Sequence[str]]) -> ScaleUpSettings:
 
 def chosen_among(
     rows: Mapping[str, Group], *expanders: int, settings: ScaleUpSettings | None = None, **more: Any
-) -> tuple[str, Choice]:
+) -> tuple[str, Verdict]:
     """Return the chosen group ("" = none) and the choice. more : fields of `ExpanderContext`, and `choice`."""
     choice = more.pop("choice", 0)
     context = ExpanderContext(groups_of(rows), settings or ScaleUpSettings(), **({"node_count": 10} | more))

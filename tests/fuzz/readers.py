@@ -18,7 +18,7 @@ from planner.decisions.requests import DecisionUnavailableError, RequestError, c
 from planner.decisions.table import TABLE
 from planner.model.settings import SettingsError, resolve_planner
 from planner.scale_up.option_choice import choose_option
-from planner.service.expander.clusters import Found
+from planner.service.expander.clusters import ClusterPlan
 from planner.service.expander.question import question
 from planner.service.warm_up import NOW_S
 from planner.snapshot.decode import canonicalize, parse_snapshot
@@ -82,7 +82,7 @@ def read_options(data: bytes) -> object:
     except DecodeError:
         return None
     settings = plan_pb2.PlanSettings()
-    return choose_option(question(request, Found(None), settings, NOW_S * 10**9))
+    return choose_option(question(request, ClusterPlan(None), settings, NOW_S * 10**9))
 
 
 def read_access_policy(data: bytes) -> object:

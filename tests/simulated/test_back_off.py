@@ -12,7 +12,7 @@ from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from actuator.cloud.options import ANNOTATION_PREFIX
 from actuator.cloud.provider import Activity
-from actuator.service.settings import ActuatorSettings, Backoff
+from actuator.service.settings import ActuatorSettings, BackoffPolicy
 from clients.simulator.simulation import Simulation
 
 LABEL = "zalando.org/scaling-priority"
@@ -191,7 +191,7 @@ class ByTime(Simulation):
 
     def _actuator_settings(self) -> ActuatorSettings:
         made = super()._actuator_settings()
-        return replace(made, groups=replace(made.groups, backoff=Backoff.EXPONENTIAL))
+        return replace(made, groups=replace(made.groups, backoff=BackoffPolicy.EXPONENTIAL))
 
 
 def test_where_back_offs_end_by_time_groups_without_instances_are_tried_again_before_the_fourth() -> None:

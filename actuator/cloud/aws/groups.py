@@ -22,7 +22,7 @@ class Member(NamedTuple):
     state: InstanceState
 
 
-class Choice(NamedTuple):
+class InstanceChoice(NamedTuple):
     """Attributes of instance types, and the launch template of those, if it is not that of the group."""
 
     requirements: Mapping[str, Any]
@@ -45,7 +45,7 @@ class AutoScalingGroup(NamedTuple):
     spot: bool
     # Name of its launch configuration, "" = none; and the attributes by which AWS chooses instance types.
     configuration: str = ""
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[InstanceChoice, ...] = ()
 
     @property
     def view(self) -> NodeGroupView:
@@ -83,7 +83,7 @@ def read_group(entry: Mapping[str, Any]) -> AutoScalingGroup:
         spot=_is_spot(policy),
         configuration=entry.get("LaunchConfigurationName") or "",
         choices=tuple(
-            Choice(one["InstanceRequirements"], one.get("LaunchTemplateSpecification") or {})
+            InstanceChoice(one["InstanceRequirements"], one.get("LaunchTemplateSpecification") or {})
             for one in overrides
             if one.get("InstanceRequirements")
         ),

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import grpc
 
 from actuator.cloud.provider import CloudProvider, InstanceState, NodeGroupView
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, NodeView
+from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, NodeView
 from actuator.runner.event_processor import EventProcessor
 from actuator.service.observe import nodes_named
 from actuator.service.settings import DEFAULT_LIMITS
@@ -47,7 +47,7 @@ class ExternalOrders:
     def __init__(
         self,
         processor: EventProcessor,
-        cluster: Cluster,
+        cluster: ClusterApi,
         cloud: CloudProvider,
         answer_s: float = ANSWER_S,
         limits: Callable[[], Limits] = lambda: DEFAULT_LIMITS,

@@ -26,7 +26,7 @@ COUNTS = 2
 _ADMITTED, _FOR_GOOD, _FOR_NOW, _THIS_POD = (cast(int, np.int64(n)) for n in range(4))
 
 
-class Groups(NamedTuple):
+class PackingGroups(NamedTuple):
     """Q groups that may grow; among equal ones the first is preferred. prototype : int64[Q]; size, left : int64[Q]
     nodes of the group, and how many more it may have, in place; total_left : int64[1] the latter for all groups
     together, in place; opened : int64[Q] new nodes of each, written; tried : uint8[Q] scratch.
@@ -40,7 +40,7 @@ class Groups(NamedTuple):
     tried: UInt8
 
 
-class Refusals(NamedTuple):
+class KnownRefusals(NamedTuple):
     """Known refusals of each class, reusable for the next packing; S classes, L spread limits, A affinities. cursor :
     int32[S] new nodes before it refuse the class permanently; passed : int32[S] new nodes before it refuse it as long
     as no smallest count exceeds `passed_lowest` : int32[L]; failed : uint8[S] no node admits the class as long as no
@@ -58,7 +58,7 @@ class Refusals(NamedTuple):
 
 
 @by_reference()
-class Task(NamedTuple):
+class PackingTask(NamedTuple):
     """One packing.
 
     pods : int32[M] in the order in which they are placed; blanks : int64[B] closed blank nodes to open, in order;
@@ -68,8 +68,8 @@ class Task(NamedTuple):
 
     pods: Int32
     blanks: Int64
-    groups: Groups
-    memory: Refusals
+    groups: PackingGroups
+    memory: KnownRefusals
     refused: UInt8
     node_of: Int32
     group_of: Int32
@@ -77,7 +77,7 @@ class Task(NamedTuple):
 
 
 @kernel
-def pack_pods(sim: SimulationState, task: Task) -> None:
+def pack_pods(sim: SimulationState, task: PackingTask) -> None:
     """Pack pods, which are on no node, onto new nodes. The simulation is left unchanged."""
     before = mark(sim)
     last = NOWHERE
@@ -114,7 +114,7 @@ def pack_pods(sim: SimulationState, task: Task) -> None:
 
 
 @copied_kernel
-def forget(sim: SimulationState, task: Task, pod_class: int) -> None:
+def forget(sim: SimulationState, task: PackingTask, pod_class: int) -> None:
     """Reset the known refusals of a class."""
     memory = task.memory
     memory.cursor[pod_class] = 0
@@ -148,7 +148,7 @@ def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
 
 
 @inner_kernel
-def place_for(sim: SimulationState, task: Task, pod: int) -> int:
+def place_for(sim: SimulationState, task: PackingTask, pod: int) -> int:
     """Return the position of the first new node that admits a pod, opening one if needed; -1 if none does."""
     memory, groups, pod_class = task.memory, task.groups, sim.pod_class[pod]
     if sim.pinned[pod] != -1 or (memory.failed[pod_class] != 0 and not may_fit_now(sim, memory, pod_class)):
@@ -188,7 +188,7 @@ def place_for(sim: SimulationState, task: Task, pod: int) -> int:
 
 
 @copied_kernel
-def first_to_ask(sim: SimulationState, memory: Refusals, pod_class: int) -> int:
+def first_to_ask(sim: SimulationState, memory: KnownRefusals, pod_class: int) -> int:
     """Return the first new node that has to be checked again for a class."""
     needs_others = sim.presence.filled_offsets[pod_class] < sim.presence.filled_offsets[pod_class + 1]
     if has_risen(sim, memory, pod_class) or needs_others:
@@ -197,7 +197,7 @@ def first_to_ask(sim: SimulationState, memory: Refusals, pod_class: int) -> int:
 
 
 @copied_kernel
-def next_group(task: Task, pod_class: int) -> int:
+def next_group(task: PackingTask, pod_class: int) -> int:
     """Return the group with the fewest nodes among those whose new node may still admit a class, -1 = none."""
     groups, chosen = task.groups, NOWHERE
     if groups.total_left[0] > 0 and task.counts[OPENED] < len(task.blanks):
@@ -209,7 +209,7 @@ def next_group(task: Task, pod_class: int) -> int:
 
 
 @copied_kernel
-def note_opened(task: Task, group: int) -> None:
+def note_opened(task: PackingTask, group: int) -> None:
     """Count a node that was opened."""
     groups = task.groups
     groups.size[group] += 1
@@ -221,7 +221,7 @@ def note_opened(task: Task, group: int) -> None:
 
 
 @copied_kernel
-def may_be_admitted(sim: SimulationState, groups: Groups, pod_class: int) -> bool:
+def may_be_admitted(sim: SimulationState, groups: PackingGroups, pod_class: int) -> bool:
     """Return whether new nodes of some group, open or not, may admit a class, judging by shared domains only. For
     example, a refusal in a group's zone applies to all nodes of the group: adding a node to a domain that already has
     nodes changes nothing.
@@ -272,7 +272,7 @@ def refusal(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
 
 
 @copied_kernel
-def has_risen(sim: SimulationState, memory: Refusals, pod_class: int) -> bool:
+def has_risen(sim: SimulationState, memory: KnownRefusals, pod_class: int) -> bool:
     """Return whether a smallest count exceeds the one at which nodes were skipped; note the smaller one."""
     risen = False
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
@@ -286,7 +286,7 @@ def has_risen(sim: SimulationState, memory: Refusals, pod_class: int) -> bool:
 
 
 @copied_kernel
-def note_failure(sim: SimulationState, memory: Refusals, pod_class: int) -> None:
+def note_failure(sim: SimulationState, memory: KnownRefusals, pod_class: int) -> None:
     """Note that no node admits a class, and the counters on which this depends."""
     memory.failed[pod_class] = 1
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
@@ -298,7 +298,7 @@ def note_failure(sim: SimulationState, memory: Refusals, pod_class: int) -> None
 
 
 @copied_kernel
-def may_fit_now(sim: SimulationState, memory: Refusals, pod_class: int) -> bool:
+def may_fit_now(sim: SimulationState, memory: KnownRefusals, pod_class: int) -> bool:
     """Return whether a class that no node admitted should be tried again."""
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
         counter = sim.spread.limit[at, 0]

@@ -18,7 +18,7 @@ milliseconds.
 """
 
 
-class Planned(NamedTuple):
+class PlannedAttempt(NamedTuple):
     """A planned attempt. staying : int32 nodes that are not candidates, in search order; candidates : int32[E]."""
 
     staying: Int32
@@ -43,7 +43,7 @@ class Lanes(NamedTuple):
         return next((state for state, last in self.elsewhere if last is attempt), None)
 
 
-def make(task: Task, start: int, planned: Sequence[Planned], in_place: Attempt) -> Lanes:
+def make(task: Task, start: int, planned: Sequence[PlannedAttempt], in_place: Attempt) -> Lanes:
     """Make attempts, each from the mark `start`. in_place : the attempt whose moves the simulation contains now."""
     count = min(task.together.width, len(planned)) if len(task.problem.pods) >= WORTH_PODS else 1
     if count < 2:
@@ -57,12 +57,12 @@ def make(task: Task, start: int, planned: Sequence[Planned], in_place: Attempt) 
     return Lanes(attempts, left[0][1], [(state, last) for state, last in left[1:] if last is not None])
 
 
-def _make_in(task: Task, start: int, planned: Sequence[Planned]) -> list[Attempt | None]:
+def _make_in(task: Task, start: int, planned: Sequence[PlannedAttempt]) -> list[Attempt | None]:
     """Make attempts one after the other in the simulation of a task."""
     return [from_start(task, start, one) if task.in_time() else None for one in planned]
 
 
-def from_start(task: Task, start: int, planned: Planned) -> Attempt:
+def from_start(task: Task, start: int, planned: PlannedAttempt) -> Attempt:
     """Undo the last attempt and make another."""
     revert(task.state, start)
     return run(task.searching(planned.staying), planned.candidates, AttemptOptions(planned.order, planned.rule))

@@ -14,7 +14,7 @@ from planner.facts.prices import savings
 from planner.scale_down.balance import level
 from planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
 from planner.scale_down.search.headroom import saving_bound
-from planner.scale_down.search.lanes import Planned, from_start, make
+from planner.scale_down.search.lanes import PlannedAttempt, from_start, make
 from planner.scale_down.search.orders import arrange, shuffled
 from planner.simulation.fresh import go_over_to
 from planner.simulation.kernels import revert
@@ -79,7 +79,7 @@ def _orders(task: Task) -> tuple[int, ...]:
     return (*task.settings.orders, *more)
 
 
-def _other_orders(task: Task, first: Attempt) -> list[Planned]:
+def _other_orders(task: Task, first: Attempt) -> list[PlannedAttempt]:
     """Return an attempt for each of the orders, without those that give the same candidates as an earlier one."""
     found: list[Int32] = [first.candidates]
     planned = []
@@ -87,11 +87,11 @@ def _other_orders(task: Task, first: Attempt) -> list[Planned]:
         candidates = _arranged(task, task.nodes.eligible, order, task.nodes.eligible[:0])
         if not any(np.array_equal(candidates, other) for other in found):
             found.append(candidates)
-            planned.append(Planned(task.nodes.staying, candidates, order))
+            planned.append(PlannedAttempt(task.nodes.staying, candidates, order))
     return planned
 
 
-def _baselines(task: Task) -> list[Planned]:
+def _baselines(task: Task) -> list[PlannedAttempt]:
     """Return the baselines, with which a plan is compared: attempts of an autoscaler that takes candidates as listed.
 
     That is by name, empty nodes first; in a small cluster, where much depends on chance, in some further orders; and in
@@ -114,7 +114,7 @@ def _baselines(task: Task) -> list[Planned]:
     fullest_first = staying[np.argsort(-task.nodes.scores.utilization[staying], kind="stable")]
     searches = (fullest_first, staying, staying[::-1].copy())
     return [
-        Planned(searches[number % len(searches)], _level(task, candidates, order, staying[:0]), order, its_rule)
+        PlannedAttempt(searches[number % len(searches)], _level(task, candidates, order, staying[:0]), order, its_rule)
         for number, (order, candidates, its_rule) in enumerate(baselines)
     ]
 
@@ -130,7 +130,7 @@ def _with_more(
     within = [one for one in largest if not (one.problem.budgets.left < 0).any()]
     if within:
         return max(within, key=lambda one: _saving(task, one)), in_place
-    more = from_start(task, start, Planned(best.staying, best.candidates, best.options.order, Rule.IN_TURN_LAST))
+    more = from_start(task, start, PlannedAttempt(best.staying, best.candidates, best.options.order, Rule.IN_TURN_LAST))
     return (more if _freed(task, more) >= _freed(task, largest[0]) else largest[0]), more
 
 

@@ -11,17 +11,17 @@ from planner.scale_up.cheapest.canonical import canonical_order
 from planner.scale_up.cheapest.kernels.build import Batches
 from planner.scale_up.cheapest.kernels.fill import Rest
 from planner.scale_up.cheapest.portfolio import best_attempt
-from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Bounds, Float64, Plan, Problem
+from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Float64, Plan, PlanBounds, Problem
 from planner.scale_up.cheapest.work import append_batches, batches_for
 from planner.scale_up.cheapest.zones import split_by_zone
 from planner.snapshot.columns import Bool, Int64
 
-NO_BOUNDS: Final = Bounds()
+NO_BOUNDS: Final = PlanBounds()
 NODE_COST: Final = 1e-6
 """Cost of a node besides its price, as a share of the highest price: of plans of equal price fewer nodes win."""
 
 
-def cheapest_plan(problem: Problem, bounds: Bounds = NO_BOUNDS) -> Plan:
+def cheapest_plan(problem: Problem, bounds: PlanBounds = NO_BOUNDS) -> Plan:
     """Return a plan for as many pods as groups and limits allow, at a low total price.
 
     Raises only the errors of `bounds.effort`. Once the time is over, the first complete plan is returned.
@@ -84,7 +84,7 @@ def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
     )
 
 
-def _plan_stage(problem: Problem, stage: tuple[Bool, Float64], rest: Rest, made: Batches, bounds: Bounds) -> None:
+def _plan_stage(problem: Problem, stage: tuple[Bool, Float64], rest: Rest, made: Batches, bounds: PlanBounds) -> None:
     """Plan nodes of some groups: append them to made, lower rest. stage : bool[G] which groups, float64[G] their
     prices.
     """

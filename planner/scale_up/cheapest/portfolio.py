@@ -16,7 +16,7 @@ from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, look_at_
 from planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
 from planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
 from planner.scale_up.cheapest.kernels.master import Master, begin
-from planner.scale_up.cheapest.problem import Bounds, Float64, Problem
+from planner.scale_up.cheapest.problem import Float64, PlanBounds, Problem
 from planner.scale_up.cheapest.work import append_batches, batches_for, bench_for, master_for, shapes_of, watch_for
 from planner.snapshot.columns import Int32, Int64
 
@@ -59,7 +59,7 @@ class Tools(NamedTuple):
     groups: Int32
 
 
-class Attempt(NamedTuple):
+class TriedPlan(NamedTuple):
     """Planned nodes, what is left afterwards, and the assumed worth of a pod of each class, float64[C]."""
 
     rest: Rest
@@ -72,7 +72,7 @@ class Attempt(NamedTuple):
         return int(self.rest.pods.sum()), float((cost[self.made.group[:count]] * self.made.nodes[:count]).sum())
 
 
-def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest, bounds: Bounds) -> Attempt:
+def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest, bounds: PlanBounds) -> TriedPlan:
     """Return the cheapest of the plans found with nodes of `groups` that leave the fewest pods."""
     tools = tools_for(problem, cost, groups)
     found = sorted(attempts(tools, rest, bounds), key=lambda one: one.rank(cost))
@@ -84,7 +84,7 @@ def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest, bou
     return best
 
 
-def attempts(tools: Tools, rest: Rest, bounds: Bounds) -> list[Attempt]:
+def attempts(tools: Tools, rest: Rest, bounds: PlanBounds) -> list[TriedPlan]:
     """Return several plans, the first by the minimum cost of pods."""
     value = least_value(share_cost(tools.problem, tools.cost, tools.groups))
     first = _built(tools, rest, value, FIRST_WAYS)
@@ -93,9 +93,9 @@ def attempts(tools: Tools, rest: Rest, bounds: Bounds) -> list[Attempt]:
     return [first, *_relaxed(tools, rest, first, bounds)]
 
 
-def _best_improved(tools: Tools, found: list[Attempt], bounds: Bounds) -> Attempt:
+def _best_improved(tools: Tools, found: list[TriedPlan], bounds: PlanBounds) -> TriedPlan:
     """Improve the best plans and return the best result. found : best first."""
-    best: Attempt | None = None
+    best: TriedPlan | None = None
     few = len(tools.problem.pods) <= FEW_CLASSES
     finalists = found[: FINALISTS if few else 1] if found[0].made.counts[0] else []
     tries = TRIES if bounds.improvements is None else bounds.improvements
@@ -119,18 +119,18 @@ def _copied(rest: Rest) -> Rest:
     return Rest(*(one.copy() for one in rest))
 
 
-def _built(tools: Tools, rest: Rest, value: Float64, ways: int) -> Attempt:
-    attempt = Attempt(_copied(rest), batches_for(tools.problem), value)
+def _built(tools: Tools, rest: Rest, value: Float64, ways: int) -> TriedPlan:
+    attempt = TriedPlan(_copied(rest), batches_for(tools.problem), value)
     _build_more(tools, attempt, ways)
     return attempt
 
 
-def _build_more(tools: Tools, attempt: Attempt, ways: int) -> None:
+def _build_more(tools: Tools, attempt: TriedPlan, ways: int) -> None:
     ratio = np.zeros(len(tools.groups))
     build(tools.shapes, attempt.rest, attempt.value, tools.bench, tools.groups, ratio, ways, attempt.made)
 
 
-def _relaxed(tools: Tools, rest: Rest, first: Attempt, bounds: Bounds) -> list[Attempt]:
+def _relaxed(tools: Tools, rest: Rest, first: TriedPlan, bounds: PlanBounds) -> list[TriedPlan]:
     """Return plans by the linear programme for the pods placed by the first plan."""
     left = first.rest.pods
     to_plan = rest._replace(pods=rest.pods - left)
@@ -149,24 +149,24 @@ def _relaxed(tools: Tools, rest: Rest, first: Attempt, bounds: Bounds) -> list[A
     return found[1:]
 
 
-def _dived(tools: Tools, to_plan: Rest, master: Master, watch: Watch) -> list[Attempt]:
+def _dived(tools: Tools, to_plan: Rest, master: Master, watch: Watch) -> list[TriedPlan]:
     """Return plans by rounding the programme's fractions, once quickly and once carefully."""
     solutions = max(1, DIVE_WORK // len(master.bound) ** 2)
     value, bound = watch.value.copy(), master.bound.copy()
-    found: list[Attempt] = []
+    found: list[TriedPlan] = []
     for nearly in NEARLY[:solutions]:
         if found:
             master.bound[:] = bound
             begin(master)
             generate(tools.shapes, to_plan, master, tools.bench, watch, 0)
-        dived = Attempt(_copied(to_plan), batches_for(tools.problem), value)
+        dived = TriedPlan(_copied(to_plan), batches_for(tools.problem), value)
         dive(tools.shapes, dived.rest, master, tools.bench, watch, nearly, solutions, dived.made)
         found.append(dived)
     return found
 
 
 def _programme(
-    tools: Tools, to_plan: Rest, limited: Int64, found: list[Attempt], bounds: Bounds
+    tools: Tools, to_plan: Rest, limited: Int64, found: list[TriedPlan], bounds: PlanBounds
 ) -> tuple[Master, Watch]:
     """Return the linear programme with the fills of all plans found, at its minimum; append more plans by its duals."""
     problem = tools.problem._replace(pods=to_plan.pods, most=to_plan.nodes)
@@ -205,7 +205,7 @@ def _over_limit(rest: Rest, master: Master) -> Int64:
     return np.flatnonzero(nodes > rest.nodes + 1e-2)
 
 
-def _improved(tools: Tools, best: Attempt, tries: int) -> Attempt:
+def _improved(tools: Tools, best: TriedPlan, tries: int) -> TriedPlan:
     """Return a plan for the same pods that is not more expensive, after at most the given number of tries. The given
     one is overwritten.
     """

@@ -46,7 +46,7 @@ class Problem(NamedTuple):
     zone_most: Int64
 
 
-class Bounds(NamedTuple):
+class PlanBounds(NamedTuple):
     """Bounds on trying plans, besides those of work. effort : raises the errors that end the request; time_left : False
     once no other plan should be tried, None = no such bound; improvements : most tries to improve a plan, None = no
     such bound.

@@ -49,7 +49,7 @@ EXPANDERS: Final[Mapping[int, Expander]] = {
 NONE: Final = -1
 
 
-class Choice(NamedTuple):
+class Verdict(NamedTuple):
     """The result of a choice.
 
     chosen : the option, NONE if all are excluded or there is none; expanders : `Expander.Code`s in order; scores :
@@ -66,7 +66,7 @@ class Choice(NamedTuple):
     order: Int64
 
 
-def choose(context: ExpanderContext, state: ChoiceState, options: Options, expanders: Iterable[int]) -> Choice:
+def choose(context: ExpanderContext, state: ChoiceState, options: Options, expanders: Iterable[int]) -> Verdict:
     """Choose one option. expanders : `Expander.Code`s; those not in `EXPANDERS` are skipped.
 
     O(options · expanders); repeated for each exclusion of all options.
@@ -79,7 +79,7 @@ def choose(context: ExpanderContext, state: ChoiceState, options: Options, expan
     return _among(beaten, found, choose(context, state, _rows(options, beaten), chain))
 
 
-def _choose(context: ExpanderContext, state: ChoiceState, options: Options, chain: list[int]) -> Choice:
+def _choose(context: ExpanderContext, state: ChoiceState, options: Options, chain: list[int]) -> Verdict:
     left = np.argsort(options.group, kind="stable")
     ranking = _Ranking(len(left))
     for code in chain:
@@ -94,14 +94,14 @@ def _rows(options: Options, rows: Int64) -> Options:
     return Options(*(column[rows] for column in options))
 
 
-def _among(rows: Int64, all_options: Choice, part: Choice) -> Choice:
+def _among(rows: Int64, all_options: Verdict, part: Verdict) -> Verdict:
     """Return a choice among some of the options, `rows`, as one among all: the others were excluded."""
     scores = np.full((len(part.expanders), len(all_options.reason)), np.nan)
     scores[:, rows] = part.scores
     decided_by, reason = all_options.decided_by.copy(), all_options.reason.copy()
     decided_by[rows], reason[rows] = part.decided_by, part.reason
     excluded = all_options.order[~np.isin(all_options.order, rows)]
-    return Choice(
+    return Verdict(
         chosen=int(rows[part.chosen]) if part.chosen != NONE else NONE,
         expanders=part.expanders,
         scores=scores,
@@ -138,12 +138,12 @@ class _Ranking:
         self._worse.insert(0, left[~best][falls])
         return left[best]
 
-    def choice(self, left: Int64) -> Choice:
+    def choice(self, left: Int64) -> Verdict:
         """Return the choice among the options left: the first by group."""
         last = self.expanders[-1] if self.expanders else pb.Expander.UNSPECIFIED
         self._reason[left[1:]] = NodeGroupReason.NOT_CHOSEN
         self._decided_by[left[1:]] = last
-        return Choice(
+        return Verdict(
             chosen=int(left[0]) if len(left) else NONE,
             expanders=tuple(self.expanders),
             scores=np.array(self._scores, np.float64).reshape(len(self.expanders), len(self._reason)),

@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Groups, Options
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, GroupFacts, Options
 from planner.snapshot.columns import Int64
 
 GIB: Final = float(1 << 30)
@@ -54,7 +54,7 @@ def preferred_cpu_milli(node_count: int) -> float:
     return next((cpu_milli for most, cpu_milli in _PREFERRED if node_count <= most), _PREFERRED_IN_LARGER)
 
 
-def _unfitness(groups: Groups, node_count: int) -> Float64:
+def _unfitness(groups: GroupFacts, node_count: int) -> Float64:
     preferred = preferred_cpu_milli(node_count)
     cpu = groups.cpu_milli.astype(np.float64)
     larger = np.full(len(cpu), np.inf)
@@ -69,7 +69,7 @@ def _cores(cpu_milli: Int64, memory_bytes: Int64) -> Float64:
     return cores
 
 
-def _price_of_core(groups: Groups) -> float:
+def _price_of_core(groups: GroupFacts) -> float:
     """Return the lowest price of a core for one hour; 0 if no node has a price."""
     cores = _cores(groups.cpu_milli, groups.memory_bytes)
     sold = (groups.price_per_hour > 0) & (cores > 0)

@@ -20,7 +20,7 @@ from planner.scale_up.report.sentences import why_pending
 from planner.scale_up.report.splits import add_splits
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.state import remember
-from planner.scale_up.whole_plan import Planned
+from planner.scale_up.whole_plan import PlannedNodes
 from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int64
 
@@ -153,7 +153,7 @@ def _add_options(decision: pb.ScaleUpDecision, finding: Finding) -> None:
                 decision.excluded[group.id] = reason
 
 
-def _add_planned(decision: pb.ScaleUpDecision, groups: Sequence[NodeGroup], planned: Planned) -> None:
+def _add_planned(decision: pb.ScaleUpDecision, groups: Sequence[NodeGroup], planned: PlannedNodes) -> None:
     """Add the groups of a plan made as a whole, all of them chosen."""
     group_of = np.array(planned.group_of, np.int64)
     nodes, pods = (

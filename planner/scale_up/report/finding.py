@@ -9,7 +9,7 @@ from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
 from planner.scale_up.reasons import Refusals
 from planner.scale_up.waiting_pods import Unserved
-from planner.scale_up.whole_plan import Planned
+from planner.scale_up.whole_plan import PlannedNodes
 from planner.snapshot.columns import Int32
 
 
@@ -17,7 +17,7 @@ class Made(NamedTuple):
     """How a plan was made. planned : the plan for all pods at once, None = none was made; choices : in order; reasons :
     int32[G] why a group has no option, 0 = it could have."""
 
-    planned: Planned | None
+    planned: PlannedNodes | None
     choices: list[Choice]
     reasons: Int32
 

@@ -38,7 +38,7 @@ class LastPlan:
         return time.monotonic() - self.made_s <= MAX_AGE_S
 
 
-class Found(NamedTuple):
+class ClusterPlan(NamedTuple):
     """The plan of the cluster that a request is about, None = not known; note : why it is not known, "" = it is."""
 
     plan: LastPlan | None
@@ -70,18 +70,22 @@ class LastPlans:
             while len(self._plans) > MOST_CLUSTERS:
                 self._plans.popitem(last=False)
 
-    def find(self, cluster: str, node_groups: Iterable[str]) -> Found:
+    def find(self, cluster: str, node_groups: Iterable[str]) -> ClusterPlan:
         """Return the last plan of a cluster; cluster "" = the only cluster that has any of the node groups."""
         with self._lock:
             plans = dict(self._plans)
         if cluster:
             named = plans.get(cluster)
-            return Found(named) if named else Found(None, f"no plan was made for cluster {cluster!r}: {_REMEDY}")
+            return (
+                ClusterPlan(named)
+                if named
+                else ClusterPlan(None, f"no plan was made for cluster {cluster!r}: {_REMEDY}")
+            )
         wanted = set(node_groups)
         having = [plan for plan in plans.values() if any(group.id in wanted for group in plan.groups)]
         if len(having) == 1:
-            return Found(having[0])
+            return ClusterPlan(having[0])
         if having:
             names = ", ".join(sorted(repr(plan.cluster) for plan in having))
-            return Found(None, f"{names} all have these node groups, name one (--expander-cluster): {_REMEDY}")
-        return Found(None, f"no plan was made for a cluster with these node groups: {_REMEDY}")
+            return ClusterPlan(None, f"{names} all have these node groups, name one (--expander-cluster): {_REMEDY}")
+        return ClusterPlan(None, f"no plan was made for a cluster with these node groups: {_REMEDY}")

@@ -23,7 +23,7 @@ from clients.kubernetes_objects.quantities import amount_of
 from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import NodeGroup
 from planner.scale_up.limits import health_reason
-from planner.service.expander.clusters import Found
+from planner.service.expander.clusters import ClusterPlan
 from planner.service.expander.pods import PodReader, bounded
 from planner.snapshot.checks import MAX_TOTAL
 
@@ -31,7 +31,7 @@ Int64 = NDArray[np.int64]
 
 
 def question(
-    request: ca.BestOptionsRequest, found: Found, settings: PlanSettings, now_ns: int, effort: Effort = UNLIMITED
+    request: ca.BestOptionsRequest, found: ClusterPlan, settings: PlanSettings, now_ns: int, effort: Effort = UNLIMITED
 ) -> pb.OptionChoice:
     """Return the question. found : the cluster; settings : those for the choice; now_ns : Unix nanoseconds. Raises what
     `effort` raises.
@@ -66,7 +66,7 @@ def _seed(options: Iterable[ca.Option]) -> int:
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "big", signed=True)
 
 
-def _known(asked: pb.OptionChoice, found: Found) -> Mapping[str, NodeGroup]:
+def _known(asked: pb.OptionChoice, found: ClusterPlan) -> Mapping[str, NodeGroup]:
     """Note the cluster; return its node groups."""
     plan = found.plan
     if plan is None:
@@ -101,7 +101,7 @@ def _amounts(entries: Iterable[meta_pb2.QuantityEntry]) -> dict[str, int]:
     return bounded((name, amount_of(name, value)) for name, value in nano.items() if value)
 
 
-def _add_known(group: pb.OptionGroup, known: NodeGroup, found: Found, now_ns: int) -> None:
+def _add_known(group: pb.OptionGroup, known: NodeGroup, found: ClusterPlan, now_ns: int) -> None:
     """Write the snapshot's data of a group, in place."""
     if not math.isnan(known.price_per_hour):
         group.price_per_hour = known.price_per_hour

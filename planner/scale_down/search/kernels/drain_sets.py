@@ -45,7 +45,7 @@ class Budgets(NamedTuple):
     in_turn: Bool
 
 
-class Limits(NamedTuple):
+class Minimums(NamedTuple):
     """Minimums. group : int32[N]; amount : int64[N, Q]; group_left : int64[G+1], amount_left : int64[Q], in place."""
 
     group: Int32
@@ -69,7 +69,7 @@ class Problem(NamedTuple):
     hint: Int32
     search: Search
     budgets: Budgets
-    limits: Limits
+    limits: Minimums
     incoming_count: Int32
     first_incoming: Int32
     next_incoming: Int32
@@ -120,7 +120,7 @@ def first_lacking(problem: Problem, node: int, least: int) -> int:
 
 
 @inner_kernel
-def over_limit(limits: Limits, node: int) -> int:
+def over_limit(limits: Minimums, node: int) -> int:
     """Return the reason why the minimums keep a node, 0 if they do not."""
     if limits.group_left[limits.group[node]] <= 0:
         return MIN_SIZE

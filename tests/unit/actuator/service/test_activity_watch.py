@@ -8,7 +8,7 @@ from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.provider import Activity
 from actuator.service.activity_watch import ActivityWatch
 from actuator.service.group_keeper import GroupKeeper
-from actuator.service.settings import Backoff
+from actuator.service.settings import BackoffPolicy
 from tests.builders.actuator import START_S, Stage, small_cluster
 
 
@@ -31,7 +31,7 @@ def failure(number: int, start_ms: int = 0) -> Activity:
     return Activity(f"a{number}", "g", True, start_ms, f"no capacity, {number}")
 
 
-def staged(backoff: Backoff = Backoff.EXPONENTIAL) -> tuple[Stage, Cloud, ActivityWatch]:
+def staged(backoff: BackoffPolicy = BackoffPolicy.EXPONENTIAL) -> tuple[Stage, Cloud, ActivityWatch]:
     stage = Stage(small_cluster())
     cloud = Cloud(stage.cluster)
     return stage, cloud, ActivityWatch(stage.actuator.processor, cloud, backoff)
@@ -91,7 +91,7 @@ def test_the_pause_doubles_with_the_next_growth_that_fails_not_with_each_instanc
 
 
 def test_until_a_node_joins_a_failed_activity_leaves_one_requested_and_is_reported_once() -> None:
-    stage, cloud, watch = staged(Backoff.UNTIL_JOINED)
+    stage, cloud, watch = staged(BackoffPolicy.UNTIL_JOINED)
     keeper = GroupKeeper(stage.actuator.processor, stage.cluster, cloud, stage.settings)
     split = plan_pb2.ScaleUpSplit(node_group="g", current_size=8, new_size=12)
     stage.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id="r", splits=[split]))

@@ -10,7 +10,7 @@ from actuator.cloud.provider import GroupOptions
 from actuator.kube.cluster import Taint
 from actuator.service.group_keeper import GroupKeeper
 from actuator.service.group_watch import GroupWatch
-from actuator.service.settings import Backoff, GroupSettings
+from actuator.service.settings import BackoffPolicy, GroupSettings
 from actuator.simulated_cluster.controllers import Delays
 from tests.builders.actuator import SETTINGS, Stage
 from tests.builders.kubernetes import Json, node, node_group
@@ -35,7 +35,12 @@ class KeeperStage(Stage):
     """A stage with a group keeper."""
 
     def __init__(
-        self, out: str = "", backoff: Backoff = Backoff.UNTIL_JOINED, count: int = 2, least: int = 0, option: str = ""
+        self,
+        out: str = "",
+        backoff: BackoffPolicy = BackoffPolicy.UNTIL_JOINED,
+        count: int = 2,
+        least: int = 0,
+        option: str = "",
     ) -> None:
         names = [f"n{number}" for number in range(count)]
         machines: list[Json] = [node(name, cpu="8") for name in names]
@@ -187,7 +192,7 @@ def test_a_later_scale_up_restarts_the_wait() -> None:
 
 
 def test_with_timed_back_off_the_pause_doubles_and_no_further_node_is_requested() -> None:
-    stage = KeeperStage(out="g", backoff=Backoff.EXPONENTIAL)
+    stage = KeeperStage(out="g", backoff=BackoffPolicy.EXPONENTIAL)
     pauses = []
     for number in range(5):
         stage.grow(f"r{number}", 2, by=2)
@@ -208,7 +213,7 @@ def test_a_change_of_the_strategy_ends_indefinite_waits() -> None:
     stage = KeeperStage(out="g")
     stage.grow("r", 2)
     stage.look_for(PROVISION_S + 20)
-    stage.settings = replace(SETTINGS, groups=replace(GROUPS, backoff=Backoff.EXPONENTIAL))
+    stage.settings = replace(SETTINGS, groups=replace(GROUPS, backoff=BackoffPolicy.EXPONENTIAL))
     stage.restart()
     stage.look_for(20)
     assert not stage.is_backed_off

@@ -15,7 +15,7 @@ from planner.model.settings import ResourceLimit, ScaleUpSettings
 from planner.model.values import LabelRequirement
 from planner.placement.group_templates import group_templates
 from planner.scale_up.balance import split, split_within
-from planner.scale_up.limits import Cluster, Limits
+from planner.scale_up.limits import LimitInputs, Limits
 from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, node, node_group, snapshot_of
 
@@ -47,7 +47,7 @@ def limits_of(
     snapshot = canonicalize(message)
     leaving = being_deleted(snapshot, NOW_S * 10**9)
     templates = group_templates(snapshot, ScaleUpSettings(), leaving, NOW_S * 10**9)
-    return Limits(Cluster(snapshot, templates, leaving, NOW_S * 10**9), limits, most)
+    return Limits(LimitInputs(snapshot, templates, leaving, NOW_S * 10**9), limits, most)
 
 
 def said(limits: Limits) -> list[tuple[int, int]]:

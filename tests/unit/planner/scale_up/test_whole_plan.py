@@ -6,7 +6,7 @@ import pytest
 
 from planner.scale_up import draft, whole_plan, whole_problem
 from planner.scale_up.cheapest.plan import cheapest_plan
-from planner.scale_up.cheapest.problem import UNLIMITED, Bounds, Plan, Problem
+from planner.scale_up.cheapest.problem import UNLIMITED, Plan, PlanBounds, Problem
 from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_group, pod, pod_affinity, spread
 from tests.builders.scale_up import Outcome, plan
 
@@ -21,7 +21,7 @@ def problems(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
     asked: list[Problem] = []
     solve = cheapest_plan
 
-    def noting(problem: Problem, bounds: Bounds) -> Plan:
+    def noting(problem: Problem, bounds: PlanBounds) -> Plan:
         asked.append(problem)
         return solve(problem, bounds)
 

@@ -12,7 +12,7 @@ from planner.scale_down.search.kernels.drain_sets import (
     COUNTS,
     TAKEN,
     Budgets,
-    Limits,
+    Minimums,
     Problem,
     drain_candidates,
     mark_unplaceable,
@@ -84,7 +84,7 @@ def problem_of(loop: Loop, classes: int) -> Problem:
         np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
         Search(np.array(loop.order, np.int32), np.array(loop.allowed), *np.zeros((2, classes), np.int64)),
         Budgets(pairs, budgets, needs, np.array(loop.left, np.int64), np.array(loop.in_turn)),
-        Limits(
+        Minimums(
             np.array(loop.group, np.int32),
             np.array(loop.group_left, np.int64),
             np.array(loop.amount, np.int64),

@@ -13,7 +13,7 @@ import numpy as np
 from planner.scale_up.cheapest.kernels.fill import Rest
 from planner.scale_up.cheapest.plan import cheapest_plan, prepared
 from planner.scale_up.cheapest.portfolio import attempts, tools_for
-from planner.scale_up.cheapest.problem import Bounds, Problem
+from planner.scale_up.cheapest.problem import PlanBounds, Problem
 from tests.builders.pending_problems import random_problem
 from tests.reference.scale_up.bound import bound, optimum
 
@@ -31,7 +31,7 @@ def strongest(asked: Problem) -> float:
     if price > NEAR * best:
         rest = Rest(least.pods.copy(), least.most.copy(), least.zone_most.copy())
         tools = tools_for(least, least.price + least.price.max() * 1e-6, np.arange(len(least.price), dtype=np.int32))
-        worths = [np.minimum(one.value, least.price.max()) for one in attempts(tools, rest, Bounds())[-3:]]
+        worths = [np.minimum(one.value, least.price.max()) for one in attempts(tools, rest, PlanBounds())[-3:]]
         best = max(best, bound(least, least.pods, whole=True, values=worths))
     if price > NEAR * best and np.prod(least.pods + 1.0) <= MOST_FILLS:
         best = max(best, optimum(least))

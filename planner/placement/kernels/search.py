@@ -5,7 +5,7 @@ without a place is not searched for again until a pod was placed. Source: Cluste
 scheduling.HintingSimulator, which goes round the nodes instead.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -40,12 +40,19 @@ _NONE = np.zeros(0, np.int32)
 NO_DOMAINS = Domains(_NONE, np.zeros((0, 0), np.int32), np.zeros((0, 0), np.int32), _NONE, np.zeros(0, np.int64))
 
 
+UNKNOWN: Final = np.iinfo(np.int64).max
+"""An upper bound in `Search.most` that excludes nothing."""
+NO_MOST: Final = np.zeros((0, 2), np.int64)
+
+
 @by_reference()
 class Search(NamedTuple):
     """The nodes of a search. order : int32[D] nodes, best first; allowed : bool[N], in place; cursor : int64[S], in
     place, by pod class the position in `order` before which no node has room; failed : int64[S], in place, by pod class
     1 + the length of the log when the last search of `place_all` found nothing, 0 = none has; domains : used by
-    `place_all` only.
+    `place_all` only; most : int64[D, 2], in place, by position in `order` upper bounds of what the node has free of the
+    first two resources, UNKNOWN = none, negative = not allowed for good. Reading them in order takes a fraction of the
+    time of a check. Empty = not kept: room must not grow while they are used.
     """
 
     order: Int32
@@ -53,6 +60,12 @@ class Search(NamedTuple):
     cursor: Int64
     failed: Int64
     domains: Domains = NO_DOMAINS
+    most: Int64 = NO_MOST
+
+
+def unknown_room(order: Int32) -> Int64:
+    """Return bounds of which none is known, for a search in which room only shrinks. order : int32[D]. int64[D, 2]."""
+    return np.full((len(order), 2), UNKNOWN, np.int64)
 
 
 @inner_kernel
@@ -61,19 +74,23 @@ def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int
     nothing is placed tentatively: the nodes that the cursor passes are then full permanently. It does not pass the
     candidate (-1 = none), which may receive pods again if it stays.
     """
-    of_class = sim.pod_class[pod]
-    at = search.cursor[of_class]
-    passing = True
+    of_class = widened(sim.pod_class[pod])
+    need, most = sim.resources.need, search.most
+    first, second = need[of_class, 0], need[of_class, 1]
+    at, passed = search.cursor[of_class], widened(-1)
     while at < len(search.order):
-        node = widened(search.order[at])
-        if search.allowed[node] and fits_locally(sim, of_class, node):
-            break
-        passing = passing and node != candidate
+        if len(most) == 0 or (most[at, 0] >= first and most[at, 1] >= second):
+            node = widened(search.order[at])
+            if search.allowed[node] and fits_locally(sim, of_class, node):
+                break
+            if node == candidate and passed < 0:
+                passed = at
+            if len(most) > 0:
+                gone = not search.allowed[node] and node != candidate
+                most[at, 0] = -1 if gone else sim.resources.free[node, 0]
+                most[at, 1] = sim.resources.free[node, 1]
         at += 1
-        if passing:
-            search.cursor[of_class] = at
-    if passing:
-        search.cursor[of_class] = at
+    search.cursor[of_class] = at if passed < 0 else passed
     return bool(at < len(search.order))
 
 
@@ -83,7 +100,12 @@ def seek(sim: SimulationState, search: Search, pod: int) -> int:
     pinned = widened(sim.pinned[pod])
     if pinned >= 0:
         return int(pinned) if search.allowed[pinned] and fits(sim, pod, pinned) else -1
-    for at in range(search.cursor[sim.pod_class[pod]], len(search.order)):
+    of_class = widened(sim.pod_class[pod])
+    need, most = sim.resources.need, search.most
+    first, second = need[of_class, 0], need[of_class, 1]
+    for at in range(search.cursor[of_class], len(search.order)):
+        if len(most) > 0 and (most[at, 0] < first or most[at, 1] < second):
+            continue
         node = widened(search.order[at])
         if search.allowed[node] and fits(sim, pod, node):
             return int(node)

@@ -12,7 +12,7 @@ from trimtab.v1 import reason_pb2
 from planner.model.settings import ScaleDownSettings
 from planner.model.together import Together
 from planner.placement.hints import PodGroups
-from planner.placement.kernels.search import HINT_HITS, SEARCHES
+from planner.placement.kernels.search import HINT_HITS, SEARCHES, unknown_room
 from planner.scale_down.balance import Balance, uneven
 from planner.scale_down.search.displaced import place_and_record
 from planner.scale_down.search.headroom import Volume
@@ -339,6 +339,7 @@ def _fresh(problem: Problem, order: Int32) -> Problem:
             allowed=search.allowed.copy(),
             cursor=np.zeros_like(search.cursor),
             failed=np.zeros_like(search.failed),
+            most=unknown_room(order),
         ),
         budgets=budgets._replace(left=budgets.left.copy(), in_turn=budgets.in_turn.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),

@@ -4,7 +4,7 @@ Source: own.
 
 import numpy as np
 
-from planner.placement.kernels.search import HINT_HITS, SEARCHES
+from planner.placement.kernels.search import HINT_HITS, NO_MOST, SEARCHES
 from planner.scale_down.search.drain_sets import Attempt, Task, ask_again, to_stay_even
 from planner.scale_down.search.kernels.drain_sets import (
     ACCEPTED,
@@ -58,7 +58,8 @@ def copied(problem: Problem) -> Problem:
     """Copy the arrays that a try writes."""
     search, budgets, limits = problem.search, problem.budgets, problem.limits
     return problem._replace(
-        search=search._replace(allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor)),
+        # Placeholders may be taken off nodes before the try, so that room grows.
+        search=search._replace(allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor), most=NO_MOST),
         budgets=budgets._replace(left=budgets.left.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
         incoming_count=problem.incoming_count.copy(),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.model.values import PodSpec
-from planner.placement.kernels.search import SEARCHES, Search
+from planner.placement.kernels.search import NO_MOST, SEARCHES, Search, unknown_room
 from planner.scale_down.search.kernels.drain_sets import (
     COUNTS,
     TAKEN,
@@ -73,16 +73,19 @@ def compressed(lists: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
     return offsets, np.array([one for row in lists for one in row], np.int32)
 
 
-def problem_of(loop: Loop, classes: int) -> Problem:
+def problem_of(loop: Loop, classes: int, bounded: bool = True) -> Problem:
+    """Return the input of the loop. bounded : with upper bounds of the nodes' room, as attempts have them."""
     node_count, pod_count = len(loop.cluster.nodes), len(loop.cluster.pods)
     offsets, pods = compressed([loop.moving[node] for node in range(node_count)])
     pairs, budgets = compressed([[b for b, _ in loop.needs[pod]] for pod in range(pod_count)])
     needs = np.array([need for pod in range(pod_count) for _, need in loop.needs[pod]], np.uint8)
+    order = np.array(loop.order, np.int32)
+    most = unknown_room(order) if bounded else NO_MOST
     return Problem(
         offsets,
         pods,
         np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
-        Search(np.array(loop.order, np.int32), np.array(loop.allowed), *np.zeros((2, classes), np.int64)),
+        Search(order, np.array(loop.allowed), *np.zeros((2, classes), np.int64), most=most),
         Budgets(pairs, budgets, needs, np.array(loop.left, np.int64), np.array(loop.in_turn)),
         Minimums(
             np.array(loop.group, np.int32),
@@ -101,11 +104,11 @@ def problem_of(loop: Loop, classes: int) -> Problem:
     )
 
 
-def run_both(seed: int) -> tuple[Loop, Problem, list[int]]:
+def run_both(seed: int, bounded: bool = True) -> tuple[Loop, Problem, list[int]]:
     loop = random_loop(seed)
     nodes, pods, namespaces = some_rows(seed)
     simulation = build_simulation(snapshot(nodes, pods, namespaces))
-    problem = problem_of(loop, len(simulation.state.local_class))
+    problem = problem_of(loop, len(simulation.state.local_class), bounded)
     count = len(nodes)
     candidates = Random(seed).sample(range(count), Random(seed + 1).randint(0, count))
     start = mark(simulation.state)
@@ -146,6 +149,16 @@ def test_the_pod_in_the_way_is_one_that_has_no_place(seed: int) -> None:
     for node in candidates:
         if loop.outcome[node] in {14, 15}:
             assert problem.blocking_pod[node] in loop.moving[node]
+
+
+@given(st.integers(0, 2**48))
+@examples(60)
+def test_upper_bounds_of_the_room_change_nothing(seed: int) -> None:
+    (_, with_bounds, _), (_, without, _) = run_both(seed), run_both(seed, bounded=False)
+    for field in ("outcome", "blocking_pod", "destination", "counts", "received", "first_incoming", "next_incoming"):
+        assert getattr(with_bounds, field).tolist() == getattr(without, field).tolist()
+    taken = with_bounds.counts[TAKEN]
+    assert with_bounds.accepted[:taken].tolist() == without.accepted[:taken].tolist()
 
 
 def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:

@@ -10,28 +10,20 @@ import numpy as np
 
 from planner.model.jit import inner_kernel, kernel, widened
 from planner.snapshot.columns import Int32, Int64, UInt8
+from planner.snapshot.kernels.words import read_word
 
 
 @inner_kernel
 def word_at(data: UInt8, at: int, last: int) -> np.uint64:
     """Return the 8 bytes at a position, little-endian, with zeros from `last` on."""
     if at + 8 <= last:
-        return whole_word_at(data, np.uint64(at))
+        return read_word(data, np.uint64(at))
     word = np.uint64(0)
     if at < last and last >= 8:
         # Faster than the bytes one by one: the last 8, without those before the position.
-        return whole_word_at(data, np.uint64(last - 8)) >> np.uint64(8 * (at + 8 - last))
+        return read_word(data, np.uint64(last - 8)) >> np.uint64(8 * (at + 8 - last))
     for place in range(last - at):
         word |= np.uint64(data[at + place]) << np.uint64(8 * place)
-    return word
-
-
-@inner_kernel
-def whole_word_at(data: UInt8, first: np.uint64) -> np.uint64:
-    """Return 8 bytes, little-endian. Constant length and unsigned indices let the compiler make one load of them."""
-    word = np.uint64(0)
-    for place in range(np.uint64(8)):
-        word |= np.uint64(data[first + place]) << (np.uint64(8) * place)
     return word
 
 

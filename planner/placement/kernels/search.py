@@ -81,14 +81,16 @@ def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int
     while at < len(search.order):
         if len(most) == 0 or (most[at, 0] >= first and most[at, 1] >= second):
             node = widened(search.order[at])
-            if search.allowed[node] and fits_locally(sim, of_class, node):
-                break
-            if node == candidate and passed < 0:
-                passed = at
-            if len(most) > 0:
-                gone = not search.allowed[node] and node != candidate
-                most[at, 0] = -1 if gone else sim.resources.free[node, 0]
-                most[at, 1] = sim.resources.free[node, 1]
+            if search.allowed[node]:
+                if fits_locally(sim, of_class, node):
+                    break
+                if len(most) > 0 and sim.blocked[of_class, sim.node_class[node]] == 0:
+                    most[at, 0] = sim.resources.free[node, 0]
+                    most[at, 1] = sim.resources.free[node, 1]
+            elif node == candidate:
+                passed = at if passed < 0 else passed
+            elif len(most) > 0:
+                most[at, 0] = -1
         at += 1
     search.cursor[of_class] = at if passed < 0 else passed
     return bool(at < len(search.order))

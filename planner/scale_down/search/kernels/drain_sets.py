@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from planner.model.by_reference import by_reference
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from planner.model.prefetch import prefetch
 from planner.placement.kernels.search import HINT_HITS, Search, destination_of, has_room_left
 from planner.simulation.kernels import drop, fits, mark, place, remove, retire, revert
 from planner.simulation.kernels.checks import fits_locally
@@ -313,6 +314,21 @@ def fits_in_the_end(sim: SimulationState, pod: int, node: int) -> bool:
     return (sim.pinned[pod] == -1 or sim.pinned[pod] == node) and fits_locally(sim, of_class, node)
 
 
+@inner_kernel
+def fetch(sim: SimulationState, problem: Problem, node: int) -> None:
+    """Request the data of the pods that a node has to move."""
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = widened(problem.pods[row])
+        prefetch(problem.budgets.offsets, pod)
+        prefetch(problem.hint, pod)
+        prefetch(problem.destination, pod)
+        prefetch(problem.next_incoming, pod)
+        prefetch(sim.pod_class, pod)
+        prefetch(sim.pinned, pod)
+        prefetch(sim.pod_node, pod)
+        prefetch(sim.volumes.row, pod)
+
+
 @kernel
 def drain_candidates(
     sim: SimulationState, problem: Problem, candidates: Int32, first: int, last: int, known: Bool, bounds: Int64,
@@ -334,6 +350,10 @@ def drain_candidates(
         if bounds[1] <= 0 or (bounds[0] <= 0 and not again) or (again and failures >= patience):
             return position
         node = widened(candidates[position])
+        if position + 2 < last:
+            prefetch(problem.pods, problem.offsets[candidates[position + 2]])
+        if position + 1 < last:
+            fetch(sim, problem, widened(candidates[position + 1]))
         has_incoming = problem.incoming_count[node] > 0
         if again and not (has_incoming and problem.outcome[node] == DESTINATION):
             continue

@@ -155,7 +155,15 @@ def test_the_pod_in_the_way_is_one_that_has_no_place(seed: int) -> None:
 @examples(60)
 def test_upper_bounds_of_the_room_change_nothing(seed: int) -> None:
     (_, with_bounds, _), (_, without, _) = run_both(seed), run_both(seed, bounded=False)
-    for field in ("outcome", "blocking_pod", "destination", "counts", "received", "first_incoming", "next_incoming"):
+    for field in (
+        "outcome",
+        "blocking_pod",
+        "destination",
+        "counts",
+        "incoming_count",
+        "first_incoming",
+        "next_incoming",
+    ):
         assert getattr(with_bounds, field).tolist() == getattr(without, field).tolist()
     taken = with_bounds.counts[TAKEN]
     assert with_bounds.accepted[:taken].tolist() == without.accepted[:taken].tolist()

@@ -11,6 +11,7 @@ import numpy as np
 
 from planner.model.by_reference import by_reference
 from planner.model.jit import inner_kernel, kernel, widened
+from planner.model.prefetch import prefetch
 from planner.snapshot.columns import Int32, Int64, UInt8
 from planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
 from planner.snapshot.texts import Names
@@ -135,6 +136,21 @@ def write_string(field: int, texts: UInt8, first: int, last: int, out: UInt8, at
     return write_text(out, write_varint(out, at + 1, last - first), texts, first, last)
 
 
+AHEAD = 8
+"""Pods between a request for data and their use."""
+
+
+@inner_kernel
+def fetch_names(names: Names, pods: Int32, index: int) -> None:
+    """Request the name of the pod that is written soon after pods[index], and what leads to the one after it."""
+    if index + 2 * AHEAD < len(pods):
+        later = widened(pods[index + 2 * AHEAD])
+        prefetch(names.namespace, later)
+        prefetch(names.pod_offsets, later)
+    if index + AHEAD < len(pods):
+        prefetch(names.pods, names.pod_offsets[pods[index + AHEAD]])
+
+
 @inner_kernel
 def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -> int:
     """Write one `UnneededNode`; return the position after it."""
@@ -142,6 +158,7 @@ def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -
     at = write_string(widened(NODE_FIELD), names.nodes, names.node_offsets[node], names.node_offsets[node + 1], out, at)
     at = write_numbers(SINCE_FIELD, rows.seconds[row], rows.nanos[row], out, at)
     for index in range(rows.bounds[row], rows.bounds[row + 1]):
+        fetch_names(names, rows.pods, widened(index))
         at = write_destination(names, rows.pods[index], rows.destination[index], out, at)
     if rows.reason[row] != 0:
         if len(out) != 0:
@@ -284,6 +301,10 @@ def write_sorted_uids(
     for row in range(len(bounds) - 1):
         count = 0
         for index in range(bounds[row], bounds[row + 1]):
+            if index + 2 * AHEAD < len(pods):
+                prefetch(offsets, widened(pods[index + 2 * AHEAD]))
+            if index + AHEAD < len(pods):
+                prefetch(data, offsets[pods[index + AHEAD]])
             pod = widened(pods[index])
             start = text_start(data, offsets[pod], offsets[pod + 1])
             place = count

@@ -62,6 +62,15 @@ def test_no_more_nodes_than_the_real_autoscaler_adds() -> None:
     assert found.keys() == WORSE.keys(), found
 
 
+@pytest.mark.parametrize("name", sorted(WORSE))
+def test_where_ours_has_more_nodes_they_cost_less_and_least_nodes_takes_fewer_than_any_run(name: str) -> None:
+    one = next(one for one in cases() if one.name == name)
+    least, runs = ours(one.document, {"expanders": ["LEAST_NODES"]}).growth, [theirs(run) for run in one.runs]
+    assert price(one.document, one.mine.growth) < min(price(one.document, run) for run in runs)
+    assert least.nodes < min(run.nodes for run in runs)
+    assert len(least.pending) == len(one.mine.growth.pending) <= min(len(run.pending) for run in runs)
+
+
 def test_no_option_needs_more_nodes_than_the_real_estimate() -> None:
     found = {one.name: list(worse_options(one.document, one.mine, one.runs)) for one in cases()}
     assert {name: said for name, said in found.items() if said} == {}

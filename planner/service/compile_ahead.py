@@ -3,7 +3,8 @@
 `planner.service.warm_up` runs it as a separate process, `python -m planner.service.compile_ahead`, if kernels have to
 be compiled. It first answers the same requests with kernels as plain Python, which is quick and shows which kernels are
 called with which types. Ends when everything is compiled, or when standard input closes: the service has then ended or
-no longer needs it. If it fails, the service compiles the rest itself.
+no longer needs it. If it fails, the service compiles the rest itself. After a quick start of the service it continues
+with the kernels of scale-up: scale-down comes after scale-up in a plan, so its kernels were compiled before.
 """
 
 import os

@@ -59,8 +59,8 @@ QuickStartOption = Annotated[
     bool,
     typer.Option(
         "--quick-start",
-        help="before it is ready, compile only what scale-up and scale-down with default settings need; "
-        "the rest on first use",
+        help="before it is ready, compile only what scale-down with default settings needs; then what scale-up needs, "
+        "and the rest on first use",
     ),
 ]
 

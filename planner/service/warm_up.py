@@ -2,15 +2,16 @@
 requests are needed: a whole snapshot with unordered pods, a delta, a plan, a check of fitting nodes, a split of new
 nodes. The arrays have the types and layout of real ones, because they are made in the same way. Results are dropped. If
 kernels have to be compiled and there is a second core, a second process compiles half of them
-(`planner.service.compile_ahead`). A quick start leaves out the kernels that scale-up and scale-down with default
-settings do not need; these are compiled on first use.
+(`planner.service.compile_ahead`). A quick start waits only for the kernels of scale-down with default settings. The
+second process then compiles those of scale-up while the service already answers; all others are compiled on first use.
 """
 
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from typing import Final
 
 import numpy as np
@@ -36,17 +37,19 @@ _PODS: Final = (
 
 
 def warm_up(quick: bool = False) -> None:
-    """Compile or load kernels, all or those of a quick start.
+    """Compile or load kernels, all or those for which a quick start waits.
 
-    Takes a minute to compile all, two thirds of that for a quick start, a second if they are loaded.
+    Takes a minute to compile all, half of that for a quick start, a second if they are loaded.
     """
     with second_process(quick), collection_rare():
-        answer_requests(quick)
+        answer_requests(quick, growth=False)
 
 
 @contextmanager
 def second_process(quick: bool = False) -> Iterator[None]:
-    """Start a second compiling process once there is something to compile; end it when it is no longer needed."""
+    """Start a second compiling process once there is something to compile; end it when it is no longer needed. quick :
+    it goes on, to compile what a quick start does not wait for, and ends by itself or with this process.
+    """
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> None:
@@ -59,19 +62,30 @@ def second_process(quick: bool = False) -> Iterator[None]:
                 subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=silent, stderr=silent)
             )
 
-    try:
+    with ExitStack() as stack:
+        # After an error, too.
+        stack.callback(_kill, started)
         with when_cold(start) if cores() > 1 else nullcontext():
             yield
-    finally:
-        for process in started:
-            process.kill()
-            process.communicate()
+        if quick:
+            stack.pop_all()
+            for process in started:
+                threading.Thread(target=process.wait, name="second process", daemon=True).start()
 
 
-def answer_requests(quick: bool = False) -> None:
-    """Answer one request of each kind, so that every kernel is called as in real use; quick : only the usual kinds."""
+def _kill(processes: Sequence["subprocess.Popen[bytes]"]) -> None:
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def answer_requests(quick: bool = False, growth: bool = True) -> None:
+    """Answer one request of each kind, so that every kernel is called as in real use; quick : only the usual kinds.
+
+    growth : with scale-up, even if quick
+    """
     handler = RequestHandler(NoOpMeterProvider().get_meter("warm-up"), _ENOUGH_BYTES, log_decisions=False)
-    request = _usual_request() if quick else _full_request()
+    request = _usual_request(growth) if quick else _full_request()
     first = handler.plan(request, growing_cluster().SerializeToString(), Caller())
     request.state.CopyFrom(first.state)
     request.base_version = first.snapshot_version
@@ -96,11 +110,13 @@ def _full_request() -> plan_pb2.PlanRequest:
     return request
 
 
-def _usual_request() -> plan_pb2.PlanRequest:
-    """Return a request for scale-up and scale-down with default settings, except that nodes are deleted at once and
-    groups are balanced.
+def _usual_request(growth: bool) -> plan_pb2.PlanRequest:
+    """Return a request for scale-down, and scale-up if wanted, with default settings, except that nodes are deleted at
+    once and groups are balanced.
     """
-    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN])
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+    if growth:
+        request.decisions.insert(0, plan_pb2.Decision.SCALE_UP)
     request.now.seconds = NOW_S
     request.settings.scale_down.unneeded_time.seconds = 0
     request.settings.scale_up.balance_similar_node_groups = True

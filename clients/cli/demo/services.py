@@ -75,7 +75,7 @@ def workspace() -> Iterator[Path]:
 
 @contextmanager
 def planner(directory: Path, *, quick_start: bool = False, options: Sequence[str] = ()) -> Iterator[Service]:
-    """Run a planner. quick_start : compile first only what scale-up and scale-down need; options : more of them.
+    """Run a planner. quick_start : compile first only what scale-down needs; options : more of them.
 
     Does not wait until it serves: its `address` does.
     """

@@ -12,9 +12,9 @@ from trimtab.v1 import plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
 from planner.decisions.kernels.fit import explain
 from planner.decisions.requests import RequestError
 from planner.decisions.simulations import simulate
-from planner.decisions.work import Work
 from planner.predicates.order import reasons_of
 from planner.predicates.resources import POD_ROOM
+from planner.round.work import Work
 from planner.simulation.log import check_log
 from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
 from planner.snapshot.lookup import find_pods

@@ -11,11 +11,11 @@ from trimtab.v1 import plan_pb2 as pb
 from planner.decisions.notes import count_pods, notes
 from planner.decisions.simulations import growing, simulate
 from planner.decisions.table import TABLE, Table
-from planner.decisions.work import Work
 from planner.model.settings import resolve_planner
 from planner.model.wire import entry, tag
 from planner.round.decision import Decision
 from planner.round.round import Round
+from planner.round.work import Work
 from planner.simulation.build import Simulation
 from planner.simulation.growth import GrowthNeed
 from planner.simulation.log import commit
@@ -107,14 +107,8 @@ def _round(
         now_ns=_now_ns(request),
         seed=request.seed,
         settings=resolve_planner(request.settings),
-        time_left=work.time_left,
-        derive=work.derive,
-        effort=work.effort,
-        reuse=work.reuse,
-        earlier=work.earlier,
-        latest=work.latest,
+        work=work,
         growth=rows.growth,
-        together=work.together,
     )
 
 

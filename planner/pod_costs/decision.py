@@ -41,7 +41,7 @@ def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | Non
 
 def written_groups(this: Round, settings: PodCostSettings) -> list[Written]:
     """Return every group that a target selects, encoded."""
-    grouped = group_pods(this.snapshot, settings.targets, this.derive)
+    grouped = group_pods(this.snapshot, settings.targets, this.work.derive)
     owners = grouped.members.owners
     written = [
         write_left_alone(this, int(owners[group]), int(grouped.first[group]), why)
@@ -80,8 +80,8 @@ def _write(
 def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -> Written:
     """Rank the groups of a target that have changed since the previous snapshot, and reuse the others."""
     this, members = context.round, context.members
-    name, facts, texts = name_of(number, target), facts_of(this, target), owner_texts(this.snapshot, this.derive)
-    earlier: EarlierRankings | None = this.earlier(name)
+    name, facts, texts = name_of(number, target), facts_of(this, target), owner_texts(this.snapshot, this.work.derive)
+    earlier: EarlierRankings | None = this.work.earlier(name)
     pods, place = pods_of(context, target), places(this, members, earlier)
     complete = np.ones(len(place), np.bool_) if earlier is None else np.append(earlier.complete, True)[place]
     data = [_NOTHING] * len(place) if earlier is None else [earlier.data[at] for at in place.tolist()]
@@ -96,7 +96,7 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
                 # A separate copy: otherwise each group would keep those written with it in memory.
                 data[at] = written if again.all() else written.copy()
     made = EarlierRankings(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, waits, data)
-    this.derive(name, lambda: made)
+    this.work.derive(name, lambda: made)
     return Written(members.owners, data)
 
 

@@ -82,7 +82,7 @@ def places(this: Round, members: Members, earlier: EarlierRankings | None) -> In
     """Return the position of each group's owner among the cached groups, -1 = none. int64[G]."""
     if earlier is None:
         return np.full(len(members.owners), -1, np.int64)
-    texts = owner_texts(this.snapshot, this.derive)
+    texts = owner_texts(this.snapshot, this.work.derive)
     if earlier.texts is texts:
         at = np.minimum(np.searchsorted(earlier.owners, members.owners), len(earlier.owners) - 1)
         return np.where(earlier.owners[at] == members.owners, at, -1)

@@ -39,7 +39,7 @@ def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
     shares: list[Float64] = []
     own: list[Float64] = []
     for term in target.terms:
-        context.round.effort.check()
+        context.round.work.effort.check()
         threshold = _threshold(term)
         ranks = BY_CODE[term.strategy].rank(context, term, threshold)
         own.append(ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank))

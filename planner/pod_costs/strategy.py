@@ -108,7 +108,7 @@ class RankingContext:
             return row, len(distinct)
 
         of = ("strings", "label_sets.offsets", "label_sets.keys", "label_sets.values", "nodes.label_set", "nodes.name")
-        return self.round.derive(f"pod cost domains of {key}", build, of)
+        return self.round.work.derive(f"pod cost domains of {key}", build, of)
 
 
 @dataclass(frozen=True)

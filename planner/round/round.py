@@ -12,20 +12,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from planner.facts.recent_evictions import awaited
-from planner.model.derive import (
-    NOTHING_KEPT,
-    Derive,
-    Earlier,
-    Latest,
-    Reuse,
-    build_always,
-    nothing_earlier,
-    write_always,
-)
-from planner.model.effort import UNLIMITED, Effort
 from planner.model.settings import PlannerSettings
-from planner.model.together import ONE_BY_ONE, Together
 from planner.model.values import RecentEviction
+from planner.round.work import Work
 from planner.simulation.build import Simulation
 from planner.simulation.growth import NO_GROWTH, Growth
 from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, evicted_pods
@@ -57,11 +46,9 @@ class HeldRoom(NamedTuple):
 
 @dataclass(frozen=True)
 class Round:
-    """A decision is a function of this, its settings and its state, within the bound of `time_left`. now_ns : Unix
-    nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; effort : see
-    `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; latest : see `Latest`; decided : the `Decided` of the
-    decisions taken before in this round, by `Decision.Code`; growth : the virtual nodes with which groups grow, none if
-    no decision requires them; together : see `Together`.
+    """A decision is a function of this, its settings and its state, within the bounds of `work`. now_ns : Unix
+    nanoseconds; work : bounds and caches; decided : the `Decided` of the decisions taken before in this round, by
+    `Decision.Code`; growth : the virtual nodes with which groups grow, none if no decision requires them.
     """
 
     snapshot: Snapshot
@@ -69,19 +56,13 @@ class Round:
     now_ns: int
     seed: int = 0
     settings: PlannerSettings = field(default_factory=PlannerSettings)
-    time_left: Callable[[], bool] | None = None
-    derive: Derive = build_always
-    effort: Effort = UNLIMITED
-    reuse: Reuse = write_always
-    earlier: Earlier = nothing_earlier
-    latest: Latest = NOTHING_KEPT
+    work: Work = field(default_factory=Work)
     decided: dict[int, Any] = field(default_factory=dict)
     growth: Growth = NO_GROWTH.growth
-    together: Together = ONE_BY_ONE
 
     def in_time(self) -> bool:
         """Return whether there is time left."""
-        return self.time_left is None or self.time_left()
+        return self.work.time_left is None or self.work.time_left()
 
     @cached_property
     def evictions(self) -> tuple[RecentEviction, ...]:

@@ -52,7 +52,7 @@ def key_of(request: ScaleDownRequest) -> Key | None:
     """Return the key of the requested plan; None if it has other inputs, too. O(N + bytes of the state + pods whose
     drainability depends on time)."""
     this = request.round
-    if this.latest is NOTHING_KEPT or this.decided or this.evictions or this.placeholders:
+    if this.work.latest is NOTHING_KEPT or this.decided or this.evictions or this.placeholders:
         return None
     simulation = this.simulation
     if simulation.virtual != NOTHING_VIRTUAL or simulation.settings != SimulationSettings():
@@ -105,7 +105,7 @@ def _changing(pods: PodDrainColumns) -> PodDrainColumns:
 
 def cached_plan(request: ScaleDownRequest, key: Key) -> tuple[Context, Found] | None:
     """Return the cached result of a loop with this key, in the context of the request; None if there is none."""
-    cached: _CachedPlan | None = request.round.latest.get(_NAME, key)
+    cached: _CachedPlan | None = request.round.work.latest.get(_NAME, key)
     if cached is None:
         return None
     return at_time(Context._make((request, *cached.context)), request), cached.found
@@ -113,4 +113,4 @@ def cached_plan(request: ScaleDownRequest, key: Key) -> tuple[Context, Found] | 
 
 def cache_plan(key: Key, context: Context, found: Found) -> None:
     """Cache the result of a loop."""
-    context.request.round.latest.put(_NAME, key, _CachedPlan(tuple(context)[1:], found))
+    context.request.round.work.latest.put(_NAME, key, _CachedPlan(tuple(context)[1:], found))

@@ -335,7 +335,7 @@ def _simulate(
         balance=context.balance,
         basis_changed=context.basis != context.previous.basis,
         volume=cache(partial(_volume, context, simulation, problem)),
-        time_left=request.round.time_left,
-        together=request.round.together,
+        time_left=request.round.work.time_left,
+        together=request.round.work.together,
     )
     return choose_with(task, placeholders_on_nodes(request.round))

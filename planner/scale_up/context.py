@@ -38,10 +38,10 @@ def survey(request: ScaleUpRequest) -> Context:
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = being_deleted(snapshot, request.now_ns)
-    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.derive)
+    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.derive)
     similarity = similar_groups(snapshot, templates, this.settings.similarity)
     groups = describe(snapshot, templates, this.settings.gpu_label, similarity)
-    pods = pod_groups(snapshot, this.evictions, this.derive)
+    pods = pod_groups(snapshot, this.evictions, this.work.derive)
     hint, notes = recall(request.state, snapshot, this.growth, pods)
     return Context(
         request=request,

@@ -180,7 +180,7 @@ class Draft:
         while len(left) and not self.out_of_time:
             shared_room = partial(self.sharing.room, growing, left)
             ranking = partial(rank, self.context, len(self.choices), growing.limits.added)
-            until = EstimateBounds(self.request.round.time_left, ranking)
+            until = EstimateBounds(self.request.round.work.time_left, ranking)
             found = estimates(growing, EstimateInput(self._groups(), left, shared_room), until)
             self.out_of_time = bool(found.not_evaluated)
             self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED

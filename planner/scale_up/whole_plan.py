@@ -46,7 +46,7 @@ def plan_whole(context: Context, growing: Growing, left: Int32, *, fewest_nodes:
     fewest_nodes : every node costs the same.
     """
     request = context.request
-    until = PlanBounds(request.round.effort, request.round.time_left, request.settings.max_improvements)
+    until = PlanBounds(request.effort, request.round.work.time_left, request.settings.max_improvements)
     simulation = growing.within.simulation
     bounds = group_bounds(simulation, growing.within.growth, left)
     problem, row_of = whole_problem(context, growing, bounds, left)

@@ -18,8 +18,8 @@ from planner.decisions.fit import check_fit
 from planner.decisions.plan import Planned, plan_in_parts
 from planner.decisions.requests import check_decisions, check_request
 from planner.decisions.table import TABLE, Table
-from planner.decisions.work import Work
 from planner.model.derive import FOR_NEXT, Reuse
+from planner.round.work import Work
 from planner.service.bounds import Bounds
 from planner.service.failures import as_service_error, base_unknown, state_unknown
 from planner.service.measurement import Instruments, StopWatch

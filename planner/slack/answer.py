@@ -63,8 +63,8 @@ def answer(this: Round, outcome: Outcome, notes: tuple[str, ...]) -> Decided:
         result.result = reason_pb2.SlackResult.SLACK_PRESENT
     else:
         result.result = reason_pb2.SlackResult.SLACK_LACKING
-    rows = this.reuse(f"slack {key}", writer.rows)
-    state = pb.SlackState.FromString(this.reuse(f"slack state {key}", writer.state))
+    rows = this.work.reuse(f"slack {key}", writer.rows)
+    state = pb.SlackState.FromString(this.work.reuse(f"slack state {key}", writer.state))
     summary = summary_of(result, len(on_node), len(on_node) - int(np.count_nonzero(on_node)))
     return Decided(result, state, notes, more=(rows,), summary=summary)
 
@@ -97,7 +97,7 @@ class _Writer:
         """A text that differs if anything written differs."""
         sink = blake2b(digest_size=16)
         requests, wanted, roster = self._outcome.requests, self._outcome.wanted, self._roster
-        derive = self._this.derive
+        derive = self._this.work.derive
         of_objects = partial(_digest, (requests.sets, requests.objects))
         sink.update(derive(f"digest {_of(requests)}", of_objects, ("slack_requests",)))
         sink.update(derive("digest of the names of nodes", partial(_digest, self._nodes), ("nodes.name",)))
@@ -110,7 +110,7 @@ class _Writer:
     @cached_property
     def _encoded(self) -> EncodedSets:
         requests, wanted = self._outcome.requests, self._outcome.wanted
-        kept = self._this.derive(f"bytes {_of(requests)}", partial(encoded, requests.sets), ("slack_requests",))
+        kept = self._this.work.derive(f"bytes {_of(requests)}", partial(encoded, requests.sets), ("slack_requests",))
         return kept.and_of(wanted.sets[: wanted.of_parts])
 
     def rows(self) -> bytes:

@@ -33,11 +33,13 @@ from planner.snapshot.columns import Snapshot
 def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) -> Decided:
     """Take the slack decision. Raises MoveLogFullError."""
     snapshot = this.snapshot
-    previous, notes = recall(state, partial(this.derive, "rows of nodes", partial(_rows, snapshot), ("nodes.name",)))
+    previous, notes = recall(
+        state, partial(this.work.derive, "rows of nodes", partial(_rows, snapshot), ("nodes.name",))
+    )
     leaving = being_deleted(snapshot, this.now_ns)
     its_parts = parts(snapshot, settings, leaving)
     given = SetInputs(settings, _rooms(this, settings), this.now_ns, previous.sizes(damped_names(its_parts)))
-    requests = object_requests(snapshot, settings.smaller_buffers, this.derive)
+    requests = object_requests(snapshot, settings.smaller_buffers, this.work.derive)
     all_wanted = wanted(given, its_parts, requests)
     kept = roster(all_wanted.sets, all_wanted.sizes, previous, snapshot)
     names = PlaceholderNames(kept)
@@ -58,7 +60,7 @@ def _rows(snapshot: Snapshot) -> Mapping[str, int]:
 
 def _rooms(this: Round, settings: SlackSettings) -> Rooms:
     snapshot = this.snapshot
-    rooms = partial(this.derive, "room of empty nodes", partial(node_rooms, snapshot))
+    rooms = partial(this.work.derive, "room of empty nodes", partial(node_rooms, snapshot))
     return Rooms(snapshot, rooms, settings.ignored_pods)
 
 

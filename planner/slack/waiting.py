@@ -22,7 +22,7 @@ def place_pods(this: Round, leaving: Bool) -> None:
         close_leaving(this.simulation, leaving, moving)
     first = this.simulation.pod_count
     evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
-    pending = this.derive(f"pods that wait, of priority {least}", partial(_pending, snapshot, least))
+    pending = this.work.derive(f"pods that wait, of priority {least}", partial(_pending, snapshot, least))
     if not (len(moving) or len(evicted) or len(pending)):
         return
     where = places(this.simulation, leaving, this.settings.not_ready_taints, this.growth.upcoming)

@@ -7,7 +7,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason
 
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, snapshot_of
 

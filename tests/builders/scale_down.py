@@ -8,6 +8,7 @@ from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 from planner.model.settings import resolve_planner, resolve_scale_down
 from planner.round.round import Round
+from planner.round.work import Work
 from planner.scale_down.loop import decide_scale_down
 from planner.scale_down.request import ScaleDownRequest
 from planner.simulation.build import build_simulation
@@ -84,7 +85,7 @@ def scale_down_request(
         lambda pods: build_simulation(snapshot, VirtualRows(pods)),
         now_s * 10**9,
         settings=resolve_planner(settings),
-        time_left=time_left,
+        work=Work(time_left=time_left),
     )
     return ScaleDownRequest(this, resolve_scale_down(settings), state)
 

@@ -7,7 +7,7 @@ from google.protobuf.json_format import ParseDict
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 from planner.decisions.plan import plan as take_decisions
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.scale_up.promising import MANY
 from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, snapshot_of

@@ -7,8 +7,8 @@ from google.protobuf.json_format import ParseDict
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
 from planner.model.values import PodSpec
+from planner.round.work import Work
 from planner.snapshot.decode import canonicalize
 from tests.builders.snapshots import Cluster, Group, Node, Pod, write
 

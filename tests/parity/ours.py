@@ -14,7 +14,7 @@ from trimtab.v1 import plan_pb2, reason_pb2
 
 from clients.kubernetes_objects import InputError, build_snapshot, decode_objects
 from planner.decisions.fit import check_fit
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.simulation import kernels
 from planner.simulation.build import Simulation, build_simulation
 from planner.simulation.explain import explain, masks

@@ -66,7 +66,7 @@ def _counted(context: RankingContext) -> _Counted:
 def _count(context: RankingContext) -> _Counted:
     snapshot, members = context.snapshot, context.every
     of = ("specs", "namespaces", "strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
-    known = context.round.derive("pod cost terms", partial(_terms, snapshot, context.round.effort), of)
+    known = context.round.work.derive("pod cost terms", partial(_terms, snapshot, context.round.work.effort), of)
     domains = [context.domains(key) for key in known.keys]
     most = max((count for _, count in domains), default=0)
     group = np.full(len(snapshot.pods.spec), -1, np.int64)
@@ -86,7 +86,7 @@ def _count(context: RankingContext) -> _Counted:
     rows = [row for row, _ in domains] or [np.zeros(len(snapshot.nodes.name), np.int32)]
     placed, count = _placed(snapshot, np.stack(rows)), len(known.terms.weight)
     for first in range(0, count, _AT_ONCE):
-        context.round.effort.check()
+        context.round.work.effort.check()
         add_terms(known.terms, placed, tally, first, min(first + _AT_ONCE, count))
     return _Counted(tally.rank.astype(np.float64), _lowest(tally.above))
 

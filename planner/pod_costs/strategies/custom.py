@@ -130,7 +130,7 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
         return Ranks(rank, (Unranked(everybody, Reason.STRATEGY_UNKNOWN, lambda _: text),))
     read = _Reader(context, 0 if looks_at_own_group_only(term) else context.round.now_ns // 1_000_000_000)
     for group in range(len(members.owners)):
-        context.round.effort.check()
+        context.round.work.effort.check()
         first, last = int(members.bounds[group]), int(members.bounds[group + 1])
         try:
             rank[first:last] = _checked(strategy.ranks(read.group(group)), last - first)

@@ -17,7 +17,7 @@ _DEAREST: Final = 1000.0
 
 def prices_of(this: Round) -> Float64:
     """Return the price per hour of each node, NaN = unknown. float64[N]."""
-    return this.derive("pod cost prices", partial(prices, this.snapshot), of=("nodes.group", "groups"))
+    return this.work.derive("pod cost prices", partial(prices, this.snapshot), of=("nodes.group", "groups"))
 
 
 def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:

@@ -17,10 +17,10 @@ Tolerations = tuple[Toleration, ...]
 def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[Taint, ...]], float]) -> Ranks:
     """Rank pods by a function of their tolerations and the taints of their node."""
     snapshot = context.snapshot
-    number, distinct = context.round.derive("pod cost tolerations", partial(_numbers, snapshot), of=("specs",))
+    number, distinct = context.round.work.derive("pod cost tolerations", partial(_numbers, snapshot), of=("specs",))
     taint_sets = snapshot.nodes.taint_sets
     width = max(len(taint_sets), 1)
-    context.round.effort.take(9 * len(distinct) * width, "tolerations times sets of taints")
+    context.round.work.effort.take(9 * len(distinct) * width, "tolerations times sets of taints")
     taints = np.append(snapshot.nodes.taint_set, np.int32(0))[context.node]
     of_pod = number[snapshot.pods.spec[context.members.pods]].astype(np.int64)
     pair = np.where(context.placed, of_pod * width + taints, -1)
@@ -29,7 +29,7 @@ def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[T
     occurs[-1] = False
     rank = np.zeros(len(occurs))
     for at in np.flatnonzero(occurs).tolist():
-        context.round.effort.check()
+        context.round.work.effort.check()
         rank[at] = rate(distinct[at // width], taint_sets[at % width])
     return Ranks(rank[pair], context.without_node)
 

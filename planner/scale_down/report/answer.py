@@ -101,7 +101,7 @@ def _details(unneeded: Unneeded) -> tuple[UInt8, Int64]:
 
 def _write_side_by_side(request: ScaleDownRequest, rows: NodeRows) -> bytes:
     """Return the encoded entries; large answers are written in parts."""
-    together, count = request.round.together, len(rows.node)
+    together, count = request.round.work.together, len(rows.node)
     parts = min(together.width, count) if len(rows.pods) >= WORTH_PODS else 1
     write = partial(_write_unneeded, request.snapshot, texts_of(request.snapshot, request.derive))
     if parts < 2:

@@ -108,7 +108,7 @@ def _unschedulable(finding: Finding, served: Int64) -> bytes:
     for column in (refusals.pods[served], refusals.kind[served], refusals.reason, refusals.predicate):
         content.update(np.ascontiguousarray(column).data)
     key = f"unschedulable pods {content.hexdigest()} of {request.snapshot.version}"
-    return request.round.reuse(key, partial(_write_unschedulable, finding, served))
+    return request.reuse(key, partial(_write_unschedulable, finding, served))
 
 
 def _write_unschedulable(finding: Finding, served: Int64) -> bytes:

@@ -73,7 +73,7 @@ def _names(finding: Finding) -> Names:
     request = finding.context.request
     virtual = np.arange(len(request.snapshot.pods.spec), len(finding.growing.state.pod_node), dtype=np.int32)
     data, offsets = joined([finding.name_of(pod) for pod in virtual.tolist()])
-    return texts_of(request.snapshot, request.round.derive)._replace(nodes=data, node_offsets=offsets)
+    return texts_of(request.snapshot, request.derive)._replace(nodes=data, node_offsets=offsets)
 
 
 def _entries(names: Names, pods: Int32, tag: int, counts: Int64) -> list[bytes]:

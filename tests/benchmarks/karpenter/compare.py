@@ -16,7 +16,7 @@ from trimtab.v1 import plan_pb2 as pb
 
 from clients.kubernetes_objects import build_snapshot, decode_objects
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.decode import canonicalize
 from tests.certificates.scale_up import offences

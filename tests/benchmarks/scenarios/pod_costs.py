@@ -17,6 +17,7 @@ from planner.pod_costs.ranking import rank_target
 from planner.pod_costs.settings import PodCostSettings, resolve_pod_costs
 from planner.pod_costs.strategy import RankingContext
 from planner.round.round import Round
+from planner.round.work import Work
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize
@@ -105,7 +106,7 @@ def prepare() -> Ranking:
 def run(made: Ranking, stages: Stages) -> pb.PodCostsDecision:
     """Rank all groups, as for a snapshot that was sent whole."""
     kept = CachedSnapshot(made.cluster)
-    this = Round(made.cluster, lambda _: None, NOW_NS, derive=kept.derive)  # type: ignore[arg-type, return-value]
+    this = Round(made.cluster, lambda _: None, NOW_NS, work=Work(derive=kept.derive))  # type: ignore[arg-type, return-value]
     target = made.settings.targets[0]
     with stages.stage("members"):
         grouped = group_pods(made.cluster, made.settings.targets, kept.derive)
@@ -171,7 +172,7 @@ def prepare_change() -> Changing:
 
 def round_over(kept: CachedSnapshot) -> Round:
     """A round that has nothing but its snapshot and what is kept with it."""
-    return Round(kept.snapshot, lambda _: None, NOW_NS, derive=kept.derive, earlier=kept.earlier)  # type: ignore[arg-type, return-value]
+    return Round(kept.snapshot, lambda _: None, NOW_NS, work=Work(derive=kept.derive, earlier=kept.earlier))  # type: ignore[arg-type, return-value]
 
 
 def run_change(made: Changing, stages: Stages) -> pb.PodCostsDecision:

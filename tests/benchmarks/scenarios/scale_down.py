@@ -15,6 +15,7 @@ from planner.model.derive import NOTHING_KEPT, Derive, Latest, Reuse, write_alwa
 from planner.model.settings import ScaleDownSettings
 from planner.round.decision import Decided
 from planner.round.round import Round
+from planner.round.work import Work
 from planner.scale_down.loop import decide_scale_down
 from planner.scale_down.request import ScaleDownRequest
 from planner.service.side_by_side import SideBySide
@@ -52,7 +53,7 @@ class Deciding:
         derive = self.derive or CachedSnapshot(self.cluster).derive
         this = Round(
             self.cluster, lambda _: self.simulation, self.now_ns,
-            derive=derive, reuse=self.reuse, latest=self.latest, together=SIDE_BY_SIDE,
+            work=Work(derive=derive, reuse=self.reuse, latest=self.latest, together=SIDE_BY_SIDE),
         )  # fmt: skip
         return ScaleDownRequest(this, self.settings, self.state)
 

@@ -15,8 +15,8 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
 from planner.model.values import LabelRequirement, PodAffinityTerm, PodSpec, SpreadConstraint
+from planner.round.work import Work
 from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from planner.snapshot.decode import canonicalize
 from tests.benchmarks.registry import Stages, scenario

@@ -19,6 +19,7 @@ from planner.model.derive import Derive, Reuse, write_always
 from planner.model.values import SlackRequest
 from planner.round.decision import Decided
 from planner.round.round import Round
+from planner.round.work import Work
 from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from planner.simulation.build import Simulation
 from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows, labels_of
@@ -47,7 +48,7 @@ class Keeping:
         return simulate(self.cluster, pb.PlanRequest(), self.derive, VirtualRows(virtual, (), kinds))
 
     def decide(self) -> Decided:
-        this = Round(self.cluster, self.simulation, NOW_NS, derive=self.derive, reuse=self.reuse)
+        this = Round(self.cluster, self.simulation, NOW_NS, work=Work(derive=self.derive, reuse=self.reuse))
         return decide(this, self.settings, self.state).whole()
 
 

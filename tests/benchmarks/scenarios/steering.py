@@ -16,7 +16,7 @@ from clients.steering.plan import nodes_to_keep
 from clients.steering.rounds import marks_of
 from clients.steering.writer import MarkWriter
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.snapshot.decode import canonicalize
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario

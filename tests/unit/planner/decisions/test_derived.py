@@ -15,8 +15,8 @@ from clients.cluster_generator import ClusterShape, generate, write_list
 from clients.kubernetes_objects import read_files
 from planner.decisions.fit import check_fit
 from planner.decisions.plan import plan, plan_in_parts
-from planner.decisions.work import Work
 from planner.model.values import Owner
+from planner.round.work import Work
 from planner.scale_down.decision import SCALE_DOWN
 from planner.service.version_cache import CachedSnapshot, LatestObjects
 from planner.simulation.build import Simulation

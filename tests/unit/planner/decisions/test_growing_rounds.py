@@ -8,10 +8,10 @@ import pytest
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
 from planner.placement.packing import GrowingGroups, pack, packer, place_on_new_nodes
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
+from planner.round.work import Work
 from planner.scale_down.decision import SCALE_DOWN
 from planner.simulation.growth import GrowthNeed
 from planner.simulation.virtual_rows import GroupTemplate, template_of

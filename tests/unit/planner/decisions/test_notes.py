@@ -6,7 +6,7 @@ from google.protobuf.json_format import ParseDict
 from trimtab.v1 import plan_pb2
 
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 

@@ -10,10 +10,10 @@ from trimtab.v1 import plan_pb2 as pb
 
 from planner.decisions.plan import plan
 from planner.decisions.table import TABLE, codes, missing
-from planner.decisions.work import Work
 from planner.model.values import PodSpec
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
+from planner.round.work import Work
 from planner.scale_down.decision import SCALE_DOWN
 from planner.service.request_handler import Caller, RequestHandler
 from planner.simulation.kernels import fits, open_node, place

@@ -10,8 +10,8 @@ from trimtab.v1.reason_pb2 import UnremovableReason
 
 from planner.decisions.plan import plan, plan_in_parts
 from planner.decisions.table import TABLE
-from planner.decisions.work import Work
 from planner.model.values import Owner
+from planner.round.work import Work
 from planner.snapshot.decode import canonicalize
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of

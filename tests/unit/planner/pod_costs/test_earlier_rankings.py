@@ -13,9 +13,9 @@ from trimtab.v1 import snapshot_pb2
 
 from clients.snapshot_deltas import Interner, difference
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
 from planner.pod_costs import decision
 from planner.pod_costs.strategies import custom
+from planner.round.work import Work
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta

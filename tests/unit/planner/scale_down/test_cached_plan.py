@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2
 
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.service.version_cache import CachedSnapshot, LatestObjects
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize

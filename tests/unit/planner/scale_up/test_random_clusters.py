@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2
 
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.snapshot.decode import canonicalize
 from tests.builders.examples import examples
 from tests.builders.random_growth import growing_cluster, growth_settings

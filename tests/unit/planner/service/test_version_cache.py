@@ -12,7 +12,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.transport.errors import ServiceError
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.service.request_handler import Caller, RequestHandler
 from planner.service.version_cache import CachedSnapshot, CacheScope, LatestCache, VersionCache
 from planner.service.warm_up import NOW_S, small_cluster

@@ -13,8 +13,8 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import UnremovableReason
 
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
 from planner.model.values import Owner
+from planner.round.work import Work
 from planner.snapshot.decode import canonicalize
 from tests.builders.examples import ALL
 from tests.builders.slack import NOW_S, cluster, node, pod, spec, where

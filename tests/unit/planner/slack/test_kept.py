@@ -13,8 +13,8 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 from planner.decisions.plan import plan
-from planner.decisions.work import Work
 from planner.model.values import LabelRequirement, PodAffinityTerm, SlackRequest
+from planner.round.work import Work
 from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from planner.slack.encode import encoded
 from planner.slack.objects import build_object_requests

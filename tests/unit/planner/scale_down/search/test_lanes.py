@@ -13,6 +13,7 @@ from trimtab.v1 import plan_pb2
 from planner.model.settings import resolve_scale_down
 from planner.model.together import ONE_BY_ONE, Together
 from planner.round.round import Round
+from planner.round.work import Work
 from planner.scale_down.loop import decide_scale_down
 from planner.scale_down.report import answer
 from planner.scale_down.request import ScaleDownRequest
@@ -56,7 +57,7 @@ def decided(
 ) -> list[bytes]:
     simulation = build_simulation(snapshot, VirtualRows())
     simulation = simulation._replace(state=simulation.state._replace(log=move_log(capacity)))
-    this = Round(snapshot, lambda _: simulation, NOW_S * 10**9, together=together)
+    this = Round(snapshot, lambda _: simulation, NOW_S * 10**9, work=Work(together=together))
     found = decide_scale_down(ScaleDownRequest(this, resolve_scale_down(settings_of(asked)), state)).whole()
     left = this.simulation.state
     arrays = (left.pod_node, left.node_state, left.resources.free, left.spread.counts, left.presence.counts)

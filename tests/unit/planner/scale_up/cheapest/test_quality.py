@@ -12,7 +12,7 @@ import pytest
 from trimtab.v1 import plan_pb2
 
 from planner.decisions.plan import plan as decide
-from planner.decisions.work import Work
+from planner.round.work import Work
 from planner.scale_up.cheapest.plan import cheapest_plan, prepared
 from planner.scale_up.cheapest.problem import Problem
 from planner.snapshot.decode import canonicalize

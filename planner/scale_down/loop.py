@@ -274,18 +274,19 @@ def _volume(context: Context, simulation: Simulation, problem: Problem) -> Volum
     """Return the cpu and memory that nodes have and need. O(N + pods to move)."""
     snapshot = context.request.snapshot
     use = context.nodes.use
-    # The first columns of a simulation are cpu and memory, too.
-    requests = simulation.state.resources.request[simulation.state.pod_class[problem.pods]]
+    of_class = simulation.state.pod_class[problem.pods]
     moving = np.zeros((len(VOLUME), len(context.nodes.leaving)), np.int64)
-    for q in range(len(VOLUME)):
-        upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(requests[:, q])])
-        moving[q] = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
     room = snapshot.nodes.allocatable[:, VOLUME].T
     used = use.used[list(VOLUME)].astype(np.int64)
     held = np.flatnonzero(problem.pods >= len(snapshot.pods.spec))
     node = np.searchsorted(problem.offsets, held, side="right") - 1
+    upto = np.zeros(len(problem.pods) + 1, np.int64)
     for q in range(len(VOLUME)):
-        np.add.at(used[q], node, requests[held, q])
+        # The first columns of a simulation are cpu and memory, too. A column by itself is gathered far faster.
+        requests = np.ascontiguousarray(simulation.state.resources.request[:, q])[of_class]
+        np.cumsum(requests, out=upto[1:])
+        moving[q] = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
+        np.add.at(used[q], node, requests[held])
     return volume(room, used, moving, context.nodes.leaving)
 
 

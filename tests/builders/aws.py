@@ -236,3 +236,11 @@ def without_instances(count: int) -> Callable[[str], str]:
         return ElementTree.tostring(root, encoding="unicode")
 
     return edit
+
+
+def without_reservations(answer: str) -> str:
+    """Remove all instances from an answer of EC2."""
+    root = ElementTree.fromstring(answer)
+    for found in root.iter(f"{root.tag.partition('}')[0]}}}reservationSet"):
+        found.clear()
+    return ElementTree.tostring(root, encoding="unicode")

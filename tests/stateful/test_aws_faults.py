@@ -151,6 +151,9 @@ def strike(proxy: AwsProxy, stage: OverAws, kind: str, action: str) -> None:
         first.append(answer)
         return first[0]
 
+    if action in CHANGES[1:] and kind in ("refused", "wrong"):
+        # An instance that never registers, and was not terminated, is tried again after this time.
+        stage.delay_s += 2 * (PROVISION_S + STEP_S)
     match kind:
         case "throttled":
             proxy.fail(action, *[Fault("Throttling")] * TIMES)
@@ -160,9 +163,6 @@ def strike(proxy: AwsProxy, stage: OverAws, kind: str, action: str) -> None:
             proxy.fail(action, *[Fault("x", 200, b"<html>not what you think</html>")] * TIMES)
         case "refused":
             proxy.fail(action, *[Fault("ValidationError")] * 2)
-            if action in CHANGES[1:]:
-                # An instance that never registers and may not be terminated is tried again after this time.
-                stage.delay_s += 2 * (PROVISION_S + STEP_S)
         case "slow":
             proxy.edits[action] = repeated(slow)
         case "out of order":

@@ -37,6 +37,8 @@ _ACTIVITY_COUNT: Final = 20
 _VALUES_PER_FILTER: Final = 200
 # Instances that are remembered, of all groups.
 _MAX_KEPT: Final = 100_000
+# On every instance that a group has launched, and not on those that were detached.
+_GROUP_TAG: Final = "aws:autoscaling:groupName"
 _FAILURES: Final = ("Failed", "Cancelled")
 # Words of activities that failed because AWS has no capacity, or the account no quota.
 _SHORTAGES: Final = (
@@ -155,6 +157,7 @@ class AwsCloud:
         """Lower the target size, never below the instances that exist: AWS would terminate some of its choice."""
         found = self._catalogue.now(group)
         if check_decrease(found.view, found.staying_count, (expected, wanted)):
+            self._check_list(found)
             self._set_desired(group, wanted)
 
     def template(self, group: str) -> NodeTemplate | None:
@@ -293,10 +296,31 @@ class AwsCloud:
         """Lower the target size by one instance that does not exist."""
         found = self._catalogue.now(group)
         if found.target_size > found.staying_count:
+            self._check_list(found)
             self._set_desired(group, found.target_size - 1)
         with self._lock:
             self._asked[placeholder] = (self._clock(), True)
             self._seen[placeholder] = group
+
+    def _check_list(self, group: AutoScalingGroup) -> None:
+        """Raise `CloudError` if the list of a group lacks instances that EC2 runs for it: a lower target would make AWS
+        terminate some. Not with a warm pool, whose instances are no members. Source: AWS, "Tag Auto Scaling groups and
+        instances" (the tag), "Eventual consistency in the Amazon EC2 API".
+        """
+        if group.has_warm_pool:
+            return
+        filters = [
+            {"Name": f"tag:{_GROUP_TAG}", "Values": [group.name]},
+            {"Name": "instance-state-name", "Values": ["pending", "running"]},
+        ]
+        found = self._reader.pages("ec2", "describe_instances", "Reservations", Filters=filters)
+        running = {entry["InstanceId"] for reservation in found for entry in reservation.get("Instances") or ()}
+        lacking = sorted(running - {one.instance_id for one in group.members})
+        if lacking:
+            raise CloudError(
+                f"Auto Scaling group {group.name}: its list lacks {len(lacking)} instances that run, such as"
+                f" {lacking[0]}; its target is not lowered"
+            )
 
     def _set_desired(self, group: str, size: int) -> None:
         self._guard()

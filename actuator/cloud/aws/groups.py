@@ -46,6 +46,8 @@ class AutoScalingGroup(NamedTuple):
     # Name of its launch configuration, "" = none; and the attributes by which AWS chooses instance types.
     configuration: str = ""
     choices: tuple[InstanceChoice, ...] = ()
+    # Whether some of its instances may wait outside of it.
+    has_warm_pool: bool = False
 
     @property
     def view(self) -> NodeGroupView:
@@ -87,6 +89,7 @@ def read_group(entry: Mapping[str, Any]) -> AutoScalingGroup:
             for one in overrides
             if one.get("InstanceRequirements")
         ),
+        has_warm_pool="WarmPoolConfiguration" in entry,
     )
 
 

@@ -203,9 +203,15 @@ def test_a_failed_activity_shows_at_once_on_the_instances_that_do_not_come(proxy
     assert cloud.groups_of([one.id for one in missing]) == {one.id: "g" for one in missing}
 
 
+def do_not_come(proxy: AwsProxy, count: int) -> None:
+    """Make AWS say that the last instances do not exist."""
+    proxy.edits["DescribeAutoScalingGroups"] = fake_aws.without_instances(count)
+    proxy.edits["DescribeInstances"] = fake_aws.without_reservations
+
+
 def test_giving_up_an_instance_that_does_not_come_lowers_the_target_once(proxy: AwsProxy) -> None:
     cloud = aws_cloud(proxy, SETTINGS)
-    proxy.edits["DescribeAutoScalingGroups"] = fake_aws.without_instances(2)
+    do_not_come(proxy, 2)
     missing = [one.id for one in cloud.instances(["g"])["g"] if one.state is InstanceState.CREATING]
     for _ in range(3):
         assert cloud.delete_instances("g", missing[:1]) == {}
@@ -216,9 +222,27 @@ def test_giving_up_an_instance_that_does_not_come_lowers_the_target_once(proxy: 
 
 def test_a_target_is_lowered_by_what_does_not_come(proxy: AwsProxy) -> None:
     cloud = aws_cloud(proxy, SETTINGS)
-    proxy.edits["DescribeAutoScalingGroups"] = fake_aws.without_instances(1)
+    do_not_come(proxy, 1)
     cloud.decrease_target("g", 3, 2)
     assert target(cloud) == 2
+
+
+def test_no_target_is_lowered_while_the_list_lacks_instances_that_run(proxy: AwsProxy) -> None:
+    """AWS would terminate instances of its choice."""
+    cloud = aws_cloud(proxy, SETTINGS)
+    there = set(ids(cloud))
+    proxy.edits["DescribeAutoScalingGroups"] = fake_aws.without_instances(2)
+    cloud.refresh()
+    missing = [one.id for one in cloud.instances(["g"])["g"] if one.state is InstanceState.CREATING]
+    assert len(missing) == 2
+    with pytest.raises(CloudError, match="its list lacks 2 instances that run"):
+        cloud.decrease_target("g", 3, 1)
+    failed = cloud.delete_instances("g", missing[:1])
+    assert "its list lacks 2 instances that run" in str(failed[missing[0]])
+    assert not isinstance(failed[missing[0]], CloudRefusedError), "it may pass"
+    proxy.edits.clear()
+    cloud.refresh()
+    assert (set(ids(cloud)), target(cloud), proxy.count("SetDesiredCapacity")) == (there, 3, 0)
 
 
 def test_groups_are_found_by_name_or_tag_over_several_pages(proxy: AwsProxy) -> None:

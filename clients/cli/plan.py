@@ -11,6 +11,7 @@ from clients.cli.cluster_view import ClusterView
 from clients.cli.decisions import default_decisions
 from clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from clients.cli.exports.slack import exported
+from clients.cli.failures import InputError
 from clients.cli.label_groups import group_by_labels, read_labels
 from clients.cli.now import read_now
 from clients.cli.output import Format, as_document, note, print_document, stdout_console
@@ -54,9 +55,12 @@ class CommandOptions:
         labels = read_labels(self.group_by)
         prices = read_prices(self.prices) if self.prices is not None else None
         snapshot = read()
-        group_by_labels(snapshot, labels)
-        if prices is not None:
-            apply_prices(snapshot, prices)
+        try:
+            group_by_labels(snapshot, labels)
+            if prices is not None:
+                apply_prices(snapshot, prices)
+        except (IndexError, ValueError) as error:
+            raise InputError(f"the recorded cluster is damaged: {error}; record again") from error
         check_state(self.state, request.state, snapshot)
         for text in settings_notes(request.settings, snapshot):
             note(text)

@@ -41,7 +41,7 @@ def explain(options: CommandOptions) -> None:
     view = ClusterView(snapshot)
     with open_planner(options.planner) as planner:
         if kind == "pod":
-            pod = _existing_pod(view, name)
+            pod = _accepted_pod(planner, view, name, request)
             _print_pod(planner, _fit(planner, snapshot, request, view, pod), request, options.output)
         elif kind in (_SLACK, _PLACEHOLDER):
             _print_slack(planner, view, name, request, options.output)
@@ -60,6 +60,18 @@ def _subject(text: str) -> tuple[str, str]:
         return kind, name
     hint = "the files are named, but not the subject" if Path(text).exists() else f"{text!r} is none of them"
     raise InputError(f"the last argument is pod/NAMESPACE/NAME or node/NAME, placeholder/NAME, or slack; {hint}")
+
+
+def _accepted_pod(planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> PodView:
+    """Return the pod. A recorded cluster may break the contract: the planner's error then names table, row and field.
+
+    Errors: InputError, TrimtabError, ServiceError.
+    """
+    try:
+        return _existing_pod(view, key)
+    except (IndexError, ValueError):
+        list(planner.check_fit(view.snapshot, request))
+        raise
 
 
 def _existing_pod(view: ClusterView, key: str) -> PodView:

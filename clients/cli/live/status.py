@@ -129,7 +129,7 @@ def _loop(options: Options, api: Api | None) -> Json:
             )
             return {}
         raise
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         where = f"ConfigMap {options.namespace}/{options.status_config_map}"
         raise ClusterError(f"{where}: data.{KEY} is not YAML: {' '.join(str(error).split())}") from None
     return document if isinstance(document, dict) else {}

@@ -6,7 +6,7 @@ import pytest
 from trimtab.v1 import snapshot_pb2
 
 from clients.kubernetes_objects import read_files
-from clients.recording import RecordingWriter
+from clients.recording import RecordingWriter, write_snapshot
 from clients.snapshot_deltas import Interner, difference
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
@@ -63,3 +63,26 @@ def test_a_recording_of_several_loops_is_answered_as_its_last_cluster(
     )
     recording = recorded(tmp_path, read_files([before]).snapshot, read_files([cluster]).snapshot)
     assert answer(trimtab, command, recording) == answer(trimtab, command, cluster)
+
+
+@pytest.mark.parametrize("column", ["label_set", "namespace"])
+def test_a_recorded_cluster_that_breaks_the_contract_is_refused_with_table_and_field(
+    trimtab: Run, cluster: Path, tmp_path: Path, column: str
+) -> None:
+    snapshot = read_files([cluster]).snapshot
+    setattr(snapshot.pods, column, (1 << 20).to_bytes(4, "little") * snapshot.pods.count)
+    write_snapshot(tmp_path / "broken.trimtab", snapshot)
+    outcome = trimtab("explain", tmp_path / "broken.trimtab", "pod/default/waiting", *NOW)
+    assert outcome.code == 2
+    assert f"pods[0].{column}: {1 << 20} is no index into" in outcome.err
+
+
+def test_a_recorded_cluster_that_is_damaged_gets_no_prices(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
+    snapshot, prices = read_files([cluster]).snapshot, tmp_path / "prices.csv"
+    prices.write_text("type,price\nm5,1\n")
+    for node in snapshot.nodes:
+        node.label_set = 1 << 20
+    write_snapshot(tmp_path / "broken.trimtab", snapshot)
+    outcome = trimtab("plan", tmp_path / "broken.trimtab", "--prices", prices, *NOW)
+    assert outcome.code == 2
+    assert outcome.err.startswith("trimtab: the recorded cluster is damaged: ")

@@ -90,14 +90,18 @@ class Api:
             raise ClusterError(str(error)) from error
 
     def pages(self, call: Call, decode: Callable[[bytes], P]) -> Iterator[P]:
-        """Yield the pages of a list as `decode` reads them. Raises as `call` and `decode`."""
+        """Yield the pages of a list as `decode` reads them. Raises as `call` and `decode`, and `ClusterError`."""
         query = {**call.query, "limit": str(PAGE)}
         while True:
             page = decode(self.call(call._replace(query=query)))
             yield page
-            if not page.metadata.next_page:
+            token = page.metadata.next_page
+            if not token:
                 return
-            query["continue"] = page.metadata.next_page
+            if token == query.get("continue"):
+                # A proxy that repeats an answer: the list would grow for ever.
+                raise ClusterError(f"{call.method} {call.path}: the list does not end, the same page comes again")
+            query["continue"] = token
 
     def close(self) -> None:
         """Close idle connections."""

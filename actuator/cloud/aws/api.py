@@ -146,6 +146,9 @@ class Reader:
             token = answer.get("NextToken")
             if not token:
                 return found
+            if token == parameters.get("NextToken"):
+                # A proxy that repeats an answer: the list would grow for ever.
+                raise CloudError(f"{operation}: the list does not end, the same page comes again")
             parameters["NextToken"] = token
 
 

@@ -377,3 +377,11 @@ def test_buffers_are_read_in_the_version_that_the_server_has_and_their_status_is
     assert cluster.buffers() == [found._replace(status={"replicas": 3})]
     del server.objects[f"{of_shop}/spare"]
     assert cluster.buffers() == []
+
+
+def test_a_list_whose_pages_repeat_ends_with_an_error(server: JsonApiServer) -> None:
+    page = json.dumps({"metadata": {"continue": "again"}, "items": []}).encode()
+    server.fail("GET", *[Fault(200, body=page)] * 9)
+    with pytest.raises(ClusterError, match="the list does not end"):
+        KubeCluster(server.api()).list_nodes()
+    assert server.requests.count("GET /api/v1/nodes") == 2

@@ -1,11 +1,12 @@
 """Auto Scaling groups while AWS throttles, loses answers, lacks capacity and returns outdated lists."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
-from actuator.cloud.aws.api import AwsApi, CredentialsError
+from actuator.cloud.aws.api import AwsApi, CredentialsError, Reader
 from actuator.cloud.aws.cloud import AwsCloud
 from actuator.cloud.aws.settings import AwsSettings
 from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
@@ -332,3 +333,17 @@ def test_a_refusal_has_the_same_text_each_time(proxy: AwsProxy) -> None:
         texts.add(str(caught.value))
     (text,) = texts
     assert "You are not authorized.; allow autoscaling:" in text
+
+
+class Repeating:
+    """A proxy before AWS that gives the same page again and again."""
+
+    region = REGION
+
+    def call(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
+        return {"Things": [parameters], "NextToken": "again"}
+
+
+def test_a_list_whose_pages_repeat_ends_with_an_error() -> None:
+    with pytest.raises(CloudError, match="describe_things: the list does not end"):
+        Reader(Repeating()).pages("ec2", "describe_things", "Things")

@@ -5,7 +5,7 @@ Source: own.
 """
 
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from planner.simulation.kernels import failing, mark, remove, revert
+from planner.simulation.kernels import failing, fits, mark, remove, revert
 from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Bool, Int32, Int64
 
@@ -32,6 +32,25 @@ def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: I
         take_off_counted(sim, widened(pods[row]))
         count_failure(sim, widened(pods[row]), widened(nodes[row]), widened(-1), counts[row])
         revert(sim, fork)
+
+
+@kernel
+def mark_placeable(sim: SimulationState, pods: Int32, nodes: Int32, allowed: Bool, placeable: Bool) -> int:
+    """Mark in placeable : bool[K] the pods that an allowed node other than nodes : int32[K] admits. Returns how many
+    were marked. O(K · N).
+    """
+    count = 0
+    for row in range(len(pods)):
+        pod = widened(pods[row])
+        fork = mark(sim)
+        take_off_counted(sim, pod)
+        for node in range(len(allowed)):
+            if allowed[node] and node != nodes[row] and fits(sim, pod, widened(node)):
+                placeable[row] = True
+                count += 1
+                break
+        revert(sim, fork)
+    return count
 
 
 @copied_kernel

@@ -28,8 +28,8 @@ from planner.scale_down.search.kernels.drain_sets import (
     Problem,
     drain_candidates,
 )
-from planner.scale_down.search.one_more import continued, copied, goes_on, try_node
 from planner.scale_down.search.portfolio import Choice, choose
+from planner.scale_down.search.second_look import continued, copied, goes_on, second_pass, try_node
 from planner.simulation.kernels import revert
 from planner.simulation.log import check_log, current_mark
 from planner.simulation.state import NOWHERE, OPEN, SimulationState
@@ -87,9 +87,10 @@ def choose_with(task: Task, placed: PlacedPlaceholders | None) -> tuple[Choice, 
         late = last[np.isin(last, task.nodes.eligible)]
         task = _kept_out(task, late) if len(late) else task
     choice = choose(task)
+    attempt = second_pass(task, choice.attempt)
     if placed is None:
-        return choice, NO_FURTHER_NODES
-    attempt, further = _go_on(task, choice.attempt, placed, late)
+        return choice._replace(attempt=attempt), NO_FURTHER_NODES
+    attempt, further = _go_on(task, attempt, placed, late)
     return choice._replace(attempt=attempt), further
 
 

@@ -25,7 +25,6 @@ from clients.kubernetes_api import errors
 from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.api import Json, json_object
 from clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
-from clients.kubernetes_api.names import object_at
 
 # Asks for the objects' metadata only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -155,12 +154,7 @@ def _error(call: Call, error: errors.ApiError) -> ClusterError:
 
 
 def _absence(call: Call, error: errors.ApiError) -> type[ClusterError]:
-    """Return the error for a 404: only a `Status` about the very object of the call proves that it is gone.
-
-    Source: apimachinery, api/errors: `NewNotFound` names resource and object, `NewGenericServerResponse` for an unknown
-    path neither; a proxy sends no `Status`.
-    """
+    """Return the error for a 404."""
     if not any(error.about):
         return NotServedError
-    is_about_it = error.reason == "NotFound" and error.about == object_at(call.path)
-    return NotFoundError if is_about_it else ClusterError
+    return NotFoundError if error.proves_absence(call.path) else ClusterError

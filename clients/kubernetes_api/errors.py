@@ -1,5 +1,7 @@
 """The errors of requests to an API server: one class for each case that callers treat differently."""
 
+from clients.kubernetes_api.names import object_at
+
 
 class ClusterError(Exception):
     """Base class of all errors of a live cluster. The message is for people and names the remedy."""
@@ -38,6 +40,14 @@ class ApiError(ClusterError):
     def is_forbidden(self) -> bool:
         """Return whether a permission is missing."""
         return self.status == 403
+
+    def proves_absence(self, path: str) -> bool:
+        """Return whether the object at a path does not exist: only a `Status` about that very object says so.
+
+        An unknown path, a server that starts or a proxy answers 404 too. Source: apimachinery, api/errors:
+        `NewNotFound` names resource and object, `NewGenericServerResponse` for an unknown path neither.
+        """
+        return self.status == 404 and self.reason == "NotFound" and self.about == object_at(path)
 
     @property
     def may_pass(self) -> bool:

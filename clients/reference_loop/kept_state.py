@@ -84,7 +84,8 @@ class StateConfigMap:
         try:
             found = self._api.json("GET", self._path)
         except ApiError as error:
-            if error.status == 404:
+            # Not of a proxy, for example: the loop would begin without the state, and replace it.
+            if error.proves_absence(self._path):
                 return None
             raise
         try:

@@ -22,6 +22,7 @@ from trimtab.k8s.v1 import meta_pb2
 
 from clients.kubernetes_api.envelope import frame_bytes, wrap
 from clients.live_cluster.resources import BY_KIND
+from tests.builders.absent import absent
 from tests.builders.waiting import LIMIT_S
 
 Json = dict[str, Any]
@@ -335,7 +336,7 @@ class _Handler(BaseHTTPRequestHandler):
                     self._status(Fault(409, "AlreadyExists"))
                     return
             elif path not in state.documents:
-                self._status(Fault(404, "NotFound"))
+                self._json(*absent(path))
                 return
             if body is None:
                 self._json(200, state.documents[path])

@@ -14,7 +14,7 @@ from trimtab.v1 import plan_pb2
 
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Connection
-from clients.kubernetes_api.errors import ClusterError
+from clients.kubernetes_api.errors import ApiError, ClusterError
 from clients.reference_loop.health import Health
 from clients.reference_loop.kept_state import PAUSE_S, REFRESH_S, Place, StateConfigMap, StateFile, StateKeeper
 from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
@@ -128,6 +128,17 @@ def test_a_config_map_that_says_nothing_useful_is_not_used(
 ) -> None:
     put_raw(server, value)
     assert StateKeeper(config_map, "c", 300).load(NOW_S) is None
+
+
+def test_only_the_absence_of_the_config_map_itself_means_that_nothing_was_kept(
+    server: FakeApiServer, config_map: StateConfigMap
+) -> None:
+    assert config_map.read() is None
+    config_map.write(b"kept")
+    server.fail(MAP, Fault(status=404, reason="NotFound", message="page not found"))
+    with pytest.raises(ApiError, match="page not found"):
+        config_map.read()
+    assert config_map.read() == b"kept"
 
 
 def test_a_damaged_file_and_a_directory_are_not_used(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from actuator.runner.tasks import TaskContext
 from actuator.service.observe import observe
 from actuator.service.settings import ActuatorSettings
 from actuator.service.validation import check_epoch, check_nodes, digest_request, node_requests
-from actuator.tracker.admission import DecisionTime, Facts, Limits, NodeRequest, admit, pending_nodes
+from actuator.tracker.admission import Admission, DecisionTime, Limits, NodeRequest, admit, pending_nodes
 from actuator.tracker.events import CancelRequested, Event, SetAccepted
 from actuator.tracker.states import NodeAnswer, State
 from actuator.tracker.tracker import Tracker
@@ -94,18 +94,12 @@ class Deletions:
                 return None
             check_epoch(request.epoch, tracker.data)
             age_s = None if plan_ms is None else (now_ms - plan_ms) / 1000
-            return self._accept(tracker, request, digest, (requested, facts, limits, DecisionTime(now_ms, age_s)))
+            admission = admit(tracker.data, requested, facts, limits, DecisionTime(now_ms, age_s))
+            return self._accept(request, digest, admission)
 
         self._processor.propose(proposal)
 
-    def _accept(
-        self,
-        tracker: Tracker,
-        request: actuator_pb2.StartDeletionRequest,
-        digest: str,
-        case: tuple[list[NodeRequest], Facts, Limits, DecisionTime],
-    ) -> SetAccepted:
-        admission = admit(tracker.data, *case)
+    def _accept(self, request: actuator_pb2.StartDeletionRequest, digest: str, admission: Admission) -> SetAccepted:
         request_id = request.request_id
         log.info("deletion decided", request_id=request_id, accepted=len(admission.nodes), asked=len(admission.answers))
         timeout_s = self._settings.work.drain.timeout_s

@@ -42,7 +42,7 @@ def not_tried(request: ScaleDownRequest) -> Decided:
 def conclude(context: Context, found: Found) -> Decided:
     """Assemble the answer and the next state. O(N + moved pods)."""
     unneeded, removal = _unneeded(context, found)
-    reasons = found.reasons
+    reasons = found.staying.reasons
     decision = pb.ScaleDownDecision(detail=found.trouble or context.unhealthy or context.cooldown.cluster)
     share = context.nodes.utilization.share
     request = context.request
@@ -50,9 +50,9 @@ def conclude(context: Context, found: Found) -> Decided:
     staying = np.flatnonzero(reasons).astype(np.int32)
     blocking = _blocking(context, found)
     details = NodeTexts(len(reasons))
-    details.put(_numbers(found.explanation.details), found.explanation.details.values())
+    details.put(_numbers(found.staying.explanation.details), found.staying.explanation.details.values())
     put_why_staying(context, reasons, details)
-    remaining = Staying(staying, reasons[staying], blocking, found.explanation.failed, details)
+    remaining = Staying(staying, reasons[staying], blocking, found.staying.explanation.failed, details)
     names = request.snapshot.nodes.name
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
@@ -80,16 +80,17 @@ def summary_of(decision: pb.ScaleDownDecision, unneeded_count: int) -> Summary:
 
 
 def _unneeded(context: Context, found: Found) -> tuple[Unneeded, Removal]:
-    previous, nodes = context.previous, found.unneeded
-    since_ns = since(nodes, previous.unneeded, previous.since_ns, len(context.nodes.leaving), context.request.now_ns)
-    empty = np.diff(found.bounds) == 0
-    removal = select(context, UnneededSet(nodes, since_ns, empty, found.waiting, found.risky, found.further))
+    previous, these = context.previous, found.unneeded
+    nodes, now_ns = these.nodes, context.request.now_ns
+    since_ns = since(nodes, previous.unneeded, previous.since_ns, len(context.nodes.leaving), now_ns)
+    empty = np.diff(these.bounds) == 0
+    removal = select(context, UnneededSet(nodes, since_ns, empty, these.waiting, these.risky, these.further))
     price = np.nan_to_num(prices(context.request.snapshot))
-    waits = why_waiting(context, found.codes, nodes, removal, found.further)
+    waits = why_waiting(context, found.staying.codes, nodes, removal, these.further)
     return (
         Unneeded(
-            nodes, since_ns, removal.not_now, found.bounds, found.pods, found.destination, price[nodes],
-            context.nodes.eviction_cost[nodes], {**found.in_turn, **waits},
+            nodes, since_ns, removal.not_now, these.bounds, these.pods, these.destination, price[nodes],
+            context.nodes.eviction_cost[nodes], {**these.in_turn, **waits},
         ),
         removal,
     )  # fmt: skip
@@ -97,17 +98,17 @@ def _unneeded(context: Context, found: Found) -> tuple[Unneeded, Removal]:
 
 def _blocking(context: Context, found: Found) -> Blocking:
     """Return by node the blocking pod and why it blocks."""
-    reasons, stopping, failed = found.reasons, found.stopping, context.previous.failed
+    reasons, stopping, failed = found.staying.reasons, found.staying.stopping, context.previous.failed
     pods, why = NodeTexts(len(reasons)), np.zeros(len(reasons), np.uint8)
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
     pods.put_shared(failed.node[rows], failed.blocking_pod, rows.astype(np.int32))
     why[failed.node[rows]] = blocking_codes(failed.blocking_reason[rows])
     nodes = context.request.snapshot.pods.node[stopping]
     pods.put(nodes, names_of(context, stopping))
-    why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.codes[stopping].tolist()]
+    why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.staying.codes[stopping].tolist()]
     for stuck, reason in (
-        (found.explanation.no_place, Blocked.NO_PLACE),
-        (found.explanation.over_budget, Blocked.NOT_ENOUGH_PDB),
+        (found.staying.explanation.no_place, Blocked.NO_PLACE),
+        (found.staying.explanation.over_budget, Blocked.NOT_ENOUGH_PDB),
     ):
         nodes = _numbers(stuck)
         pods.put(nodes, names_of(context, np.fromiter(stuck.values(), np.int64, len(stuck))))
@@ -153,7 +154,7 @@ def _state(context: Context, found: Found, blocking: Blocking, drains: bool) -> 
         order_code(choice.order if choice else int(previous.order)),
         context.basis if choice else previous.basis,
         choice.headroom if choice else previous.headroom,
-        len(found.further.nodes),
+        len(found.unneeded.further.nodes),
         drained(context.undone, context.slack, request.now_ns) if drains and context.slack else context.undone,
     )
     return remember(kept, moves, request.snapshot.nodes.name, context.groups.digests)
@@ -161,7 +162,7 @@ def _state(context: Context, found: Found, blocking: Blocking, drains: bool) -> 
 
 def _failed(context: Context, found: Found, blocking: Blocking) -> FailedNodes:
     """Return the failed simulations for the state: earlier ones that are still valid, and those of this loop."""
-    request, old, reasons = context.request, context.previous.failed, found.reasons
+    request, old, reasons = context.request, context.previous.failed, found.staying.reasons
     time_ns = np.zeros(len(reasons), np.int64)
     why = np.zeros(len(reasons), np.uint8)
     # A node that was not evaluated again because of a bound keeps its time: it comes after nodes never evaluated.
@@ -169,7 +170,7 @@ def _failed(context: Context, found: Found, blocking: Blocking) -> FailedNodes:
     time_ns[old.node[still]] = old.time_ns[still]
     why[old.node[still]] = old.reason[still]
     # Among blocked nodes only those that the loop tried: outcomes of rules alone cost nothing to compute again.
-    blocked = (reasons == Reason.BLOCKED_BY_POD) & found.tried
+    blocked = (reasons == Reason.BLOCKED_BY_POD) & found.staying.tried
     now_failed = np.isin(reasons, (Reason.NO_PLACE_TO_MOVE_PODS, Reason.NEEDED_FOR_SLACK, Reason.BALANCE)) | blocked
     time_ns[now_failed] = request.now_ns
     why[now_failed] = reasons[now_failed]

@@ -60,36 +60,50 @@ class Chosen(NamedTuple):
     headroom: float
 
 
-class Found(NamedTuple):
-    """The data from which the answer is written, besides the context; `planner.scale_down.cached_plan` caches it for
-    later loops.
-
-    accepted : int32[U] in order; unneeded : int32[U] the same, ascending; bounds, pods, destination : their pods to
-    move as in `Unneeded`; waiting, risky : bool[U], see `UnneededSet`; in_turn : by node why its pods are evicted in
-    turn; codes : uint8[P], budgets included; reasons : uint8[N] why a node stays, 0 = it is unneeded; tried : bool[N],
-    it was a candidate; stopping : pods that block their nodes; explanation : why candidates stay; moves :
-    destinations for the state; counts : those of the answer; choice : None if there could be no candidates, with the
-    reason in `trouble`.
+class UnneededNodes(NamedTuple):
+    """Nodes that can go. nodes : int32[U] ascending; bounds, pods, destination : their pods to move as in `Unneeded`;
+    waiting, risky : bool[U], see `UnneededSet`; in_turn : by node why its pods are evicted in turn; further : those
+    that can go because slack requests less without them.
     """
 
-    accepted: Int32
-    unneeded: Int32
+    nodes: Int32
     bounds: Int64
     pods: Int32
     destination: Int32
     waiting: Bool
     risky: Bool
     in_turn: Mapping[int, str]
-    codes: UInt8
+    further: FurtherNodes
+
+
+class StayingNodes(NamedTuple):
+    """Why the other nodes stay. reasons : uint8[N], 0 = it is unneeded; codes : uint8[P] outcomes of the rules, budgets
+    included; tried : bool[N], it was a candidate; stopping : pods that block their nodes; explanation : why candidates
+    stay.
+    """
+
     reasons: UInt8
+    codes: UInt8
     tried: Bool
     stopping: Int64
     explanation: Explanation
+
+
+class Found(NamedTuple):
+    """The data from which the answer is written, besides the context; `planner.scale_down.cached_plan` caches it for
+    later loops.
+
+    accepted : int32[U] the unneeded nodes in order of acceptance; moves : destinations for the state; counts : those of
+    the answer; choice : None if there could be no candidates, with the reason in `trouble`.
+    """
+
+    accepted: Int32
+    unneeded: UnneededNodes
+    staying: StayingNodes
     moves: Moves
     counts: Counts
     choice: Chosen | None
     trouble: str
-    further: FurtherNodes
 
 
 def sift(finding: Finding) -> Found:
@@ -101,25 +115,31 @@ def sift(finding: Finding) -> Found:
     reasons = _final_reasons(finding, nodes)
     where = choice.attempt.problem.destination if choice else finding.problem.destination
     left, attempt = finding.problem.budgets.left, choice.attempt if choice else None
-    return Found(
-        accepted=accepted,
-        unneeded=nodes,
+    unneeded = UnneededNodes(
+        nodes=nodes,
         bounds=bounds,
         pods=pods,
         destination=where[pods],
         waiting=nodes_with(context, finding.codes == outcome.WAIT)[nodes],
         risky=_risky(finding, nodes, bounds, pods),
         in_turn=why_in_turn(context, left, attempt) if attempt else {},
-        codes=finding.codes,
+        further=finding.further,
+    )
+    staying = StayingNodes(
         reasons=reasons,
+        codes=finding.codes,
         tried=finding.reasons == 0,
         stopping=_stopping(finding, reasons),
         explanation=explain(finding.simulation, finding.problem, attempt),
+    )
+    return Found(
+        accepted=accepted,
+        unneeded=unneeded,
+        staying=staying,
         moves=_moves(finding, accepted),
         counts=_counts(finding),
         choice=_chosen(choice) if choice else None,
         trouble=finding.trouble,
-        further=finding.further,
     )
 
 

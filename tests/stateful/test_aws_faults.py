@@ -151,7 +151,7 @@ def strike(proxy: AwsProxy, stage: OverAws, kind: str, action: str) -> None:
         first.append(answer)
         return first[0]
 
-    if action in CHANGES[1:] and kind in ("refused", "wrong"):
+    if action in CHANGES[1:] and kind in ("throttled", "refused", "wrong"):
         # An instance that never registers, and was not terminated, is tried again after this time.
         stage.delay_s += 2 * (PROVISION_S + STEP_S)
     match kind:

@@ -83,7 +83,7 @@ def test_a_leader_that_lost_its_network_does_nothing_once_another_leads(
         new, new_client = start(stack, plane, tmp_path / "b", pool, own)
         answer = old_client.start_deletion(deletion_of("drain", to_drain(pool)))
         assert [one.detail for one in answer.nodes if not one.accepted] == []
-        until(lambda: len(old_client.get_status().recent_evictions) >= 3, 30, "some evictions")
+        until(lambda: len(old_client.get_status().recent_evictions) >= 3, 90, "some evictions")
         for link in network:
             (link.cut if way.cuts else link.hold)()
         # A store that hangs is given up after 10 s, and once more by the check of its connection.

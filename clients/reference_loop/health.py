@@ -4,11 +4,10 @@ Otherwise each is 503 with the reason. A loop that has not finished a round for 
 """
 
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from clients.transport.addresses import split_address
-from clients.transport.http_port import Page, plain, serve_http
+from clients.transport.http_port import Answer, Page, Request, plain, serve_http
 from clients.transport.port_security import PortSecurity
 
 
@@ -51,13 +50,11 @@ class HealthServer:
 
 
 def _page(health: Health) -> Page:
-    """Return the WSGI application."""
-
-    def page(environment: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+    def page(request: Request) -> Answer:
         checks = {"/healthz": health.stuck, "/livez": health.stuck, "/readyz": health.not_ready}
-        trouble = checks.get(environment.get("PATH_INFO", ""))
+        trouble = checks.get(request.path)
         if trouble is None:
-            return plain(start_response, "404 Not Found", "not found")
-        return plain(start_response, *(("503 Service Unavailable", trouble) if trouble else ("200 OK", "ok")))
+            return plain("404 Not Found", "not found")
+        return plain("503 Service Unavailable", trouble) if trouble else plain("200 OK", "ok")
 
     return page

@@ -145,8 +145,8 @@ def lock_store(file: Path, shared: bool, on_end: Callable[[Callable[[], None]], 
 
 
 def lock_directory(directory: Path, on_end: Callable[[Callable[[], None]], object]) -> None:
-    """Create the directory, and keep other processes out until this one ends."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Create the directory for this account alone, and keep other processes out until this one ends."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     _lock(directory / "lock", fcntl.LOCK_EX, on_end)
 
 

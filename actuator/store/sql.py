@@ -1,14 +1,16 @@
 """The store in a SQL database: SQLite by default, PostgreSQL by URL.
 
 Decides the tables, and that each append is one transaction. SQLite runs in WAL mode with `synchronous=FULL`: a commit
-is on the disk when it returns. Never parses records. A database of another application or layout is refused, not
-changed.
+is on the disk when it returns; its files are for the process's own account. Never parses records. A database of another
+application or layout is refused, not changed.
 """
 
 import base64
+import os
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,8 @@ class SqlStore:
             bound_waits(self._engine, clock)
         try:
             with self._errors("open"):
+                if self._file is not None:
+                    _create_private(self._file)
                 self._open()
             self._identify()
         except BaseException:
@@ -167,12 +171,14 @@ class SqlStore:
         self._engine.dispose()
 
     def _identify(self) -> None:
-        """Store the identities of the files: the database and its write-ahead log."""
+        """Store the identities of database and write-ahead log, and keep others from reading the files."""
         if self._file is not None:
             for path in (self._file, self._file.with_name(self._file.name + "-wal")):
                 identity = _identity(path)
                 if identity is not None:
                     self._identities[path] = identity
+            for suffix in ("", "-wal", "-shm"):
+                _keep_others_out(self._file.with_name(self._file.name + suffix))
 
     def _redact(self, error: object) -> str:
         """Return the text of an error without the secrets of the URL."""
@@ -227,6 +233,8 @@ class SqlStore:
         """Convert the database's errors into `StoreError`."""
         try:
             yield
+        except OSError as error:
+            raise StoreError(f"cannot {verb} {self._shown}: {error.strerror}; {self._remedy()}") from error
         except sa.exc.IntegrityError as error:
             raise StoreConflictError(
                 f"{self._shown}: another process writes to this store; only one actuator may act"
@@ -304,6 +312,22 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
+
+
+def _create_private(path: Path) -> None:
+    """Create a missing file for its owner alone: SQLite gives its log and index the mode of the database. Raises
+    OSError.
+    """
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _keep_others_out(path: Path) -> None:
+    """Take the rights of accounts outside its group from a file of our own; some volumes grant access by group."""
+    with suppress(FileNotFoundError, PermissionError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if mode & stat.S_IRWXO:
+            path.chmod(mode & ~stat.S_IRWXO)
 
 
 def _with_driver(url: str) -> str:

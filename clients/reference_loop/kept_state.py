@@ -31,6 +31,7 @@ KEY = "state"
 MOST_CONFIG_MAP_BYTES = 900 << 10
 """Kubernetes allows 1 MiB for all of a ConfigMap."""
 MOST_FILE_BYTES = 256 << 20
+_PRIVATE = 0o600
 PAUSE_S = 20.0
 """Shortest time between two writes."""
 REFRESH_S = 60.0
@@ -65,8 +66,8 @@ class StateFile:
         return None
 
     def write(self, data: bytes) -> None:
-        """Write the file."""
-        write_whole(self._path, data)
+        """Write the file, which only its owner may read: it names nodes and pods."""
+        write_whole(self._path, data, _PRIVATE)
 
 
 class StateConfigMap:

@@ -1,10 +1,12 @@
 """Who calls: identities from the client certificate and the bearer token of a call.
 
-Decides names: a URI of the certificate as it is (`spiffe://trimtab/loop`; only with "://", so that none looks like a
-Kubernetes user), a DNS name as `dns:NAME`, the common name as `cn:NAME`, a token's user as Kubernetes names it
-(`system:serviceaccount:NAMESPACE:NAME`). Never decides what a caller may do. Source: gRPC, `grpc_security_constants.h`.
+Decides names: a URI of the certificate as it is (`spiffe://trimtab/loop`; only one that begins with a scheme and "://",
+so that none looks like a name of another kind), a DNS name as `dns:NAME`, the common name as `cn:NAME`, a token's user
+as Kubernetes names it (`system:serviceaccount:NAMESPACE:NAME`). Never decides what a caller may do. Source: gRPC,
+`grpc_security_constants.h`; RFC 3986, 3.1 (schemes).
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Final, NamedTuple
@@ -17,6 +19,8 @@ CLUSTER_KEY: Final = "trimtab-cluster"
 """Metadata for load balancers, to send all calls about one cluster to the same planner; no service reads it."""
 _MAX_SESSION: Final = 128
 _BEARER: Final = "bearer "
+_URI: Final = re.compile(r"(?!(?:dns|cn|system):)[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+"""The beginning of a URI that is an identity: its scheme is not the prefix of another kind of name."""
 
 
 class Caller(NamedTuple):
@@ -56,7 +60,7 @@ def certificate_identities(context: grpc.ServicerContext) -> tuple[str, ...]:
     def values(key: str) -> list[str]:
         return [value.decode(errors="replace") for value in found.get(key, ())]
 
-    uris = [uri for uri in values("peer_uri") if "://" in uri]
+    uris = [uri for uri in values("peer_uri") if _URI.match(uri)]
     names = [f"dns:{name}" for name in values("peer_dns")]
     return (*uris, *names, *(f"cn:{name}" for name in values("x509_common_name") if name))
 

@@ -367,3 +367,35 @@ def test_after_a_failed_write_the_journal_refuses_all_work() -> None:
             journal.commit()
     with pytest.raises(StoreError, match="disk full"):
         journal.handle(EVENT, 0)
+
+
+def modes(directory: Path) -> dict[str, str]:
+    return {path.name: oct(path.stat().st_mode & 0o777) for path in sorted(directory.iterdir())}
+
+
+def test_a_stores_files_are_for_their_owner_alone(tmp_path: Path) -> None:
+    store = SqlStore(sqlite_url(tmp_path / "store.sqlite"))
+    store.append(1, records("a"))
+    assert modes(tmp_path) == dict.fromkeys(["store.sqlite", "store.sqlite-shm", "store.sqlite-wal"], "0o600")
+    store.close()
+
+
+def test_an_existing_store_is_taken_from_others_and_stays_with_its_group(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    SqlStore(sqlite_url(path)).close()
+    path.chmod(0o664)
+    store = SqlStore(sqlite_url(path))
+    store.append(1, records("a"))
+    assert set(modes(tmp_path).values()) == {"0o660"}
+    store.close()
+
+
+def test_a_database_of_another_application_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "other.sqlite"
+    with sqlite3.connect(path) as other:
+        other.execute("CREATE TABLE theirs (a)")
+    other.close()
+    path.chmod(0o644)
+    with pytest.raises(StoreError, match="another application"):
+        SqlStore(sqlite_url(path))
+    assert modes(tmp_path)["other.sqlite"] == "0o644"

@@ -238,3 +238,9 @@ def test_only_a_leader_keeps_its_state_and_each_leadership_begins_with_what_was_
     thread.join(LIMIT_S)
     assert not thread.is_alive()
     assert [one and len(one.scale_down.unneeded.node) for one in rounds.resumed] == [None, 28]
+
+
+def test_the_file_of_a_state_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    StateFile(path).write(b"state")
+    assert path.stat().st_mode & 0o777 == 0o600

@@ -12,7 +12,7 @@ from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2_grpc
 
 from clients.actuator_client import ActuatorClient
 from clients.transport.access import Access
-from clients.transport.access_policy import read_policy
+from clients.transport.access_policy import does_match, read_policy
 from clients.transport.callers import current_caller
 from clients.transport.certificates import Reloaded
 from clients.transport.channel_security import ChannelSecurity
@@ -111,6 +111,59 @@ def test_a_certificate_with_another_identity_is_admitted_by_tls_and_refused_by_t
         with client(shell, ca.channel("guest")) as guest:
             guest.get_status()
             assert refused(lambda: guest.apply_taints([])).code is grpc.StatusCode.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "system:serviceaccount:trimtab:x://y",
+        "system://serviceaccount",
+        "dns:trusted.example.com?://x",
+        "dns://trusted.example.com",
+        "CN://trusted",
+        "9spiffe://x",
+        "urn:trimtab:x",
+    ],
+)
+def test_a_certificates_uri_passes_for_no_other_kind_of_identity(ca: OwnCa, tmp_path: Path, uri: str) -> None:
+    ca.issue("forged", identity=uri, hosts=())
+    path = tmp_path / "policy.yaml"
+    patterns = '["system:*", "dns:*", "CN:*", "9*", "urn:*"]'
+    path.write_text(POLICY + f"  - {{identities: {patterns}, rights: [read]}}\n")
+    with make_shell(ca.port(), access(path)) as shell, client(shell, ca.channel("forged")) as forged:
+        error = refused(forged.get_status)
+    assert (error.code, error.metadata) == (grpc.StatusCode.PERMISSION_DENIED, {"right": "read"})
+    assert "cn:forged" in error.message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "is_match"),
+    [
+        ("a", "a", True),
+        ("a", "ab", False),
+        ("*", "", True),
+        ("a*", "a", True),
+        ("a*a", "a", False),
+        ("a*a", "aa", True),
+        ("*b*", "abc", True),
+        ("a*b*c", "a-b-b-c", True),
+        ("a*b*c", "a-c-b", False),
+        ("*ab*bc", "abc", False),
+        ("a*", "b\na", False),
+        ("a*c", "a\nb\nc", True),
+        ("prod-?", "prod-1", False),
+        ("prod-?", "prod-?", True),
+        ("prod-[ab]", "prod-a", False),
+        ("prod-[ab]*", "prod-[ab]1", True),
+        ("A*", "ab", False),
+    ],
+)
+def test_in_a_pattern_only_the_asterisk_stands_for_other_text(pattern: str, text: str, is_match: bool) -> None:
+    assert does_match(text, pattern) is is_match
+
+
+def test_a_pattern_of_many_asterisks_takes_no_longer_than_the_text() -> None:
+    assert not does_match("a" * 100_000, "*a" * 250 + "*b")
 
 
 def test_a_caller_without_identity_is_refused_before_its_request_is_read(ca: OwnCa, policy: Path) -> None:

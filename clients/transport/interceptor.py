@@ -10,6 +10,7 @@ threads.
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -39,6 +40,13 @@ log = structlog.get_logger("call")
 UNGUARDED_PREFIXES = ("/grpc.health.", "/grpc.reflection.")
 _SIDE_THREADS: Final = 16
 _REFUSING_THREADS: Final = 2
+_FLOOD: Final = 100
+"""If this many calls arrive within a second, more may be waiting in gRPC."""
+_QUIET_S: Final = 0.02
+_QUIET_AFTER_FLOOD_S: Final = 0.5
+"""If no call arrives for this long, gRPC has passed on all that it received: it does so one after another, in a thread
+that others may keep from running.
+"""
 MOST_PENDING: Final = 1000
 """Most calls that may wait for a thread; more are refused at once."""
 
@@ -73,8 +81,10 @@ class CallInterceptor(ServerInterceptor):
         self._side = Calls(CallLimits(most=_SIDE_THREADS - 2))
         self._side_threads = ThreadPoolExecutor(_SIDE_THREADS, thread_name_prefix="side")
         self._refusing_threads = ThreadPoolExecutor(_REFUSING_THREADS, thread_name_prefix="refuse")
-        self._pending_lock = threading.Lock()
+        self._changed = threading.Condition()
         self._pending = 0
+        self._unanswered = 0
+        self._came_s: deque[float] = deque([0.0], maxlen=_FLOOD)
 
     def intercept_service(
         self,
@@ -88,8 +98,10 @@ class CallInterceptor(ServerInterceptor):
             return None
         if method.startswith(UNGUARDED_PREFIXES):
             return _aside(handler, self._side, self._side_threads)
-        with self._pending_lock:
+        with self._changed:
             self._pending += 1
+            self._unanswered += 1
+            self._came_s.append(time.monotonic())
             is_refused = self._pending > MOST_PENDING
         return self._guard(handler, method, is_refused)
 
@@ -124,10 +136,35 @@ class CallInterceptor(ServerInterceptor):
         guarded = many if handler.response_streaming else one
         return _serve(handler, guarded, self._refusing_threads if is_refused else None)
 
-    def start(self) -> None:
+    def start(self, context: grpc.ServicerContext) -> None:
         """Note that a call that waited for a thread has one."""
-        with self._pending_lock:
+        with self._changed:
             self._pending -= 1
+            self._changed.notify_all()
+        if not context.add_callback(self._answered):
+            self._answered()
+
+    def _answered(self) -> None:
+        """Note that a call has ended: its caller has the status, or is gone."""
+        with self._changed:
+            self._unanswered -= 1
+            self._changed.notify_all()
+
+    def settle(self, longest_s: float) -> None:
+        """Wait until every call that has arrived has a thread, and none arrives for a moment."""
+        until_s = time.monotonic() + longest_s
+        with self._changed:
+            while (now_s := time.monotonic()) < until_s:
+                is_flood = len(self._came_s) == _FLOOD and now_s - self._came_s[0] < 1.0
+                left_s = self._came_s[-1] + (_QUIET_AFTER_FLOOD_S if is_flood else _QUIET_S) - now_s
+                if not self._pending and left_s <= 0:
+                    return
+                self._changed.wait(min(max(left_s, _QUIET_S), until_s - now_s))
+
+    def wait_until_answered(self, longest_s: float) -> None:
+        """Wait until every call that has arrived has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._unanswered, longest_s)
 
     def check_ready(self) -> None:
         """Raise NOT_READY while the service is starting or stopping."""
@@ -153,7 +190,7 @@ class _Call:
     def enter(self, is_refused: bool) -> OpenCall:
         """Clear the log context of the thread's last call; refuse calls that the service cannot or may not accept."""
         structlog.contextvars.clear_contextvars()
-        self._interceptor.start()
+        self._interceptor.start(self._context)
         self._interceptor.check_ready()
         if is_refused:
             raise overloaded(f"{MOST_PENDING} calls wait already; try again later")

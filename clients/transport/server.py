@@ -13,6 +13,7 @@ import select
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -53,6 +54,9 @@ _OPTIONS: Final = (
     ("grpc.server.max_pending_requests", 100_000),
     ("grpc.server.max_pending_requests_hard_limit", 100_000),
 )
+
+_SETTLE_S: Final = 5.0
+"""Longest time to answer calls that have arrived when the server has to stop; refusing thousands takes two seconds."""
 
 _AUTHENTICATED: Final = (
     # Callers have to present their certificates again: an expired or revoked one does not live on in a connection.
@@ -172,12 +176,16 @@ class Shell:
         if self._stopped.is_set():
             return
         self._stopped.set()
+        until_s = time.monotonic() + self.settings.grace_s
         self._report(health_pb2.HealthCheckResponse.NOT_SERVING)
         self._ready.clear()
+        # What gRPC has received but not yet passed on, it would cancel without a reason.
+        self._interceptor.settle(min(_SETTLE_S, self.settings.grace_s))
         stopped = self._server.stop(self.settings.grace_s)
         if end_streams is not None:
             end_streams()
-        self._calls.stop(self.settings.grace_s)
+        self._calls.stop(max(until_s - time.monotonic(), 0.0))
+        self._interceptor.wait_until_answered(min(max(until_s - time.monotonic(), 0.0), _SETTLE_S))
         # Only watchers of the health, and calls that did not end within the grace period, are left.
         self._server.stop(None)
         stopped.wait()
@@ -200,6 +208,7 @@ class Shell:
         """Return our interceptor, inside the one that opens a span if there are traces."""
         access = self.settings.access
         ours = CallInterceptor(self.telemetry.meter, self._calls, self._ready.is_set, access, self._routine)
+        self._interceptor = ours
         if not self.telemetry.traces:
             return [ours]
         instrumentation: Any = import_module("opentelemetry.instrumentation.grpc")

@@ -1,12 +1,15 @@
 """Callers that send slowly, not at all, or do not read: others are served as if these did not exist."""
 
+import json
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -263,7 +266,6 @@ serve(Shell("test", [planner], ServerSettings(grace_s=3600)))
 
 
 def test_a_process_with_slow_callers_and_callers_that_do_not_read_stops_at_once() -> None:
-    import json
 
     process = subprocess.Popen([sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
@@ -288,3 +290,45 @@ def test_a_process_with_slow_callers_and_callers_that_do_not_read_stops_at_once(
         process.kill()
         process.wait()
         process.stderr.close()
+
+
+class Waiting(actuator_pb2_grpc.ActuatorServicer):
+    """Answers after a while, as long as the service runs."""
+
+    def GetStatus(self, request, context):
+        time.sleep(0.2)
+        return actuator_pb2.GetStatusResponse()
+
+
+FLOODED = """
+import tests.unit.clients.transport.test_slow_callers as tests
+from clients.transport.server import Registration, ServerSettings, Shell, serve
+from clients.transport.telemetry import configure_logging
+from trimtab.v1 import actuator_pb2_grpc as g
+configure_logging("info")
+actuator = Registration(g.add_ActuatorServicer_to_server, tests.Waiting(), "trimtab.v1.Actuator")
+serve(Shell("test", [actuator], ServerSettings(grace_s=60)))
+"""
+
+
+def test_a_process_that_stops_gives_each_of_thousands_of_calls_an_answer_or_a_reason(tmp_path: Path) -> None:
+    with (tmp_path / "log").open("w") as output:
+        process = subprocess.Popen([sys.executable, "-c", FLOODED], stderr=output)
+    try:
+        wait_until(lambda: "ready" in (tmp_path / "log").read_text())
+        address = json.loads((tmp_path / "log").read_text().splitlines()[0])["address"]
+        with ExitStack() as stack:
+            calls = []
+            for _ in range(8):
+                options = [("grpc.use_local_subchannel_pool", 1)]
+                channel = stack.enter_context(grpc.insecure_channel(address, options=options))
+                get_status = actuator_pb2_grpc.ActuatorStub(channel).GetStatus
+                calls += [get_status.future(actuator_pb2.GetStatusRequest(), timeout=LIMIT_S) for _ in range(500)]
+            wait_until(lambda: any(call.done() for call in calls))
+            process.terminate()
+            reasons = Counter(outcome(call) for call in calls)
+        assert process.wait(LIMIT_S) == 0
+    finally:
+        process.kill()
+        process.wait()
+    assert {"OK", "NOT_READY"} <= set(reasons) <= {"OK", "NOT_READY", "OVERLOADED", "REQUEST_TIMEOUT"}, reasons

@@ -3,14 +3,17 @@
 Decides when cached code may be used: as long as everything it was built from is unchanged
 (`planner.model.kernel_content`). Processes that share a cache compile each kernel once: the first one that needs it
 locks it, the others wait and load it. The operating system releases the locks of a process when it ends, in any way.
+Compiled code is not loaded from, nor written to, a folder that others can write (`planner.model.kernel_folder`).
 
 Built on private classes of numba, which are not guaranteed: `missing_parts` lists those that do not exist, and then
 nothing is cached. tests/unit/planner/model/test_kernel_cache.py reports the same in words. Never compiles.
 """
 
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from types import FunctionType
 from typing import Any, Final
 
@@ -18,6 +21,7 @@ import numba
 from numba.core import caching, dispatcher
 
 from planner.model.kernel_content import content_of
+from planner.model.kernel_folder import why_unsafe
 from planner.model.kernel_lock import KernelLock
 
 PARTS: Final = {
@@ -79,7 +83,10 @@ def keep(compiled: Any) -> None:
         return
     # numba raises RuntimeError if there is no writable directory.
     with suppress(RuntimeError):
-        compiled._cache = _Cache(compiled.py_func)
+        kernels = _Cache(compiled.py_func)
+        if _is_safe_folder(kernels._cache_path, os.path.dirname(compiled.py_func.__code__.co_filename)):
+            _directories.add(kernels._cache_path)
+            compiled._cache = kernels
 
 
 @contextmanager
@@ -97,6 +104,19 @@ def _warn() -> None:
     """Warn once per process; Python suppresses repeated warnings from the same line."""
     text = f"compiled kernels are not cached: numba {numba.__version__} is not as tested: {'; '.join(_MISSING)}"
     warnings.warn(text, RuntimeWarning, stacklevel=1)
+
+
+@cache
+def _is_safe_folder(folder: str, directory: str) -> bool:
+    """Return whether a folder can be used for kernels of a directory; warn once if not."""
+    reason = why_unsafe(folder, directory)
+    if reason:
+        text = (
+            f"compiled kernels are not cached, so every start takes a minute longer: {reason}, and loading them would"
+            " run its code; take the right to write it from others and empty it, or set NUMBA_CACHE_DIR"
+        )
+        warnings.warn(text, RuntimeWarning, stacklevel=1)
+    return not reason
 
 
 def kept_in() -> tuple[str, ...]:
@@ -124,7 +144,6 @@ class _Cache(_BASE):  # type: ignore[misc]
         super().__init__(function)
         self._stamped = False
         self._lock = KernelLock(self._cache_path, self._impl.filename_base)
-        _directories.add(self._cache_path)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load the code compiled for a signature; None if there is none, or none for this content.

@@ -179,6 +179,20 @@ def test_where_nothing_can_be_written_kernels_are_compiled_each_time(run: Run, t
         assert run(tmp_path, XDG_CACHE_HOME=str(nowhere), HOME=str(nowhere)) == ["14007", "0"]
 
 
+def test_a_folder_that_others_can_write_is_not_loaded_from_and_is_named(tmp_path: Path) -> None:
+    write(tmp_path)
+    own = tmp_path / "own"
+    assert finish(start(tmp_path, NUMBA_CACHE_DIR=str(own))) == (["14007", "0"], "")
+    (folder,) = caches(own)
+    folder.chmod(0o777)
+    for _ in range(2):
+        answer, errors = finish(start(tmp_path, NUMBA_CACHE_DIR=str(own)))
+        assert answer == ["14007", "0"]
+        assert errors.count(f"{folder} may be written by every account") == 1
+    folder.chmod(0o755)
+    assert finish(start(tmp_path, NUMBA_CACHE_DIR=str(own))) == (["14007", "1"], "")
+
+
 def test_processes_that_start_at_the_same_time_compile_a_kernel_once(tmp_path: Path) -> None:
     write(tmp_path)
     processes = [start(tmp_path) for _ in range(3)]

@@ -49,10 +49,15 @@ _snapshots = sa.Table(
 PACKED = "zstd:"
 HIDDEN = "***"
 EPOCH = "epoch"
+# A row that exists only while a store is being opened, and its size.
+ROOM = "room"
+ROOM_BYTES = 64 << 10
 # The driver for PostgreSQL, which the extra installs.
 DRIVER = "psycopg"
 # An arbitrary number that never changes.
 OPEN_LOCK = 7_487_645
+# Codes of SQLite and PostgreSQL.
+_DISK_FULL = ("SQLITE_FULL", "53100")
 _IS_EPOCH = _about.c.key == EPOCH
 # Built once: it is executed for every eviction.
 _INSERT_EVENTS = sa.insert(_events)
@@ -195,7 +200,10 @@ class SqlStore:
         if connection.execute(mine).rowcount != 1:
             raise self._taken_over()
 
-    def _remedy(self) -> str:
+    def _remedy(self, error: object) -> str:
+        code = getattr(error, "sqlite_errorname", "") or getattr(error, "sqlstate", "") or ""
+        if code in _DISK_FULL or code.startswith("SQLITE_IOERR"):
+            return "see that its disk works and has room, and restart: what was recorded is kept"
         if self._file is None:
             return "see that the database can be reached and answers"
         return "if the file is damaged, restore it from a backup, or move it away and check every tainted node by hand"
@@ -227,6 +235,19 @@ class SqlStore:
                 f"{self._shown} holds {found.get('application')!r} layout {found.get('layout')!r}, this build reads"
                 f" {APPLICATION!r} layout {LAYOUT!r}; use the build that wrote it, or name another database"
             )
+        if self._file is not None:
+            self._find_room()
+
+    def _find_room(self) -> None:
+        """Write and delete some bytes: with a full disk the process must end before it resumes its work, as it could
+        record hardly any of it.
+        """
+        is_room = _about.c.key == ROOM
+        with self._engine.begin() as connection:
+            connection.execute(sa.delete(_about).where(is_room))
+            connection.execute(sa.insert(_about), [{"key": ROOM, "value": "-" * ROOM_BYTES}])
+        with self._engine.begin() as connection:
+            connection.execute(sa.delete(_about).where(is_room))
 
     @contextmanager
     def _errors(self, verb: str) -> Iterator[None]:
@@ -234,14 +255,15 @@ class SqlStore:
         try:
             yield
         except OSError as error:
-            raise StoreError(f"cannot {verb} {self._shown}: {error.strerror}; {self._remedy()}") from error
+            raise StoreError(f"cannot {verb} {self._shown}: {error.strerror}; {self._remedy(error)}") from error
         except sa.exc.IntegrityError as error:
             raise StoreConflictError(
                 f"{self._shown}: another process writes to this store; only one actuator may act"
                 f" ({self._redact(error.orig)})"
             ) from error
         except sa.exc.DatabaseError as error:
-            raise StoreError(f"cannot {verb} {self._shown}: {self._redact(error.orig)}; {self._remedy()}") from error
+            remedy = self._remedy(error.orig)
+            raise StoreError(f"cannot {verb} {self._shown}: {self._redact(error.orig)}; {remedy}") from error
         except sa.exc.SQLAlchemyError as error:
             raise StoreError(f"cannot {verb} {self._shown}: {self._redact(error)}") from error
 

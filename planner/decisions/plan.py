@@ -91,7 +91,8 @@ def _round(
 ) -> Round:
     """Return the common input of all decisions of the request."""
     with work.stage("classes"):
-        rows, key = growing(snapshot, need, work.derive)
+        rows, key = growing(snapshot, need, work.derive, work.effort)
+    diagnostics.notes.extend(rows.notes)
 
     def simulation(virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
         with work.stage("classes"):

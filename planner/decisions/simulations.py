@@ -34,13 +34,19 @@ def simulate(
     return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, effort=effort, kinds=virtual.kinds)
 
 
-def growing(snapshot: Snapshot, need: GrowthNeed | None, derive: Derive) -> tuple[GrowthRows, str]:
+def growing(
+    snapshot: Snapshot, need: GrowthNeed | None, derive: Derive, effort: Effort = UNLIMITED
+) -> tuple[GrowthRows, str]:
     """Return the virtual nodes with which groups grow, and their key. Laid out once for each key."""
     if need is None:
         return NO_GROWTH, ""
     required = need
     key = f"growth {required.whole_key}"
-    return derive(key, lambda: growth_rows(required.templates(), required.upcoming, required.blanks, snapshot)), key
+
+    def lay_out() -> GrowthRows:
+        return growth_rows(required.templates(effort), required.upcoming, required.blanks, snapshot, effort)
+
+    return derive(key, lay_out), key
 
 
 def simulation_settings(settings: pb.PlanSettings) -> SimulationSettings:

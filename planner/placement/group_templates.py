@@ -23,6 +23,7 @@ from planner.facts.leaving import TO_BE_DELETED_TAINT
 from planner.facts.readiness import is_ready
 from planner.facts.transient_taints import lasting
 from planner.model.derive import Derive, build_always
+from planner.model.effort import UNLIMITED, Effort
 from planner.model.settings import SECOND_NS, ScaleUpSettings
 from planner.model.values import PodSpec
 from planner.predicates import node_affinity
@@ -46,6 +47,8 @@ _DEPRECATED_LABELS: Final = {
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
     "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
 }
+_BYTES_OF_PAIR: Final = 24
+"""Memory of whether a DaemonSet runs on the nodes of a group."""
 _FROM_TEMPLATE: Final = NO_NODE
 _NOTHING: Final = -2
 _OF_OWN_TEMPLATES: Final = ("templates", "groups", "label_sets", "strings", "resources")
@@ -58,16 +61,21 @@ GroupTemplates = tuple[GroupTemplate | None, ...]
 
 
 def group_templates(
-    snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int, derive: Derive = build_always
+    snapshot: Snapshot,
+    settings: ScaleUpSettings,
+    leaving: Bool,
+    now_ns: int,
+    derive: Derive = build_always,
+    effort: Effort = UNLIMITED,
 ) -> GroupTemplates:
     """Return the template of each node group. leaving : bool[N], nodes that are being deleted. The result is cached: if
     all templates are given by the groups, as long as groups and DaemonSets are unchanged, otherwise for the snapshot.
-    O(N + P + groups · (labels + DaemonSets)).
+    effort : see `Effort`. O(N + P + groups · (labels + DaemonSets)).
     """
     chosen = _chosen(snapshot, settings, leaving, now_ns)
     daemons = daemon_pods(snapshot)
     others = tuple(_as_virtual(snapshot, pod) for pod in daemons.example.tolist())
-    build = partial(_build, snapshot, settings, chosen, daemons, others)
+    build = partial(_build, snapshot, settings, chosen, (daemons, others), effort)
     key = f"group templates {_key(settings, chosen)}"
     if (chosen >= 0).any():
         return derive(key, build)
@@ -134,29 +142,32 @@ def _build(
     snapshot: Snapshot,
     settings: ScaleUpSettings,
     chosen: Int64,
-    daemons: DaemonPods,
-    others: tuple[VirtualPod, ...],
+    of_daemon_sets: tuple[DaemonPods, tuple[VirtualPod, ...]],
+    effort: Effort,
 ) -> GroupTemplates:
+    daemons, others = of_daemon_sets
     examples = _examples(snapshot, daemons, chosen)
     templates = [
         None if node == _NOTHING else _template(snapshot, settings, examples, group, node)
         for group, node in enumerate(chosen.tolist())
     ]
     known = [one for one in templates if one is not None]
+    effort.take(_BYTES_OF_PAIR * len(known) * len(others), "node groups times DaemonSets")
     would_run = iter(_would_run([one.template for one in known], [pod.spec for pod in others]))
     found: list[GroupTemplate | None] = []
     for group, one in zip(snapshot.groups, templates, strict=True):
         if one is None:
             found.append(None)
             continue
-        there = examples.daemon_sets_on(one.node)
+        effort.check()
+        there, named = examples.daemon_sets_on(one.node), set(one.daemonset_pods)
         all_of_them = settings.force_daemonsets or (one.node < 0 and not group.daemonset_pods)
         more = tuple(
             others[at]
             for at in next(would_run)
             if (all_of_them or others[at].spec.priority >= SYSTEM_NODE_CRITICAL)
             and at not in there
-            and others[at] not in one.daemonset_pods
+            and others[at] not in named
         )
         found.append(one._replace(daemonset_pods=one.daemonset_pods + more))
     return tuple(found)

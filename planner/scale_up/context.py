@@ -38,7 +38,7 @@ def survey(request: ScaleUpRequest) -> Context:
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = being_deleted(snapshot, request.now_ns)
-    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.derive)
+    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.derive, this.work.effort)
     similarity = similar_groups(snapshot, templates, this.settings.similarity)
     groups = describe(snapshot, templates, this.settings.gpu_label, similarity)
     pods = pod_groups(snapshot, this.evictions, this.work.derive)

@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.facts.leaving import being_deleted
 from planner.facts.upcoming import upcoming
+from planner.model.derive import build_always
 from planner.model.settings import ScaleUpSettings
 from planner.placement.group_templates import group_templates, templates_key
 from planner.simulation.growth import GrowthNeed
@@ -29,7 +30,7 @@ def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> G
 
     return GrowthNeed(
         key=templates_key(snapshot, settings, leaving, now_ns),
-        templates=partial(group_templates, snapshot, settings, leaving, now_ns),
+        templates=partial(group_templates, snapshot, settings, leaving, now_ns, build_always),
         upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.not_ready_taints).tolist()),
         blanks=_blanks(snapshot, settings, leaving),
     )

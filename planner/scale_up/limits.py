@@ -152,15 +152,17 @@ def _quotas(cluster: LimitInputs, limits: Sequence[ResourceLimit]) -> Iterator[t
     present = LabelIndex(snapshot.strings, snapshot.label_sets)
     new = index_of([one.template.labels if one else () for one in templates])
     capacity = [dict(one.capacity) if one else {} for one in templates]
-    missing = _not_registered(snapshot)
+    missing = _not_registered(snapshot).tolist()
     for limit in limits:
         is_nodes = limit.resource == NODES
         each = [1 if is_nodes else offered.get(limit.resource, 0) for offered in capacity]
         amount = np.where(new.matching(limit.nodes)[: len(each)], np.array(each, np.int64), 0)
         if limit.maximum is not None:
             counted = present.matching(limit.nodes)[snapshot.nodes.label_set] & ~cluster.leaving
-            used = int(_offered(snapshot, limit.resource)[counted].sum()) + int(amount @ missing)
-            yield limit, amount, limit.maximum - used
+            # Python's integers: a wrong target size times an amount may exceed 64 bits.
+            coming = sum(each * count for each, count in zip(amount.tolist(), missing, strict=True) if count)
+            used = int(_offered(snapshot, limit.resource)[counted].sum()) + coming
+            yield limit, amount, max(limit.maximum - used, -UNLIMITED)
         if limit.maximum_added is not None:
             yield limit, amount, limit.maximum_added
 

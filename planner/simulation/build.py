@@ -120,7 +120,8 @@ def build_empty(
     snapshot: Snapshot, virtual: VirtualRows, now_s: int, settings: SimulationSettings, effort: Effort
 ) -> Simulation:
     """Build a simulation with no pod on any node, and no node in the topology, as the input of `fill`."""
-    given = joined(snapshot, virtual)
+    given = joined(snapshot, virtual, effort)
+    effort.check()
     specs = scheduling_specs(given.pods.specs)
     mounts = (snapshot.pods.volume_pod, snapshot.pods.volume)
     node_count = len(given.nodes.name)

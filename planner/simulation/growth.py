@@ -2,20 +2,31 @@
 *prototype*, a node that is never opened and serves as the model of a new node; its *upcoming* nodes, requested from the
 cloud but not registered yet, are open from the start. A number of *blank* nodes, shared by all groups, become nodes of
 a group when `planner.simulation.kernels.open_as` opens them like its prototype. The residents of all these nodes are
-the template's DaemonSet pods. Their names are unique.
+the template's DaemonSet pods. Their names are unique. All nodes together, and all pods, stay within the limits of a
+snapshot: a wrong size, from a cloud for instance, gets a note instead of nodes.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.model.effort import UNLIMITED, Effort
 from planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes
+from planner.snapshot.checks import MAX_NODE_CELLS, MAX_NODES, MAX_PODS
 from planner.snapshot.columns import Int64, Snapshot
 
 NO_PROTOTYPE: Final = -1
 """The prototype of a group without a template."""
+_BYTES_OF_NODE: Final = 1024
+"""Memory of the name and labels of a virtual node while its row is built; of each label besides: `_BYTES_OF_LABEL`."""
+_BYTES_OF_LABEL: Final = 16
+_BYTES_OF_RESIDENT: Final = 16
+"""Memory of a DaemonSet pod on a virtual node."""
+_NAMES_AT_A_TIME: Final = 4096
+"""Names generated between two checks of the deadline: some milliseconds."""
 
 
 class Growth(NamedTuple):
@@ -37,10 +48,13 @@ class Growth(NamedTuple):
 
 
 class GrowthRows(NamedTuple):
-    """Virtual rows for the simulation, and their positions in it. No other virtual nodes may precede them."""
+    """Virtual rows for the simulation, and their positions in it. No other virtual nodes may precede them. notes : on
+    groups whose upcoming nodes are left out because there are too many.
+    """
 
     nodes: tuple[VirtualNodes, ...]
     growth: Growth
+    notes: tuple[str, ...] = ()
 
 
 class GrowthNeed(NamedTuple):
@@ -51,7 +65,7 @@ class GrowthNeed(NamedTuple):
     """
 
     key: str
-    templates: Callable[[], Sequence[GroupTemplate | None]]
+    templates: Callable[[Effort], Sequence[GroupTemplate | None]]
     upcoming: tuple[int, ...]
     blanks: int
 
@@ -67,42 +81,99 @@ NO_GROWTH: Final = GrowthRows(
 
 
 def growth_rows(
-    templates: Sequence[GroupTemplate | None], upcoming: Sequence[int], blanks: int, snapshot: Snapshot
+    templates: Sequence[GroupTemplate | None],
+    upcoming: Sequence[int],
+    blanks: int,
+    snapshot: Snapshot,
+    effort: Effort = UNLIMITED,
 ) -> GrowthRows:
     """Lay out the virtual nodes. templates, upcoming : by group; a group without a template has no upcoming nodes.
 
-    O(groups + upcoming + blanks).
+    effort : see `Effort`. O(groups + upcoming + blanks).
     """
-    names = _Names(snapshot)
+    first = len(snapshot.nodes.name)
+    with_template = [group for group, template in enumerate(templates) if template is not None]
+    most = _Most(snapshot, first + len(with_template))
+    counts = most.upcoming_of(templates, upcoming)
+    # One more blank node, which stays closed.
+    blanks = min(blanks, max(most.nodes - most.node_count - 1, 1)) if blanks > 0 else 0
+    _take(effort, templates, counts, blanks)
+    names = _Names(snapshot, effort)
     nodes: list[VirtualNodes] = []
     prototype = np.full(len(templates), NO_PROTOTYPE, np.int64)
-    counts = np.zeros(len(templates), np.int64)
-    row = first = len(snapshot.nodes.name)
-    for group, template in enumerate(templates):
-        if template is not None:
-            prototype[group] = row
-            counts[group] = upcoming[group]
-            nodes.append(
-                VirtualNodes(
-                    template.template, names.take(f"{_id(snapshot, group)}-template", 1), template.daemonset_pods
-                )
-            )
-            row += 1
+    for row, group in enumerate(with_template, start=first):
+        template = templates[group]
+        assert template is not None
+        prototype[group] = row
+        name = names.take(f"{_id(snapshot, group)}-template", 1)
+        nodes.append(VirtualNodes(template.template, name, template.daemonset_pods))
     for group in np.flatnonzero(counts).tolist():
-        at = int(prototype[group]) - first
-        row += int(counts[group])
         new = names.take(f"{_id(snapshot, group)}-upcoming", int(counts[group]))
-        nodes.append(nodes[at]._replace(names=new, is_open=True))
+        nodes.append(nodes[int(prototype[group]) - first]._replace(names=new, is_open=True))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    rows = np.arange(row - int(offsets[-1]), row, dtype=np.int64)
+    rows = first + len(with_template) + np.arange(int(offsets[-1]), dtype=np.int64)
     blank_names: tuple[str, ...] = ()
     if blanks > 0:
-        # One more blank node, which stays closed.
         all_blank = names.take("new", blanks + 1)
         nodes.append(VirtualNodes(NodeTemplate(), all_blank, is_blank=True))
         blank_names = all_blank[1:]
-    blank_rows = np.arange(row + 1, row + 1 + len(blank_names), dtype=np.int64)
-    return GrowthRows(tuple(nodes), Growth(prototype, offsets, rows, blank_rows, blank_names))
+    blank_rows = first + len(with_template) + len(rows) + 1 + np.arange(len(blank_names), dtype=np.int64)
+    growth = Growth(prototype, offsets, rows, blank_rows, blank_names)
+    return GrowthRows(tuple(nodes), growth, tuple(most.notes))
+
+
+class _Most:
+    """The most nodes and DaemonSet pods that may be added to a snapshot.
+
+    nodes : the maximum of nodes; node_count : those counted so far; notes : on groups whose nodes are left out.
+    """
+
+    def __init__(self, snapshot: Snapshot, node_count: int) -> None:
+        self.nodes = min(MAX_NODES, MAX_NODE_CELLS // max(len(snapshot.resources), 1))
+        self.node_count = node_count
+        self.notes: list[str] = []
+        self._snapshot = snapshot
+        self._pod_count = len(snapshot.pods.spec)
+
+    def upcoming_of(self, templates: Sequence[GroupTemplate | None], upcoming: Sequence[int]) -> Int64:
+        """Return how many upcoming nodes each group gets: all of them, or none if there is no room for all. int64[G].
+
+        Groups with fewer nodes come first, so that one wrong size leaves out no other group.
+        """
+        counts = np.zeros(len(templates), np.int64)
+        for group in np.argsort(np.array(upcoming, np.int64), kind="stable").tolist():
+            template, count = templates[group], upcoming[group]
+            if template is None or not count:
+                continue
+            residents = count * len(template.daemonset_pods)
+            if self.node_count + count > self.nodes or self._pod_count + residents > MAX_PODS:
+                self.notes.append(self._note(group, count, len(template.daemonset_pods)))
+                continue
+            counts[group] = count
+            self.node_count += count
+            self._pod_count += residents
+        return counts
+
+    def _note(self, group: int, count: int, daemonset_pods: int) -> str:
+        """Return the note on a group whose upcoming nodes are left out."""
+        one = self._snapshot.groups[group]
+        pods = f", with {daemonset_pods} DaemonSet pods each (template.daemonset_pods)" if daemonset_pods else ""
+        return (
+            f"node group {one.id}: none of its {count} upcoming nodes{pods} counts, because a cluster may have "
+            f"{self.nodes} nodes and {MAX_PODS} pods; target_size is {one.target_size}: check the size that the cloud "
+            "reports"
+        )
+
+
+def _take(effort: Effort, templates: Sequence[GroupTemplate | None], counts: Int64, blanks: int) -> None:
+    """Ask for the memory of the virtual nodes."""
+    byte_count = _BYTES_OF_NODE * (blanks + 1)
+    for template, count in zip(templates, counts.tolist(), strict=True):
+        if template is not None:
+            labels, residents = len(template.template.labels), len(template.daemonset_pods)
+            of_node = _BYTES_OF_NODE + _BYTES_OF_LABEL * labels + _BYTES_OF_RESIDENT * residents
+            byte_count += of_node * (count + 1)
+    effort.take(byte_count, "upcoming and new nodes of node groups")
 
 
 def _id(snapshot: Snapshot, group: int) -> str:
@@ -112,18 +183,22 @@ def _id(snapshot: Snapshot, group: int) -> str:
 class _Names:
     """Generates names that no node and no label of the snapshot has."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._taken: tuple[Container[str], ...] = (set(snapshot.nodes.name), set(snapshot.strings))
+    def __init__(self, snapshot: Snapshot, effort: Effort) -> None:
+        self._taken: Container[str] = {*snapshot.nodes.name, *snapshot.strings}
+        self._effort = effort
 
     def take(self, prefix: str, count: int) -> tuple[str, ...]:
         """Return that many names, "prefix-1" and so on, without names in use. Call once for each prefix."""
-        found = self._free(prefix)
-        return tuple(next(found) for _ in range(count))
+        found, names = self._free(prefix), list[str]()
+        while len(names) < count:
+            self._effort.check()
+            names += islice(found, min(_NAMES_AT_A_TIME, count - len(names)))
+        return tuple(names)
 
     def _free(self, prefix: str) -> Iterator[str]:
         number = 0
         while True:
             number += 1
             name = f"{prefix}-{number}"
-            if not any(name in one for one in self._taken):
+            if name not in self._taken:
                 yield name

@@ -4,14 +4,18 @@ are inserted in sorted order, so that look-ups stay valid; specs, label sets, ta
 appended.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from planner.classes.node_classes import NodeInput
+from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import PodSpec, Taint
 from planner.simulation.virtual_rows import Labels, VirtualNodes, VirtualPod, VirtualRows
 from planner.snapshot.columns import FLAG_GATED, Bool, Int32, Int64, LabelSets, Snapshot
+
+_AT_A_TIME: Final = 4096
+"""Nodes between two checks of the deadline: some ten milliseconds."""
 
 
 class PodInput(NamedTuple):
@@ -37,18 +41,23 @@ class Inputs(NamedTuple):
     nodes: NodeInput
 
 
-def joined(snapshot: Snapshot, virtual: VirtualRows) -> Inputs:
-    """Join the snapshot's rows with virtual ones. O(P + N); without virtual rows nothing is copied."""
+def joined(snapshot: Snapshot, virtual: VirtualRows, effort: Effort = UNLIMITED) -> Inputs:
+    """Join the snapshot's rows with virtual ones. O(P + N); without virtual rows nothing is copied. effort : see
+    `Effort`.
+    """
     whole = _of_snapshot(snapshot)
     if not (virtual.pods or virtual.nodes or virtual.kinds.pods):
         return whole
     pods = virtual.pods + virtual.without_row
-    label_sets = _LabelSets(pods, virtual.nodes)
+    label_sets = _LabelSets(pods, virtual.nodes, effort)
     whole = _with_strings(whole, {pod.namespace for pod in pods} | label_sets.texts)
+    effort.check()
     place = {text: at for at, text in enumerate(whole.strings)}
     first = len(whole.label_sets.offsets) - 1
+    behind = label_sets.behind(whole.label_sets, place)
+    effort.check()
     return whole._replace(
-        label_sets=label_sets.behind(whole.label_sets, place),
+        label_sets=behind,
         resources=_resources(whole.resources, virtual),
         pods=_pods(whole.pods, pods, place, [first + at for at in label_sets.of_pods]),
         nodes=_nodes(whole, virtual, [first + at for at in label_sets.of_nodes]),
@@ -86,17 +95,24 @@ def _of_snapshot(snapshot: Snapshot) -> Inputs:
 class _LabelSets:
     """Distinct label sets of virtual rows. of_pods, of_nodes : the number of each row's."""
 
-    def __init__(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...]) -> None:
+    def __init__(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...], effort: Effort) -> None:
         sets: dict[Labels, int] = {}
         self.of_pods = [sets.setdefault(pod.labels, len(sets)) for pod in pods]
-        self.of_nodes = [sets.setdefault(one, len(sets)) for alike in nodes for one in alike.labels]
+        self.of_nodes: list[int] = []
+        for alike in nodes:
+            for first in range(0, len(alike.names), _AT_A_TIME):
+                effort.check()
+                labels = alike.labels_of(alike.names[first : first + _AT_A_TIME])
+                self.of_nodes += [sets.setdefault(one, len(sets)) for one in labels]
         self._sets = list(sets)
+        self._effort = effort
         self.texts = {text for labels in sets for pair in labels for text in pair}
 
     def behind(self, old: LabelSets, place: dict[str, int]) -> LabelSets:
         """Return the label sets with these appended."""
         lengths = np.array([len(labels) for labels in self._sets], np.int32)
         keys = np.array([place[key] for labels in self._sets for key, _ in labels], np.int32)
+        self._effort.check()
         values = np.array([place[value] for labels in self._sets for _, value in labels], np.int32)
         return LabelSets(
             np.concatenate([old.offsets, old.offsets[-1] + np.cumsum(lengths, dtype=np.int32)]),

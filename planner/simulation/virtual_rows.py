@@ -92,11 +92,13 @@ class VirtualNodes(NamedTuple):
     is_open: bool = False
     is_blank: bool = False
 
-    @property
-    def labels(self) -> list[Labels]:
-        """Labels of each node, its own hostname among them."""
-        others = [pair for pair in self.template.labels if pair[0] != HOSTNAME]
-        return [tuple(sorted((*others, (HOSTNAME, name)))) for name in self.names]
+    def labels_of(self, names: tuple[str, ...]) -> list[Labels]:
+        """Return the labels of nodes with these names, their own hostname among them."""
+        labels = dict(self.template.labels)
+        labels.pop(HOSTNAME, None)
+        before = tuple(sorted(pair for pair in labels.items() if pair[0] < HOSTNAME))
+        after = tuple(sorted(pair for pair in labels.items() if pair[0] > HOSTNAME))
+        return [(*before, (HOSTNAME, name), *after) for name in names]
 
 
 class VirtualRows(NamedTuple):

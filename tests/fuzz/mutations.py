@@ -30,6 +30,19 @@ def damaged(message: Message, random: Random) -> Message | None:
     return copy
 
 
+def with_extremes(message: Any, random: Random) -> Any:
+    """Return a copy in which some numbers, also numbers that it lacks, are extreme or arbitrary."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    for _ in range(random.choice((1, 1, 2, 4))):
+        holder: Any
+        holder, _ = place(copy, random)
+        numbers = [field for field in holder.DESCRIPTOR.fields if field.type in NUMBERS]
+        if numbers:
+            damage(holder, random.choice(numbers), random)
+    return copy
+
+
 def flipped(data: bytes, random: Random) -> bytes:
     """Return bytes with some changed, missing or duplicated."""
     out = bytearray(data)
@@ -149,4 +162,10 @@ VALUES: dict[int, Callable[[Any, Random], Any]] = {
     FieldDescriptor.TYPE_BOOL: lambda now, random: not now,
     FieldDescriptor.TYPE_DOUBLE: _real,
     FieldDescriptor.TYPE_FLOAT: _real,
+}
+NUMBERS: frozenset[int] = frozenset(VALUES) - {
+    FieldDescriptor.TYPE_BYTES,
+    FieldDescriptor.TYPE_STRING,
+    FieldDescriptor.TYPE_BOOL,
+    FieldDescriptor.TYPE_ENUM,
 }

@@ -3,10 +3,12 @@
 A target raises every error that is not a refusal; a read past an array raises with `NUMBA_BOUNDSCHECK=1`.
 """
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from random import Random
+from typing import Any
 
 import numpy as np
 from opentelemetry.metrics import NoOpMeterProvider
@@ -14,17 +16,22 @@ from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.transport.errors import ServiceError
+from planner.decisions.table import TABLE, codes
 from planner.placement.hints import PodGroups, group_pods
 from planner.scale_down.state import recall
+from planner.service.bounds import Bounds
 from planner.service.request_handler import Caller, RequestHandler
-from planner.service.warm_up import NOW_S, small_cluster
+from planner.service.request_memory import RequestMemory
+from planner.service.settings import PlannerOptions
+from planner.service.warm_up import NOW_S, growing_cluster, small_cluster
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
 from planner.snapshot.errors import SnapshotError
 from tests.fuzz.external_calls import best_options_seeds, external_seeds, read_best_options, read_calls
-from tests.fuzz.mutations import damaged
+from tests.fuzz.mutations import damaged, with_extremes
 
 REFUSALS = (SnapshotError,)
+MEMORY = RequestMemory(PlannerOptions().max_request_memory)
 HANDLER = RequestHandler(NoOpMeterProvider().get_meter("fuzz"), 0, log_decisions=False)
 
 
@@ -36,6 +43,49 @@ def asking() -> plan_pb2.PlanRequest:
     return request
 
 
+def asking_for_all() -> plan_pb2.PlanRequest:
+    """Return a request for every decision, with settings of all kinds, complete except for the snapshot."""
+    request = plan_pb2.PlanRequest(decisions=codes(TABLE), seed=1)
+    request.now.seconds = NOW_S
+    for decision in TABLE:
+        decision.warm_up(request.settings)
+    settings = request.settings
+    limit = settings.planner.limits.add(resource="cpu", minimum=1000, maximum=64_000)
+    limit.nodes.match_labels["app"] = "other"
+    settings.planner.limits.add(resource="memory", maximum=1 << 40)
+    settings.planner.balance.max_difference = 2
+    settings.scale_down.max_new_unneeded_nodes = 9
+    settings.scale_up.max_new_nodes = 500
+    settings.node_groups["group"].utilization_threshold = 0.7
+    return request
+
+
+def cluster_with_everything() -> pb.ClusterSnapshot:
+    """Return a cluster in which every decision has work: groups that grow, buffers, evictions, a node that leaves."""
+    cluster = growing_cluster()
+    for name, amount in (("default/some", "20%"), ("default/two", "2")):
+        one = cluster.slack_requests.requests.add(object=name, namespace="default", scale=10, amount=amount)
+        one.limits.add(resource=0, amount=2000)
+    cluster.slack_requests.requests.add(object="default/one", namespace="default", amount="1", replicas=1)
+    cluster.pods.created = np.full(cluster.pods.count, NOW_S - 900, "<i8").tobytes()
+    # Costs are given if every pod of the owner has a node.
+    owner, node = (np.frombuffer(column, "<i4") for column in (cluster.pods.owner, cluster.pods.node))
+    cluster.pods.owner = np.where(node > 0, owner, 0).astype("<i4").tobytes()
+    empty = cluster.nodes.add(name="d", label_set=3, ready=True, node_group="group")
+    empty.allocatable.extend([64_000, 64 << 30, 110])
+    dictionary = cluster.slack_requests.dictionary
+    dictionary.strings.append("")
+    dictionary.resources.append("cpu")
+    dictionary.pod_specs.add().requests.add(resource=0, amount=700)
+    dictionary.label_sets.offsets = bytes(8)
+    status = cluster.actuation_status
+    status.deletions.add(node="c", node_group="group", drain=True).start_time.seconds = NOW_S - 30
+    evicted = status.recent_evictions.add(namespace="default", name="web-9", uid="web-9", owner="owner", spec=0)
+    evicted.evict_time.seconds = NOW_S - 20
+    cluster.node_groups[1].zero_or_max = True
+    return cluster
+
+
 def change() -> pb.SnapshotDelta:
     """Return a delta that changes rows of most kinds and deletes one."""
     delta = pb.SnapshotDelta(changed=small_cluster())
@@ -45,7 +95,7 @@ def change() -> pb.SnapshotDelta:
     return delta
 
 
-SNAPSHOT, DELTA = small_cluster(), change()
+SNAPSHOT, DELTA, EVERYTHING = small_cluster(), change(), cluster_with_everything()
 BASE = canonicalize(SNAPSHOT)
 
 
@@ -96,17 +146,41 @@ def check_state(state: plan_pb2.PlanState) -> None:
     assert -1 <= memory.resume_at < count
 
 
+DEADLINE_S = 3.0
+"""Time that the caller of a plan gives."""
+LATE_S = 2.0
+"""How much more processor time a plan may take."""
+
+
+@cache
+def planned_all() -> plan_pb2.PlanState:
+    """Return the state of a first plan with every decision, made on demand because it compiles all kernels."""
+    answer = HANDLER.plan(asking_for_all(), EVERYTHING.SerializeToString(), Caller())
+    assert len(answer.diagnostics.decisions) == len(TABLE)
+    return answer.state
+
+
 def plan(random: Random) -> None:
-    """Check that a damaged snapshot with a damaged state gets a plan or an error of the contract."""
-    request = asking()
-    given = damaged(planned(), random)
-    if given is not None:
-        request.state.CopyFrom(given)
-    message = damaged(SNAPSHOT, random) if random.random() < 0.5 else SNAPSHOT
-    if message is None:
+    """Check that a damaged snapshot with damaged settings and a forged state gets a plan or an error of the contract,
+    in time and within the memory of requests.
+    """
+    request = asking_for_all()
+    if random.random() < 0.2:
+        request.decisions[:] = random.sample(request.decisions, random.randrange(1, len(TABLE)))
+    parts: list[Any] = [EVERYTHING, request.settings, planned_all()]
+    # Each part by itself, and all of them together.
+    which = random.choice(((0,), (0,), (1,), (2,), (0, 1), (0, 2), (0, 1, 2)))
+    for at in which:
+        parts[at] = damaged(parts[at], random) if random.random() < 0.7 else with_extremes(parts[at], random)
+    if None in parts:
         return
-    with suppress(ServiceError):
-        HANDLER.plan(request, message.SerializeToString(), Caller())
+    request.settings.CopyFrom(parts[1])
+    if random.random() < 0.8:
+        request.state.CopyFrom(parts[2])
+    begun_s = time.process_time()
+    with MEMORY.share() as take, suppress(ServiceError):
+        HANDLER.plan(request, parts[0].SerializeToString(), Caller(bounds=Bounds.within(DEADLINE_S), take=take))
+    assert time.process_time() - begun_s < DEADLINE_S + LATE_S, "the deadline was missed"
 
 
 def external(random: Random) -> None:

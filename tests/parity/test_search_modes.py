@@ -31,9 +31,9 @@ class Recorded(NamedTuple):
     document: dict[str, Any]
     upstream: int
 
-    def freed(self, **scale_down: object) -> int:
+    def freed(self) -> int:
         now_s = int(datetime.fromisoformat(self.document["now"]).timestamp())
-        return freed(self.message, settings_of(self.document, {**UNLIMITED, **scale_down}), now_s)
+        return freed(self.message, settings_of(self.document, UNLIMITED), now_s)
 
 
 def freed(message: snapshot_pb2.ClusterSnapshot, settings: plan_pb2.PlanSettings, now_s: int) -> int:
@@ -61,12 +61,6 @@ def test_shuffled_orders_free_more_nodes_of_small_clusters(
     without = [one.freed() for one in clusters]
     assert all(more >= fewer for more, fewer in zip(with_them, without, strict=True))
     assert sum(with_them) > sum(without)
-
-
-def test_a_plan_falls_behind_upstream_more_often_where_saving_comes_before_count(clusters: list[Recorded]) -> None:
-    by_default = sum(one.freed() < one.upstream for one in clusters)
-    by_saving = sum(one.freed(savingBeforeCount=True) < one.upstream for one in clusters)
-    assert by_default < by_saving
 
 
 def test_trying_nodes_that_received_pods_once_more_frees_more_nodes(

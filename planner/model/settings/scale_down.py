@@ -89,10 +89,10 @@ class ScaleDownSettings:
     evict_in_turn: bool = True
     """If fewer nodes than upstream's would go otherwise, a node may have more pods than a budget allows at once."""
     saving_before_count: bool = False
-    """Choose the largest saving even if upstream's order frees more nodes. Off, as comparisons count nodes first: on, a
-    plan falls behind upstream's best order on 8 of 120 recorded clusters, not on 1. The simulator's policy "upstream"
-    has it on: as upstream, it makes one plan."""
-
+    """Choose the largest saving even if another plan frees more nodes. Off, as comparisons count nodes first."""
+    try_list_order: bool = True
+    """Besides `orders`, try candidates as listed, so that no plan is worse than upstream's. The simulator's policy
+    "upstream" has it off: as upstream, it makes one plan."""
     max_unready_share: float = 0.45
     """If a larger share of all nodes is unready, no node goes. `--max-total-unready-percentage`."""
     ok_unready_count: int = 3
@@ -153,6 +153,7 @@ _SWITCHES: Final = {
     "delay_type_local": "delay_type_local",
     "evict_in_turn": "evict_in_turn",
     "saving_before_count": "saving_before_count",
+    "try_list_order": "try_list_order",
 }
 """Fields taken unchanged: name in the contract to name here."""
 

@@ -3081,6 +3081,7 @@ class ScaleDownSettings(_message.Message):
     SAVING_BEFORE_COUNT_FIELD_NUMBER: _builtins.int
     MAX_TOTAL_UNREADY_PERCENTAGE_FIELD_NUMBER: _builtins.int
     OK_TOTAL_UNREADY_COUNT_FIELD_NUMBER: _builtins.int
+    TRY_LIST_ORDER_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
     """Take the decision at all. Default true. `--scale-down-enabled`."""
     utilization_threshold: _builtins.float
@@ -3173,14 +3174,16 @@ class ScaleDownSettings(_message.Message):
     evict_in_turn: _builtins.bool
     """Nodes with more pods than a PodDisruptionBudget allows to evict at the same
     time may still go, as upstream, if one disruption is left: their pods are
-    evicted in turn. Used only if fewer nodes would go otherwise than in
-    upstream's order under upstream's rule; at most one node exceeds each
-    budget. Default true; false keeps every plan
-    within all budgets at once.
+    evicted in turn. Used only if fewer nodes would go otherwise (with
+    `saving_before_count`: less would be saved) than in upstream's order under
+    upstream's rule, so never without `try_list_order`; at most one node
+    exceeds each budget. Default true; false keeps every plan within all
+    budgets at once.
     """
     saving_before_count: _builtins.bool
-    """Take the plan that saves most per hour even if it frees fewer nodes than
-    upstream's order would. Default false.
+    """Take the plan that saves most per hour even if another one frees more nodes;
+    among plans that save the same, the one that frees most. Default false: the
+    number of nodes decides before the saving.
     """
     max_total_unready_percentage: _builtins.float
     """While a larger share of all nodes is unready, and more of them than
@@ -3191,6 +3194,14 @@ class ScaleDownSettings(_message.Message):
     ok_total_unready_count: _builtins.int
     """Up to this many unready nodes do not stop scale-down. >= 0, default 3.
     `--ok-total-unready-count`.
+    """
+    try_list_order: _builtins.bool
+    """Besides `candidate_orders`, try candidates as listed, like upstream: by
+    name, empty nodes first; in a small cluster in some other orders too. So no
+    new plan frees fewer nodes, or as many for less money, than one pass in
+    list order (with `saving_before_count`: saves less, or as much with fewer
+    nodes). Default true; false tries only `candidate_orders`: with [NAME], one
+    pass like upstream.
     """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
@@ -3216,9 +3227,10 @@ class ScaleDownSettings(_message.Message):
 
     @_builtins.property
     def candidate_orders(self) -> _containers.RepeatedScalarFieldContainer[Global___CandidateOrder.Code.ValueType]:
-        """Orders of candidates to simulate; the one that saves most is taken, the
-        first among equals. Default [UTILIZATION, EVICTION_COST, PRICE]. Upstream
-        has one order, that of its list.
+        """Orders of candidates to simulate. Of these plans and those of
+        `try_list_order`, the one that frees most nodes is taken; among equals, the
+        one that saves most per hour, then the first. Default [UTILIZATION,
+        EVICTION_COST, PRICE]. Upstream has one order, that of its list.
         """
 
     @_builtins.property
@@ -3276,10 +3288,11 @@ class ScaleDownSettings(_message.Message):
         saving_before_count: _builtins.bool | None = ...,
         max_total_unready_percentage: _builtins.float | None = ...,
         ok_total_unready_count: _builtins.int | None = ...,
+        try_list_order: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
     _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
@@ -3327,6 +3340,8 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods"]  # noqa: Y015
     _WhichOneofReturnType__stability_margin: _TypeAlias = _typing.Literal["stability_margin"]  # noqa: Y015
     _WhichOneofArgType__stability_margin: _TypeAlias = _typing.Literal["_stability_margin", b"_stability_margin"]  # noqa: Y015
+    _WhichOneofReturnType__try_list_order: _TypeAlias = _typing.Literal["try_list_order"]  # noqa: Y015
+    _WhichOneofArgType__try_list_order: _TypeAlias = _typing.Literal["_try_list_order", b"_try_list_order"]  # noqa: Y015
     _WhichOneofReturnType__unready_enabled: _TypeAlias = _typing.Literal["unready_enabled"]  # noqa: Y015
     _WhichOneofArgType__unready_enabled: _TypeAlias = _typing.Literal["_unready_enabled", b"_unready_enabled"]  # noqa: Y015
     _WhichOneofReturnType__utilization_threshold: _TypeAlias = _typing.Literal["utilization_threshold"]  # noqa: Y015
@@ -3377,6 +3392,8 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_system_pods) -> _WhichOneofReturnType__skip_nodes_with_system_pods | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__stability_margin) -> _WhichOneofReturnType__stability_margin | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__try_list_order) -> _WhichOneofReturnType__try_list_order | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__unready_enabled) -> _WhichOneofReturnType__unready_enabled | None: ...
     @_typing.overload

@@ -8,6 +8,7 @@ import pytest
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.decisions.plan import plan
+from planner.model.effort import Effort
 from planner.placement.packing import GrowingGroups, pack, packer, place_on_new_nodes
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
@@ -38,7 +39,8 @@ def growth(upcoming: int, built: list[str]) -> Callable[[Snapshot, Any, int], Gr
     def need(snapshot: Snapshot, settings: None, now_ns: int) -> GrowthNeed:
         del settings, now_ns
 
-        def templates() -> list[GroupTemplate]:
+        def templates(effort: Effort) -> list[GroupTemplate]:
+            del effort
             built.append("templates")
             return [GroupTemplate(template_of(snapshot, snapshot.nodes, 0))]
 

@@ -62,7 +62,10 @@ def test_the_order_that_saves_most_is_taken() -> None:
         node_group("cheap", nodes=["n1"], target=1, price=0.1), node_group("dear", nodes=["n2"], target=1, price=2.0),
         pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1500m", node="n2", owner=WEB),
     ]  # fmt: skip
-    assert plan(objects, settings={"candidateOrders": ["UTILIZATION"]}).unneeded == ["n1"]
+    alone = {"candidateOrders": ["UTILIZATION"], "tryListOrder": False}
+    assert plan(objects, settings=alone).unneeded == ["n1"]
+    # Candidates as listed are tried too.
+    assert plan(objects, settings=alone | {"tryListOrder": True}).unneeded == ["n2"]
     found = plan(objects, settings={"candidateOrders": ["UTILIZATION", "PRICE"]})
     assert found.unneeded == ["n2"]
     assert found.decision.candidate_order == plan_pb2.CandidateOrder.PRICE
@@ -74,7 +77,7 @@ def test_in_the_order_of_names_empty_nodes_precede_the_others() -> None:
         WEB, node("n1", "4"), node("n2", "4"), node("n3", "4"), node_group("g", nodes=["n1", "n2", "n3"], target=3),
         pod("web-1", "1500m", node="n1", owner=WEB), pod("web-2", "3", node="n3", owner=WEB),
     ]  # fmt: skip
-    found = plan(objects, settings={"candidateOrders": ["NAME"], "savingBeforeCount": True})
+    found = plan(objects, settings={"candidateOrders": ["NAME"], "tryListOrder": False})
     assert found.unneeded == ["n2"]
 
 

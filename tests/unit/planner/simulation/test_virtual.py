@@ -224,7 +224,7 @@ def test_a_closed_node_takes_no_pods_and_an_open_one_is_not_opened_twice() -> No
 
 def test_each_node_of_a_template_has_a_hostname_of_its_own() -> None:
     nodes = VirtualNodes(NodeTemplate(((HOST, "t"), ("zone", "z"))), ("v1", "v2"))
-    assert nodes.labels == [((HOST, "v1"), ("zone", "z")), ((HOST, "v2"), ("zone", "z"))]
+    assert nodes.labels_of(nodes.names) == [((HOST, "v1"), ("zone", "z")), ((HOST, "v2"), ("zone", "z"))]
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,0 +1,123 @@
+"""No plan is worse than one pass over the candidates as listed: it frees no fewer nodes, nor as many for less money."""
+
+import gzip
+import json
+from datetime import datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clients.kubernetes_objects import build_snapshot, decode_objects
+from tests.builders.examples import examples
+from tests.builders.kubernetes import Json, node, node_group, pdb, pod, replica_set
+from tests.builders.scale_down import Outcome, plan, plan_message
+from tests.reference.scale_down.list_order import ListedNode, free_in_list_order
+
+DOCUMENTS = Path(__file__).parents[4] / "parity" / "data" / "decisions"
+CPU_MILLI = 2000
+PRICES = (0.05, 0.2, 1.5)
+NOISE = 1e-9
+
+
+def random_nodes(random: Random) -> tuple[list[ListedNode], list[int]]:
+    """Draw up to ten nodes, and how many disruptions each budget allows."""
+    allowed = [random.randint(0, 4) for _ in range(random.choice((0, 0, 1, 2)))]
+    nodes = []
+    for _ in range(random.randint(3, 10)):
+        amounts = [random.randrange(100, 1100, 50) for _ in range(random.randint(0, 3))]
+        amounts = amounts if sum(amounts) <= CPU_MILLI else amounts[:1]
+        pods = [(amount, random.randrange(-1, len(allowed))) for amount in amounts]
+        nodes.append(ListedNode(CPU_MILLI - sum(amounts), pods, random.random() < 0.15))
+    return nodes, allowed
+
+
+def as_objects(nodes: list[ListedNode], allowed: list[int], group_of: list[int]) -> list[Json]:
+    """Return a cluster of these nodes. group_of : the node group of each, which has its price."""
+    web = replica_set("web", 99)
+    objects: list[Json] = [web]
+    objects += [pdb(f"b{number}", count, labels={"budget": f"b{number}"}) for number, count in enumerate(allowed)]
+    for number, group in enumerate(PRICES):
+        members = [f"n{i:02}" for i, one in enumerate(nodes) if group_of[i] == number and not one.stays]
+        objects.append(node_group(f"g{number}", nodes=members, target=len(members), max_size=20, price=group))
+    for i, one in enumerate(nodes):
+        objects.append(node(f"n{i:02}", f"{CPU_MILLI}m"))
+        objects += [
+            pod(f"p{i:02}-{k}", f"{amount}m", "1Mi", node=f"n{i:02}", owner=web, labels={"budget": f"b{budget}"})
+            for k, (amount, budget) in enumerate(one.pods)
+        ]
+    return objects
+
+
+def amounts_of(found: Outcome) -> tuple[int, float]:
+    """Return how many nodes go, and what they save."""
+    return len(found.unneeded), sum(entry.saving_per_hour for entry in found.decision.unneeded)
+
+
+def is_as_good(mine: tuple[float, float], its: tuple[float, float]) -> bool:
+    """Return whether the first amounts, or at equality the second ones, are at least as large."""
+    return mine[0] > its[0] + NOISE or (mine[0] >= its[0] - NOISE and mine[1] >= its[1] - NOISE)
+
+
+@given(st.integers(0, 2**48), st.booleans())
+@examples(300)
+def test_no_plan_of_a_random_cluster_is_worse_than_one_pass_in_list_order(seed: int, in_turn: bool) -> None:
+    random = Random(seed)
+    nodes, allowed = random_nodes(random)
+    group_of = [random.randrange(len(PRICES)) for _ in nodes]
+    objects = as_objects(nodes, allowed, group_of)
+    going = free_in_list_order(nodes, allowed)
+    count, saving = len(going), sum(PRICES[group_of[number]] for number in going)
+    settings = {"utilizationThreshold": 1.0, "evictInTurn": in_turn}
+    freed, saved = amounts_of(plan(objects, settings=settings))
+    assert is_as_good((freed, saved), (count, saving))
+    freed, saved = amounts_of(plan(objects, settings=settings | {"savingBeforeCount": True}))
+    assert is_as_good((saved, freed), (saving, count))
+
+
+def test_random_clusters_save_more_where_saving_comes_before_count_and_lose_more_nodes_where_it_does_not() -> None:
+    by_default, by_saving = [], []
+    for seed in range(60):
+        random = Random(seed)
+        nodes, allowed = random_nodes(random)
+        objects = as_objects(nodes, allowed, [random.randrange(len(PRICES)) for _ in nodes])
+        settings = {"utilizationThreshold": 1.0, "evictInTurn": False}
+        by_default.append(amounts_of(plan(objects, settings=settings)))
+        by_saving.append(amounts_of(plan(objects, settings=settings | {"savingBeforeCount": True})))
+    assert sum(count for count, _ in by_default) > sum(count for count, _ in by_saving)
+    assert sum(saving for _, saving in by_default) < sum(saving for _, saving in by_saving)
+
+
+def recorded(name: str, **settings: object) -> Outcome:
+    """Plan for a recorded cluster."""
+    document: dict[str, Any] = json.loads(gzip.decompress((DOCUMENTS / f"{name}.json.gz").read_bytes()))
+    message = build_snapshot(decode_objects(document["items"])).snapshot
+    now_s = int(datetime.fromisoformat(document["now"]).timestamp())
+    return plan_message(message, {**document["settings"]["scaleDown"], **settings}, now_s=now_s)
+
+
+ONE_PASS = {"candidateOrders": ["NAME"], "tryListOrder": False, "evictInTurn": False}
+RECORDED = ["default-saves-less-than-list-order-at-equal-count", "saving-before-count-saves-less-than-list-order"]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_recorded_plan_frees_as_many_nodes_as_one_pass_in_list_order_for_no_less_money(name: str) -> None:
+    count, saving = amounts_of(recorded(name, **ONE_PASS))
+    freed, saved = amounts_of(recorded(name))
+    assert is_as_good((freed, saved), (count, saving))
+    freed, saved = amounts_of(recorded(name, savingBeforeCount=True))
+    assert is_as_good((saved, freed), (saving, count))
+
+
+def test_the_recorded_plans_save_what_was_measured() -> None:
+    default, before_count = RECORDED
+    assert amounts_of(recorded(default)) == (3, pytest.approx(3.5224))
+    assert amounts_of(recorded(before_count, savingBeforeCount=True)) == (3, pytest.approx(0.576))
+
+
+def test_only_the_requested_orders_are_tried_where_the_setting_says_so() -> None:
+    found = recorded(RECORDED[0], **ONE_PASS)
+    assert found.decision.orders_tried == 1

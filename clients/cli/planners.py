@@ -10,6 +10,7 @@ from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 from clients.cli.failures import FailedError, InputError
 from clients.cli.output import stderr_console
 from clients.transport.client import connect, is_served
+from clients.transport.collection import collection_rare
 from clients.transport.errors import Reason, TrimtabError
 
 
@@ -73,7 +74,7 @@ class _InProcess:
         # The service logs each decision; a command prints the decision itself.
         structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
         console = stderr_console()
-        with console.status("loading the planner (the first time, its kernels are compiled) …"):
+        with console.status("loading the planner (the first time, its kernels are compiled) …"), collection_rare():
             from planner.service.request_handler import Caller, RequestHandler
 
             self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), cache=0)
@@ -81,7 +82,9 @@ class _InProcess:
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
         """Return the answer to `Plan`."""
-        return self._handler.plan(*_with_payload(snapshot, request), self._caller)
+        # The first plan loads the kernels that it needs, which are many objects and no garbage.
+        with collection_rare():
+            return self._handler.plan(*_with_payload(snapshot, request), self._caller)
 
     def check_fit(
         self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest

@@ -7,7 +7,8 @@ the environment.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import lt
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -301,10 +302,12 @@ def _sorted_unique(objects: Objects, kind: str) -> list[Any]:
             error = FieldError("metadata.name", "it is missing", "give every object a name")
             raise objects.error(kind, one, error)
     _check_names(objects, kind, items)
-    if kind in CLUSTER_SCOPED:
-        items = sorted(items, key=lambda one: one.metadata.name)
-    else:
-        items = sorted(items, key=lambda one: (one.metadata.namespace, one.metadata.name))
+    keys = [one.metadata.name for one in items]
+    if kind not in CLUSTER_SCOPED:
+        keys = list(zip([one.metadata.namespace for one in items], keys, strict=True))
+    if all(map(lt, keys, islice(keys, 1, None))):  # as kubectl lists them
+        return list(items)
+    items = [items[at] for at in sorted(range(len(items)), key=keys.__getitem__)]
     for one, other in pairwise(items):
         if one.metadata.name == other.metadata.name and name_of(kind, one) == name_of(kind, other):
             first, second = (objects.file_of(kind, obj) or "the input" for obj in (one, other))

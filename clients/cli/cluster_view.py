@@ -202,9 +202,11 @@ class ClusterView:
         places = [index for index, text in enumerate(self.snapshot.strings) if index and text in wanted]
         return int(np.isin(self._node_column, places).sum())
 
-    def orphaned_pod_count(self) -> int:
-        """Return how many pods are bound to a node that is not in the snapshot."""
-        return int((self._node_column != 0).sum()) - self.pod_count_on(self.nodes)
+    def orphaned_pods(self) -> list[tuple[str, str]]:
+        """Return the pods that are bound to a node that is not in the snapshot, each with the name of its node."""
+        absent = [i for i, text in enumerate(self.snapshot.strings) if text and text not in self.nodes]
+        rows = np.flatnonzero(np.isin(self._node_column, absent)).tolist()
+        return [(self.pod_keys[row], self.text(int(self._node_column[row]))) for row in rows]
 
     def budgets_of(self, pod: PodView) -> list[pb.PodDisruptionBudget]:
         """Return the PodDisruptionBudgets that select a pod, by name."""

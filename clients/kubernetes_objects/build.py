@@ -22,9 +22,9 @@ from clients.kubernetes_objects.errors import FieldError, ObjectError
 from clients.kubernetes_objects.kinds import CSINode, Node, Pod
 from clients.kubernetes_objects.migration import Migration
 from clients.kubernetes_objects.node_groups import Membership, group_row, shared_node_error, size_notes
-from clients.kubernetes_objects.nodes import node_notes, node_row, resource_names
+from clients.kubernetes_objects.nodes import node_notes, node_row, resource_names, unreported_note
 from clients.kubernetes_objects.object_names import FREELY_NAMED, first_refused
-from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, name_of
+from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, kind_problem, name_of
 from clients.kubernetes_objects.owners import API_VERSIONS, owner_row
 from clients.kubernetes_objects.pod_rows import PodRow, pod_row
 from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
@@ -220,6 +220,8 @@ class _Builder:
                 self._snapshot.nodes.append(node_row(node, limits.get(name), self._dictionary))
             self._snapshot.nodes[-1].node_group = group_of.get(name, "")
         self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
+        if self._known.pods is None:  # otherwise the nodes are those of a live cluster, of which some are new
+            self._notes.extend(unreported_note(nodes.values()))
 
     def _group_of(self, nodes: dict[str, Node]) -> Mapping[str, str]:
         """Return the name of the group of each node that has one. Errors: ObjectError for a node in two groups."""
@@ -281,7 +283,10 @@ def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
 
 
 def _skipped_notes(objects: Objects) -> list[str]:
-    return [f"skipped {count} of {kind}: not needed" for kind, count in sorted(objects.skipped.items())]
+    return [
+        f"skipped {count} of {kind}" + ("" if kind_problem(*kind.split(" ", 1)) else ": not needed")
+        for kind, count in sorted(objects.skipped.items())
+    ]
 
 
 def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:

@@ -4,6 +4,9 @@ Decides how input is given and how the answer is shown; never decides anything a
 stdout; progress, notes and errors go to stderr. Exit codes: 0 done, 1 failed, 2 bad input.
 """
 
+import gc
+
+from clients.transport.collection import collection_paused
 from clients.transport.entry import run_command
 
 __all__ = ["kubectl_plugin", "main"]
@@ -31,8 +34,11 @@ def run_plugin() -> None:
 
 def _run(program: str) -> None:
     """Load the commands, and run the requested one."""
-    from clients.cli.commands import app
-    from clients.cli.failures import explained
+    # Modules live as long as the process: visiting them while they load takes a fifth of the start.
+    with collection_paused():
+        from clients.cli.commands import app
+        from clients.cli.failures import explained
+    gc.freeze()
 
     with explained():
         app(prog_name=program)

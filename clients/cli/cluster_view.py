@@ -6,6 +6,7 @@ milli-cores, other resources in base units.
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,16 @@ class PodView:
     phase: int
     owner: pb.Owner | None
     labels: dict[str, str] = field(default_factory=dict)
+
+
+class _Columns(NamedTuple):
+    """Columns that single pods are looked up in. The message copies a column each time it is read."""
+
+    spec: Int32
+    owner: Int32
+    node: Int32
+    label_set: Int32
+    phase: bytes
 
 
 class ClusterView:
@@ -78,18 +89,28 @@ class ClusterView:
 
     def _pod(self, row: int) -> PodView:
         """Return the pod of a row."""
-        pods = self.snapshot.pods
-        spec = self.snapshot.pod_specs[int(_int32(pods.spec, pods.count)[row])]
-        owner = self._owners.get(self.text(int(_int32(pods.owner, pods.count)[row])))
+        columns = self._columns
         return PodView(
             key=self.pod_keys[row],
             row=row,
-            node=self.text(int(_int32(pods.node, pods.count)[row])),
-            spec=spec,
-            phase=int(pods.phase[row]),
-            owner=owner,
-            labels=self.labels(int(_int32(pods.label_set, pods.count)[row])),
+            node=self.text(int(columns.node[row])),
+            spec=self.snapshot.pod_specs[int(columns.spec[row])],
+            phase=columns.phase[row],
+            owner=self._owners.get(self.text(int(columns.owner[row]))),
+            labels=self.labels(int(columns.label_set[row])),
         )
+
+    @cached_property
+    def _columns(self) -> _Columns:
+        pods = self.snapshot.pods
+        numbers = (_int32(one, pods.count) for one in (pods.spec, pods.owner, pods.node, pods.label_set))
+        return _Columns(*numbers, pods.phase)
+
+    @cached_property
+    def _label_sets(self) -> tuple[Int32, Int32, Int32]:
+        """Offsets, keys and values."""
+        sets = self.snapshot.label_sets
+        return _int32(sets.offsets, 0), _int32(sets.keys, 0), _int32(sets.values, 0)
 
     def controller_text(self, key: str) -> str:
         """Return the controller of a pod by "namespace/name" as "Kind namespace/name", or the pod itself."""
@@ -99,11 +120,12 @@ class ClusterView:
 
     def labels(self, label_set: int) -> dict[str, str]:
         """Return a label set."""
-        sets = self.snapshot.label_sets
-        offsets = _int32(sets.offsets, label_set + 2)
-        start, end = int(offsets[label_set]), int(offsets[label_set + 1])
-        keys, values = _int32(sets.keys, 0)[start:end].tolist(), _int32(sets.values, 0)[start:end].tolist()
-        return {self.text(key): self.text(value) for key, value in zip(keys, values, strict=True)}
+        offsets, keys, values = self._label_sets
+        if not len(offsets):
+            return {}
+        inside = slice(int(offsets[label_set]), int(offsets[label_set + 1]))
+        pairs = zip(keys[inside].tolist(), values[inside].tolist(), strict=True)
+        return {self.text(key): self.text(value) for key, value in pairs}
 
     def pods_on(self, node: str) -> list[PodView]:
         """Return the pods that use resources of a node, sorted by key."""
@@ -180,9 +202,11 @@ class ClusterView:
         places = [index for index, text in enumerate(self.snapshot.strings) if index and text in wanted]
         return int(np.isin(self._node_column, places).sum())
 
-    def orphaned_pod_count(self) -> int:
-        """Return how many pods are bound to a node that is not in the snapshot."""
-        return int((self._node_column != 0).sum()) - self.pod_count_on(self.nodes)
+    def orphaned_pods(self) -> list[tuple[str, str]]:
+        """Return the pods that are bound to a node that is not in the snapshot, each with the name of its node."""
+        absent = [i for i, text in enumerate(self.snapshot.strings) if text and text not in self.nodes]
+        rows = np.flatnonzero(np.isin(self._node_column, absent)).tolist()
+        return [(self.pod_keys[row], self.text(int(self._node_column[row]))) for row in rows]
 
     def budgets_of(self, pod: PodView) -> list[pb.PodDisruptionBudget]:
         """Return the PodDisruptionBudgets that select a pod, by name."""

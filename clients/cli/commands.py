@@ -3,10 +3,12 @@
 A command has a parameter for each option, so the limit on parameters does not apply to this module.
 """
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from clients.cli.decisions import read_decisions
 from clients.cli.live.commands import app as live_commands
@@ -14,10 +16,26 @@ from clients.cli.output import Format
 from clients.cli.plan_formats import PlanFormat
 from clients.decisions import NAMES
 from clients.transport.bounded_input import MAX_INPUT_BYTES
+from clients.transport.entry import end_without_reader
 from clients.transport.extras import require_extra
 from clients.transport.options import VersionOption
 
+
+class _Commands(TyperGroup):
+    """The commands. One whose output nobody reads any more ends by SIGPIPE; typer would end it with exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the requested command, and write what is left of its output."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            end_without_reader()
+        return result
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -25,15 +25,27 @@ def use(
         return
     from clients.transport.channel_security import ChannelSecurity
 
+    for option, file in (("ca", tls_ca), ("cert", tls_cert), ("key", tls_key)):
+        _check_readable(f"--tls-{option}", file)
+    _check_readable("--token-file", token_file)
     security = ChannelSecurity.from_environment(variables)
     try:
         security.check()
         security.files.read()
-        if token_file is not None:
-            token_file.read_text()
     except (ValueError, OSError) as error:
         raise InputError(str(error)) from error
     os.environ.update(variables)
+
+
+def _check_readable(option: str, file: Path | None) -> None:
+    """Check that the file of an option can be read as text. Errors: InputError."""
+    try:
+        if file is not None:
+            file.read_text()
+    except UnicodeDecodeError:
+        raise InputError(f"{option} {file}: this is not text; give a file in PEM format") from None
+    except OSError as error:
+        raise InputError(f"{option} {file}: cannot be read: {error.strerror}; check the path") from None
 
 
 def forget() -> None:

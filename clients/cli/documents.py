@@ -23,7 +23,10 @@ from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 MessageType = TypeVar("MessageType", bound=Message)
 LARGEST_DOCUMENT_BYTES = 1 << 28
-_STATE_REMEDY = "give the output of `trimtab plan -o json`, or omit --state"
+_STATE_REMEDY = (
+    "a state is what a plan keeps for the next one: give the output of `trimtab plan -o json`, or its `state`, or omit "
+    "--state"
+)
 
 
 class _Loader(yaml.CSafeLoader):
@@ -66,7 +69,10 @@ def read_state(path: Path | None) -> plan_pb2.PlanState | None:
             document = document["state"]
         if not document:
             raise InputError(f"it is empty; {_STATE_REMEDY}")
-        state = _into(plan_pb2.PlanState(), document)
+        try:
+            state = _into(plan_pb2.PlanState(), document)
+        except InputError as error:
+            raise InputError(f"this is no state: {error}; {_STATE_REMEDY}") from None
         for part in _parts(state):
             if part.layout_version == 0:
                 raise InputError(f"layoutVersion is missing; {_STATE_REMEDY}")

@@ -29,7 +29,7 @@ def fit(options: CommandOptions, pods: Sequence[str]) -> None:
     request = options.request()
     request.fit_pods.extend(dict.fromkeys(pods))
     snapshot = read_snapshot(options.files, options.max_input_bytes)
-    with open_planner(options.planner) as planner:
+    with open_planner(options.planner, options.settings) as planner:
         answers = planner.check_fit(snapshot, request)
         if options.output is Format.TABLE:
             from clients.cli.answers.fitting import print_fits

@@ -51,6 +51,10 @@ class SafeConsole(Console):
         """Render a string with its control characters made visible, before its width is measured."""
         return super().render_str(visible(text), **options)
 
+    def on_broken_pipe(self) -> None:
+        """Raise the error: the entry of the program decides how it ends."""
+        raise BrokenPipeError
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render to segments, with control characters in their texts made visible."""
         for segment in super().render(renderable, options):

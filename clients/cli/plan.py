@@ -59,8 +59,11 @@ class CommandOptions:
             group_by_labels(snapshot, labels)
             if prices is not None:
                 apply_prices(snapshot, prices)
+            orphaned = ClusterView(snapshot).orphaned_pods()
         except (IndexError, ValueError) as error:
             raise InputError(f"the recorded cluster is damaged: {error}; record again") from error
+        if orphaned:
+            note(orphaned_note(orphaned))
         check_state(self.state, request.state, snapshot)
         for text in settings_notes(request.settings, snapshot):
             note(text)
@@ -79,6 +82,13 @@ class CommandOptions:
         return read_now(self.now)
 
 
+def orphaned_note(pods: Sequence[tuple[str, str]]) -> str:
+    """Return the note about pods that are bound to nodes which are not in the input. pods : with their nodes."""
+    what = "1 pod is bound to a node that is" if len(pods) == 1 else f"{len(pods)} pods are bound to nodes that are"
+    example = "{} on {}".format(*pods[0])
+    return f"{what} not in the input ({example}) and left out; give all nodes, or leave such pods out"
+
+
 def plan(
     options: CommandOptions, decisions: Sequence[plan_pb2.Decision.Code.ValueType], export: Export | None = None
 ) -> None:
@@ -88,7 +98,7 @@ def plan(
     request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
     if export is not None and plan_pb2.Decision.SLACK not in request.decisions:
         request.decisions.append(plan_pb2.Decision.SLACK)
-    with open_planner(options.planner) as planner:
+    with open_planner(options.planner, options.settings) as planner:
         answer = planner.plan(snapshot, request)
     if export is not None:
         for problem in answer.slack.problems:

@@ -1,7 +1,9 @@
 """Access to a planner: a running service, or one in this process. Both give the same answers."""
 
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import grpc
@@ -10,7 +12,8 @@ from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 from clients.cli.failures import FailedError, InputError
 from clients.cli.output import stderr_console
 from clients.transport.client import connect, is_served
-from clients.transport.errors import Reason, TrimtabError
+from clients.transport.collection import collection_rare
+from clients.transport.errors import Reason, ServiceError, TrimtabError
 
 
 class PlannerAccess(Protocol):
@@ -26,15 +29,38 @@ class PlannerAccess(Protocol):
 
 
 @contextmanager
-def open_planner(address: str | None) -> Iterator[PlannerAccess]:
-    """Open the planner at `address` ("host:port"), or one in this process for None."""
+def open_planner(address: str | None, settings: Path | None = None) -> Iterator[PlannerAccess]:
+    """Open the planner at `address` ("host:port"), or one in this process for None. settings : the file of the settings
+    in requests, for error messages.
+    """
     if address is None:
-        yield _InProcess()
+        with _settings_failures(settings):
+            yield _InProcess()
         return
     from clients.planner_client import PlannerClient
 
-    with address_failures(address), PlannerClient(address) as client:
+    with _settings_failures(settings), address_failures(address), PlannerClient(address) as client:
         yield client
+
+
+@contextmanager
+def _settings_failures(file: Path | None) -> Iterator[None]:
+    """Turn a planner's error about a setting into one that names the file, and the key as the file has it."""
+    try:
+        yield
+    except (TrimtabError, ServiceError) as error:
+        field = error.metadata.get("field", "")
+        if error.reason != Reason.SETTINGS_INVALID or not error.message.startswith(field):
+            raise
+        where = "settings" if file is None else f"settings file {file}"
+        raise InputError(f"{where}: {_key(field)}{error.message.removeprefix(field)}") from error
+
+
+def _key(field: str) -> str:
+    """Return the path of a field in JSON: "node_groups['a_b'].unneeded_time" is nodeGroups.a_b.unneededTime."""
+    parts = re.split(r"\['(.*?)'\]", field)
+    names = [re.sub("_([a-z])", lambda found: found[1].upper(), part) for part in parts[::2]]
+    return names[0] + "".join(f".{name}{rest}" for name, rest in zip(parts[1::2], names[1:], strict=True))
 
 
 @contextmanager
@@ -73,7 +99,7 @@ class _InProcess:
         # The service logs each decision; a command prints the decision itself.
         structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
         console = stderr_console()
-        with console.status("loading the planner (the first time, its kernels are compiled) …"):
+        with console.status("loading the planner (the first time, its kernels are compiled) …"), collection_rare():
             from planner.service.request_handler import Caller, RequestHandler
 
             self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), cache=0)
@@ -81,7 +107,9 @@ class _InProcess:
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
         """Return the answer to `Plan`."""
-        return self._handler.plan(*_with_payload(snapshot, request), self._caller)
+        # The first plan loads the kernels that it needs, which are many objects and no garbage.
+        with collection_rare():
+            return self._handler.plan(*_with_payload(snapshot, request), self._caller)
 
     def check_fit(
         self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest

@@ -43,6 +43,9 @@ def read_snapshot(
         note(text)
     if len(notes) > MOST_NOTES:
         note(f"… and {len(notes) - MOST_NOTES} more")
+    misspelled = [text for text in built.notes if text.endswith("did you mean Node?")]
+    if not built.snapshot.nodes and misspelled:
+        raise InputError(f"there is no Node in the input: {misspelled[0]}")
     if not built.snapshot.nodes:
         names = ", ".join(str(path) for path in paths)
         raise InputError(f"{names}: there is no Node in the input; export nodes too: {_EXPORT}")

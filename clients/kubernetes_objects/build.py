@@ -7,7 +7,8 @@ the environment.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import islice, pairwise
+from operator import lt
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -21,9 +22,9 @@ from clients.kubernetes_objects.errors import FieldError, ObjectError
 from clients.kubernetes_objects.kinds import CSINode, Node, Pod
 from clients.kubernetes_objects.migration import Migration
 from clients.kubernetes_objects.node_groups import Membership, group_row, shared_node_error, size_notes
-from clients.kubernetes_objects.nodes import node_notes, node_row, resource_names
+from clients.kubernetes_objects.nodes import node_notes, node_row, resource_names, unreported_note
 from clients.kubernetes_objects.object_names import FREELY_NAMED, first_refused
-from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, name_of
+from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, kind_problem, name_of
 from clients.kubernetes_objects.owners import API_VERSIONS, owner_row
 from clients.kubernetes_objects.pod_rows import PodRow, pod_row
 from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
@@ -219,6 +220,8 @@ class _Builder:
                 self._snapshot.nodes.append(node_row(node, limits.get(name), self._dictionary))
             self._snapshot.nodes[-1].node_group = group_of.get(name, "")
         self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
+        if self._known.pods is None:  # otherwise the nodes are those of a live cluster, of which some are new
+            self._notes.extend(unreported_note(nodes.values()))
 
     def _group_of(self, nodes: dict[str, Node]) -> Mapping[str, str]:
         """Return the name of the group of each node that has one. Errors: ObjectError for a node in two groups."""
@@ -280,7 +283,10 @@ def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
 
 
 def _skipped_notes(objects: Objects) -> list[str]:
-    return [f"skipped {count} of {kind}: not needed" for kind, count in sorted(objects.skipped.items())]
+    return [
+        f"skipped {count} of {kind}" + ("" if kind_problem(*kind.split(" ", 1)) else ": not needed")
+        for kind, count in sorted(objects.skipped.items())
+    ]
 
 
 def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:
@@ -301,10 +307,12 @@ def _sorted_unique(objects: Objects, kind: str) -> list[Any]:
             error = FieldError("metadata.name", "it is missing", "give every object a name")
             raise objects.error(kind, one, error)
     _check_names(objects, kind, items)
-    if kind in CLUSTER_SCOPED:
-        items = sorted(items, key=lambda one: one.metadata.name)
-    else:
-        items = sorted(items, key=lambda one: (one.metadata.namespace, one.metadata.name))
+    keys = [one.metadata.name for one in items]
+    if kind not in CLUSTER_SCOPED:
+        keys = list(zip([one.metadata.namespace for one in items], keys, strict=True))
+    if all(map(lt, keys, islice(keys, 1, None))):  # as kubectl lists them
+        return list(items)
+    items = [items[at] for at in sorted(range(len(items)), key=keys.__getitem__)]
     for one, other in pairwise(items):
         if one.metadata.name == other.metadata.name and name_of(kind, one) == name_of(kind, other):
             first, second = (objects.file_of(kind, obj) or "the input" for obj in (one, other))

@@ -22,12 +22,21 @@ from clients.kubernetes_objects.objects import (
     name_of,
     version_problem,
 )
-from clients.transport.strict_json import RepeatedKeyError, may_repeat_fields, may_repeat_keys, refuse_repeated_keys
+from clients.kubernetes_objects.pod_texts import PodTexts
+from clients.transport.strict_json import (
+    RepeatedKeyError,
+    count_colons,
+    count_field_colons,
+    may_escape_colons,
+    may_repeat_keys,
+    refuse_repeated_keys,
+)
 
 Advance = Callable[[float], None]
 """Called with the share of the current text that is decoded, 0 to 1."""
 
-_BATCH = 2048
+_BATCH = 128
+"""Items decoded at a time: so few that what is made of them for checks stays in the processor's cache."""
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """Errors of decoding: malformed or unexpected JSON, text that is not UTF-8, unlimited nesting."""
 _HEAD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([^"\\]*)"\s*,\s*"kind"\s*:\s*"([^"\\]*)"')
@@ -91,16 +100,17 @@ def add_text(text: bytes | memoryview, file: str, objects: Objects, advance: Adv
     """
     length, document = _first_document(text, file)
     kind, api_version = document.kind or "", document.api_version or ""
+    whole = text if length == len(text) else text[:length]
     if document.items is None and not _is_list(api_version, kind):
-        _add_items([Raw(bytes(text[:length]))], (api_version, kind), file, objects, None)
-    else:
-        whole = bytes(text[:length])
-        if may_repeat_fields(whole):
-            try:
-                refuse_repeated_keys(whole)
-            except RepeatedKeyError as error:
-                raise _not_kubernetes(file, str(error)) from None
-        _add_items(document.items or [], _items_kind(api_version, kind, objects), file, objects, advance)
+        _add_items([Raw(bytes(whole))], (api_version, kind), file, objects, None)
+        return length
+    items = document.items or []
+    colons = _add_items(items, _items_kind(api_version, kind, objects), file, objects, advance)
+    if count_colons(bytes(whole)) != colons + count_field_colons(whole, "items"):
+        try:
+            refuse_repeated_keys(whole)
+        except RepeatedKeyError as error:
+            raise _not_kubernetes(file, str(error)) from None
     return length
 
 
@@ -146,33 +156,70 @@ def _items_kind(api_version: str, kind: str, objects: Objects) -> tuple[str, str
 
 def _add_items(
     items: list[Raw], expected: tuple[str, str], file: str, objects: Objects, advance: Advance | None
-) -> None:
+) -> int:
+    """Decode the items of a list into `objects`; return the number of colons in them."""
+    reader = _ItemReader(expected, file, objects)
     for start in range(0, len(items), _BATCH):
-        batch: dict[str, list[Any]] = {}
-        for i in range(start, min(start + _BATCH, len(items))):
-            raw = items[i]
-            api_version, kind = _kind_of(raw, expected, file)
-            if not is_read(api_version, kind):
-                _skip(api_version, kind, file, objects)
-                continue
-            _check_version(api_version, kind, file, objects)
-            try:
-                decoded = _decoder(cast(Hashable, objects.struct(kind))).decode(raw)
-                if may_repeat_keys(raw):
-                    refuse_repeated_keys(raw)
-                batch.setdefault(kind, []).append(decoded)
-            except RepeatedKeyError as error:
-                raise _field_error(file, kind, _named(raw), str(error)) from None
-            except _UNDECODABLE as error:
-                raise _wrong_field(file, kind, raw, error) from None
-        for kind, decoded in batch.items():
-            objects.add(kind, decoded, file)
+        reader.add(items[start : start + _BATCH])
         if advance is not None:
             advance(min(start + _BATCH, len(items)) / len(items))
+    return reader.colons
 
 
-def _kind_of(raw: Raw, expected: tuple[str, str], file: str) -> tuple[str, str]:
-    head = _HEAD.match(memoryview(raw))
+class _ItemReader:
+    """Decodes items of one file. colons : in the items so far."""
+
+    def __init__(self, expected: tuple[str, str], file: str, objects: Objects) -> None:
+        self._expected, self._file, self._objects = expected, file, objects
+        self._pods = PodTexts(objects.struct("Pod"))
+        self._heads: dict[bytes, str] = {}
+        """The kind of objects that are read, by their first bytes."""
+        self.colons = 0
+
+    def add(self, batch: list[Raw]) -> None:
+        """Decode some items. Errors: InputError, ObjectError."""
+        texts: dict[str, list[Raw]] = {}
+        for raw in batch:
+            texts.setdefault(self._kind_if_read(raw), []).append(raw)
+        for kind, raws in texts.items():
+            joined = b"".join(raws)
+            colons = count_colons(joined)
+            self.colons += colons
+            decoded = self._pods.decode(raws, colons) if kind == "Pod" and not may_escape_colons(joined) else None
+            if kind:
+                self._objects.add(
+                    kind, [self._decoded(kind, raw) for raw in raws] if decoded is None else decoded, self._file
+                )
+
+    def _kind_if_read(self, raw: Raw) -> str:
+        """Return the kind of an item; "" for one that is skipped."""
+        head = _HEAD.match(memoryview(raw))
+        known = self._heads.get(head[0]) if head is not None else None
+        if known is not None:
+            return known
+        api_version, kind = _kind_of(raw, head, self._expected, self._file)
+        if not is_read(api_version, kind):
+            _skip(api_version, kind, self._file, self._objects)
+            return ""
+        _check_version(api_version, kind, self._file, self._objects)
+        if head is not None:
+            self._heads[head[0]] = kind
+        return kind
+
+    def _decoded(self, kind: str, raw: Raw) -> Any:
+        """Return one object."""
+        try:
+            decoded = _decoder(cast(Hashable, self._objects.struct(kind))).decode(raw)
+            if may_repeat_keys(raw):
+                refuse_repeated_keys(raw)
+        except RepeatedKeyError as error:
+            raise _field_error(self._file, kind, _named(raw), str(error)) from None
+        except _UNDECODABLE as error:
+            raise _wrong_field(self._file, kind, raw, error) from None
+        return decoded
+
+
+def _kind_of(raw: Raw, head: re.Match[bytes] | None, expected: tuple[str, str], file: str) -> tuple[str, str]:
     if head is not None:
         return head[1].decode(errors="replace"), head[2].decode(errors="replace")
     try:

@@ -193,7 +193,7 @@ def _add_json(data: bytes, file: str, objects: Objects, advance: Callable[[float
         def within(share: float, start: int = start, size: int = len(rest)) -> None:
             advance((start + share * size) / len(data))
 
-        rest = rest[add_text(rest, file, objects, within) :]
+        rest = rest[add_text(data if start == 0 else rest, file, objects, within) :]
         if len(rest) < _SMALL and not bytes(rest).strip():
             return
 

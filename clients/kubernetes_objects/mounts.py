@@ -44,11 +44,13 @@ NOTHING = Mounts()
 
 def mounts_of(pod: Pod) -> Mounts:
     """Return the effects of the volumes of a pod; `NOTHING` for most pods, at little cost."""
-    volumes = pod.spec.volumes if pod.spec else None
-    if not volumes:
-        return NOTHING
-    relevant = [v for v in volumes if not _irrelevant(v)]
+    relevant = relevant_volumes(pod.spec.volumes) if pod.spec else ()
     return _mounts(pod, relevant) if relevant else NOTHING
+
+
+def relevant_volumes(volumes: list[PodVolume] | None) -> list[PodVolume]:
+    """Return the volumes that may have an effect."""
+    return [one for one in volumes if not _irrelevant(one)] if volumes else []
 
 
 def _irrelevant(volume: PodVolume) -> bool:

@@ -83,6 +83,24 @@ def node_notes(nodes: Iterable[Node], rows: Iterable[pb.Node]) -> list[str]:
     return notes
 
 
+def unreported_note(nodes: Iterable[Node]) -> list[str]:
+    """Return a note about nodes with resources and without a condition Ready: they count as not ready."""
+    silent = [
+        (node.metadata or ObjectMeta()).name or ""
+        for node in nodes
+        if node.status is not None
+        and (node.status.allocatable or node.status.capacity)
+        and not any(one.type == "Ready" for one in node.status.conditions or ())
+    ]
+    if not silent:
+        return []
+    shown = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
+    return [
+        f"{len(silent)} nodes have no condition Ready in status.conditions, so they count as not ready, and no pod is "
+        f"placed on them: {shown}; give whole nodes, as `kubectl get nodes -o json` prints them"
+    ]
+
+
 def _cut_notes(node: Node) -> list[str]:
     meta, status = node.metadata or ObjectMeta(), node.status or NodeStatus()
     cut: dict[str, str] = {}

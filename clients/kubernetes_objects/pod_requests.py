@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from clients.kubernetes_objects.errors import FieldError, below
 from clients.kubernetes_objects.kinds.metadata import Quantities
 from clients.kubernetes_objects.kinds.pods import Container, ContainerStatus, PodSpec, PodStatus, Resources
-from clients.kubernetes_objects.quantities import MILLI, amount_of, quantity
+from clients.kubernetes_objects.quantities import MAX_INT64, MILLI, NANO, amount_of, is_beyond_int64, quantity
 
 Amounts = dict[str, int]
 """Resource name to nano-units."""
@@ -52,7 +52,7 @@ def counts(resource: str) -> bool:
 def amounts(quantities: Quantities | None) -> Amounts:
     """Return quantities in nano-units, rounded up to milli-units.
 
-    Errors: FieldError with the resource as path; negative ones are refused.
+    Errors: FieldError with the resource as path; negative ones are refused, and those that no API server stores.
     """
     return _amounts(quantities)
 
@@ -64,6 +64,8 @@ def _amounts(quantities: Quantities | None) -> Amounts:
             nano = quantity(value)
             if nano < 0:
                 raise FieldError("", f"{value} is negative", "give an amount of at least 0")
+            if nano == MAX_INT64 * NANO and is_beyond_int64(value):
+                raise FieldError("", f"{str(value)[:60]} is too large", f"give an amount of at most {MAX_INT64}")
         out[name] = -(-nano // MILLI) * MILLI
     return out
 

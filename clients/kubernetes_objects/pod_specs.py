@@ -17,8 +17,9 @@ from clients.kubernetes_objects.kinds.pods import (
     Pod,
     PodAnnotations,
     PodSpec,
+    RepeatedPodSpec,
 )
-from clients.kubernetes_objects.mounts import Mounts
+from clients.kubernetes_objects.mounts import NOTHING, Mounts
 from clients.kubernetes_objects.placement_rules import (
     host_ports,
     pod_affinity_terms,
@@ -60,18 +61,43 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
     """Return (key, node that the pod is pinned to or ""); pods with equal keys have equal spec rows."""
-    spec = pod.spec or PodSpec()
+    spec = pod.spec or _NO_SPEC
+    if isinstance(spec, RepeatedPodSpec):
+        form = spec.form
+        if form.key is None:
+            form.key, form.pinned = _own_key(spec)
+        key, pinned = form.key, form.pinned
+    else:
+        key, pinned = _own_key(spec)
+    annotations = pod.metadata.annotations if pod.metadata else None
+    resized, is_infeasible = _resized(pod), is_resize_infeasible(pod.status)
+    if mounts is NOTHING and annotations is None and resized is None and not is_infeasible:
+        return key, pinned
+    kept = annotations or _NO_ANNOTATIONS
+    beside = (
+        mounts[:3],
+        (
+            kept.safe_to_evict, kept.enable_ds_eviction, kept.topology_spread_timeout, kept.scale_up_delay,
+            kept.slack_ignore,
+        ),
+        resized, is_infeasible,
+    )  # fmt: skip
+    return (key if beside == _NOTHING_BESIDE else key + _encode(beside)), pinned
+
+
+_NO_SPEC = PodSpec()
+_NOTHING_BESIDE = (NOTHING[:3], (None,) * 5, None, False)
+
+
+def _own_key(spec: PodSpec) -> tuple[bytes, str]:
+    """Return (key of a spec alone, node that it is pinned to or "")."""
     pinned, affinity = ("", None) if spec.affinity is None else split_pin(spec.affinity)
-    annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
     key = _encode(
         (
             spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.node_selector, affinity,
             spec.tolerations, spec.topology_spread_constraints, spec.host_network, spec.priority,
             spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
-            spec.termination_grace_period_seconds, bool(spec.resource_claims), mounts[:3],
-            annotations.safe_to_evict, annotations.enable_ds_eviction, annotations.topology_spread_timeout,
-            annotations.scale_up_delay, annotations.slack_ignore,
-            _resized(pod), is_resize_infeasible(pod.status),
+            spec.termination_grace_period_seconds, bool(spec.resource_claims),
         )
     )  # fmt: skip
     return key, pinned

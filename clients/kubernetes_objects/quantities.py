@@ -37,6 +37,17 @@ def parse_quantity(text: str) -> int:
 
     Errors: FieldError, without a path, for text that is not a quantity.
     """
+    nano = _exact(text)
+    return max(min(nano, MAX_INT64 * NANO), -MAX_INT64 * NANO)
+
+
+def is_beyond_int64(value: str | int | float) -> bool:
+    """Return whether a quantity is larger than any that Kubernetes stores. Errors: as `parse_quantity`."""
+    return abs(_exact(value if isinstance(value, str) else repr(value))) > MAX_INT64 * NANO
+
+
+def _exact(text: str) -> int:
+    """Return a quantity in nano-units, not cut; one far beyond int64 is some number beyond int64."""
     stripped = text.strip()
     match = _FORM.match(stripped) if len(stripped) <= _LONGEST else None
     if match is None or not (match[2] or match[3]):
@@ -47,7 +58,7 @@ def parse_quantity(text: str) -> int:
         factor = 1 << _BINARY[suffix]
     else:
         exponent += _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
-    magnitude = min(_scaled(digits * factor, exponent + 9), MAX_INT64 * NANO)
+    magnitude = _scaled(digits * factor, exponent + 9)
     return -magnitude if sign == "-" else magnitude
 
 

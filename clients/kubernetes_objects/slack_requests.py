@@ -83,7 +83,9 @@ class _Reader:
         seen: set[str] = set()
         for pod in self._objects.get("Pod", ()):
             annotations = pod.metadata.annotations
-            row = self._of_pod(annotations.slack if annotations else None, pod, _key(pod)[1], seen)
+            if annotations is None or annotations.slack is None:
+                continue
+            row = self._of_pod(annotations.slack, pod, _key(pod)[1], seen)
             if row is not None:
                 yield self._with_pod(row, pod, _key(pod)[0])
         for known in self._rows:

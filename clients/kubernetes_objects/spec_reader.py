@@ -36,11 +36,12 @@ class SpecReader:
     def __init__(self, dictionary: pb.PodDictionary | pb.ClusterSnapshot) -> None:
         self._dictionary = dictionary
         self._text = list(dictionary.strings) or [""]
+        sets = dictionary.label_sets
+        self._label_sets = tuple(np.frombuffer(one, "<i4").tolist() for one in (sets.offsets, sets.keys, sets.values))
 
     def labels(self, label_set: int) -> dict[str, str]:
         """Return a label set."""
-        sets = self._dictionary.label_sets
-        offsets, keys, values = (np.frombuffer(one, "<i4") for one in (sets.offsets, sets.keys, sets.values))
+        offsets, keys, values = self._label_sets
         if label_set + 1 >= len(offsets):
             return {}
         entries = range(offsets[label_set], offsets[label_set + 1])

@@ -45,7 +45,9 @@ class _Row(NamedTuple):
     created_s: int
     is_going: bool
     flags: int
-    at: int
+    spec: int
+    label_set: int
+    deletion_cost: int
 
 
 class _Pod:
@@ -190,18 +192,16 @@ class _Rounds:
 
     def _item(self, row: _Row, changed: pb.ClusterSnapshot, reader: SpecReader) -> Json:
         """Return a pod as it was created."""
-        table, (namespace, name) = changed.pods, row.key
-        index = int(np.frombuffer(table.spec, "<i4")[row.at])
-        spec, written = reader.spec(index), changed.pod_specs[index]
+        namespace, name = row.key
+        spec, written = reader.spec(row.spec), changed.pod_specs[row.spec]
         grace = written.termination_grace_period_s
         spec["terminationGracePeriodSeconds"] = grace if written.HasField("termination_grace_period_s") else 30
         spec["priority"] = written.priority
         spec |= {"volumes": [{"name": "local", "emptyDir": {}}]} if written.local_storage else {}
         spec |= {"schedulingGates": [{"name": "gated"}]} if row.flags & FLAG_GATED else {}
-        labels = reader.labels(int(np.frombuffer(table.label_set, "<i4")[row.at])) if table.label_set else {}
-        cost = int(np.frombuffer(table.deletion_cost, "<i4")[row.at]) if table.deletion_cost else 0
+        labels = reader.labels(row.label_set)
         annotations = {_SAFE_ANNOTATION: _SAFE[written.safe_to_evict]} if written.safe_to_evict in _SAFE else {}
-        annotations |= {_COST_ANNOTATION: str(cost)} if cost else {}
+        annotations |= {_COST_ANNOTATION: str(row.deletion_cost)} if row.deletion_cost else {}
         annotations |= {MIRROR_ANNOTATION: "true"} if row.flags & FLAG_MIRROR else {}
         reference = self._references.get(row.owner)
         if row.flags & FLAG_DAEMON and reference is None:
@@ -232,11 +232,11 @@ def _rows(changed: pb.ClusterSnapshot) -> Iterator[_Row]:
         *(column(table.namespace, "<i4"), column(table.node, "<i4"), column(table.owner, "<i4")),
         *(column(table.created, "<i8"), column(table.deletion, "<i8")),
         *(column(table.phase, "u1"), column(table.flags, "u1")),
+        *(column(table.spec, "<i4"), column(table.label_set, "<i4"), column(table.deletion_cost, "<i4")),
     )
-    every = zip(names, uids, *columns, strict=True)
-    for at, (name, uid, namespace, node, by, created_s, deletion_s, phase, flags) in enumerate(every):
+    for name, uid, namespace, node, by, created_s, deletion_s, phase, *rest in zip(names, uids, *columns, strict=True):
         is_going = bool(deletion_s) or phase in _ENDED
-        yield _Row((text[namespace], name), uid, text[node], text[by], created_s, is_going, flags, at)
+        yield _Row((text[namespace], name), uid, text[node], text[by], created_s, is_going, *rest)
 
 
 def _texts(data: bytes, lengths: list[int]) -> list[str]:

@@ -5,6 +5,7 @@ Unit: bytes.
 
 import gzip
 import io
+import os
 import sys
 import zlib
 from collections.abc import Iterator
@@ -48,7 +49,12 @@ def read_bounded(file: io.BufferedReader, max_bytes: int = MAX_INPUT_BYTES) -> b
     """
     packed = file.peek(2)[:2] == _GZIP_MAGIC
     source = gzip.GzipFile(fileobj=file) if packed else file
+    # A file of known size is read at once, without copies; nothing is left of it then, unless it is being written to.
+    first = b"" if packed else file.read(min(_size(file), max_bytes))
+    if not file.peek(1):
+        return first
     content = io.BytesIO()
+    content.write(first)
     try:
         while piece := source.read(_PIECE_BYTES):
             if content.tell() + len(piece) > max_bytes:
@@ -58,6 +64,14 @@ def read_bounded(file: io.BufferedReader, max_bytes: int = MAX_INPUT_BYTES) -> b
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DamagedInputError(f"its compressed data are damaged or cut off ({error})") from error
     return content.getvalue()
+
+
+def _size(file: io.BufferedReader) -> int:
+    """Return the size of a file; 0 for a pipe and whatever else has none."""
+    try:
+        return os.fstat(file.fileno()).st_size
+    except OSError:
+        return 0
 
 
 def read_text(path: Path, expected: str, encoding: str = "utf-8") -> str:

@@ -5,8 +5,10 @@ Imports only the standard library, so that hardly anything runs before it. Never
 
 import errno
 import os
+import signal
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 INTERRUPTED, FAILED = 130, 1
 CIPHERS_VARIABLE = "GRPC_SSL_CIPHER_SUITES"
@@ -34,12 +36,18 @@ def run_command(program: str, place: str) -> None:
     except KeyboardInterrupt:
         _leave(f"{program}: interrupted", INTERRUPTED)
     except BrokenPipeError:
-        # The reader of our output has closed it.
-        _leave("", FAILED)
+        end_without_reader()
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
         _leave(f"{program}: the output cannot be written: {error.strerror}", FAILED)
+
+
+def end_without_reader() -> NoReturn:
+    """End the process as kubectl and most programs end whose output nobody reads any more: silently, by SIGPIPE."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    signal.raise_signal(signal.SIGPIPE)
+    _leave("", FAILED)  # the signal is blocked
 
 
 def _open_closed_streams() -> None:
@@ -57,7 +65,7 @@ def _open_closed_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
-def _leave(message: str, code: int) -> None:
+def _leave(message: str, code: int) -> NoReturn:
     """Print a message and end the process; nothing more is written to standard output, not even at exit."""
     if message:
         sys.stderr.write(message + "\n")

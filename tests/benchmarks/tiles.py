@@ -39,9 +39,10 @@ def _column(data: bytes) -> Int32:
 
 def _uids(pods: pb.PodTable, copies: int) -> tuple[bytes, bytes]:
     """Uids of all copies: that of the first with two letters appended."""
-    ends = np.cumsum(_column(pods.uid_lengths))
-    first = [pods.uids[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
-    parts = [pods.uids]
+    ends, uids = np.cumsum(_column(pods.uid_lengths)), pods.uids
+    # A field of bytes is copied each time it is read from the message.
+    first = [uids[start:end] for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+    parts = [uids]
     for number in range(1, copies):
         parts.append(b"".join(uid + b"%02x" % number for uid in first))
     longer = (_column(pods.uid_lengths) + 2).astype("<i4").tobytes()

@@ -26,9 +26,6 @@ def _pods(answer: Answer) -> Iterator[str]:
     waiting = answer.view.waiting_pods()
     if waiting:
         yield f"{_are(len(waiting), 'pod')} waiting for a node ({some(waiting, 2)}); `trimtab fit` says what fits."
-    orphaned = answer.view.orphaned_pod_count()
-    if orphaned:
-        yield f"{_are(orphaned, 'pod')} bound to nodes that are not in the input, and left out."
     unready = [node.name for node in answer.view.snapshot.nodes if not node.ready]
     if unready:
         pods = answer.view.pod_count_on(unready)

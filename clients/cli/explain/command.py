@@ -39,7 +39,7 @@ def explain(options: CommandOptions) -> None:
     request = options.request()
     snapshot = options.cluster(request)
     view = ClusterView(snapshot)
-    with open_planner(options.planner) as planner:
+    with open_planner(options.planner, options.settings) as planner:
         if kind == "pod":
             pod = _accepted_pod(planner, view, name, request)
             _print_pod(planner, _fit(planner, snapshot, request, view, pod), request, options.output)

@@ -273,7 +273,7 @@ def _asked(
 ) -> plan_pb2.PlanResponse:
     """Return a planner's decision on scale-down."""
     request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
-    with open_planner(options.planner) as planner:
+    with open_planner(options.planner, options.settings) as planner:
         return planner.plan(snapshot, request)
 
 

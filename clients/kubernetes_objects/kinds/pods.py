@@ -244,6 +244,30 @@ class PodSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     volumes: list[PodVolume] | None = None
 
 
+class SpecForm:
+    """What is computed once for a spec that many pods share; None = not yet.
+
+    key : the encoded fields for scheduling; pinned : the node that it is pinned to or ""
+    """
+
+    __slots__ = ("key", "pinned")
+
+    def __init__(self) -> None:
+        self.key: bytes | None = None
+        self.pinned = ""
+
+
+class RepeatedPodSpec(PodSpec, gc=False):
+    """The spec of one pod out of many: copies differ in `node_name` alone, and share everything else."""
+
+    form: SpecForm = field(default_factory=SpecForm)
+
+    @classmethod
+    def of(cls, spec: PodSpec) -> "RepeatedPodSpec":
+        """Return a spec with the fields of another."""
+        return cls(**{name: getattr(spec, name) for name in spec.__struct_fields__})
+
+
 class PodCondition(Struct, gc=False, omit_defaults=True):
     """A condition of a pod."""
 

@@ -115,7 +115,7 @@ def test_a_log_line_is_written_for_what_changes_or_fails_and_not_for_each_read(s
         pytest.param(lambda stub: increase(stub, 1, "x"), "NOT_FOUND", id="growth of no group"),
         pytest.param(lambda stub: size(stub, "x"), "NOT_FOUND", id="size of no group"),
         pytest.param(lambda stub: delete(stub, "g-1", group="h"), "INVALID_ARGUMENT", id="node of another group"),
-        pytest.param(lambda stub: delete(stub, "g-1", "x"), "INVALID_ARGUMENT", id="one node of no group"),
+        pytest.param(lambda stub: delete(stub, "x"), "INVALID_ARGUMENT", id="a node of no group"),
         pytest.param(lambda stub: delete(stub, "g-0", "g-1", "g-2"), "INVALID_ARGUMENT", id="below the minimum"),
         pytest.param(
             lambda stub: stub.NodeGroupDeleteNodes(
@@ -190,17 +190,31 @@ def order(stub: Any, *pairs: tuple[str, str]) -> None:
     stub.NodeGroupDeleteNodes(pb.NodeGroupDeleteNodesRequest(id="g", nodes=nodes))
 
 
-def test_a_node_that_has_another_provider_id_is_refused_with_both_named_and_nothing_goes(
+def test_a_node_that_has_another_provider_id_is_refused_with_both_named_and_the_others_go(
     world: ExternalWorld, stub: Any
 ) -> None:
-    code, detail = status_of(lambda: order(stub, ("g-2", "test://g-2"), ("g-0", "test://g-1")))
-    assert code == "INVALID_ARGUMENT"
-    assert "node g-0 has provider id test://g-0, not test://g-1" in detail
     code, detail = status_of(lambda: order(stub, ("late", "test://g-1"), ("late", "test://g-2")))
     assert code == "INVALID_ARGUMENT"
     assert "node late is given with provider ids test://g-1 and test://g-2" in detail
+    assert size(stub) == 3
+    code, detail = status_of(lambda: order(stub, ("g-2", "test://g-2"), ("g-0", "test://g-1")))
+    assert code == "INVALID_ARGUMENT"
+    assert "1 of 2 nodes were refused, the others are deleted: node g-0 has provider id test://g-0, not test://g-1" in (
+        detail
+    )
     world.settle()
-    assert (size(stub), noted(world, "deleted")) == (3, [])
+    assert (size(stub), noted(world, "deleted")) == (2, ["g-2"])
+
+
+def test_refused_orders_hold_up_no_others_of_their_call(world: ExternalWorld, stub: Any) -> None:
+    increase(stub, 3)
+    world.settle()
+    names = [f"x-{number}" for number in range(25)]
+    code, detail = status_of(lambda: delete(stub, *names, "g-0", "g-1"))
+    assert code == "INVALID_ARGUMENT"
+    assert "25 of 27 nodes were refused, the others are deleted: node group g has no instance test://x-0; " in detail
+    assert detail.endswith("; and 20 more")
+    assert (size(stub), noted(world, "deleted")) == (4, ["g-0", "g-1"])
 
 
 @pytest.mark.parametrize("name", ["test://g-1", "gone", "g-1"])

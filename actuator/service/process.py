@@ -92,7 +92,9 @@ def _run(
     settings = server.settings()
     telemetry = start_telemetry("trimtab-actuator", server.metrics_address, settings.security)
     runtime = Runtime(leading=leadership is None, groups_max_age_s=environment.groups_max_age_s)
-    own = replace(work.settings(), deletion_rules=settings.access.deletion_rules)
+    own = work.settings()
+    groups = replace(own.groups, sized_by_caller=state.serve_externalgrpc)
+    own = replace(own, groups=groups, deletion_rules=settings.access.deletion_rules)
     actuator = Actuator(store, environment.cluster, environment.cloud, telemetry.meter, own, runtime)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)

@@ -232,7 +232,9 @@ def _name_conflicts(orders: Sequence[NodeOrder], known: Mapping[str, str]) -> di
     for name, provider_id in orders:
         there = known.get(name) or provider_id
         if there != provider_id:
-            message = f"node {name} has provider id {there}, not {provider_id}; give the name and providerID of one node"
+            message = (
+                f"node {name} has provider id {there}, not {provider_id}; give the name and providerID of one node"
+            )
             found[provider_id] = invalid_request(message, field="nodes")
         if name in ordered:
             both = f"{ordered[name]} and {provider_id}"

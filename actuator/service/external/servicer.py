@@ -5,11 +5,11 @@ Autoscaler accepts. `Cleanup` does nothing: work goes on without the caller.
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc
 import structlog
-from google.protobuf.any_pb2 import Any
+from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError, Message
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
@@ -111,16 +111,22 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
 
     def NodeGroupGetOptions(  # noqa: N802
         self, request: pb.NodeGroupAutoscalingOptionsRequest, context: grpc.ServicerContext
-    ) -> pb.NodeGroupAutoscalingOptionsResponse:
-        """Return the options; if the group sets none, return none, and the caller takes its defaults."""
+    ) -> Any:
+        """Return the options; if the group sets none, return none, and the caller takes its defaults.
+
+        Returns the bytes of a `NodeGroupAutoscalingOptionsResponse`: the caller asks several times a loop for each node.
+        """
         del context
         group = self._group(request.id).id
+
+        def encode(options: GroupOptions) -> bytes:
+            answer = pb.NodeGroupAutoscalingOptionsResponse()
+            if options != GroupOptions():
+                answer.node_group_autoscaling_options.CopyFrom(filled_options(options, request.defaults))
+            return answer.SerializeToString()
+
         with backend_errors():
-            options = self._cache.options(group)
-        if options == GroupOptions():
-            return pb.NodeGroupAutoscalingOptionsResponse()
-        filled = filled_options(options, request.defaults)
-        return pb.NodeGroupAutoscalingOptionsResponse(node_group_autoscaling_options=filled)
+            return self._cache.options_answer(group, request.defaults.SerializeToString(deterministic=True), encode)
 
     def PricingNodePrice(  # noqa: N802
         self, request: pb.PricingNodePriceRequest, context: grpc.ServicerContext
@@ -164,7 +170,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             label = self._cloud.gpu_label
             templates = [self._cache.template(group) for group in self._cache.state().groups]
         types = {one.labels[label] for one in templates if one is not None and label in one.labels}
-        return pb.GetAvailableGPUTypesResponse(gpu_types={name: Any() for name in sorted(types)})
+        return pb.GetAvailableGPUTypesResponse(gpu_types={name: any_pb2.Any() for name in sorted(types)})
 
     def Cleanup(self, request: pb.CleanupRequest, context: grpc.ServicerContext) -> pb.CleanupResponse:  # noqa: N802
         """Do nothing."""

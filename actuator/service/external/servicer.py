@@ -114,7 +114,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
     ) -> Any:
         """Return the options; if the group sets none, return none, and the caller takes its defaults.
 
-        Returns the bytes of a `NodeGroupAutoscalingOptionsResponse`: the caller asks several times a loop for each node.
+        Returns the bytes of a `NodeGroupAutoscalingOptionsResponse`: the caller asks several times a loop for a node.
         """
         del context
         group = self._group(request.id).id

@@ -284,6 +284,32 @@ def test_options_are_filled_from_the_defaults_in_both_forms(stub: Any) -> None:
     assert options.max_node_provision_time.duration == 900 * 10**9
 
 
+def test_options_that_are_the_callers_own_defaults_are_left_to_it(stub: Any) -> None:
+    defaults = pb.NodeGroupAutoscalingOptions(scale_down_utilization_threshold=0.5)
+    defaults.scale_down_unneeded_duration.FromSeconds(420)
+    request = pb.NodeGroupAutoscalingOptionsRequest(id="g", defaults=defaults)
+    assert not stub.NodeGroupGetOptions(request).HasField("node_group_autoscaling_options")
+    defaults.scale_down_unneeded_duration.FromSeconds(600)
+    request = pb.NodeGroupAutoscalingOptionsRequest(id="g", defaults=defaults)
+    assert stub.NodeGroupGetOptions(request).HasField("node_group_autoscaling_options")
+
+
+@pytest.mark.parametrize(("form", "lines"), [("since 1.35", 1), ("1.34", 0), ("1.33", 0)])
+def test_options_that_make_a_caller_forget_when_nodes_start_are_warned_of_once(
+    stub: Any, form: str, lines: int
+) -> None:
+    defaults = pb.NodeGroupAutoscalingOptions()
+    if form != "1.33":
+        defaults.scale_down_unneeded_duration.FromSeconds(600)
+    if form != "since 1.35":
+        defaults.scale_down_unneeded_time.duration = 600 * 10**9
+    with capture_logs() as logs:
+        for _ in range(3):
+            stub.Refresh(pb.RefreshRequest())
+            stub.NodeGroupGetOptions(pb.NodeGroupAutoscalingOptionsRequest(id="g", defaults=defaults))
+    assert [one["event"] for one in logs].count("options_without_startup_time") == lines
+
+
 def test_a_group_without_options_of_its_own_leaves_all_defaults_to_the_caller(stub: Any) -> None:
     answer = stub.NodeGroupGetOptions(pb.NodeGroupAutoscalingOptionsRequest(id="h"))
     assert not answer.HasField("node_group_autoscaling_options")

@@ -1,7 +1,6 @@
 """Released nodes that the autoscaler has forgotten: others are released, and both stay so until it takes them up."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import pytest

@@ -2,8 +2,8 @@
 
 Decides the interface, its values and its errors. Only what every cloud provides is assumed:
 
-- *Unique ids.* An instance is its provider id (`spec.providerID` of its Node). Names are reused, ids are not:
-  one that a group no longer has never comes back.
+- *Ids of machines.* An instance is its provider id (`spec.providerID` of its Node). Names are reused. So are the ids of
+  machines that are not made for an instance, such as bare metal: one that was GONE and is listed again is a new one.
 - *Asynchronous.* A call answers when the cloud has accepted it. Instances start and end later, slowly, or never; an
   instance is listed before its Node registers.
 - *Eventually consistent.* A read may be older than an earlier write. A read never justifies doing something twice: a

@@ -15,6 +15,7 @@ from actuator.kube.cluster import (
     ConflictError,
     ForbiddenError,
     InvalidError,
+    NoAnswerError,
     NotFoundError,
     NotServedError,
     RefusedError,
@@ -71,14 +72,14 @@ class Api:
         """Make a call; returns the body of the answer.
 
         Raises `NotFoundError`, `NotServedError`, `ConflictError`, `TooManyRequestsError`, `RefusedError`, and
-        `ClusterError` when a retry may help.
+        `NoAnswerError`, and `ClusterError` when a retry may help.
         """
         try:
             return self._send(call)
         except errors.ApiError as error:
             raise _error(call, error) from error
         except errors.ClusterError as error:
-            raise ClusterError(str(error)) from error
+            raise NoAnswerError(str(error)) from error
 
     def json(self, call: Call) -> Json:
         """Make a call whose answer is an object."""

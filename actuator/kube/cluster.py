@@ -269,6 +269,10 @@ class ClusterError(Exception):
     """The call failed; a retry may succeed."""
 
 
+class NoAnswerError(ClusterError):
+    """There was no answer at all: it is not about the object of the call, others would get none either."""
+
+
 class NotFoundError(ClusterError):
     """The object does not exist, or is another one of the same name."""
 

@@ -47,7 +47,7 @@ from actuator.kube.objects import (
 )
 from actuator.kube.settings import KubeSettings
 from clients.kubernetes_api.api import JSON_PATCH, Json
-from clients.kubernetes_api.names import object_path
+from clients.kubernetes_api.names import RULE, is_subdomain, object_path
 
 NODES = "/api/v1/nodes"
 NAMESPACES = "/api/v1/namespaces"
@@ -118,6 +118,8 @@ class KubeCluster:
 
     def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
         """Return the pods bound to a node, sorted by namespace and name; `recent` as for `get_node`."""
+        if not is_subdomain(node):
+            return []
         query = {"fieldSelector": f"spec.nodeName={node}"} | (IN_MEMORY if recent else {})
         call = Call("GET", "/api/v1/pods", query)
         pods: PodList = read(PodList, self._api.call(call))
@@ -145,6 +147,8 @@ class KubeCluster:
 
     def delete_node(self, name: str, uid: str) -> None:
         """Delete exactly this Node object; another one with its name belongs to another machine."""
+        if not is_subdomain(name):
+            return
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
             self._api.call(Call("DELETE", object_path(NODES, name), body=options))
@@ -231,6 +235,10 @@ class KubeCluster:
             yield from map(pod_cost, page.items or ())
 
     def _get(self, name: str, query: Mapping[str, str] = {}) -> Node:
+        # The Cluster Autoscaler names an instance without Node by its provider id. As part of a path, such a name leads
+        # nowhere: the answer is a 404 about an unknown path, which does not prove that no Node has the name.
+        if not is_subdomain(name):
+            raise NotFoundError(f"{name} is not the name of a Node: a name has {RULE}")
         found: Node = read(Node, self._api.call(Call("GET", object_path(NODES, name), query)))
         return found
 

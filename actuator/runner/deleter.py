@@ -3,18 +3,19 @@
 Decides when the cloud is called: requests within the batch time are sent together, and an annotation can delay the
 request for its node. A deletion that the cloud refuses, or does not finish in time, or whose instance it does not know,
 is rolled back. A Node object is deleted only when the cloud reports that its instance is gone: the machine of an
-unknown one may still run. Durations in seconds.
+unknown one may still run. An error about one node does not hold up the others. Durations in seconds.
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import structlog
 
 from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, InstanceState
 from actuator.drain.recorder import Recorder
-from actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError
+from actuator.kube.cluster import ClusterApi, ClusterError, NoAnswerError, NotFoundError
 from actuator.runner.caller_taints import CallerTaints
 from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
@@ -120,13 +121,25 @@ class GroupDeleter:
             now_ms = self._time_ms()
         ready = {}
         for node, order in orders.items():
-            if not order.wanted.drained_by_caller and now_ms < order.patience_ms and self._is_delayed(node):
-                with self._lock:
-                    deadline_ms = now_ms + int(self._settings.delete.timeout_s * 1000)
-                    self._wanted[node] = order._replace(deadline_ms=deadline_ms)
-            else:
-                ready[node] = order
+            with self._apart(node, order):
+                if not order.wanted.drained_by_caller and now_ms < order.patience_ms and self._is_delayed(node):
+                    with self._lock:
+                        deadline_ms = now_ms + int(self._settings.delete.timeout_s * 1000)
+                        self._wanted[node] = order._replace(deadline_ms=deadline_ms)
+                else:
+                    ready[node] = order
         return ready
+
+    @contextmanager
+    def _apart(self, node: str, order: InstanceDeletion) -> Iterator[None]:
+        """Have an error about one node delay its deletion alone. Raises `NoAnswerError`, which is about all of them."""
+        try:
+            yield
+        except NoAnswerError:
+            raise
+        except ClusterError as error:
+            log.warning("deletion waits", group=self._group, node=node, detail=str(error))
+            self._expire({node: order}, str(error))
 
     def _is_delayed(self, node: str) -> bool:
         try:
@@ -138,17 +151,18 @@ class GroupDeleter:
         """Fail deletions of nodes that got new pods because their autoscaler gave up, or another client removed the
         taint; return those nodes, and those that may still get some.
         """
-        kept = set()
+        kept = set(orders)
         for node, order in orders.items():
             is_checked = order.wanted.drained_by_caller or order.wanted.taint_restored
-            pods = self._taints.pods_since(order.wanted) if is_checked else ()
-            if pods is None:
-                self._expire({node: order}, "its taint is removed again and again", Reason.NODE_CHANGED)
-                kept.add(node)
-            elif pods:
-                detail = f"{len(pods)} pods appeared after its taint was removed, such as {pods[0]}"
-                self._fail(node, detail, Reason.NODE_CHANGED, pods)
-                kept.add(node)
+            with self._apart(node, order):
+                pods = self._taints.pods_since(order.wanted) if is_checked else ()
+                if pods is None:
+                    self._expire({node: order}, "its taint is removed again and again", Reason.NODE_CHANGED)
+                elif pods:
+                    detail = f"{len(pods)} pods appeared after its taint was removed, such as {pods[0]}"
+                    self._fail(node, detail, Reason.NODE_CHANGED, pods)
+                else:
+                    kept.remove(node)
         return kept
 
     def _delete(self, orders: list[InstanceDeletion]) -> Mapping[str, CloudError]:
@@ -165,13 +179,15 @@ class GroupDeleter:
         states = self._states(asked)
         for node, order in asked.items():
             if states[node] is InstanceState.GONE:
-                self._delete_node(order.wanted)
-                self._report(e.InstanceGone(node))
-                self._forget(node)
+                with self._apart(node, order):
+                    self._delete_node(order.wanted)
+                    self._report(e.InstanceGone(node))
+                    self._forget(node)
         left = self._orders(self._asked)
-        for order in left.values():
+        for node, order in left.items():
             if order.wanted.drained_by_caller:
-                self._taints.keep(order.wanted)
+                with self._apart(node, order):
+                    self._taints.keep(order.wanted)
         unknown = {node: order for node, order in left.items() if states.get(node) is InstanceState.UNKNOWN}
         self._expire(unknown, "the cloud no longer knows its instance", Reason.INSTANCE_UNKNOWN)
         self._expire({node: left[node] for node in left.keys() - unknown.keys()}, "the instance is still there")

@@ -9,12 +9,16 @@ a group has waited long enough, and what follows:
   within the hourly limits; a backed-off group then gets another one in its place. If many instances have no Node
   object, none is deleted: more likely, the ids of cloud and cluster do not match.
 
+Where another autoscaler sets the sizes (`GroupSettings.sized_by_caller`), it has requested every instance and counts on
+it: no target size is changed, and only instances that the cloud reports as failed are deleted, if they are still there
+when the time of a node is up.
+
 A node has joined once it was ready without a startup taint. A decision is durable before it is carried out, and each
 action is compared with the state of the cloud, so a repetition changes nothing more. Seconds, unless named.
 Source: CA, clusterstate (time-outs, `fixNodeGroupSize`, `removeOldUnregisteredNodes`); the Zalando fork of it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import structlog
@@ -27,7 +31,7 @@ from actuator.service.settings import ActuatorSettings, BackoffPolicy
 from actuator.service.type_teacher import TypeTeacher
 from actuator.tracker import events as e
 from actuator.tracker.admission import GroupFacts, hourly_limit
-from actuator.tracker.groups import KEPT, REGISTRATION, REPLACEMENT
+from actuator.tracker.groups import FAILED_START, KEPT, REGISTRATION, REPLACEMENT
 from actuator.tracker.states import Deletion, Growth, TrackerData
 from actuator.tracker.tracker import Tracker
 
@@ -44,13 +48,14 @@ REPLACE_AGAIN_MS: Final = 300_000
 
 
 class _Open(NamedTuple):
-    """Open matters: since when nodes are awaited, and whether a back-off lacks its node, by group; the groups of
-    instances without node, by provider id.
+    """Open matters: since when nodes are awaited, whether a back-off lacks its node, and since when it lasts, by group;
+    the groups of instances without node, by provider id.
     """
 
     awaited: Mapping[str, int]
     owed: Mapping[str, bool]
     missing: Mapping[str, str]
+    backed_off: Mapping[str, int]
 
 
 class _Seen(NamedTuple):
@@ -100,7 +105,9 @@ class GroupKeeper:
                 if view.target_size > joined[view.id]:
                     self._quiet = None
                 self._keep(view, joined[view.id], known)
-                if view.id in lacking:
+                if self._settings.groups.sized_by_caller:
+                    self._delete_failed(view, seen, known)
+                elif view.id in lacking:
                     self._delete_missing(view, seen)
             except CloudError as error:
                 log.warning("group_not_kept", node_group=view.id, detail=str(error))
@@ -174,7 +181,7 @@ class GroupKeeper:
         if self._settings.groups.backoff is BackoffPolicy.EXPONENTIAL:
             # The strategy was changed: no group waits for its node any longer.
             self._processor.submit(e.GroupRecovered(group))
-        elif is_owed:
+        elif is_owed and not self._settings.groups.sized_by_caller:
             self._replace(view, joined)
         elif view.target_size <= joined:
             self._processor.submit(e.GroupRecovered(group))
@@ -201,9 +208,11 @@ class GroupKeeper:
         self._processor.propose(proposal)
 
     def _lower(self, view: NodeGroupView, wanted: int) -> None:
-        """Lower the target size by instances that have not started. Raises `CloudError`."""
+        """Lower the target size by instances that have not started, unless another autoscaler sets it. Raises
+        `CloudError`.
+        """
         wanted = max(view.min_size, wanted)
-        if view.target_size <= wanted:
+        if view.target_size <= wanted or self._settings.groups.sized_by_caller:
             return
         self._processor.check_leading()
         self._cloud.decrease_target(view.id, view.target_size, wanted)
@@ -230,29 +239,59 @@ class GroupKeeper:
 
     def _delete_missing(self, view: NodeGroupView, seen: _Seen) -> None:
         """Delete the instances of a group that have run without Node object for too long."""
-        limits, longest_ms = self._settings.present_limits(), int(self._provision_s(view.id) * 1000)
+        longest_ms = int(self._provision_s(view.id) * 1000)
+
+        def due(data: TrackerData, now_ms: int) -> list[str]:
+            return [
+                instance
+                for instance, one in sorted(data.missing.items())
+                if one.node_group == view.id and now_ms - one.since_ms > longest_ms
+            ]
+
+        names = self._delete(view, seen, REGISTRATION, due)
+        if names:
+            log.warning("instances_never_registered", node_group=view.id, instances=names)
+
+    def _delete_failed(self, view: NodeGroupView, seen: _Seen, known: _Open) -> None:
+        """Delete the instances of a group that the cloud cannot start, once the time of a node is up."""
+        failed = [one.id for one in seen.instances.get(view.id, ()) if one.error is not None]
+        since_ms = known.backed_off.get(view.id, known.awaited.get(view.id))
+        longest_ms = int(self._provision_s(view.id) * 1000)
+        if not failed or since_ms is None or self._processor.now_ms() - since_ms <= longest_ms:
+            return
+
+        def due(data: TrackerData, now_ms: int) -> list[str]:
+            # One that the cloud did not delete is not requested again at once.
+            tried = {one.provider_id for one in data.finished if now_ms - one.state_ms <= longest_ms}
+            return [instance for instance in failed if instance not in tried]
+
+        names = self._delete(view, seen, FAILED_START, due)
+        if names:
+            log.warning("failed_instances_deleted", node_group=view.id, instances=names)
+
+    def _delete(
+        self, view: NodeGroupView, seen: _Seen, prefix: str, due: Callable[[TrackerData, int], list[str]]
+    ) -> list[str]:
+        """Record the deletion of the instances that are due, within the minimum and the hourly limits; return them."""
+        limits = self._settings.present_limits()
         facts = {group: GroupFacts(one.min_size, one.target_size) for group, one in seen.groups.items()}
 
         def proposal(tracker: Tracker, now_ms: int) -> e.Event | None:
             data = tracker.data
             leaving = _deletions_of(data, view.id)
-            busy = {one.node for one in leaving}
+            busy = {one.node for one in leaving} | {one.provider_id for one in leaving}
             room = view.target_size - view.min_size - sum(not one.target_reduced for one in leaving)
             hour = hourly_limit(data, facts, limits, now_ms)
             if hour.most is not None:
                 room = min(room, hour.most - hour.counted)
-            due = [
-                _planned(view.id, instance)
-                for instance, one in sorted(data.missing.items())
-                if one.node_group == view.id and now_ms - one.since_ms > longest_ms
-            ]
-            chosen = tuple(one for one in due if one.node not in busy)[: max(room, 0)]
-            return e.InstancesAccepted(f"{REGISTRATION}{data.revision}", chosen) if chosen else None
+            planned = [_planned(view.id, instance) for instance in due(data, now_ms)]
+            chosen = [one for one in planned if one.node not in busy and one.provider_id not in busy]
+            if not chosen or room < 1:
+                return None
+            return e.InstancesAccepted(f"{prefix}{data.revision}", tuple(chosen[:room]))
 
         event = self._processor.propose(proposal)
-        if isinstance(event, e.InstancesAccepted):
-            names = [one.provider_id for one in event.nodes]
-            log.warning("instances_never_registered", node_group=view.id, instances=names)
+        return [one.provider_id for one in event.nodes] if isinstance(event, e.InstancesAccepted) else []
 
     def _provision_s(self, group: str) -> float:
         """Return how long a node of a group may take to join. Raises `CloudError`."""
@@ -270,6 +309,7 @@ def _open(tracker: Tracker, _now_ms: int) -> _Open:
         dict(data.awaited),
         {group: one.owed for group, one in data.backoffs.items()},
         {instance: one.node_group for instance, one in data.missing.items()},
+        {group: one.since_ms for group, one in data.backoffs.items()},
     )
 
 

@@ -33,10 +33,12 @@ from actuator.service.options import (
     WorkOptions,
 )
 from actuator.service.servicer import ActuatorServicer
+from actuator.service.settings import ActuatorSettings
 from actuator.simulated_cluster.objects import ObjectError
 from actuator.store.records import StoreError
 from actuator.store.sql import SqlStore, sqlite_url, store_file
 from clients.kubernetes_api.errors import ClusterError as LiveClusterError
+from clients.transport.access import Access
 from clients.transport.extras import MissingExtraError
 from clients.transport.options import ServerOptions
 from clients.transport.server import Registration, Shell, serve
@@ -92,7 +94,7 @@ def _run(
     settings = server.settings()
     telemetry = start_telemetry("trimtab-actuator", server.metrics_address, settings.security)
     runtime = Runtime(leading=leadership is None, groups_max_age_s=environment.groups_max_age_s)
-    own = replace(work.settings(), deletion_rules=settings.access.deletion_rules)
+    own = _settings(work, state.serve_externalgrpc, settings.access)
     actuator = Actuator(store, environment.cluster, environment.cloud, telemetry.meter, own, runtime)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)
@@ -122,6 +124,13 @@ def _run(
         raise SettingError(f"exiting, to follow after a restart: {leadership.lost}")
     if actuator.processor.broken is not None:
         raise actuator.processor.broken
+
+
+def _settings(work: WorkOptions, sized_by_caller: bool, access: Access) -> ActuatorSettings:
+    """Return the actuator's settings. Raises `ValueError`."""
+    own = work.settings()
+    groups = replace(own.groups, sized_by_caller=sized_by_caller)
+    return replace(own, groups=groups, deletion_rules=access.deletion_rules)
 
 
 def _more_registrations(state: StateOptions, actuator: Actuator) -> list[Registration]:

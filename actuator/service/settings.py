@@ -65,6 +65,10 @@ class GroupSettings:
     # Taints that make a node not ready, besides those of the Cluster Autoscaler: keys, or prefixes followed by "*".
     # Upstream: --startup-taint.
     not_ready_taints: tuple[str, ...] = ()
+    # Another autoscaler sets the sizes (`--serve-externalgrpc`): target sizes are left to it, and so are instances that
+    # never register. Only instances that the cloud itself reports as failed are ended, if the caller has not done so by
+    # the time that a node may take to join: it counts on every other one that it has requested.
+    sized_by_caller: bool = False
 
 
 @dataclass(frozen=True)

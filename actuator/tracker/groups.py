@@ -12,6 +12,8 @@ from actuator.tracker.states import GroupBackoff, GroupFailure, MissingNode, Tra
 
 REGISTRATION: Final = "registration/"
 """Prefix of the ids of requests that delete instances which never registered."""
+FAILED_START: Final = "failed-start/"
+"""Prefix of the ids of requests that delete instances which the cloud could not start."""
 REPLACEMENT: Final = "replacement/"
 """Prefix of the ids of growths by one node that replace such an instance."""
 KEPT: Final = "kept/"

@@ -113,6 +113,12 @@ class PlannerSession:
             shift(self._state, by_s)
             self._state_version = ""  # the planner's copy has the old times
 
+    def edit_state(self, edit: Callable[[plan_pb2.PlanState], None]) -> None:
+        """Change the state in place, if there is one; the next request sends it whole."""
+        if self._state is not None:
+            edit(self._state)
+            self._state_version = ""
+
     def decisions(self) -> list[plan_pb2.Decision.Code.ValueType]:
         """Return the decisions that the planner offers."""
         return list(self._link.info().decisions)

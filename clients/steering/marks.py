@@ -16,12 +16,15 @@ KEYS: Final[Mapping[str, str]] = {"cluster-autoscaler": SCALE_DOWN_DISABLED, "ka
 
 
 class NodeMarks(NamedTuple):
-    """The properties of a node that matter here. leaving : it is being deleted, and is left alone."""
+    """The properties of a node that matter here. leaving : it is being deleted, and is left alone; candidate : the
+    autoscaler has marked it as one that it may remove.
+    """
 
     name: str
     uid: str
     annotations: Mapping[str, str]
     leaving: bool = False
+    candidate: bool = False
 
 
 class Write(NamedTuple):

@@ -2,9 +2,13 @@
 node that a used-up budget kept can go as soon as the budget allows it, and must then lose its protection.
 """
 
+from typing import Final
+
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import UnremovableReason
 
+UNNEEDED_S: Final = 600.0
+"""Source: CA, `--scale-down-unneeded-time`."""
 _NOT_STEERED = frozenset({UnremovableReason.NOT_AUTOSCALED, UnremovableReason.CURRENTLY_BEING_DELETED})
 """Nodes without known group, which cannot be judged, and nodes that are already being removed."""
 
@@ -27,3 +31,11 @@ def nodes_to_keep(answer: plan_pb2.PlanResponse) -> set[str]:
 def nodes_to_release(answer: plan_pb2.PlanResponse) -> set[str]:
     """Return the nodes that can go together, without any pod losing its place."""
     return {one.node for one in answer.scale_down.unneeded}
+
+
+def unneeded_s(settings: plan_pb2.PlanSettings) -> float:
+    """Return for how long a node must be unneeded before it goes, seconds, with the autoscalers' default."""
+    scale_down = settings.scale_down
+    if not scale_down.HasField("unneeded_time"):
+        return UNNEEDED_S
+    return scale_down.unneeded_time.ToNanoseconds() / 1e9

@@ -1,10 +1,11 @@
 """Rounds of the reference loop that steer instead of acting: after each plan, they update the annotations of nodes.
 Decides nothing about the cluster beyond the plan. A round without a scale-down decision writes nothing. Raises the
-errors of a round.
+errors of a round. If released nodes do not go, the next plans do without them (`stalled`).
 """
 
+import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -15,10 +16,12 @@ from clients.kubernetes_objects.kinds import Node
 from clients.reference_loop.planner_session import PlannerSession
 from clients.reference_loop.rounds import LoopCluster, RoundResult, RoundRunner, RoundSettings
 from clients.steering.marks import NodeMarks, clean, writes
-from clients.steering.plan import nodes_to_keep
+from clients.steering.plan import nodes_to_keep, nodes_to_release, unneeded_s
+from clients.steering.stalled import Patience, StalledNodes, checks_at_once, hold, rechecked_later
 from clients.steering.writer import MarkWriter, report
 
 TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
+CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
 KARPENTER_DISRUPTED: Final = "karpenter.sh/disrupted"
 _LEAVING: Final = frozenset({TO_BE_DELETED, KARPENTER_DISRUPTED})
 
@@ -40,6 +43,11 @@ class SteerSettings:
     write_time_s: float = 10.0
     # Log the writes without making them.
     dry_run: bool = False
+    # Release other nodes when none of the released ones has become the autoscaler's candidate, or gone, for that long,
+    # seconds: it needs a loop or two to see what was released.
+    stalled_s: float = 60.0
+    # The time, seconds since any moment.
+    clock: Callable[[], float] = time.monotonic
 
 
 class PodCostsOnly(ActuatorClient):
@@ -68,13 +76,19 @@ class SteeringRounds(RoundRunner):
     ) -> None:
         super().__init__(cluster, planner, actuator, settings)
         self._nodes, self._steer, self._writer = cluster.nodes, steer, writer
+        self._own_settings = settings
+        self._stalled = StalledNodes(Patience(steer.stalled_s, unneeded_s(settings.plan)))
 
     def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
         """Make one round. `may_act` is called before each write."""
+        self._plan_without_stalled(now)
         done = super().run(request_id, now, may_act)
         if done.answer.HasField("scale_down"):
             nodes = marks_of(self._nodes())
-            wanted = writes(nodes, nodes_to_keep(done.answer), self._steer.key)
+            if not self._steer.dry_run:
+                self._stalled.look(nodes, nodes_to_release(done.answer), self._steer.clock())
+            # Stalled nodes stay released: the autoscaler takes them up again by itself.
+            wanted = writes(nodes, nodes_to_keep(done.answer) - self._stalled.names, self._steer.key)
             if not self._steer.dry_run:
                 wanted = self._writer.unseen(wanted, nodes)
             within_s = 0.0 if self._steer.dry_run else self._steer.write_time_s
@@ -82,6 +96,14 @@ class SteeringRounds(RoundRunner):
             report(made, wanted, self._steer.dry_run)
             done.refused.update(made.failed)
         return done
+
+    def _plan_without_stalled(self, now: Timestamp) -> None:
+        """Have the next plan look for other nodes than the stalled ones."""
+        names, own = self._stalled.names, self._own_settings
+        alone = checks_at_once(own.plan)
+        self._settings = replace(own, plan=rechecked_later(own.plan)) if names and alone else own
+        if names:
+            self._planner.edit_state(lambda state: hold(state, names, now.ToNanoseconds(), alone))
 
 
 def take_all_off(nodes: Iterable[Node], writer: MarkWriter, within_s: float, dry_run: bool = False) -> int:
@@ -96,13 +118,17 @@ def take_all_off(nodes: Iterable[Node], writer: MarkWriter, within_s: float, dry
 def marks_of(nodes: Iterable[Node]) -> list[NodeMarks]:
     """Return nodes in the form used for steering, without nodes that have no name or uid yet."""
     return [
-        NodeMarks(meta.name, meta.uid, meta.annotations or {}, _is_leaving(node))
+        NodeMarks(meta.name, meta.uid, meta.annotations or {}, _is_leaving(node), _has_taint(node, CANDIDATE))
         for node in nodes
         if (meta := node.metadata) is not None and meta.name and meta.uid
     ]
 
 
 def _is_leaving(node: Node) -> bool:
-    taints = (node.spec.taints if node.spec else None) or ()
     deleted = node.metadata is not None and node.metadata.deletion_timestamp is not None
-    return deleted or any(taint.key in _LEAVING for taint in taints)
+    return deleted or _has_taint(node, *_LEAVING)
+
+
+def _has_taint(node: Node, *keys: str) -> bool:
+    taints = (node.spec.taints if node.spec else None) or ()
+    return any(taint.key in keys for taint in taints)

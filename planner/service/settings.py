@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 from trimtab.v1 import plan_pb2
@@ -93,6 +93,10 @@ class PlannerOptions:
     """50,000 nodes with 1.5 million pods take about 5 s."""
 
 
+_PRICED: Final = frozenset({plan_pb2.Expander.PRICE, plan_pb2.Expander.CHEAPEST_PLAN})
+"""Expanders that choose by prices, which only a plan's snapshot has."""
+
+
 @dataclass(frozen=True)
 class ExpanderOptions:
     """How requests of an autoscaler for the best option are answered."""
@@ -116,6 +120,16 @@ class ExpanderOptions:
                 raise ValueError(f"--expander-chain: {name.strip()!r} is not an expander; there are {known}")
             codes.append(plan_pb2.Expander.Code.Value(key))
         return codes
+
+    def lacks(self, has_plan: bool) -> str:
+        """Return what a choice lacks without a plan of the cluster, as part of a sentence: the chain of expanders, or
+        the prices that the chain needs; "" = nothing.
+        """
+        if has_plan:
+            return ""
+        if not self.expander_chain:
+            return "chain of expanders is"
+        return "prices are" if _PRICED.intersection(self.chain()) else ""
 
     def chosen(self, settings: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
         """Return the settings, with the expanders named here in place of their own, if any are named."""

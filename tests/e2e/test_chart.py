@@ -180,6 +180,30 @@ def test_the_expander_port_is_open_if_it_is_configured_and_the_policy_allows_it(
     assert ("Service", "trimtab-expander") not in kinds(plain)
 
 
+def test_a_cluster_autoscaler_reaches_the_actuator_that_is_its_cloud_and_has_a_certificate_and_its_rights() -> None:
+    objects = rendered("actuator.serveExternalGrpc.enabled=true", "tls.certManager.enabled=true")
+    assert "--serve-externalgrpc" in container(objects, "StatefulSet", "trimtab-actuator")["args"]
+    assert certificates_of(objects)["trimtab-cluster-autoscaler"]["secretName"] == "trimtab-cluster-autoscaler-tls"
+    policy = yaml.safe_load(named(objects, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"])
+    identity = next(part.identity for part in PARTS if part.name == "cluster-autoscaler")
+    assert policy["callers"][-1] == {"identities": [identity], "rights": ["read", "delete", "grow"]}
+    peer = {
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "cluster-autoscaler"}},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+    }
+    ingress = {
+        name: named(objects, "NetworkPolicy", f"trimtab-{name}")["spec"]["ingress"] for name in ("planner", "actuator")
+    }
+    assert {"ports": [{"port": "grpc"}], "from": [peer]} in ingress["actuator"]
+    assert not any(peer in rule["from"] for rule in ingress["planner"])
+    plain = rendered("tls.certManager.enabled=true")
+    assert "trimtab-cluster-autoscaler" not in certificates_of(plain)
+    assert "cluster-autoscaler" not in named(plain, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"]
+    assert not any(
+        peer in rule["from"] for rule in named(plain, "NetworkPolicy", "trimtab-actuator")["spec"]["ingress"]
+    )
+
+
 def test_steering_in_place_of_the_loop() -> None:
     objects = rendered("loop.enabled=false", "steer.enabled=true", "actuator.enabled=false", 'clusterName="prod"')
     arguments = container(objects, "Deployment", "trimtab-steer")["args"]
@@ -198,6 +222,11 @@ def test_steering_in_place_of_the_loop() -> None:
         pytest.param(['actuator.cloud="gcp"'], "actuator/cloud", id="a cloud that there is not"),
         pytest.param(['actuator.clusterApi.namespace="A"'], "clusterApi/namespace", id="a namespace that is none"),
         pytest.param(["access.clientCertificates=false"], "tokenAudience", id="callers that nobody would know"),
+        pytest.param(
+            ["actuator.serveExternalGrpc.enabled=true", "access.clientCertificates=false", 'access.tokenAudience="a"'],
+            "clientCertificates",
+            id="a Cluster Autoscaler that nobody would know",
+        ),
         pytest.param(['image.digest="latest"'], "image/digest", id="a digest that is none"),
         pytest.param(["steer.enabled=true"], "not", id="steering beside the loop"),
         pytest.param(['access.policy.callers=[{"identities":["a"],"rights":["fly"]}]'], "rights", id="no such right"),

@@ -67,7 +67,8 @@ class World:
         self.stage.run()
         if answer is None:
             return False
-        assert answer.ByteSize() <= MAX_ANSWER_BYTES
+        # An answer may be encoded already.
+        assert (len(answer) if isinstance(answer, bytes) else answer.ByteSize()) <= MAX_ANSWER_BYTES
         price = getattr(answer, "price", 0.0)
         assert math.isfinite(price), f"{rpc}: price {price}"
         return True

@@ -102,6 +102,21 @@ def instance_of(message: pb.Instance) -> Instance:
     return Instance(message.id, state, error)
 
 
+def changes_defaults(options: GroupOptions, defaults: pb.NodeGroupAutoscalingOptions) -> bool:
+    """Return whether a caller with these defaults has to be told the options of a group."""
+    plain = {name: getattr(defaults, field) for field, name in _PLAIN}
+    given = plain | {name: _seconds(defaults, field, old_field) for field, name, old_field in _DURATIONS}
+    return any(getattr(options, name) not in (None, value) for name, value in given.items())
+
+
+def lacks_startup_time(defaults: pb.NodeGroupAutoscalingOptions) -> bool:
+    """Return whether a caller takes 0 for the time in which nodes start, which no field of the options can set, as soon
+    as it gets any options: since 1.35, which sends durations in the new form alone.
+    """
+    has_old = any(defaults.HasField(old_field) for _, _, old_field in _DURATIONS)  # type: ignore[arg-type]
+    return not has_old and any(defaults.HasField(field) for field, _, _ in _DURATIONS)  # type: ignore[arg-type]
+
+
 def filled_options(options: GroupOptions, defaults: pb.NodeGroupAutoscalingOptions) -> Any:
     """Return the options of a group, with the defaults where it sets none: a field left out would be read as 0."""
     message = pb.NodeGroupAutoscalingOptions()

@@ -126,13 +126,15 @@ class KwokCloud:
         self._fail("instance_states")
         with _cloud_errors():
             # Read nodes first: one that is deleted in between is in the ledger by then.
-            present = {provider_id for names in self._nodes().values() for provider_id in names.values()}
+            present = self._present()
             entry = _entry(self._ledger.read(), group)
+            # A node that is there after the ledger says that its instance has ended has come back.
+            returned = self._present() if present & set(entry.ended) else frozenset()
         deleting = {ending.provider_id for ending in entry.deleting.values()}
         starting = {made_provider_id(group, name) for name in entry.starting}
 
         def state(instance: str) -> InstanceState:
-            if instance in entry.ended:
+            if instance in entry.ended and instance not in returned:
                 return InstanceState.GONE
             if instance in deleting:
                 return InstanceState.DELETING
@@ -283,11 +285,13 @@ class KwokCloud:
 
     def _delete(self, group: str, instance: str, present: Mapping[str, Mapping[str, str]], entry: GroupEntry) -> str:
         """Add one deletion to the ledger; return why it failed, "" = it is there, or there is nothing to delete."""
-        if instance in entry.ended or any(ending.provider_id == instance for ending in entry.deleting.values()):
+        if any(ending.provider_id == instance for ending in entry.deleting.values()):
             return ""
         found = ((holder, node) for holder, names in present.items() for node in names if names[node] == instance)
         starting = ((group, name) for name in entry.starting if made_provider_id(group, name) == instance)
         holder, node = next(found, next(starting, ("", "")))
+        if not holder and instance in entry.ended:
+            return ""
         if not holder or not instance:
             return f"the cloud has no instance {instance or 'without provider id'}"
         if holder != group:
@@ -296,6 +300,7 @@ class KwokCloud:
             return f"node group {group} is at its minimum {self._groups[group].min_size}"
         entry.starting.pop(node, None)
         entry.deleting[node] = Ending(self._time.now_ms() + self._delete_ms, instance)
+        entry.ended = [one for one in entry.ended if one != instance]
         # A name belongs to its instance forever, even if the node existed before this cloud counted names.
         entry.name_count = max(entry.name_count, _number(group, node))
         return ""
@@ -324,6 +329,10 @@ class KwokCloud:
             for node in sorted(name for name, provider_id in names.items() if not provider_id):
                 body = {"spec": {"providerID": made_provider_id(group, node)}}
                 self._api.call(Call("PATCH", object_path(NODES, node), body=body, content_type=MERGE_PATCH))
+
+    def _present(self) -> frozenset[str]:
+        """Return the provider ids of all nodes. Raises `ClusterError`."""
+        return frozenset(provider_id for names in self._nodes().values() for provider_id in names.values())
 
     def _nodes(self) -> dict[str, dict[str, str]]:
         """Return names of the nodes of each group, with their provider ids. Raises `ClusterError`."""

@@ -144,9 +144,9 @@ class MemoryCloud:
             return state.groups.get(group)
 
     def _delete(self, state: ClusterState, group: str, provider_id: str) -> None:
-        if provider_id in state.ended:
-            return
         instance = state.instance_of(provider_id)
+        if instance is None and provider_id in state.ended:
+            return
         if instance is None:
             raise CloudRefusedError(f"the cloud has no instance {provider_id}")
         if instance.gone_due_ms:

@@ -1,6 +1,6 @@
 """The data that the Cluster Autoscaler reads of the cloud, in memory. Decides when the cloud is called: at the caller's
 `Refresh`, after changes by this process, and when the data are older than `MAX_AGE_S`. Templates, prices and options
-are read once between two refreshes. Thread-safe. Seconds.
+are read once between two refreshes, and answers about options are encoded once. Thread-safe. Seconds.
 """
 
 import threading
@@ -20,6 +20,8 @@ log = structlog.get_logger("externalgrpc")
 T = TypeVar("T")
 
 MAX_AGE_S: Final = 10.0
+MOST_ANSWERS: Final = 10_000
+"""Most answers that are kept: one for each group, and for each set of defaults that the caller sends."""
 
 
 class CloudState(NamedTuple):
@@ -57,6 +59,8 @@ class CloudCache:
         self._templates: dict[str, NodeTemplate | None] = {}
         self._prices: dict[str, float | None] = {}
         self._options: dict[str, GroupOptions] = {}
+        # Encoded answers about options, by group and the caller's defaults.
+        self._answers: dict[tuple[str, bytes], bytes] = {}
 
     def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
         """Count events that change the cloud's answer."""
@@ -71,7 +75,7 @@ class CloudCache:
     def refresh(self) -> None:
         """Read everything again. Raises `CloudError`."""
         self._cloud.refresh()
-        self._templates, self._prices, self._options = {}, {}, {}
+        self._templates, self._prices, self._options, self._answers = {}, {}, {}, {}
         self.changed()
         self.state()
 
@@ -98,6 +102,19 @@ class CloudCache:
     def options(self, group: str) -> GroupOptions:
         """Return the options of a group; none if they cannot be read. Raises `CloudError`."""
         return _once(self._options, group, self._cloud.options, GroupOptions())
+
+    def options_answer(self, group: str, defaults: bytes, encode: Callable[[GroupOptions], bytes]) -> bytes:
+        """Return the answer about a group's options for a caller with these defaults; `encode` makes it. Raises
+        `CloudError`.
+        """
+        # A refresh that comes in between replaces it: an old answer is not kept beyond that.
+        answers = self._answers
+        found = answers.get((group, defaults))
+        if found is None:
+            found = encode(self.options(group))
+            if len(answers) < MOST_ANSWERS:
+                answers[group, defaults] = found
+        return found
 
     def _is_fresh(self, cached: CachedState) -> bool:
         return cached.changes == self._changes and self._clock() - cached.read_s < MAX_AGE_S

@@ -1,7 +1,8 @@
 """Deletions and scale-ups that the Cluster Autoscaler requests, recorded in the journal. An order is durable before the
 cloud is called, and a repeated order joins the one in progress: the caller waits five seconds for an answer, and asks
 again in a later loop. The caller has tainted and drained its nodes;
-a deletion begins with the call to the cloud. Times are seconds, unless named.
+a deletion begins with the call to the cloud. An order that cannot be carried out does not hold up the others of its
+call; the answer is then an error that names it. Times are seconds, unless named.
 """
 
 import time
@@ -18,12 +19,14 @@ from actuator.service.observe import nodes_named
 from actuator.service.settings import DEFAULT_LIMITS
 from actuator.tracker.admission import GroupFacts, HourlyLimit, Limits, hourly_limit, pending_nodes
 from actuator.tracker.events import Event, GrowthRequested, InstancesAccepted, PlannedNode
-from actuator.tracker.states import Deletion, Growth, GrowthReason, State
+from actuator.tracker.states import FINAL_STATES, Deletion, Growth, GrowthReason, State
 from actuator.tracker.tracker import Tracker
 from clients.transport.errors import Reason, ServiceError, invalid_request
 
 # The Cluster Autoscaler waits 5 s by default (`grpc_timeout`).
 ANSWER_S: Final = 4.0
+# Refused orders that an error quotes.
+MOST_NAMED: Final = 5
 
 
 class Sizes(NamedTuple):
@@ -39,6 +42,29 @@ class NodeOrder(NamedTuple):
 
     name: str
     provider_id: str
+
+
+class Sorted(NamedTuple):
+    """Orders of a call by what is on record about their instances.
+
+    new : neither in progress nor over. over : deleted before, with the record of it; a machine may return under the
+    same provider id. refused : by provider id, with the reason.
+    """
+
+    new: list[NodeOrder]
+    over: dict[NodeOrder, Deletion]
+    refused: dict[str, ServiceError]
+
+
+class Observed(NamedTuple):
+    """What is known about the instances of a call's orders.
+
+    states, members : state and node group by provider id; nodes : Node objects by name.
+    """
+
+    states: Mapping[str, InstanceState]
+    members: Mapping[str, str]
+    nodes: Mapping[str, NodeView]
 
 
 class ExternalOrders:
@@ -60,36 +86,46 @@ class ExternalOrders:
         self._answer_s = answer_s
 
     def delete(self, group: str, orders: Sequence[NodeOrder]) -> None:
-        """Delete instances; returns once the target size no longer counts them. Raises `ServiceError`."""
-        self.begin_delete(group, orders)
-        ids = {order.provider_id for order in orders}
+        """Delete instances; returns once the target size no longer counts them. Raises `ServiceError`, also for some of
+        them, once the others are carried out.
+        """
+        refused = self.begin_delete(group, orders)
+        ids = {order.provider_id for order in orders} - refused.keys()
         self._wait(lambda tracker: _deletions_left(tracker, ids), f"the deletion of {len(ids)} nodes")
+        if refused:
+            raise _joined(list(refused.values()), len(orders))
 
-    def begin_delete(self, group: str, orders: Sequence[NodeOrder]) -> None:
-        """Record the deletions that are neither in progress nor over. Raises `ServiceError`, and then records none."""
-        new = self._processor.read(lambda tracker, _: _new_orders(tracker, orders))
-        if not new:
-            return
+    def begin_delete(self, group: str, orders: Sequence[NodeOrder]) -> Mapping[str, ServiceError]:
+        """Record the deletions that are neither in progress nor over; return the refused ones by provider id. Raises
+        `ServiceError` where it is not about single orders, and then records none.
+        """
+        sorted_orders = self._processor.read(lambda tracker, _: _sort(tracker, orders))
+        open_orders = [*sorted_orders.new, *sorted_orders.over]
+        refused = dict(sorted_orders.refused)
+        if not open_orders:
+            return refused
         # Read before the sizes: a node that a size no longer counts is then never subtracted again.
         pending = self._processor.read(lambda tracker, _: pending_nodes(tracker.data))
         view = self._view(group)
-        states = self._cloud.instance_states(group, [order.provider_id for order in new])
-        members = self._cloud.groups_of([order.provider_id for order in new])
-        new = [order for order in new if states[order.provider_id] is not InstanceState.GONE]
-        for order in new:
-            if members.get(order.provider_id) != group:
-                raise invalid_request(f"node group {group} has no instance {order.provider_id}", field="nodes")
-        deleting = {instance for instance, state in states.items() if state is InstanceState.DELETING}
-        sizes = Sizes(view, pending, frozenset(states.keys() - deleting))
+        seen = self._observe(group, open_orders)
+        refused |= _name_conflicts(orders, {name: node.provider_id for name, node in seen.nodes.items()})
+        chosen = []
+        for order in open_orders:
+            if order.provider_id in refused or _is_ended(order, sorted_orders.over.get(order), seen):
+                continue
+            if seen.members.get(order.provider_id) == group:
+                chosen.append(order)
+            else:
+                message = f"node group {group} has no instance {order.provider_id}"
+                refused[order.provider_id] = invalid_request(message, field="nodes")
+        deleting = {instance for instance, state in seen.states.items() if state is InstanceState.DELETING}
+        sizes = Sizes(view, pending, frozenset(seen.states.keys() - deleting))
         groups = {one.id: GroupFacts(one.min_size, one.target_size) for one in self._cloud.node_groups()}
         limits = self._limits()
-        known = nodes_named(self._cluster, sorted({order.name for order in new}))
-        _check_names(new, {node.name: node.provider_id for node in known})
-        nodes = {node.provider_id: node for node in known}
-        planned = [_planned(group, order, nodes.get(order.provider_id)) for order in new]
+        planned = [_planned(group, order, seen.nodes.get(order.name)) for order in chosen]
 
         def proposal(tracker: Tracker, now_ms: int) -> Event | None:
-            wanted = {order.provider_id for order in _new_orders(tracker, new)}
+            wanted = _still_open(tracker, chosen, sorted_orders.over)
             accepted = tuple(one for one in planned if one.provider_id in wanted)
             _check_minimum(tracker, sizes, accepted)
             _check_hour(hourly_limit(tracker.data, groups, limits, now_ms), accepted)
@@ -98,6 +134,14 @@ class ExternalOrders:
             return InstancesAccepted(f"externalgrpc/{tracker.data.revision}", accepted)
 
         self._processor.propose(proposal)
+        return refused
+
+    def _observe(self, group: str, orders: Sequence[NodeOrder]) -> Observed:
+        """Read cloud and cluster. Raises `CloudError`, `ClusterError`."""
+        ids = [order.provider_id for order in orders]
+        states, members = self._cloud.instance_states(group, ids), self._cloud.groups_of(ids)
+        known = nodes_named(self._cluster, sorted({order.name for order in orders}))
+        return Observed(states, members, {node.name: node for node in known})
 
     def increase(self, group: str, delta: int) -> None:
         """Raise the target size; returns once the cloud has done so. Raises `ServiceError`."""
@@ -178,24 +222,42 @@ def _planned(group: str, order: NodeOrder, node: NodeView | None) -> PlannedNode
     )
 
 
-def _check_names(orders: Sequence[NodeOrder], known: Mapping[str, str]) -> None:
-    """Raise if two orders name the same node, or a node is known to have another provider id. A name that no node has
-    was made up by the caller, as for instances that never registered; a node without provider id matches any.
+def _name_conflicts(orders: Sequence[NodeOrder], known: Mapping[str, str]) -> dict[str, ServiceError]:
+    """Return the orders that name the same node as another one, or a node that is known to have another provider id,
+    by provider id. A name that no node has was made up by the caller, as for instances that never registered; a node
+    without provider id matches any.
     """
+    found: dict[str, ServiceError] = {}
     ordered: dict[str, str] = {}
     for name, provider_id in orders:
         there = known.get(name) or provider_id
         if there != provider_id:
-            raise invalid_request(
-                f"node {name} has provider id {there}, not {provider_id}; give the name and providerID of one node",
-                field="nodes",
+            message = (
+                f"node {name} has provider id {there}, not {provider_id}; give the name and providerID of one node"
             )
+            found[provider_id] = invalid_request(message, field="nodes")
         if name in ordered:
-            raise invalid_request(
-                f"node {name} is given with provider ids {ordered[name]} and {provider_id}; give each name once",
-                field="nodes",
-            )
-        ordered[name] = provider_id
+            both = f"{ordered[name]} and {provider_id}"
+            message = f"node {name} is given with provider ids {both}; give each name once"
+            found |= dict.fromkeys((ordered[name], provider_id), invalid_request(message, field="nodes"))
+        ordered.setdefault(name, provider_id)
+    return found
+
+
+def _is_ended(order: NodeOrder, last: Deletion | None, seen: Observed) -> bool:
+    """Return whether there is nothing left to delete. last : the record of the instance's last deletion.
+
+    An instance that was given up before it started counts as gone at once: it may be in no group while it is deleted.
+    After a recorded deletion, the machine is back if the cloud lists it again, or if another Node object has its name.
+    """
+    state = seen.states[order.provider_id]
+    if state is InstanceState.GONE:
+        return True
+    if last is not None:
+        node = seen.nodes.get(order.name)
+        is_another = node is not None and last.node_uid not in ("", node.uid)
+        return state not in (InstanceState.RUNNING, InstanceState.CREATING) and not is_another
+    return state is InstanceState.DELETING and order.provider_id not in seen.members
 
 
 def _last(tracker: Tracker, provider_id: str) -> Deletion | None:
@@ -206,19 +268,47 @@ def _last(tracker: Tracker, provider_id: str) -> Deletion | None:
     return next((one for one in reversed(tracker.data.finished) if one.provider_id == provider_id), None)
 
 
-def _new_orders(tracker: Tracker, orders: Sequence[NodeOrder]) -> list[NodeOrder]:
-    """Return the orders neither carried out nor in progress. Raises if a node is being drained or rolled back."""
-    found = []
+def _sort(tracker: Tracker, orders: Sequence[NodeOrder]) -> Sorted:
+    """Return the orders by what is on record; those in progress are left out."""
+    found = Sorted([], {}, {})
     for order in orders:
         last = _last(tracker, order.provider_id)
-        if last is None or last.state in (State.FAILED, State.CANCELLED):
-            busy = tracker.data.deletions.get(order.name)
-            if busy is not None:
-                raise _later(f"{order.name}: a deletion of {busy.provider_id or 'that node'} is {busy.state.name}")
-            found.append(order)
-        elif last.state not in (State.DELETING, State.DELETED):
-            raise _later(f"{order.name}: its deletion by request {last.request_id} is {last.state.name}; ask again")
+        if last is not None and last.state not in FINAL_STATES:
+            if last.state is not State.DELETING:
+                message = f"{order.name}: its deletion by request {last.request_id} is {last.state.name}; ask again"
+                found.refused[order.provider_id] = _later(message)
+            continue
+        busy = tracker.data.deletions.get(order.name)
+        if busy is not None and (last is None or last.state is not State.DELETED):
+            message = f"{order.name}: a deletion of {busy.provider_id or 'that node'} is {busy.state.name}"
+            found.refused[order.provider_id] = _later(message)
+        elif last is not None and last.state is State.DELETED:
+            found.over[order] = last
+        else:
+            found.new.append(order)
     return found
+
+
+def _still_open(tracker: Tracker, orders: Sequence[NodeOrder], over: Mapping[NodeOrder, Deletion]) -> set[str]:
+    """Return the provider ids of the orders that nobody has begun to carry out meanwhile."""
+    now = _sort(tracker, orders)
+    return {order.provider_id for order in now.new} | {
+        order.provider_id
+        for order, last in now.over.items()
+        if order in over and last.request_id == over[order].request_id and order.name not in tracker.data.deletions
+    }
+
+
+def _joined(errors: Sequence[ServiceError], order_count: int) -> ServiceError:
+    """Return one error for several refused orders of a call."""
+    first = errors[0]
+    if order_count == 1:
+        return first
+    texts = list(dict.fromkeys(error.message for error in errors))
+    more = f"; and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
+    message = f"{len(errors)} of {order_count} nodes were refused, the others are deleted: "
+    message += "; ".join(texts[:MOST_NAMED]) + more
+    return ServiceError(first.code, first.reason, message, first.metadata)
 
 
 def _check_minimum(tracker: Tracker, sizes: Sizes, accepted: Sequence[PlannedNode]) -> None:

@@ -5,11 +5,11 @@ Autoscaler accepts. `Cleanup` does nothing: work goes on without the caller.
 """
 
 from collections.abc import Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import grpc
 import structlog
-from google.protobuf.any_pb2 import Any
+from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError, Message
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
@@ -17,9 +17,11 @@ from trimtab.k8s.v1 import core_pb2
 
 from actuator.cloud.externalgrpc.messages import (
     GROUP_ANNOTATION,
+    changes_defaults,
     filled_options,
     hours,
     instance_message,
+    lacks_startup_time,
     node_bytes,
 )
 from actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, NodeGroupView, NodeTemplate
@@ -30,6 +32,8 @@ from actuator.service.external.prices import pod_price
 from actuator.service.servicer import backend_errors
 from clients.transport.errors import Reason, ServiceError, invalid_request
 from clients.transport.server import Registration
+
+log = structlog.get_logger("externalgrpc")
 
 M = TypeVar("M", bound=Message)
 
@@ -56,6 +60,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
 
     def __init__(self, actuator: Actuator) -> None:
         self._cloud = actuator.cloud
+        self._has_warned = False
         self._cache = CloudCache(actuator.cloud, actuator.offered)
         actuator.processor.listeners.append(self._cache.on_event)
         self._orders = ExternalOrders(
@@ -111,16 +116,23 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
 
     def NodeGroupGetOptions(  # noqa: N802
         self, request: pb.NodeGroupAutoscalingOptionsRequest, context: grpc.ServicerContext
-    ) -> pb.NodeGroupAutoscalingOptionsResponse:
-        """Return the options; if the group sets none, return none, and the caller takes its defaults."""
+    ) -> Any:
+        """Return the options; none if the group sets none that differ from the defaults, which the caller then takes.
+
+        Returns the bytes of a `NodeGroupAutoscalingOptionsResponse`: the caller asks several times a loop for a node.
+        """
         del context
         group = self._group(request.id).id
+
+        def encode(options: GroupOptions) -> bytes:
+            answer = pb.NodeGroupAutoscalingOptionsResponse()
+            if changes_defaults(options, request.defaults):
+                self._warn_of_startup_time(group, request.defaults)
+                answer.node_group_autoscaling_options.CopyFrom(filled_options(options, request.defaults))
+            return answer.SerializeToString()
+
         with backend_errors():
-            options = self._cache.options(group)
-        if options == GroupOptions():
-            return pb.NodeGroupAutoscalingOptionsResponse()
-        filled = filled_options(options, request.defaults)
-        return pb.NodeGroupAutoscalingOptionsResponse(node_group_autoscaling_options=filled)
+            return self._cache.options_answer(group, request.defaults.SerializeToString(deterministic=True), encode)
 
     def PricingNodePrice(  # noqa: N802
         self, request: pb.PricingNodePriceRequest, context: grpc.ServicerContext
@@ -164,7 +176,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             label = self._cloud.gpu_label
             templates = [self._cache.template(group) for group in self._cache.state().groups]
         types = {one.labels[label] for one in templates if one is not None and label in one.labels}
-        return pb.GetAvailableGPUTypesResponse(gpu_types={name: Any() for name in sorted(types)})
+        return pb.GetAvailableGPUTypesResponse(gpu_types={name: any_pb2.Any() for name in sorted(types)})
 
     def Cleanup(self, request: pb.CleanupRequest, context: grpc.ServicerContext) -> pb.CleanupResponse:  # noqa: N802
         """Do nothing."""
@@ -217,6 +229,18 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             finally:
                 self._cache.changed()
         return pb.NodeGroupDecreaseTargetSizeResponse()
+
+    def _warn_of_startup_time(self, group: str, defaults: pb.NodeGroupAutoscalingOptions) -> None:
+        """Log once what options do to callers that have an option without a field for it."""
+        if self._has_warned or not lacks_startup_time(defaults):
+            return
+        self._has_warned = True
+        log.warning(
+            "options_without_startup_time",
+            node_group=group,
+            detail="with any option of its own, a group has a --max-node-startup-time of 0 in the Cluster Autoscaler"
+            " since 1.35: its nodes count as unready until they are ready; set options by the caller's flags instead",
+        )
 
     def _state(self) -> CloudState:
         with backend_errors():

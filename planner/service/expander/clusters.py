@@ -18,7 +18,6 @@ from planner.snapshot.columns import Snapshot
 MOST_CLUSTERS: Final = 64
 MAX_AGE_S: Final = 600.0
 """Age up to which sizes and health are used; prices and settings are used for longer."""
-_REMEDY: Final = "sizes, prices and health are unknown; only the autoscaler's data is used"
 
 
 @dataclass(frozen=True)
@@ -76,16 +75,12 @@ class LastPlans:
             plans = dict(self._plans)
         if cluster:
             named = plans.get(cluster)
-            return (
-                ClusterPlan(named)
-                if named
-                else ClusterPlan(None, f"no plan was made for cluster {cluster!r}: {_REMEDY}")
-            )
+            return ClusterPlan(named, "" if named else f"no plan was made for cluster {cluster!r}")
         wanted = set(node_groups)
         having = [plan for plan in plans.values() if any(group.id in wanted for group in plan.groups)]
         if len(having) == 1:
             return ClusterPlan(having[0])
         if having:
             names = ", ".join(sorted(repr(plan.cluster) for plan in having))
-            return ClusterPlan(None, f"{names} all have these node groups, name one (--expander-cluster): {_REMEDY}")
-        return ClusterPlan(None, f"no plan was made for a cluster with these node groups: {_REMEDY}")
+            return ClusterPlan(None, f"{names} all have these node groups, name one (--expander-cluster)")
+        return ClusterPlan(None, "no plan was made for a cluster with these node groups")

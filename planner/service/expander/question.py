@@ -7,6 +7,7 @@ prevent an answer.
 import math
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
+from typing import Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -27,6 +28,7 @@ from planner.service.expander.clusters import ClusterPlan
 from planner.service.expander.pods import PodReader, bounded
 from planner.snapshot.checks import MAX_TOTAL
 
+_UNKNOWN: Final = "sizes, prices and health are unknown; only the autoscaler's data is used"
 Int64 = NDArray[np.int64]
 
 
@@ -40,7 +42,7 @@ def question(
     asked = pb.OptionChoice(settings=settings, seed=_seed(options))
     asked.time.FromNanoseconds(now_ns)
     if found.note:
-        asked.notes.append(found.note)
+        asked.notes.append(f"{found.note}: {_UNKNOWN}")
     known = _known(asked, found)
     nodes = {**request.node_map, **request.node_bytes_map}
     for name in sorted(nodes.keys() | {one.node_group_id for one in options}):

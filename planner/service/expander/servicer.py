@@ -1,7 +1,9 @@
 """Answers `grpcplugin.Expander`, as the Cluster Autoscaler calls it with `--expander=grpc`.
 
 An answer to a request with options is never empty: since 1.32 the autoscaler treats an empty one as a veto. After an
-error the autoscaler keeps all its options. Writes one log line per choice; the input of choices is recorded if
+error the autoscaler keeps all its options. It gets all of them back, and its next expander decides, while this process
+has no plan of the cluster and so lacks the chain of expanders or the prices that the chain needs: that is so after each
+start, until the loop plans. Writes one log line per choice; the input of choices is recorded if
 configured.
 """
 
@@ -59,7 +61,7 @@ class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
     def BestOptions(  # noqa: N802
         self, request: ca.BestOptionsRequest, context: grpc.ServicerContext
     ) -> ca.BestOptionsResponse:
-        """Return the chosen option; all options if an expander excludes all of them."""
+        """Return the chosen option; all options if an expander excludes all of them, or too little is known."""
         if not request.options:
             return ca.BestOptionsResponse()
         if not self._slots.acquire(blocking=False):
@@ -75,6 +77,9 @@ class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
     def _choose(self, request: ca.BestOptionsRequest, effort: RequestEffort) -> ca.BestOptionsResponse:
         begun_s = time.monotonic()
         found = self._plans.find(self._options.expander_cluster, (one.node_group_id for one in request.options))
+        lacking = self._options.lacks(found.plan is not None)
+        if lacking:
+            return _all_options(request, f"{found.note}, so its {lacking} not known")
         settings = PlanSettings() if found.plan is None else found.plan.settings
         choice = question(request, found, self._options.chosen(settings), time.time_ns(), effort)
         try:
@@ -87,6 +92,14 @@ class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
             self._recorder.add(choice)
         left = [chosen] if chosen != NO_NODE_GROUP else [one.node_group for one in choice.options]
         return ca.BestOptionsResponse(options=[ca.Option(node_group_id=name) for name in left])
+
+
+def _all_options(request: ca.BestOptionsRequest, note: str) -> ca.BestOptionsResponse:
+    """Return all options, each group once, and log why."""
+    names = list(dict.fromkeys(one.node_group_id for one in request.options))
+    notes = [f"{note}: all options are returned, so that the Cluster Autoscaler's next expander decides"]
+    log.warning("best_options", chosen=NO_NODE_GROUP, options=len(names), notes=notes)
+    return ca.BestOptionsResponse(options=[ca.Option(node_group_id=name) for name in names])
 
 
 def _log(choice: pb.OptionChoice, duration_s: float) -> None:

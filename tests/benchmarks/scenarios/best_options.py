@@ -37,7 +37,7 @@ def prepare() -> Asking:
     pods = [a_pod(f"web-{i}", cpu=f"{100 + i % 20}m", memory="256Mi") for i in range(PODS)]
     options = {f"group-{i:03}": (30 - (i == 123), pods) for i in range(OPTIONS)}
     nodes = {name: a_node(name, **{"topology.kubernetes.io/zone": f"z{i % 3}"}) for i, name in enumerate(options)}
-    planner = RunningPlanner()
+    planner = RunningPlanner("--expander-chain=least-waste")
     return Asking(planner, connect(planner.address), sent(options, nodes), "group-123")
 
 

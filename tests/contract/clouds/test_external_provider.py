@@ -115,7 +115,7 @@ def test_a_log_line_is_written_for_what_changes_or_fails_and_not_for_each_read(s
         pytest.param(lambda stub: increase(stub, 1, "x"), "NOT_FOUND", id="growth of no group"),
         pytest.param(lambda stub: size(stub, "x"), "NOT_FOUND", id="size of no group"),
         pytest.param(lambda stub: delete(stub, "g-1", group="h"), "INVALID_ARGUMENT", id="node of another group"),
-        pytest.param(lambda stub: delete(stub, "g-1", "x"), "INVALID_ARGUMENT", id="one node of no group"),
+        pytest.param(lambda stub: delete(stub, "x"), "INVALID_ARGUMENT", id="a node of no group"),
         pytest.param(lambda stub: delete(stub, "g-0", "g-1", "g-2"), "INVALID_ARGUMENT", id="below the minimum"),
         pytest.param(
             lambda stub: stub.NodeGroupDeleteNodes(
@@ -190,17 +190,31 @@ def order(stub: Any, *pairs: tuple[str, str]) -> None:
     stub.NodeGroupDeleteNodes(pb.NodeGroupDeleteNodesRequest(id="g", nodes=nodes))
 
 
-def test_a_node_that_has_another_provider_id_is_refused_with_both_named_and_nothing_goes(
+def test_a_node_that_has_another_provider_id_is_refused_with_both_named_and_the_others_go(
     world: ExternalWorld, stub: Any
 ) -> None:
-    code, detail = status_of(lambda: order(stub, ("g-2", "test://g-2"), ("g-0", "test://g-1")))
-    assert code == "INVALID_ARGUMENT"
-    assert "node g-0 has provider id test://g-0, not test://g-1" in detail
     code, detail = status_of(lambda: order(stub, ("late", "test://g-1"), ("late", "test://g-2")))
     assert code == "INVALID_ARGUMENT"
     assert "node late is given with provider ids test://g-1 and test://g-2" in detail
+    assert size(stub) == 3
+    code, detail = status_of(lambda: order(stub, ("g-2", "test://g-2"), ("g-0", "test://g-1")))
+    assert code == "INVALID_ARGUMENT"
+    assert "1 of 2 nodes were refused, the others are deleted: node g-0 has provider id test://g-0, not test://g-1" in (
+        detail
+    )
     world.settle()
-    assert (size(stub), noted(world, "deleted")) == (3, [])
+    assert (size(stub), noted(world, "deleted")) == (2, ["g-2"])
+
+
+def test_refused_orders_hold_up_no_others_of_their_call(world: ExternalWorld, stub: Any) -> None:
+    increase(stub, 3)
+    world.settle()
+    names = [f"x-{number}" for number in range(25)]
+    code, detail = status_of(lambda: delete(stub, *names, "g-0", "g-1"))
+    assert code == "INVALID_ARGUMENT"
+    assert "25 of 27 nodes were refused, the others are deleted: node group g has no instance test://x-0; " in detail
+    assert detail.endswith("; and 20 more")
+    assert (size(stub), noted(world, "deleted")) == (4, ["g-0", "g-1"])
 
 
 @pytest.mark.parametrize("name", ["test://g-1", "gone", "g-1"])
@@ -268,6 +282,32 @@ def test_options_are_filled_from_the_defaults_in_both_forms(stub: Any) -> None:
     assert options.scale_down_unneeded_time.duration == 420 * 10**9
     assert options.scale_down_unready_duration.seconds == 1_200
     assert options.max_node_provision_time.duration == 900 * 10**9
+
+
+def test_options_that_are_the_callers_own_defaults_are_left_to_it(stub: Any) -> None:
+    defaults = pb.NodeGroupAutoscalingOptions(scale_down_utilization_threshold=0.5)
+    defaults.scale_down_unneeded_duration.FromSeconds(420)
+    request = pb.NodeGroupAutoscalingOptionsRequest(id="g", defaults=defaults)
+    assert not stub.NodeGroupGetOptions(request).HasField("node_group_autoscaling_options")
+    defaults.scale_down_unneeded_duration.FromSeconds(600)
+    request = pb.NodeGroupAutoscalingOptionsRequest(id="g", defaults=defaults)
+    assert stub.NodeGroupGetOptions(request).HasField("node_group_autoscaling_options")
+
+
+@pytest.mark.parametrize(("form", "lines"), [("since 1.35", 1), ("1.34", 0), ("1.33", 0)])
+def test_options_that_make_a_caller_forget_when_nodes_start_are_warned_of_once(
+    stub: Any, form: str, lines: int
+) -> None:
+    defaults = pb.NodeGroupAutoscalingOptions()
+    if form != "1.33":
+        defaults.scale_down_unneeded_duration.FromSeconds(600)
+    if form != "since 1.35":
+        defaults.scale_down_unneeded_time.duration = 600 * 10**9
+    with capture_logs() as logs:
+        for _ in range(3):
+            stub.Refresh(pb.RefreshRequest())
+            stub.NodeGroupGetOptions(pb.NodeGroupAutoscalingOptionsRequest(id="g", defaults=defaults))
+    assert [one["event"] for one in logs].count("options_without_startup_time") == lines
 
 
 def test_a_group_without_options_of_its_own_leaves_all_defaults_to_the_caller(stub: Any) -> None:

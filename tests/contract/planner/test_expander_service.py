@@ -120,6 +120,31 @@ def test_without_a_snapshot_the_choice_rests_on_what_was_sent_and_the_log_says_s
     assert any("sizes, prices and health are unknown" in note for note in line["notes"])
 
 
+@pytest.mark.parametrize(
+    ("options", "lacking"),
+    [
+        ({}, "its chain of expanders is not known"),
+        ({"expander_chain": "cheapest-plan,balanced"}, "its prices are not known"),
+        ({"expander_chain": "price"}, "its prices are not known"),
+    ],
+    ids=str,
+)
+def test_after_a_start_all_options_are_left_until_a_plan_brings_chain_and_prices(
+    options: dict[str, Any], lacking: str
+) -> None:
+    plans = planned(node_group("of another cluster"), cluster="other", expanders=[Expander.LEAST_NODES])
+    with capture_logs() as logs, serving(plans, **options) as ask:
+        request = sent(OPTIONS, NODES)
+        request.options.add(node_group_id="large", node_count=7)
+        assert chosen(ask(request)) == ["small", "large"]
+        (line,) = [one for one in logs if one["event"] == "best_options"]
+        assert (line["log_level"], line["options"]) == ("warning", 2)
+        assert lacking in line["notes"][0]
+        dear, cheap = node_group("small", price=9.0), node_group("large", price=1.0)
+        remember(plans, dear, cheap, cluster="here", expanders=[Expander.PRICE])
+        assert chosen(ask(request)) == ["large"]
+
+
 def test_of_clusters_with_the_same_groups_the_named_one_counts() -> None:
     cheap, dear = node_group("large", price=1.0), node_group("large", price=99.0)
     plans = planned(node_group("small", price=5.0), dear, cluster="one", expanders=[Expander.PRICE])
@@ -134,7 +159,7 @@ def test_of_clusters_with_the_same_groups_the_named_one_counts() -> None:
 
 def test_an_answer_is_empty_only_for_an_empty_request() -> None:
     # PRICE excludes groups of unknown price, here all of them: the autoscaler keeps all its options.
-    with serving(expander_chain="price") as ask:
+    with serving(planned(node_group("small"), node_group("large")), expander_chain="price") as ask:
         assert chosen(ask(sent(OPTIONS, NODES))) == ["small", "large"]
         assert chosen(ask(sent({}, NODES))) == []
 
@@ -155,7 +180,8 @@ def test_absurd_amounts_do_not_prevent_an_answer(chain: str) -> None:
     huge = [a_pod(f"p{i}", cpu="200E", memory="200E") for i in range(3)]
     nodes = NODES | {"most": a_node("m", cpu="9E", memory="9E")}
     request = sent(OPTIONS | {"huge": (2**31 - 1, huge), "most": (2**31 - 1, PODS)}, nodes)
-    with serving(expander_chain=chain) as ask:
+    groups = [node_group(name, price=1.0) for name in ("small", "large", "huge", "most")]
+    with serving(planned(*groups), expander_chain=chain) as ask:
         assert len(chosen(ask(request))) == 1
     # Amounts beyond the limit count as large ones and must not wrap around to negative numbers.
     with serving(expander_chain="least-waste") as ask:

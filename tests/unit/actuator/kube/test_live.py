@@ -205,6 +205,23 @@ def test_a_node_that_the_server_does_not_have_is_gone(server: JsonApiServer) -> 
         KubeCluster(server.api()).get_node("n2")
 
 
+@pytest.mark.parametrize(
+    "name", ["kwok://g/g-1", "aws:///eu-west-1a/i-0123", "clusterapi://ns/m-1", "Node-1", "a" * 254, "..", ""]
+)
+def test_a_name_that_no_node_can_have_is_no_node_and_makes_no_call(server: JsonApiServer, name: str) -> None:
+    cluster = KubeCluster(server.api())
+    for call in (
+        lambda: cluster.get_node(name),
+        lambda: cluster.add_taint(name, HARD),
+        lambda: cluster.remove_taint(name, HARD_TAINT_KEY),
+    ):
+        with pytest.raises(NotFoundError, match="is not the name of a Node"):
+            call()
+    assert cluster.list_pods(name) == []
+    cluster.delete_node(name, "uid")
+    assert server.requests == []
+
+
 def status_of(kind: str, name: str, reason: str = "NotFound") -> bytes:
     details = {"name": name, "kind": kind}
     return json.dumps({"kind": "Status", "reason": reason, "message": "no", "details": details, "code": 404}).encode()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actuator.cloud.provider import CloudError, CloudRefusedError
-from actuator.kube.cluster import DELAY_DELETION_PREFIX, HARD_TAINT_KEY, hard_taint
+from actuator.kube.cluster import DELAY_DELETION_PREFIX, HARD_TAINT_KEY, ClusterError, hard_taint
 from actuator.service.external.orders import ExternalOrders, NodeOrder
 from actuator.simulated_cluster.faults import Fault
 from actuator.simulated_cluster.pods import Pod
@@ -69,6 +69,18 @@ def test_the_cloud_is_asked_at_once_while_another_instance_of_the_group_is_being
     assert stage.noted("deleted") == ["n6", "n7"]
     stage.run()
     assert {state for state, _ in stage.finished().values()} == {"DELETED"}
+
+
+def test_a_node_that_cannot_be_read_holds_up_no_other_order_of_its_call() -> None:
+    stage = tainted_stage()
+    with stage.looking():
+        stage.cluster.add_taint("n7", hard_taint(0))
+    orders = ExternalOrders(stage.actuator.processor, stage.cluster, stage.cloud)
+    orders.begin_delete("g", [NODE, NodeOrder("n7", "test://n7")])
+    stage.cluster.faults.add(Fault("get_node", "n6", ClusterError("the server could not find the requested resource")))
+    stage.run_for(30)
+    assert stage.noted("deleted") == ["n7"]
+    assert stage.finished() == {"n7": ("DELETED", "UNSPECIFIED")}
 
 
 def test_the_taint_comes_back_before_the_cloud_is_asked_again() -> None:

@@ -219,6 +219,17 @@ def test_a_node_that_the_cloud_leaves_is_cleaned_up() -> None:
     assert "n6" not in stage.cluster.state.nodes
 
 
+def test_a_node_object_that_the_cluster_does_not_give_up_holds_up_no_other_node() -> None:
+    stage = Stage(small_cluster())
+    stage.cluster.controllers.lose_node = lambda name: None  # type: ignore[method-assign]
+    stage.cluster.faults.add(Fault("delete_node", "n6", ClusterError("a webhook has failed")))
+    stage.start(stage.request("r", *EMPTY, drain=False))
+    stage.run_for(20)
+    assert stage.finished() == {"n7": DELETED}
+    stage.run()
+    assert stage.finished()["n6"] == REFUSED
+
+
 def test_deletions_of_a_group_that_come_together_are_made_in_one_call() -> None:
     stage = Stage(small_cluster())
     calls: list[list[str]] = []

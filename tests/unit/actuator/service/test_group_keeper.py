@@ -1,17 +1,20 @@
 """Groups whose nodes do not join enter back-off, instances that never register are deleted, each once and in time."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 from actuator.cloud.options import ANNOTATION_PREFIX
-from actuator.cloud.provider import GroupOptions
+from actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, InstanceError
 from actuator.kube.cluster import Taint
 from actuator.service.group_keeper import GroupKeeper
 from actuator.service.group_watch import GroupWatch
 from actuator.service.settings import BackoffPolicy, GroupSettings
 from actuator.simulated_cluster.controllers import Delays
+from actuator.simulated_cluster.faults import Fault
+from actuator.tracker.events import GroupBackedOff
 from tests.builders.actuator import SETTINGS, Stage
 from tests.builders.kubernetes import Json, node, node_group
 
@@ -41,6 +44,7 @@ class KeeperStage(Stage):
         count: int = 2,
         least: int = 0,
         option: str = "",
+        sized_by_caller: bool = False,
     ) -> None:
         names = [f"n{number}" for number in range(count)]
         machines: list[Json] = [node(name, cpu="8") for name in names]
@@ -48,7 +52,7 @@ class KeeperStage(Stage):
         group = node_group("g", least, 20, target=count, nodes=names, template=template)
         if option:
             group["metadata"]["annotations"] = {f"{ANNOTATION_PREFIX}maxnodeprovisiontime": option}
-        settings = replace(SETTINGS, groups=replace(GROUPS, backoff=backoff))
+        settings = replace(SETTINGS, groups=replace(GROUPS, backoff=backoff, sized_by_caller=sized_by_caller))
         super().__init__([*machines, group], settings, Shortage(out=frozenset(out)))
         self.keeper = self.new_keeper()
 
@@ -295,3 +299,64 @@ def test_in_a_group_that_is_backed_off_another_instance_takes_the_place_of_one_t
     assert stage.noted("deleted") == [new]
     stage.look_for(60)
     assert (stage.is_backed_off, stage.target("g"), len(stage.cluster.state.nodes)) == (False, 7, 7)
+
+
+def fail_starts(stage: KeeperStage, count: int) -> list[str]:
+    """Have the cloud report the starting instances requested first as failed; return their ids."""
+    read = stage.cloud.instances
+    with stage.looking():
+        starting = [one.provider_id for one in stage.cluster.state.instances.values() if one.start_due_ms]
+    failed = starting[:count]
+
+    def instances(groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
+        error = InstanceError("StartFailed", "no capacity", out_of_resources=True)
+        return {
+            group: [one._replace(error=error) if one.id in failed else one for one in members]
+            for group, members in read(groups).items()
+        }
+
+    stage.cloud.instances = instances  # type: ignore[method-assign]
+    return failed
+
+
+@pytest.mark.parametrize("backoff", BackoffPolicy)
+def test_of_a_growth_that_another_autoscaler_requested_only_failed_instances_end(backoff: BackoffPolicy) -> None:
+    stage = KeeperStage(out="g", backoff=backoff, sized_by_caller=True)
+    stage.grow("r", 2, by=12)
+    failed = fail_starts(stage, 3)
+    stage.look_for(PROVISION_S - 20)
+    assert (stage.target("g"), stage.noted("deleted")) == (14, [])
+    stage.look_for(60)
+    assert stage.is_backed_off
+    stage.look_for(2 * PROVISION_S)
+    with stage.looking():
+        left = {one.provider_id for one in stage.cluster.state.instances.values()}
+    assert (stage.target("g"), len(left)) == (11, 11)
+    assert left.isdisjoint(failed)
+
+
+def test_a_failed_instance_that_the_cloud_keeps_is_not_requested_again_at_once() -> None:
+    stage = KeeperStage(out="g", sized_by_caller=True)
+    stage.grow("r", 2, by=2)
+    fail_starts(stage, 1)
+    stage.cluster.faults.add(Fault("delete_instances", error=CloudRefusedError("protected")))
+    stage.look_for(PROVISION_S + 100)
+    assert len(stage.finished()) == 1
+    assert len(stage.actuator.processor.read(lambda tracker, _: list(tracker.data.finished))) == 1
+
+
+def test_an_instance_that_another_autoscaler_requested_and_that_never_registers_is_left_to_it() -> None:
+    stage = KeeperStage(count=6, sized_by_caller=True)
+    stage.look_for(20)
+    stage.lose("n3")
+    stage.look_for(3 * PROVISION_S)
+    assert (stage.target("g"), stage.noted("deleted")) == (6, [])
+
+
+def test_the_node_that_joins_ends_the_back_off_where_another_autoscaler_sets_the_sizes() -> None:
+    stage = KeeperStage(sized_by_caller=True)
+    stage.grow("r", 2, by=2)
+    stage.actuator.processor.submit(GroupBackedOff("g", "start", "no capacity"))
+    assert stage.is_backed_off
+    stage.look_for(30)
+    assert (stage.is_backed_off, stage.target("g")) == (False, 4)

@@ -158,6 +158,21 @@ def test_a_new_machine_under_an_old_name_is_another_instance(server: JsonApiServ
     assert list(states.values()) == [InstanceState.GONE, InstanceState.RUNNING]
 
 
+def test_a_machine_that_comes_back_under_its_provider_id_runs_and_can_be_deleted_again(
+    server: JsonApiServer, clock: Clock
+) -> None:
+    made = opened(server, clock)
+    machine = server.objects["/api/v1/nodes/g-2"]
+    for _ in range(2):
+        assert made.delete_instances("g", [instance("g-2")]) == {}
+        assert made.instance_states("g", [instance("g-2")]) == {instance("g-2"): InstanceState.DELETING}
+        pass_time(made, clock, 2)
+        assert made.instance_states("g", [instance("g-2")]) == {instance("g-2"): InstanceState.GONE}
+        server.put("/api/v1/nodes", machine)
+        assert made.instance_states("g", [instance("g-2")]) == {instance("g-2"): InstanceState.RUNNING}
+        assert sizes(made) == [("g", 3, 3)]
+
+
 def test_nodes_without_provider_id_get_one_when_the_cloud_is_opened(server: JsonApiServer, clock: Clock) -> None:
     item = node("bare", labels={"kwok": "on", "trimtab.dev/node-group": "g"}, provider_id="")
     server.put("/api/v1/nodes", item)

@@ -2,9 +2,9 @@
 
 Decides when to list again (the resource version is too old, or a watch is silent), when to continue a watch where it
 ended, and how long to pause after a failure (like client-go, see `relist_backoff`; the server's hint is followed up to
-a limit). A list whose later pages expire is read in one piece the next time, so that it ends even if pages expire faster
-than they are read. Never interprets an object. Nothing is lost between list and watch: the watch begins at the list's version,
-and each event advances it. Units: seconds.
+a limit). A list whose later pages expire is read in one piece the next time, so that it ends even if pages expire
+faster than they are read. Never interprets an object. Nothing is lost between list and watch: the watch begins at the
+list's version, and each event advances it. Units: seconds.
 
 Staleness is the time since the last evidence that nothing was missed: a complete list, an event or a bookmark. An open
 watch is no evidence, as its connection may be dead. API servers send a bookmark about once a minute; a watch that stays

@@ -24,8 +24,8 @@ class SilentWatchError(UnreachableError):
 
 
 def list_page(api: Api, resource: Resource, limit: int, next_page: str, timeout_s: float) -> Page:
-    """Return a page of at most `limit` objects. Errors: ApiError, UnreachableError, MalformedAnswerError."""
-    query = {"limit": str(limit)} | ({"continue": next_page} if next_page else {})
+    """Return a page of at most `limit` objects, 0 = all. Errors: ApiError, UnreachableError, MalformedAnswerError."""
+    query = ({"limit": str(limit)} if limit else {}) | ({"continue": next_page} if next_page else {})
     encoding = resource.encoding
     request = Request("GET", resource.path, query, encoding.listed_as, read_timeout_s=timeout_s)
     return encoding.read_page(api.read(request))

@@ -2,14 +2,16 @@
 
 Decides when to list again (the resource version is too old, or a watch is silent), when to continue a watch where it
 ended, and how long to pause after a failure (like client-go, see `relist_backoff`; the server's hint is followed up to
-a limit). Never interprets an object. Nothing is lost between list and watch: the watch begins at the list's version,
-and each event advances it. Units: seconds.
+a limit). A list whose later pages expire is read in one piece the next time, so that it ends even if pages expire
+faster than they are read. Never interprets an object. Nothing is lost between list and watch: the watch begins at the
+list's version, and each event advances it. Units: seconds.
 
 Staleness is the time since the last evidence that nothing was missed: a complete list, an event or a bookmark. An open
 watch is no evidence, as its connection may be dead. API servers send a bookmark about once a minute; a watch that stays
 silent for longer is replaced by a list.
 
-Source: Kubernetes API concepts, "Efficient detection of changes"; client-go, tools/cache/reflector.go.
+Source: Kubernetes API concepts, "Efficient detection of changes"; client-go, tools/cache/reflector.go, tools/pager
+(FullListIfExpired).
 """
 
 import threading
@@ -86,6 +88,8 @@ class Reflector:
         # Monotonic seconds of the last evidence that nothing was missed; None = never listed.
         self._confirmed_at_s: float | None = None
         self._watch_failures = 0
+        # Whether pages of the last list expired.
+        self._is_in_one_piece = False
         self._version = ""
         # Version of the last change received by a watch.
         self._changed_at = ""
@@ -147,11 +151,13 @@ class Reflector:
     def _list(self) -> None:
         """List all objects, page by page. Errors: ApiError (expired: a page's token is too old), UnreachableError."""
         self._sink.listing(self.resource.kind)
-        next_page = ""
+        next_page, limit = "", 0 if self._is_in_one_piece else self.settings.page_limit
         while True:
-            page = list_page(
-                self._api, self.resource, self.settings.page_limit, next_page, self.settings.list_timeout_s
-            )
+            try:
+                page = list_page(self._api, self.resource, limit, next_page, self.settings.list_timeout_s)
+            except ApiError as error:
+                self._is_in_one_piece = error.is_expired and bool(next_page)
+                raise
             self._sink.put(self.resource.kind, page.items)
             next_page = page.next_page
             if not next_page:
@@ -160,7 +166,7 @@ class Reflector:
                 raise _StoppedError
         self._sink.listed(self.resource.kind)
         self._version = page.resource_version
-        self._watch_failures = 0
+        self._watch_failures, self._is_in_one_piece = 0, False
         self.lists += 1
         self._confirm()
 

@@ -97,10 +97,17 @@ class Reloaded(Generic[T]):
         log.info("files read again", files=[str(path) for path in self._paths])
 
     def _made(self) -> T:
-        """Return a value made from files that did not change meanwhile; gives up after a few attempts."""
-        for _ in range(_ATTEMPTS):
+        """Return a value made from files that did not change meanwhile; gives up after a few attempts. Key and
+        certificate of two versions do not belong together: an error counts only if the files did not change.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
             before = self._sign()
-            value = self._make()
+            try:
+                value = self._make()
+            except (OSError, ValueError):
+                if attempt == _ATTEMPTS or self._sign() == before:
+                    raise
+                continue
             if self._sign() == before:
                 break
         return value

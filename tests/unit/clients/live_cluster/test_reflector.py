@@ -280,6 +280,20 @@ def test_watches_that_expire_at_once_lead_to_fewer_and_fewer_lists_and_each_is_l
     assert all("410" in line["error"] for line in lines)
 
 
+def test_pages_that_always_expire_do_not_keep_a_list_from_its_end(server: FakeApiServer, start: Start) -> None:
+    server.expired_pages = 1_000_000
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    assert running.reflector.lists == 1
+    # The next one is in pages again.
+    before = len(server.requests)
+    server.expired_pages = 0
+    server.fail(PODS, Fault(status=410, reason="Expired", watch=True))
+    server.cut_watches()
+    running.until(lambda: running.reflector.lists == 2)
+    assert any("continue" in query for _, _, query in server.requests[before:])
+
+
 def test_watches_that_bring_changes_and_end_at_once_continue_without_a_pause(
     server: FakeApiServer, start: Start
 ) -> None:

@@ -15,6 +15,8 @@ from planner.snapshot.columns import Bool, Int32, Int64
 
 _SCATTER: Final = (2_654_435_761, 2_246_822_519)
 """Odd multipliers that spread consecutive numbers, modulo 2^32."""
+_LEAST_SAVING: Final = 1e-9
+"""Saving that counts for a node with the price 0, to divide by it."""
 
 
 class NodeScores(NamedTuple):
@@ -63,7 +65,8 @@ def _keys(scores: NodeScores, order: int) -> Float64:
     if order == pb.CandidateOrder.BUDGETS:
         return scores.budget_use()
     if order == pb.CandidateOrder.MINIMUMS:
-        return scores.minimum_use / savings(scores.price)
+        # Nodes with the price 0 come last among those that take of a minimum.
+        return scores.minimum_use / np.maximum(savings(scores.price), _LEAST_SAVING)
     if order == pb.CandidateOrder.AGE:
         return scores.created_ns.astype(np.float64)
     return scores.utilization

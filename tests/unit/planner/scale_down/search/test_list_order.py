@@ -78,19 +78,6 @@ def test_no_plan_of_a_random_cluster_is_worse_than_one_pass_in_list_order(seed: 
     assert is_as_good((saved, freed), (saving, count))
 
 
-def test_random_clusters_save_more_where_saving_comes_before_count_and_lose_more_nodes_where_it_does_not() -> None:
-    by_default, by_saving = [], []
-    for seed in range(60):
-        random = Random(seed)
-        nodes, allowed = random_nodes(random)
-        objects = as_objects(nodes, allowed, [random.randrange(len(PRICES)) for _ in nodes])
-        settings = {"utilizationThreshold": 1.0, "evictInTurn": False}
-        by_default.append(amounts_of(plan(objects, settings=settings)))
-        by_saving.append(amounts_of(plan(objects, settings=settings | {"savingBeforeCount": True})))
-    assert sum(count for count, _ in by_default) > sum(count for count, _ in by_saving)
-    assert sum(saving for _, saving in by_default) < sum(saving for _, saving in by_saving)
-
-
 def recorded(name: str, **settings: object) -> Outcome:
     """Plan for a recorded cluster."""
     document: dict[str, Any] = json.loads(gzip.decompress((DOCUMENTS / f"{name}.json.gz").read_bytes()))

@@ -104,6 +104,16 @@ def test_no_plan_relies_on_pending_pods_to_keep_zones_even() -> None:
     assert plan(objects).reasons["n1"] == "NO_PLACE_TO_MOVE_PODS"
 
 
+def test_nodes_with_the_price_zero_are_weighed_against_a_minimum_too() -> None:
+    minimum = {"planner": {"limits": [{"resource": "cpu", "minimum": 2000}]}}
+    objects = [
+        WEB, node("n1", "2"), node("n2", "2"), node("n3", "2"),
+        node_group("free", nodes=["n1"], target=1, price=0.0), node_group("paid", nodes=["n2"], target=1, price=1.0),
+        web("p1", "1500m", "n1"), web("p2", "1500m", "n2"), web("p3", "100m", "n3"),
+    ]  # fmt: skip
+    assert plan(objects, settings={"utilizationThreshold": 1.0} | minimum).unneeded == ["n2"]
+
+
 @pytest.mark.parametrize("number", [0, 3])
 def test_a_shuffled_order_loses_nobody_and_is_always_the_same(number: int) -> None:
     candidates = np.arange(50, 150, dtype=np.int32)

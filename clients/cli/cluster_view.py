@@ -103,8 +103,9 @@ class ClusterView:
     @cached_property
     def _columns(self) -> _Columns:
         pods = self.snapshot.pods
-        numbers = (_int32(one, pods.count) for one in (pods.spec, pods.owner, pods.node, pods.label_set))
-        return _Columns(*numbers, pods.phase)
+        spec, owner = _int32(pods.spec, pods.count), _int32(pods.owner, pods.count)
+        node, label_set = _int32(pods.node, pods.count), _int32(pods.label_set, pods.count)
+        return _Columns(spec, owner, node, label_set, pods.phase)
 
     @cached_property
     def _label_sets(self) -> tuple[Int32, Int32, Int32]:

@@ -135,7 +135,7 @@ def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", '{"state": {}, "diagnostics": {}}', '{"state": null, "diagnostics": {}}'])
 def test_an_empty_state_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match="it is empty; give the output of `trimtab plan -o json`"):
+    with pytest.raises(InputError, match=r"it is empty; a state is what .*: give the output of `trimtab plan -o json`"):
         read_state(written(tmp_path, text, "state.json"))
 
 

@@ -169,9 +169,10 @@ def test_waiting_orphaned_and_unready_pods_are_mentioned(trimtab: Run, tmp_path:
         k8s.pod("late", node="n2", owner=web),
         k8s.pod("done", phase="Succeeded", owner=web),
     )
-    out = trimtab("plan", file, *NOW).out
+    outcome = trimtab("plan", file, *NOW)
+    out = outcome.out
     assert "1 pod is waiting for a node (default/waits)" in out
-    assert "1 pod is bound to nodes that are not in the input" in out
+    assert "1 pod is bound to a node that is not in the input (default/orphan on gone)" in outcome.err
     assert "1 node is not ready (n2), with 1 pod." in out
 
 

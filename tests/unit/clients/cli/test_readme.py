@@ -37,10 +37,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def shape(text: str) -> list[str]:
-    """Return the lines that are not rows of a table, without their numbers."""
-    kept = [line.rstrip() for line in text.splitlines() if re.match(r"\w", line)]
-    return [re.sub(r"\d[\d,.]*", "N", line) for line in kept if not re.match(r"[a-z]+-[a-z]-\d+ ", line)]
+def lines(text: str) -> list[str]:
+    """Return the lines of a text without what ends them."""
+    return [line.rstrip() for line in text.strip().splitlines()]
 
 
 @pytest.mark.parametrize("sample", blocks("console"), ids=lambda sample: sample.splitlines()[1].removeprefix("$ "))
@@ -52,7 +51,7 @@ def test_the_sample_answer_is_the_answer_to_the_command_above_it(
     command, shown = sample.split("\n", 2)[1:]
     outcome = trimtab(*command.removeprefix("$ trimtab ").split())
     assert outcome.code == 0, outcome.err
-    assert shape(outcome.out) == shape(shown), f"paste again: {command}"
+    assert lines(outcome.out) == lines(shown), f"paste again: {command}"
 
 
 @pytest.mark.parametrize("command", sorted(set(re.findall(r"`trimtab ([a-z]+ cluster\.json\.gz[^`]*)`", README))))

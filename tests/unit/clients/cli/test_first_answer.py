@@ -170,7 +170,10 @@ def test_waiting_orphaned_and_unready_pods_are_mentioned(trimtab: Run, tmp_path:
         k8s.pod("done", phase="Succeeded", owner=web),
     )
     out = trimtab("plan", file, *NOW).out
-    assert "1 pod is waiting for a node (default/waits)" in out
+    assert "1 pending pod fits on existing nodes." in out
+    assert "waiting for a node" not in out, "scale-up has said it"
+    alone = trimtab("plan", file, *NOW, "--decision", "scale-down").out
+    assert "1 pod is waiting for a node (default/waits)" in alone
     assert "1 pod is bound to nodes that are not in the input" in out
     assert "1 node is not ready (n2), with 1 pod." in out
 

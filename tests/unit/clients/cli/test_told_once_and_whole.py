@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from clients.cli.output import Format, print_document
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
 
@@ -117,6 +118,12 @@ def test_settings_of_a_group_that_does_not_exist_are_noted_once(trimtab: Run, tm
     done = trimtab("plan", cluster, *NOW, "--settings", settings)
     assert "nodeGroups.workers: the input has no such node group; did you mean worker?" in done.err
     assert "workers" not in done.out
+
+
+def test_yaml_repeats_equal_parts_instead_of_anchors(capsys: pytest.CaptureFixture[str]) -> None:
+    part = {"cpu": 1}
+    print_document({"a": part, "b": [part, part]}, Format.YAML)
+    assert capsys.readouterr().out == "a:\n  cpu: 1\nb:\n- cpu: 1\n- cpu: 1\n"
 
 
 def test_an_input_without_any_controller_is_noted_once(trimtab: Run, tmp_path: Path) -> None:

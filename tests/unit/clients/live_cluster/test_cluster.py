@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 import urllib3
 from google.protobuf.timestamp_pb2 import Timestamp
+from structlog.testing import capture_logs
 from trimtab.v1 import actuator_pb2, snapshot_pb2
 
 from clients.kubernetes_api.api import Api
@@ -317,6 +318,18 @@ def test_without_the_kind_there_are_no_buffers_which_is_not_a_note(cluster: Live
     seen = cluster.take([])
     assert (seen.absent, seen.notes) == (("CapacityBuffer",), [])
     assert asked(cluster) == {}
+
+
+@pytest.mark.parametrize(("kind", "warned"), [("CapacityBuffer", []), ("Job", ["Job"])])
+def test_a_missing_kind_is_a_warning_unless_most_clusters_lack_it(
+    server: FakeApiServer, kind: str, warned: list[str]
+) -> None:
+    gone = BY_KIND[kind]._replace(group="nowhere.example", plural="nothings")
+    api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
+    with capture_logs() as logged, LiveCluster(api, QUICK, resources=[gone]) as cluster:
+        assert cluster.wait_until_listed(LIMIT_S)
+        assert cluster.absent == (kind,)
+    assert [one["kind"] for one in logged if one["log_level"] == "warning"] == warned
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])

@@ -197,7 +197,7 @@ def _is_filled(explanation: GrowthExplanation, group: str) -> bool:
     return explanation.split is None and grows and explanation.reasons[group] in _FILLED
 
 
-_FILLED = {
+_FILLED: Mapping[int, str] = {
     _Reason.MAX_SIZE_REACHED: "this plan fills it up to its maximum size",
     _Reason.RESOURCE_LIMIT_REACHED: "this plan fills it as far as a limit on resources or nodes allows",
     _Reason.MAX_NEW_NODES_REACHED: "this plan fills it, and adds as many nodes as one plan may",

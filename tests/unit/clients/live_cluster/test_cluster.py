@@ -320,15 +320,19 @@ def test_without_the_kind_there_are_no_buffers_which_is_not_a_note(cluster: Live
     assert asked(cluster) == {}
 
 
-@pytest.mark.parametrize(("kind", "warned"), [("CapacityBuffer", []), ("Job", ["Job"])])
+def test_only_the_capacity_buffer_is_missing_in_most_clusters() -> None:
+    assert [kind for kind, one in BY_KIND.items() if one.is_custom] == ["CapacityBuffer"]
+
+
+@pytest.mark.parametrize(("is_custom", "warned"), [(True, []), (False, ["CapacityBuffer"])])
 def test_a_missing_kind_is_a_warning_unless_most_clusters_lack_it(
-    server: FakeApiServer, kind: str, warned: list[str]
+    server: FakeApiServer, *, is_custom: bool, warned: list[str]
 ) -> None:
-    gone = BY_KIND[kind]._replace(group="nowhere.example", plural="nothings")
+    gone = BUFFERS._replace(is_custom=is_custom)
     api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
     with capture_logs() as logged, LiveCluster(api, QUICK, resources=[gone]) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
-        assert cluster.absent == (kind,)
+        assert cluster.absent == ("CapacityBuffer",)
     assert [one["kind"] for one in logged if one["log_level"] == "warning"] == warned
 
 

@@ -110,6 +110,15 @@ def test_pods_without_controller_are_one_line_not_one_each(trimtab: Run, tmp_pat
         assert "and 9 more" not in out
 
 
+def test_pods_without_controller_that_lack_the_same_share_their_rows(trimtab: Run, tmp_path: Path) -> None:
+    waiting = [k8s.pod(f"waits-{i:03}", cpu="40" if i else "30") for i in range(100)]
+    out = trimtab("fit", listed(tmp_path, k8s.node("n1", cpu="4"), *waiting), "-o", "table").out
+    assert [line for line in out.splitlines() if "fits" in line] == [
+        "default/waits-000 fits none of 1 node",
+        "default/waits-001 and 98 more fits none of 1 node",
+    ]
+
+
 def test_settings_of_a_group_that_does_not_exist_are_noted_once(trimtab: Run, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("nodeGroups: {workers: {utilizationThreshold: 0.1}}\n")

@@ -117,14 +117,16 @@ def _round(
 
 
 def _explained(snapshot: Snapshot, request: pb.PlanRequest) -> Int32:
-    """Return the nodes of `explain_nodes`, each once, ascending. int32. Errors: RequestError."""
-    rows = []
+    """Return the nodes of `explain_nodes`, ascending. int32. Errors: RequestError."""
+    names, rows = snapshot.nodes.name, set[int]()
     for i, name in enumerate(request.explain_nodes):
-        row = bisect_left(snapshot.nodes.name, name)
-        if row == len(snapshot.nodes.name) or snapshot.nodes.name[row] != name:
+        row = bisect_left(names, name)
+        if row == len(names) or names[row] != name:
             raise RequestError(f"explain_nodes[{i}]", f"the snapshot has no node {name!r}")
-        rows.append(row)
-    return np.unique(np.array(rows, np.int32))
+        if row in rows:
+            raise RequestError(f"explain_nodes[{i}]", f"{name!r} is given twice; name each node once")
+        rows.add(row)
+    return np.array(sorted(rows), np.int32)
 
 
 def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanResponse, is_last: bool) -> tuple[bytes, ...]:

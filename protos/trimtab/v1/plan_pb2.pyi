@@ -199,8 +199,8 @@ class PlanRequest(_message.Message):
     @_builtins.property
     def explain_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """For SCALE_DOWN: names of nodes whose blocking pods are all listed in
-        `ScaleDownDecision.blockers`, each one in the snapshot. OPTIONAL: empty
-        means none. Ignored by CheckFit.
+        `ScaleDownDecision.blockers`; each one in the snapshot, without
+        repetition. OPTIONAL: empty means none. Ignored by CheckFit.
         """
 
     def __init__(

@@ -166,7 +166,7 @@ def test_all_blocking_pods_of_the_nodes_asked_for_are_listed(stub: planner_pb2_g
     nodes = [node.name for node in cluster.nodes]
     plain_answer = send(stub, parts(asking()))
     assert list(plain_answer.scale_down.blockers) == []
-    answer = send(stub, parts(asking(explain_nodes=[*reversed(nodes), nodes[0]])))
+    answer = send(stub, parts(asking(explain_nodes=nodes[::-1])))
     assert [one.node for one in answer.scale_down.blockers] == nodes
     listed = {one.node: {pod.pod: pod.reason for pod in one.pods} for one in answer.scale_down.blockers}
     blocked = [one for one in answer.scale_down.unremovable if one.blocking_reason]
@@ -175,9 +175,14 @@ def test_all_blocking_pods_of_the_nodes_asked_for_are_listed(stub: planner_pb2_g
     assert answer.scale_down == plain_answer.scale_down
 
 
-def test_an_unknown_node_to_explain_is_refused_by_name(stub: planner_pb2_grpc.PlannerStub) -> None:
-    with pytest.raises(TrimtabError, match=r"explain_nodes\[1\]: the snapshot has no node 'nowhere'") as caught:
-        send(stub, parts(asking(explain_nodes=["a", "nowhere"])))
+@pytest.mark.parametrize(
+    ("name", "problem"), [("nowhere", "the snapshot has no node 'nowhere'"), ("a", "'a' is given twice")]
+)
+def test_a_node_to_explain_that_is_unknown_or_repeated_is_refused_by_name(
+    stub: planner_pb2_grpc.PlannerStub, name: str, problem: str
+) -> None:
+    with pytest.raises(TrimtabError, match=rf"explain_nodes\[1\]: {problem}") as caught:
+        send(stub, parts(asking(explain_nodes=["a", name])))
     assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)
 
 

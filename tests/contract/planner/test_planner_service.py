@@ -161,31 +161,6 @@ def test_fitting_is_reported_for_each_pod_and_node(stub: planner_pb2_grpc.Planne
     assert all(node.fits != bool(node.reasons) for answer in answers for node in answer.nodes)
 
 
-def test_all_blocking_pods_of_the_nodes_asked_for_are_listed(stub: planner_pb2_grpc.PlannerStub) -> None:
-    cluster = small_cluster()
-    nodes = [node.name for node in cluster.nodes]
-    plain_answer = send(stub, parts(asking()))
-    assert list(plain_answer.scale_down.blockers) == []
-    answer = send(stub, parts(asking(explain_nodes=nodes[::-1])))
-    assert [one.node for one in answer.scale_down.blockers] == nodes
-    listed = {one.node: {pod.pod: pod.reason for pod in one.pods} for one in answer.scale_down.blockers}
-    blocked = [one for one in answer.scale_down.unremovable if one.blocking_reason]
-    assert all(listed[one.node][one.blocking_pod] == one.blocking_reason for one in blocked)
-    answer.scale_down.ClearField("blockers")
-    assert answer.scale_down == plain_answer.scale_down
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"), [("nowhere", "the snapshot has no node 'nowhere'"), ("a", "'a' is given twice")]
-)
-def test_a_node_to_explain_that_is_unknown_or_repeated_is_refused_by_name(
-    stub: planner_pb2_grpc.PlannerStub, name: str, problem: str
-) -> None:
-    with pytest.raises(TrimtabError, match=rf"explain_nodes\[1\]: {problem}") as caught:
-        send(stub, parts(asking(explain_nodes=["a", name])))
-    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)
-
-
 def test_without_names_every_waiting_pod_is_checked_and_lacking_resources_are_named(
     stub: planner_pb2_grpc.PlannerStub,
 ) -> None:

@@ -8,10 +8,16 @@ _BYTES = {"memory", "ephemeral-storage"}
 def amount(resource: str, value: int) -> str:
     """Return an amount with its unit: "1.5 cores", "2.0 GiB", "3"."""
     if resource == "cpu":
-        return f"{value / 1000:,g} cores" if value != 1000 else "1 core"
+        text = _decimals(value / 1000, 3 if abs(value) < 100_000 else 1)
+        return f"{text} core{'' if text == '1' else 's'}"
     if resource in _BYTES or resource.startswith("hugepages-"):
         return byte_count(value)
     return f"{value}"
+
+
+def _decimals(value: float, most: int) -> str:
+    """Return a number with at most so many decimals: "1,234.5", "3"."""
+    return f"{value:,.{most}f}".rstrip("0").rstrip(".")
 
 
 def named_amount(resource: str, value: int) -> str:

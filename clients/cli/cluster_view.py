@@ -3,7 +3,7 @@ the snapshot. Units as in the snapshot: cpu in
 milli-cores, other resources in base units.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -42,6 +42,14 @@ class _Columns(NamedTuple):
     node: Int32
     label_set: Int32
     phase: bytes
+
+
+def alone(keys: Sequence[str]) -> str:
+    """Return pods without known controller in one text: "pod a/b", "3 pods without known controller (a/b, a/c, …)"."""
+    if len(keys) == 1:
+        return f"pod {keys[0]}"
+    more = ", …" if len(keys) > 2 else ""
+    return f"{len(keys):,} pods without known controller ({', '.join(keys[:2])}{more})"
 
 
 class ClusterView:
@@ -115,9 +123,13 @@ class ClusterView:
 
     def controller_text(self, key: str) -> str:
         """Return the controller of a pod by "namespace/name" as "Kind namespace/name", or the pod itself."""
+        return self.owner_text(key) or alone([key])
+
+    def owner_text(self, key: str) -> str:
+        """Return the controller of a pod by "namespace/name" as "Kind namespace/name", "" = none is known."""
         found = self.pod(key)
         owner = found.owner if found else None
-        return f"{owner.kind} {owner.namespace}/{owner.name}" if owner else f"pod {key}"
+        return f"{owner.kind} {owner.namespace}/{owner.name}" if owner else ""
 
     def labels(self, label_set: int) -> dict[str, str]:
         """Return a label set."""

@@ -90,14 +90,14 @@ def check_state(path: Path | None, state: plan_pb2.PlanState, snapshot: snapshot
         )
 
 
-def settings_notes(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.ClusterSnapshot) -> list[str]:
-    """Return a note for each node group that is in the settings but not in the snapshot."""
+def settings_notes(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.ClusterSnapshot) -> dict[str, str]:
+    """Return a note for each node group that is in the settings but not in the snapshot, by its name."""
     known = [group.id for group in snapshot.node_groups]
-    notes = []
+    notes = {}
     for name in sorted(set(settings.node_groups) - set(known)):
         near = difflib.get_close_matches(name, known, 1)
         question = f"; did you mean {near[0]}?" if near else ""
-        notes.append(f"settings: nodeGroups.{name}: the input has no such node group{question}")
+        notes[name] = f"settings: nodeGroups.{name}: the input has no such node group{question}"
     return notes
 
 

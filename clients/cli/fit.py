@@ -7,12 +7,11 @@ import sys
 from collections.abc import Iterable, Sequence
 
 import msgspec
-import yaml
 from trimtab.v1 import planner_pb2, reason_pb2
 
 from clients.cli.cluster_view import ClusterView
 from clients.cli.failures import InputError
-from clients.cli.output import Format, stdout_console
+from clients.cli.output import Format, print_document, stdout_console
 from clients.cli.plan import CommandOptions
 from clients.cli.planners import open_planner
 from clients.cli.sources import read_snapshot
@@ -37,7 +36,7 @@ def fit(options: CommandOptions, pods: Sequence[str]) -> None:
             print_fits(stdout_console(), ClusterView(snapshot), answers)
         elif options.output is Format.YAML:
             rows = [row for answer in answers for row in _rows(answer)]
-            yaml.dump(rows, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False)
+            print_document(rows, Format.YAML)
         else:
             _print_lines(answers)
 

@@ -36,10 +36,18 @@ def as_document(message: Message) -> dict[str, Any]:
     return json_form(message, with_defaults=True)
 
 
+class _PlainDumper(yaml.CSafeDumper):
+    """Writes equal parts out each time: anchors and aliases confuse people and simple readers."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        """Return that no part is replaced by an alias."""
+        return True
+
+
 def print_document(document: Any, form: Format) -> None:
     """Print a document as JSON or YAML on stdout."""
     if form is Format.YAML:
-        yaml.dump(document, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+        yaml.dump(document, sys.stdout, Dumper=_PlainDumper, sort_keys=False, allow_unicode=True)
     else:
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 

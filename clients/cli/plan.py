@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -18,7 +19,7 @@ from clients.cli.output import Format, as_document, note, print_document, stdout
 from clients.cli.plan_formats import Export
 from clients.cli.planners import open_planner
 from clients.cli.pod_cost_annotations import annotations_read
-from clients.cli.prices import apply_prices, read_prices
+from clients.cli.prices import Prices, apply_prices, read_prices
 from clients.cli.sources import read_snapshot
 from clients.transport.bounded_input import MAX_INPUT_BYTES
 
@@ -51,9 +52,11 @@ class CommandOptions:
     def completed(
         self, read: Callable[[], snapshot_pb2.ClusterSnapshot], request: plan_pb2.PlanRequest
     ) -> snapshot_pb2.ClusterSnapshot:
-        """Return the cluster that `read` returns with the groups and prices of the options; check the request."""
+        """Return the cluster that `read` returns with the groups and prices of the options; check the request, and take
+        settings of unknown node groups out of it.
+        """
         labels = read_labels(self.group_by)
-        prices = read_prices(self.prices) if self.prices is not None else None
+        prices = self.prices_of_file
         snapshot = read()
         try:
             group_by_labels(snapshot, labels)
@@ -65,9 +68,15 @@ class CommandOptions:
         if orphaned:
             note(orphaned_note(orphaned))
         check_state(self.state, request.state, snapshot)
-        for text in settings_notes(request.settings, snapshot):
+        for name, text in settings_notes(request.settings, snapshot).items():
             note(text)
+            del request.settings.node_groups[name]  # without effect, and told: the planner would say it again
         return snapshot
+
+    @cached_property
+    def prices_of_file(self) -> Prices | None:
+        """The prices of `--prices`, read once; None = not given. Errors: InputError."""
+        return read_prices(self.prices) if self.prices is not None else None
 
     def request(self) -> plan_pb2.PlanRequest:
         """Read everything but the cluster: its errors are then reported before a large file is read."""
@@ -113,7 +122,6 @@ def plan(
     from clients.cli.answers.answer import Answer
     from clients.cli.answers.table import print_answer
 
-    view = ClusterView(snapshot)
-    print_answer(
-        stdout_console(), Answer(answer, view, request.settings, request.now.ToNanoseconds(), verbose=options.verbose)
-    )
+    view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
+    shown = Answer(answer, view, request.settings, now_ns, options.verbose, options.prices_of_file)
+    print_answer(stdout_console(), shown)

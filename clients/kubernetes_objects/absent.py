@@ -1,5 +1,6 @@
 """Notes about kinds that are missing from an input although its pods refer to them, which would change answers. Decides
-nothing. A kind that is given, even without objects, is not missing.
+nothing. A kind that is given, even without objects, is not missing. That there are no controllers at all is noted by
+the planner, for every caller.
 """
 
 from collections import Counter
@@ -25,6 +26,7 @@ def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
         f"{count} pods have a {kind} as controller, which counts as not found, because the input has no {kind}; "
         f"add `kubectl get {kind.lower()}s -A`"
         for kind, count in sorted(missed.items())
+        if snapshot.owners
     ]
     if "Namespace" not in objects.given and any(map(_selects_namespaces, snapshot.pod_specs)):
         notes.append(

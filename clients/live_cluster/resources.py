@@ -29,6 +29,8 @@ class Resource(NamedTuple):
     namespaced: bool = True
     version: str = "v1"
     other_versions: tuple[str, ...] = ()
+    # Defined by a CustomResourceDefinition, which most clusters do not have.
+    is_custom: bool = False
 
     @property
     def encoding(self) -> Encoding:
@@ -78,6 +80,7 @@ RESOURCES: tuple[Resource, ...] = (
         None,
         version="v1beta1",
         other_versions=("v1", "v1alpha1"),
+        is_custom=True,
     ),
     Resource("Node", "", "nodes", core_pb2.Node, namespaced=False),
     Resource("Pod", "", "pods", core_pb2.Pod),

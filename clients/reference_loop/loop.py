@@ -27,6 +27,7 @@ from clients.reference_loop.growth_events import GrowthEvents
 from clients.reference_loop.health import Health
 from clients.reference_loop.kept_state import StateKeeper
 from clients.reference_loop.loop_clock import LoopClock
+from clients.reference_loop.round_text import round_text
 from clients.reference_loop.rounds import RoundResult, RoundRunner
 from clients.reference_loop.status_map import StatusMap
 from clients.transport.backoff import Backoff
@@ -167,6 +168,7 @@ class Loop:
         growth, removal = done.answer.scale_up, done.answer.scale_down
         log.info(
             "round",
+            text=round_text(done),
             request_id=done.request.request_id,
             delta=done.was_delta,
             nodes=done.answer.diagnostics.node_count,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import plan_pb2
 
@@ -76,6 +77,7 @@ class Simulation:
         options: Options | None = None,
     ) -> None:
         """Set up a scenario (by default an empty one) with its trace or recording. `seed` replaces the scenario's."""
+        _silence_logs()
         scenario = scenario or Scenario()
         self.scenario = scenario if seed is None else scenario.model_copy(update={"seed": seed})
         self.settings = settings or plan_pb2.PlanSettings()
@@ -327,6 +329,14 @@ class Simulation:
         for outage in self._groups[subject].outages:
             if outage.start <= since_s < outage.end:
                 raise CloudRefusedError(f"node group {subject} is out of capacity")
+
+
+def _silence_logs() -> None:
+    """Drop the log lines of the simulated planner and actuator, which would go to stdout, unless the caller has
+    configured logging.
+    """
+    if not structlog.is_configured():
+        structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
 
 def _is_due(moment_s: float | None, now_s: float) -> bool:

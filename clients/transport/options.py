@@ -18,6 +18,7 @@ import typer
 from clients.transport.access_files import open_access
 from clients.transport.port_security import ANONYMOUS_OPTION, PLAINTEXT_OPTION, PortSecurity
 from clients.transport.server import ServerSettings
+from clients.transport.telemetry import LogFormat
 
 AddressOption = Annotated[str, typer.Option("--address", help="host:port to listen on; port 0 = any free port")]
 AddressFileOption = Annotated[
@@ -90,6 +91,9 @@ VersionOption = Annotated[
     bool, typer.Option("--version", callback=print_version, is_eager=True, show_default=False, help="print the version")
 ]
 LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error")]
+LogFormatOption = Annotated[
+    LogFormat | None, typer.Option("--log-format", help="form of log lines; default: text on a terminal, else JSON")
+]
 
 DEFAULTS = ServerSettings()
 

@@ -1,8 +1,8 @@
 """Logs, metrics and traces of a service.
 
-Decides their form: logs are JSON lines on standard error; metrics are OpenTelemetry's, served for Prometheus when an
-address is given; traces go to a collector when `OTEL_EXPORTER_OTLP_ENDPOINT` is set and the extra
-`trimtab[otlp]` is installed.
+Decides their form: logs are JSON lines on standard error, or lines of text for people; metrics are OpenTelemetry's,
+served for Prometheus when an address is given; traces go to a collector when `OTEL_EXPORTER_OTLP_ENDPOINT` is set and
+the extra `trimtab[otlp]` is installed.
 Never decides what is logged or measured. Buckets are in seconds.
 """
 
@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib import import_module
 from typing import Any
 
@@ -28,6 +29,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from clients.transport.addresses import split_address
 from clients.transport.metrics_endpoint import serve_metrics
 from clients.transport.port_security import PortSecurity
+from clients.transport.text_logs import TextRenderer
 
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 # From a millisecond (a status call) to two hours (a drain); OpenTelemetry's own defaults are milliseconds.
@@ -55,18 +57,30 @@ class Telemetry:
         self.closers.clear()
 
 
-def configure_logging(level: str = "info") -> None:
-    """Log JSON lines of at least `level` ("debug", "info", "warning", "error") to standard error."""
+class LogFormat(StrEnum):
+    """The form of log lines."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def terminal_format() -> LogFormat:
+    """Return the form for the present standard error: text for people on a terminal, else JSON."""
+    return LogFormat.TEXT if sys.stderr.isatty() else LogFormat.JSON
+
+
+def configure_logging(level: str = "info", form: LogFormat = LogFormat.JSON) -> None:
+    """Log lines of at least `level` ("debug", "info", "warning", "error") to standard error."""
     names = logging.getLevelNamesMapping()
     if level.upper() not in names:
         raise ValueError(f"log level {level!r} is unknown; use one of debug, info, warning, error")
+    as_json = [structlog.processors.TimeStamper(fmt="iso", utc=True), structlog.processors.JSONRenderer()]
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(),
+            *(as_json if form is LogFormat.JSON else [TextRenderer()]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(names[level.upper()]),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),

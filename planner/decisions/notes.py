@@ -51,8 +51,8 @@ def notes(snapshot: Snapshot, request: pb.PlanRequest, table: Table) -> Iterator
     controlled = int(np.count_nonzero((flags & FLAG_OTHER_KIND) == 0))
     if controlled and not snapshot.owners:
         yield (
-            f"{controlled} pods have a controller, but the snapshot lists none: all count as not found and block "
-            "their nodes; list the controllers as owners"
+            f"{controlled} pod{' has' if controlled == 1 else 's have'} a controller, but the snapshot lists no "
+            "controllers: all count as not found and block their nodes; add them, as `kubectl get rs,sts,jobs,rc -A`"
         )
 
 

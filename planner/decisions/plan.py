@@ -1,14 +1,17 @@
 """Plan: the requested decisions, one after the other on one simulation, in one answer. Decides which settings, state
 and simulation each decision gets, and the order of decisions; never their results. Raises SettingsError for invalid
-settings; the request is checked before (`planner.decisions.requests`).
+settings, and RequestError for unknown nodes; the rest of a request is checked before (`planner.decisions.requests`).
 """
 
+from bisect import bisect_left
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.decisions.notes import count_pods, notes
+from planner.decisions.requests import RequestError
 from planner.decisions.simulations import growing, simulate
 from planner.decisions.table import TABLE, Table
 from planner.model.settings import resolve_planner
@@ -20,7 +23,7 @@ from planner.simulation.build import Simulation
 from planner.simulation.growth import GrowthNeed
 from planner.simulation.log import commit
 from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
-from planner.snapshot.columns import Snapshot
+from planner.snapshot.columns import Int32, Snapshot
 
 
 class Planned(NamedTuple):
@@ -110,7 +113,21 @@ def _round(
         settings=resolve_planner(request.settings),
         work=work,
         growth=rows.growth,
+        explained=_explained(snapshot, request),
     )
+
+
+def _explained(snapshot: Snapshot, request: pb.PlanRequest) -> Int32:
+    """Return the nodes of `explain_nodes`, ascending. int32. Errors: RequestError."""
+    names, rows = snapshot.nodes.name, set[int]()
+    for i, name in enumerate(request.explain_nodes):
+        row = bisect_left(names, name)
+        if row == len(names) or names[row] != name:
+            raise RequestError(f"explain_nodes[{i}]", f"the snapshot has no node {name!r}")
+        if row in rows:
+            raise RequestError(f"explain_nodes[{i}]", f"{name!r} is given twice; name each node once")
+        rows.add(row)
+    return np.array(sorted(rows), np.int32)
 
 
 def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanResponse, is_last: bool) -> tuple[bytes, ...]:

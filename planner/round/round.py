@@ -48,7 +48,8 @@ class HeldRoom(NamedTuple):
 class Round:
     """A decision is a function of this, its settings and its state, within the bounds of `work`. now_ns : Unix
     nanoseconds; work : bounds and caches; decided : the `Decided` of the decisions taken before in this round, by
-    `Decision.Code`; growth : the virtual nodes with which groups grow, none if no decision requires them.
+    `Decision.Code`; growth : the virtual nodes with which groups grow, none if no decision requires them; explained :
+    int32 nodes whose blocking pods are all listed, ascending.
     """
 
     snapshot: Snapshot
@@ -59,6 +60,7 @@ class Round:
     work: Work = field(default_factory=Work)
     decided: dict[int, Any] = field(default_factory=dict)
     growth: Growth = NO_GROWTH.growth
+    explained: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def in_time(self) -> bool:
         """Return whether there is time left."""

@@ -48,6 +48,21 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
+def lists_of(result: Message) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """Yield each list of messages of a result: its field, the names of the columns, and the rows as texts."""
+    for field, rows in result.ListFields():
+        if _is_list_of_messages(field):
+            columns = _columns(rows)
+            yield field.name, [words(one.name) for one in columns], [_cells(columns, row) for row in rows]
+
+
+def _columns(rows: Sequence[Message]) -> list[FieldDescriptor]:
+    """Return the fields that some of the entries have, in the order of the contract."""
+    given = {one.name for row in rows for one, _ in row.ListFields()}
+    fields: Iterable[Any] = rows[0].DESCRIPTOR.fields
+    return [one for one in fields if one.name in given]
+
+
 def _is_list_of_messages(field: FieldDescriptor) -> bool:
     return field.is_repeated and field.message_type is not None and not _is_map(field)
 
@@ -59,9 +74,7 @@ def _is_map(field: FieldDescriptor) -> bool:
 def _table(field: FieldDescriptor, rows: Sequence[Message], verbose: bool) -> Table:
     """Return a table with a column for each field that some entry has."""
     shown = rows if verbose else rows[:MOST_ROWS]
-    given = {one.name for row in shown for one, _ in row.ListFields()}
-    of_rows: Iterable[Any] = rows[0].DESCRIPTOR.fields
-    columns = [one for one in of_rows if one.name in given]
+    columns = _columns(shown)
     title = f"{words(field.name).capitalize()}{shown_of(len(shown), len(rows))}"
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
     for one in columns:
@@ -69,8 +82,13 @@ def _table(field: FieldDescriptor, rows: Sequence[Message], verbose: bool) -> Ta
             words(one.name), justify="left" if one.is_repeated or one.cpp_type in _WORDS else "right", overflow="fold"
         )
     for row in shown:
-        table.add_row(*(escape(_text(one, getattr(row, one.name))) if _is_given(row, one) else "" for one in columns))
+        table.add_row(*map(escape, _cells(columns, row)))
     return table
+
+
+def _cells(columns: Sequence[FieldDescriptor], row: Message) -> list[str]:
+    """Return the fields of one entry as texts, "" for absent ones."""
+    return [_text(one, getattr(row, one.name)) if _is_given(row, one) else "" for one in columns]
 
 
 def _is_given(row: Message, field: FieldDescriptor) -> bool:

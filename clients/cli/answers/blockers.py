@@ -13,7 +13,7 @@ from trimtab.v1 import plan_pb2, reason_pb2
 
 from clients.cli.amounts import counted, percent, some
 from clients.cli.answers.answer import Answer
-from clients.cli.cluster_view import ClusterView
+from clients.cli.cluster_view import ClusterView, alone
 from clients.cli.sentences import PREDICATE_SENTENCES, codes_of, why_it_stays
 from clients.cli.timers import threshold
 
@@ -51,20 +51,31 @@ def why(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> str:
 
 def offenders(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> list[tuple[str, int]]:
     """Return the causes of a reason with their numbers of nodes: budgets, controllers of pods, or predicates."""
-    first, counts = alike[0], Counter[str]()
+    counts, bare = Counter[tuple[str, str]](), defaultdict[str, list[str]](list)
     for one in alike:
-        if one.blocking_reason in _BUDGETS:
-            counts[budget_text(answer.view, one.blocking_pod)] += 1
-        elif first.reason == _Reason.BLOCKED_BY_POD:
-            counts[answer.view.controller_text(one.blocking_pod)] += 1
-        elif first.reason == _Reason.NO_PLACE_TO_MOVE_PODS and one.failed_predicates:
-            code = max(sorted(one.failed_predicates), key=lambda name: one.failed_predicates[name])
-            counts[f"pod {one.blocking_pod}, on most nodes: {PREDICATE_SENTENCES.get(code, code)}"] += 1
-        elif first.reason == _Reason.NODE_GROUP_MIN_SIZE_REACHED:
-            counts[group_text(answer.view, one.node)] += 1
-        elif one.detail:
-            counts[one.detail] += 1
-    return counts.most_common()
+        of_pod, text = _cause(answer, one)
+        owner = answer.view.owner_text(one.blocking_pod) if of_pod else ""
+        if of_pod and not owner:
+            bare[text].append(one.blocking_pod)
+        elif of_pod or text:
+            counts[owner, text] += 1
+    found = Counter({f"{owner}{text}": count for (owner, text), count in counts.items()})
+    found.update({f"{alone(keys)}{text}": len(keys) for text, keys in bare.items()})
+    return found.most_common()
+
+
+def _cause(answer: Answer, node: plan_pb2.UnremovableNode) -> tuple[bool, str]:
+    """Return whether the pod that blocks a node is the cause, and the text, which then follows the pod's controller."""
+    if node.blocking_reason in _BUDGETS:
+        return False, budget_text(answer.view, node.blocking_pod)
+    if node.reason == _Reason.BLOCKED_BY_POD:
+        return True, ""
+    if node.reason == _Reason.NO_PLACE_TO_MOVE_PODS and node.failed_predicates:
+        code = max(sorted(node.failed_predicates), key=lambda name: node.failed_predicates[name])
+        return True, f", on most nodes: {PREDICATE_SENTENCES.get(code, code)}"
+    if node.reason == _Reason.NODE_GROUP_MIN_SIZE_REACHED:
+        return False, group_text(answer.view, node.node)
+    return False, node.detail
 
 
 def group_text(view: ClusterView, node: str) -> str:

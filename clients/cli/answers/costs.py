@@ -1,17 +1,25 @@
-"""Hourly costs of nodes, from the prices of their node groups. The currency is that of the prices."""
+"""Hourly costs of nodes: the price of a file for the node's machine, else that of its node group. A node without node
+group, such as one of the control plane, costs money as well. The currency is that of the prices.
+"""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from trimtab.v1 import snapshot_pb2 as pb
+from clients.cli.cluster_view import ClusterView
+from clients.cli.prices import Prices, machine_of, price_of
 
 
 class Costs:
-    """Prices by node."""
+    """Prices by node. of_file : the prices of a file, by machine."""
 
-    def __init__(self, snapshot: pb.ClusterSnapshot) -> None:
-        prices = {group.id: group.price_per_hour for group in snapshot.node_groups if group.HasField("price_per_hour")}
-        self._by_node = {node.name: prices[node.node_group] for node in snapshot.nodes if node.node_group in prices}
-        self._node_count = len(snapshot.nodes)
+    def __init__(self, view: ClusterView, of_file: Prices | None = None) -> None:
+        groups = view.snapshot.node_groups
+        of_group = {group.id: group.price_per_hour for group in groups if group.HasField("price_per_hour")}
+        of_labels = _by_label_set(view, of_file) if of_file else {}
+        found = {
+            name: of_labels.get(node.label_set, of_group.get(node.node_group)) for name, node in view.nodes.items()
+        }
+        self._by_node = {name: price for name, price in found.items() if price is not None}
+        self._node_count = len(view.nodes)
 
     @property
     def known(self) -> bool:
@@ -36,6 +44,13 @@ class Costs:
         """Return the same with two decimals, "" if none of them has a price."""
         known = [self._by_node[node] for node in nodes if node in self._by_node]
         return money(sum(known)) if known else ""
+
+
+def _by_label_set(view: ClusterView, of_file: Prices) -> Mapping[int, float]:
+    """Return the prices of the label sets of nodes, where the file has one. O(label sets of nodes)."""
+    label_sets = {node.label_set for node in view.nodes.values()}
+    found = {one: price_of(machine_of(view.labels(one)), of_file) for one in label_sets}
+    return {one: price for one, price in found.items() if price is not None}
 
 
 def money(amount: float) -> str:

@@ -1,6 +1,6 @@
 """Where pods fit, for people: on how many nodes, and why not on the others, with the missing amounts. Pods of one
-controller with the same outcome share their rows. Of nodes that lack the same resources, the one that comes closest is
-the example.
+controller with the same outcome share their rows, and so do pods without a known controller. Of nodes that lack the
+same resources, the one that comes closest is the example.
 """
 
 from collections import defaultdict
@@ -33,7 +33,7 @@ def print_fits(console: Console, view: ClusterView, answers: Iterable[planner_pb
     for answer in answers:
         pod = view.pod(answer.pod)
         if pod is not None:
-            alike[pod.owner.uid if pod.owner else pod.key, outcomes(view, pod, answer.nodes)].append(answer.pod)
+            alike[pod.owner.uid if pod.owner else "", outcomes(view, pod, answer.nodes)].append(answer.pod)
     if not alike:
         console.print("No pod is pending.")
         return

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 
 from clients.cli.amounts import counted, some
+from clients.cli.answers import scale_up
 from clients.cli.answers.answer import Answer
 
 
@@ -24,7 +25,7 @@ def render(answer: Answer) -> Iterator[RenderableType]:
 def _pods(answer: Answer) -> Iterator[str]:
     """Yield a sentence for each kind of pod that a reader should know about."""
     waiting = answer.view.waiting_pods()
-    if waiting:
+    if waiting and not scale_up.tells_of_pods(answer.response.scale_up):
         yield f"{_are(len(waiting), 'pod')} waiting for a node ({some(waiting, 2)}); `trimtab fit` says what fits."
     unready = [node.name for node in answer.view.snapshot.nodes if not node.ready]
     if unready:

@@ -9,7 +9,7 @@ from rich.table import Table
 from trimtab.v1 import plan_pb2, reason_pb2
 
 from clients.billing import HOURS_A_MONTH
-from clients.cli.amounts import byte_count, counted, duration, percent, shown_of, some
+from clients.cli.amounts import amount, counted, duration, named_amount, percent, shown_of, some
 from clients.cli.answers import blockers
 from clients.cli.answers.answer import Answer
 from clients.cli.answers.costs import money
@@ -70,8 +70,8 @@ def _saving(answer: Answer, going: Sequence[str]) -> str:
     """Return the cost of some nodes or, if no price is known, their capacity."""
     costs = answer.costs
     if not costs.known:
-        cores, memory = _capacity(answer, going)
-        return f"That frees {cores:,.0f} cores and {byte_count(memory)} of memory (no prices are given)."
+        cpu, memory = (_capacity(answer, going, resource) for resource in ("cpu", "memory"))
+        return f"That frees {amount('cpu', cpu)} and {named_amount('memory', memory)} (no prices are given)."
     saved = costs.of(going)
     month = f"{saved * HOURS_A_MONTH:,.0f}"
     share = f" ({percent(saved / costs.total)})" if costs.total else ""
@@ -79,10 +79,9 @@ def _saving(answer: Answer, going: Sequence[str]) -> str:
     return f"That saves {money(saved)} of {money(costs.total)} an hour{share}, {month} a month{unknown}."
 
 
-def _capacity(answer: Answer, nodes: Sequence[str]) -> tuple[float, int]:
-    """Return the cores and bytes of memory of some nodes."""
-    given = [answer.view.allocatable(node) for node in nodes]
-    return sum(one.get("cpu", 0) for one in given) / 1000, sum(one.get("memory", 0) for one in given)
+def _capacity(answer: Answer, nodes: Sequence[str], resource: str) -> int:
+    """Return how much of a resource some nodes offer."""
+    return sum(answer.view.allocatable(node).get(resource, 0) for node in nodes)
 
 
 def _when(answer: Answer) -> Iterator[str]:
@@ -125,9 +124,10 @@ def _remaining_s(answer: Answer, node: plan_pb2.UnneededNode) -> float:
 
 def _nodes_that_go(answer: Answer) -> Table:
     """Return the nodes that can go: dearest first, then the least used."""
-    nodes = sorted(answer.response.scale_down.unneeded, key=lambda one: (-one.saving_per_hour, one.utilization))
+    costs = answer.costs
+    nodes = sorted(answer.response.scale_down.unneeded, key=lambda one: (-costs.of([one.node]), one.utilization))
     shown = nodes if answer.verbose else nodes[:MOST_ROWS]
-    priced = answer.costs.known
+    priced = costs.known
     table = Table(
         title=f"What can go{shown_of(len(shown), len(nodes))}", title_justify="left", box=None, padding=(0, 2, 0, 0)
     )
@@ -142,7 +142,7 @@ def _nodes_that_go(answer: Answer) -> Table:
         places = [f"{node} ({count})" for node, count in targets.most_common()]
         table.add_row(
             escape(one.node),
-            *([money(one.saving_per_hour) if one.saving_per_hour else ""] if priced else []),
+            *([costs.text([one.node])] if priced else []),
             percent(one.utilization),
             str(len(one.destinations)),
             _moment(answer, one),

@@ -13,6 +13,7 @@ from clients.cli.amounts import counted, shown_of, some
 from clients.cli.answers import expansion
 from clients.cli.answers.answer import Answer
 from clients.cli.answers.costs import money
+from clients.cli.cluster_view import alone
 from clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
 
 MOST_ROWS = 10
@@ -23,10 +24,10 @@ _Result = reason_pb2.ScaleUpResult
 def render(answer: Answer) -> Iterator[RenderableType]:
     """Yield the headline, the node groups that grow, and the pods that stay pending."""
     decision = answer.response.scale_up
-    if answer.response.HasField("scale_down") and _is_quiet(decision):
+    if answer.response.HasField("scale_down") and is_quiet(decision):
         return
-    yield f"[bold]{headline(answer)}[/bold]"
-    yield from _without_new_nodes(decision)
+    yield f"[bold]{escape(headline(answer))}[/bold]"
+    yield from map(escape, without_new_nodes(decision))
     if decision.splits:
         yield ""
         yield _growth(answer)
@@ -40,16 +41,21 @@ def render(answer: Answer) -> Iterator[RenderableType]:
         yield from expansion.render(decision)
 
 
-def _is_quiet(decision: plan_pb2.ScaleUpDecision) -> bool:
+def is_quiet(decision: plan_pb2.ScaleUpDecision) -> bool:
     """Whether no pod waits; then no line is shown beside the nodes that can go."""
-    waits = decision.on_existing or decision.on_upcoming or decision.skipped
-    return decision.result == _Result.SCALE_UP_NOT_NEEDED and not waits
+    return decision.result == _Result.SCALE_UP_NOT_NEEDED and not tells_of_pods(decision)
+
+
+def tells_of_pods(decision: plan_pb2.ScaleUpDecision) -> bool:
+    """Whether the decision says what becomes of waiting pods."""
+    placed = decision.on_existing or decision.on_upcoming
+    return bool(decision.splits or decision.unschedulable or decision.skipped or placed)
 
 
 def headline(answer: Answer) -> str:
     """Return which groups grow, by how many nodes and at what cost, or why none grows."""
     decision = answer.response.scale_up
-    detail = f": {escape(decision.detail)}" if decision.detail else ""
+    detail = f": {decision.detail}" if decision.detail else ""
     if decision.splits:
         groups = counted(len(decision.splits), "node group")
         verb = "grows" if len(decision.splits) == 1 else "grow"
@@ -81,8 +87,8 @@ def _cost(answer: Answer) -> str:
     return f" That costs {money(more)} an hour ({after}), {HOURS_A_MONTH * more:,.0f} a month{without}."
 
 
-def _without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
-    """Yield where waiting pods go that need no new node, and which pods are not served."""
+def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
+    """Yield in plain sentences where waiting pods go that need no new node, and which pods are not served."""
     places = (
         (decision.on_existing, "existing nodes"),
         (decision.on_upcoming, "nodes requested before, which have not registered yet"),
@@ -101,7 +107,7 @@ def _without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
         skipped[one.reason].append(one.pod)
     for reason, pods in sorted(skipped.items()):
         why = SKIPPED_SENTENCES[reason_pb2.SkippedPodReason.Code.ValueType(reason)]
-        yield f"No node is added for {counted(len(pods), 'pod')} ({escape(some(pods, 2))}): {why}."
+        yield f"No node is added for {counted(len(pods), 'pod')} ({some(pods, 2)}): {why}."
 
 
 def _growth(answer: Answer) -> Table:
@@ -138,12 +144,20 @@ def _owners(answer: Answer, pods: Sequence[str]) -> str:
     return some(texts, len(texts) if answer.verbose else 2)
 
 
-def _pending(answer: Answer) -> Table:
-    """Return a row for each controller and each reason why its pods stay pending."""
+def pending(answer: Answer) -> list[tuple[tuple[str, str], list[plan_pb2.UnschedulablePod]]]:
+    """Return the pods that stay pending by controller and reason, the most pods first; those without controller
+    together.
+    """
     alike: dict[tuple[str, str], list[plan_pb2.UnschedulablePod]] = defaultdict(list)
     for one in answer.response.scale_up.unschedulable:
-        alike[answer.view.controller_text(one.pod), one.detail].append(one)
-    rows = sorted(alike.items(), key=lambda item: (-len(item[1]), item[0]))
+        alike[answer.view.owner_text(one.pod), one.detail].append(one)
+    named = [((owner or alone([one.pod for one in pods]), why), pods) for (owner, why), pods in alike.items()]
+    return sorted(named, key=lambda item: (-len(item[1]), item[0]))
+
+
+def _pending(answer: Answer) -> Table:
+    """Return a row for each controller and each reason why its pods stay pending."""
+    rows = pending(answer)
     shown = rows if answer.verbose else rows[:MOST_ROWS]
     table = _table(f"What stays pending{shown_of(len(shown), len(rows))}")
     table.add_column("pods", justify="right", no_wrap=True)

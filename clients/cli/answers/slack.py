@@ -29,14 +29,21 @@ def render(answer: Answer) -> Iterator[RenderableType]:
     slack = answer.response.slack
     yield f"[bold]Slack:[/bold] {RESULTS[slack.result]}"
     if slack.desired:
-        yield f"  requested: {_amounts(slack.desired)}"
-        yield f"  present: {_amounts(slack.present) or 'nothing'}{_price(slack)}"
+        yield f"  requested: at least {_amounts(slack.desired)}"
+        yield f"  kept free: {kept_free(slack)}{_price(slack)}"
     if slack.placeholders:
         yield _table(slack.placeholders, every=answer.verbose)
     if slack.pushed_out:
         yield escape(f"  displaced from their nodes: {some(list(slack.pushed_out))}")
     for problem in slack.problems:
         yield escape(f"  ! {problem}")
+
+
+def kept_free(slack: plan_pb2.SlackDecision) -> str:
+    """Return how much room there is, and why it is more than requested."""
+    is_more = any(slack.present.get(name, 0) > amount for name, amount in slack.desired.items())
+    rounded = ", as placeholders are whole" if is_more else ""
+    return f"{_amounts(slack.present) or 'nothing'}{rounded}"
 
 
 def set_of(placeholder: plan_pb2.Placeholder) -> str:

@@ -104,7 +104,9 @@ def _own(files: Sequence[Path]) -> Chapter:
 
 
 def with_prices(chapter: Chapter, prices: Prices, directory: Path) -> Chapter:
-    """Return a chapter whose node groups have the prices of a file. Errors: InputError."""
+    """Return a chapter whose node groups have the prices of a file, and which counts those of the other nodes. Errors:
+    InputError.
+    """
     try:
         objects = load_files(chapter.files)
     except ObjectError as error:
@@ -115,7 +117,7 @@ def with_prices(chapter: Chapter, prices: Prices, directory: Path) -> Chapter:
             item["spec"]["price"] = found[item["metadata"]["name"]]
     target = directory / f"{chapter.scenario.name}-priced.json"
     target.write_bytes(msgspec.json.encode({"kind": "List", "apiVersion": "v1", "items": objects}))
-    return replace(chapter, files=(target,))
+    return replace(chapter, files=(target,), scenario=replace(chapter.scenario, prices=prices))
 
 
 def recorded_chapter(directory: Path) -> Chapter:

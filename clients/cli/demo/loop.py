@@ -23,6 +23,7 @@ from clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
 from clients.cli.failures import FailedError
 from clients.cli.now import read_now
 from clients.cli.planners import PlannerAccess
+from clients.cli.prices import Prices
 from clients.kubernetes_objects import Objects, build_snapshot
 from clients.kubernetes_objects.build import Known
 from clients.kubernetes_objects.decode import add_text
@@ -40,12 +41,15 @@ _State = actuator_pb2.DeletionState
 
 @dataclass(frozen=True)
 class Scenario:
-    """The settings of each loop; whether the actuator is killed during a drain, and whether a burst follows."""
+    """The settings of each loop; whether the actuator is killed during a drain, and whether a burst follows. prices :
+    those of a file, None = none is given.
+    """
 
     name: str
     settings: plan_pb2.PlanSettings
     kill: bool = False
     burst: bool = False
+    prices: Prices | None = None
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,8 @@ class _Loop:
             request.now.CopyFrom(read_now(None))
             started = time.monotonic()
             response = self._planner.plan(snapshot, request)
-            answer = Answer(response, ClusterView(snapshot), request.settings, request.now.ToNanoseconds())
+            now_ns, prices = request.now.ToNanoseconds(), self._scenario.prices
+            answer = Answer(response, ClusterView(snapshot), request.settings, now_ns, prices=prices)
             story.answers.append(answer)
             self._screen.plan(len(story.answers), answer, time.monotonic() - started, len(status.deletions))
             request.state.CopyFrom(response.state)

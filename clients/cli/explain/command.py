@@ -16,6 +16,7 @@ from clients.cli.explain.growth import explain_growth, growth_document, growth_l
 from clients.cli.explain.nodes import explain_node, node_document, node_lines
 from clients.cli.explain.pods import PodExplanation, explain_pod, fit_lines, pod_document, pod_lines
 from clients.cli.explain.slack import (
+    SlackExplanation,
     explain_slack,
     placeholder_document,
     placeholder_lines,
@@ -23,7 +24,7 @@ from clients.cli.explain.slack import (
     slack_lines,
 )
 from clients.cli.failures import InputError
-from clients.cli.output import Format, as_document, print_document, print_lines, stdout_console
+from clients.cli.output import Format, as_document, note, print_document, print_lines, stdout_console
 from clients.cli.plan import CommandOptions
 from clients.cli.planners import PlannerAccess, open_planner
 
@@ -44,7 +45,7 @@ def explain(options: CommandOptions) -> None:
             pod = _accepted_pod(planner, view, name, request)
             _print_pod(planner, _fit(planner, snapshot, request, view, pod), request, options.output)
         elif kind in (_SLACK, _PLACEHOLDER):
-            _print_slack(planner, view, name, request, options.output)
+            _print_slack(explain_slack(planner, view, request, options.prices_of_file), name, options.output)
         else:
             _existing_node(view, name)
             _print_node(planner, view, name, request, options.output)
@@ -128,14 +129,11 @@ def _print_pod(
         print_lines(console, growth_lines(growth))
 
 
-def _print_slack(
-    planner: PlannerAccess, view: ClusterView, name: str, request: plan_pb2.PlanRequest, output: Format
-) -> None:
+def _print_slack(explanation: SlackExplanation, name: str, output: Format) -> None:
     """Print the explanation of a placeholder, or of slack as a whole if `name` is "".
 
     Errors: InputError with the nearest names.
     """
-    explanation = explain_slack(planner, view, request)
     known = {one.name: one for one in explanation.placeholders}
     if name and name not in known:
         raise InputError(f"slack has no placeholder {name} here{_near(name, known)}")
@@ -151,7 +149,10 @@ def _print_node(
 ) -> None:
     """Print the explanation of a node; if a pod of it fits nowhere else, also why no other node takes the pod."""
     request.decisions.extend(default_decisions(request.settings, view.snapshot))
+    request.explain_nodes.append(name)
     answer = planner.plan(view.snapshot, request)
+    for text in answer.diagnostics.notes:
+        note(text)
     explanation = explain_node(view, name, answer, request)
     others = {field: naming(result, name) for field, result in without_renderer(answer).items()}
     found = {field: part for field, part in others.items() if part is not None}

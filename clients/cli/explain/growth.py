@@ -125,7 +125,8 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
     elif split is not None:
         yield from _split_lines(explanation, split)
     elif explanation.reasons:
-        yield "[red]No node group helps it[/red]:"
+        filled = any(_is_filled(explanation, group) for group in explanation.reasons)
+        yield f"[red]No node group {'has room left for' if filled else 'helps'} it[/red]:"
     elif not explanation.view.snapshot.node_groups:
         yield "[red]No node group helps it[/red]: the input has none."
     else:
@@ -178,6 +179,8 @@ def _alike(explanation: GrowthExplanation) -> list[tuple[tuple[int, str], list[s
 def _why(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> str:
     """Return in one clause why a group does not help, with amounts and labels of its new nodes if relevant."""
     failed = explanation.predicates.get(group)
+    if not failed and _is_filled(explanation, group):
+        return _FILLED[explanation.reasons[group]]
     if not failed:
         return NODE_GROUP_SENTENCES[_Reason.Code.ValueType(explanation.reasons[group])]
     text = ""
@@ -186,6 +189,19 @@ def _why(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> 
     elif group in new_nodes.nodes and failed in _SHOWN:
         text = cause(new_nodes, explanation.pod, group, failed)
     return text or f"on a new node: {PREDICATE_SENTENCES[_Predicate.Code.Name(failed)]}"  # type: ignore[arg-type]
+
+
+def _is_filled(explanation: GrowthExplanation, group: str) -> bool:
+    """Return whether the plan grows a group as far as it may, for other pods: no node of it is left for this one."""
+    grows = any(one.node_group == group for one in explanation.decision.splits)
+    return explanation.split is None and grows and explanation.reasons[group] in _FILLED
+
+
+_FILLED: Mapping[int, str] = {
+    _Reason.MAX_SIZE_REACHED: "this plan fills it up to its maximum size",
+    _Reason.RESOURCE_LIMIT_REACHED: "this plan fills it as far as a limit on resources or nodes allows",
+    _Reason.MAX_NEW_NODES_REACHED: "this plan fills it, and adds as many nodes as one plan may",
+}
 
 
 def _lacking(new_nodes: ClusterView, pod: PodView, group: str) -> str:

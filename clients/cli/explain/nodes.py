@@ -26,7 +26,9 @@ _PodReason = reason_pb2.BlockingPodReason
 
 @dataclass(frozen=True)
 class NodeExplanation:
-    """The explanation of a node; exactly one of `unneeded` and `unremovable` is set."""
+    """The explanation of a node; exactly one of `unneeded` and `unremovable` is set. blocking : all its pods that must
+    not be evicted, by name.
+    """
 
     view: ClusterView
     name: str
@@ -35,6 +37,7 @@ class NodeExplanation:
     now: Timestamp
     unneeded: plan_pb2.UnneededNode | None
     unremovable: plan_pb2.UnremovableNode | None
+    blocking: tuple[plan_pb2.BlockingPod, ...] = ()
 
     @property
     def threshold(self) -> float:
@@ -60,6 +63,7 @@ def explain_node(
         now=request.now,
         unneeded=next((one for one in decision.unneeded if one.node == name), None),
         unremovable=next((one for one in decision.unremovable if one.node == name), None),
+        blocking=tuple(pod for one in decision.blockers if one.node == name for pod in one.pods),
     )
 
 
@@ -75,6 +79,7 @@ def node_document(explanation: NodeExplanation) -> dict[str, Any]:
         "utilizationThreshold": explanation.threshold,
         "unneeded": as_document(explanation.unneeded) if explanation.unneeded else None,
         "unremovable": as_document(explanation.unremovable) if explanation.unremovable else None,
+        "blockingPods": [as_document(one) for one in explanation.blocking],
         "result": reason_pb2.ScaleDownResult.Code.Name(explanation.decision.result),
         "detail": explanation.decision.detail,
     }
@@ -143,14 +148,32 @@ def _unremovable_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableN
         yield f"It is in {escape(group_text(explanation.view, explanation.name))}."
     elif node.utilization > 0:
         yield f"Its utilization is {percent(node.utilization)}."
-    if node.blocking_pod:
-        code = _PodReason.Code.Name(node.blocking_reason)
-        why = f"{POD_SENTENCES[node.blocking_reason]} [dim]({code})[/dim]" if node.blocking_reason else "is in the way"
-        yield f"Pod [cyan]{escape(node.blocking_pod)}[/cyan] {why}."
-    if node.blocking_reason in (_PodReason.NOT_ENOUGH_PDB, _PodReason.SEVERAL_BUDGETS):
-        text = budget_text(explanation.view, node.blocking_pod)
-        yield f"{escape(text[:1].upper() + text[1:])}."
+    yield from _blocking_lines(explanation, node)
     if node.detail:
         yield escape(f"{node.detail[:1].upper()}{node.detail[1:]}.")
     for reason, count in sorted(node.failed_predicates.items(), key=lambda pair: (-pair[1], pair[0])):
         yield f"  {counted(count, 'node')}: {PREDICATE_SENTENCES.get(reason, reason)} [dim]({escape(reason)})[/dim]"
+
+
+def _blocking_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableNode) -> Iterator[str]:
+    """Yield the pods that are in the way: the one that has no place, or all that must not be evicted."""
+    every = explanation.blocking
+    if node.blocking_pod and node.blocking_pod not in {one.pod for one in every}:
+        yield from _pod_lines(explanation, node.blocking_pod, node.blocking_reason)
+    if len(every) > 1:
+        yield f"{counted(len(every), 'pod')} of it must not be evicted:"
+    for one in every:
+        for line in _pod_lines(explanation, one.pod, one.reason):
+            yield f"  {line}" if len(every) > 1 else line
+
+
+def _pod_lines(
+    explanation: NodeExplanation, pod: str, reason: "reason_pb2.BlockingPodReason.Code.ValueType"
+) -> Iterator[str]:
+    """Yield why a pod is in the way, and the budgets that keep it from being evicted."""
+    code = _PodReason.Code.Name(reason)
+    why = f"{POD_SENTENCES[reason]} [dim]({code})[/dim]" if reason else "is in the way"
+    yield f"Pod [cyan]{escape(pod)}[/cyan] {why}."
+    if reason in (_PodReason.NOT_ENOUGH_PDB, _PodReason.SEVERAL_BUDGETS):
+        text = budget_text(explanation.view, pod)
+        yield f"{escape(text[:1].upper() + text[1:])}."

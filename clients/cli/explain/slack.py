@@ -16,11 +16,12 @@ from trimtab.v1 import plan_pb2, reason_pb2
 from clients.billing import HOURS_A_MONTH
 from clients.cli.amounts import amount, counted, named_amount, percent, some
 from clients.cli.answers.costs import Costs, money
-from clients.cli.answers.slack import RESULTS, set_of
+from clients.cli.answers.slack import RESULTS, kept_free, set_of
 from clients.cli.cluster_view import ClusterView
 from clients.cli.decisions import default_decisions
 from clients.cli.output import as_document
 from clients.cli.planners import PlannerAccess
+from clients.cli.prices import Prices
 
 _FOR_SLACK = reason_pb2.UnremovableReason.NEEDED_FOR_SLACK
 _KINDS = {
@@ -63,8 +64,10 @@ class SlackExplanation:
         return self.share(placeholder) * self.costs.of([placeholder.node])
 
 
-def explain_slack(planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest) -> SlackExplanation:
-    """Ask the planner for slack and its effects on the other decisions."""
+def explain_slack(
+    planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest, prices: Prices | None = None
+) -> SlackExplanation:
+    """Ask the planner for slack and its effects on the other decisions. prices : of a file, None = not given."""
     wanted = plan_pb2.PlanRequest()
     wanted.CopyFrom(request)
     chosen = [plan_pb2.Decision.SLACK, *default_decisions(request.settings, view.snapshot)]
@@ -72,7 +75,7 @@ def explain_slack(planner: PlannerAccess, view: ClusterView, request: plan_pb2.P
     answer = planner.plan(view.snapshot, wanted)
     stay = [one.node for one in answer.scale_down.unremovable if one.reason == _FOR_SLACK]
     stay += [one.node for one in answer.scale_down.unneeded if one.not_now_reason == _FOR_SLACK]
-    return SlackExplanation(view, answer, tuple(sorted(stay)), Costs(view.snapshot))
+    return SlackExplanation(view, answer, tuple(sorted(stay)), Costs(view, prices))
 
 
 def slack_document(explanation: SlackExplanation) -> dict[str, Any]:
@@ -105,8 +108,8 @@ def slack_lines(explanation: SlackExplanation) -> Iterator[str]:
     slack = explanation.answer.slack
     yield f"[bold]Slack[/bold]: {RESULTS[slack.result]}."
     if slack.desired:
-        yield f"Requested: {_amounts(slack.desired)}."
-        yield f"Present: {_amounts(slack.present) or 'nothing'}{_cost(slack.price_per_hour)}."
+        yield f"Requested: at least {_amounts(slack.desired)}."
+        yield f"Kept free: {kept_free(slack)}{_cost(slack.price_per_hour)}."
     for name, rows in groupby(explanation.placeholders, key=set_of):
         yield ""
         yield from _set_lines(explanation, name, list(rows))

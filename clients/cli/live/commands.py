@@ -9,7 +9,7 @@ from clients.cli.decisions import read_decisions
 from clients.cli.output import Format
 from clients.load.bursts import LoadSettings
 from clients.transport.extras import require_extra
-from clients.transport.options import LogLevelOption, PlaintextOption
+from clients.transport.options import LogFormatOption, LogLevelOption, PlaintextOption
 
 app = typer.Typer()
 LOAD = LoadSettings()
@@ -79,8 +79,11 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="prices of instance types, CSV or YAML with type, price, zone, lifecycle"),
     ] = None,
+    log_format: LogFormatOption = None,
 ) -> None:
-    """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr, one JSON object per line."""
+    """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr: text has a line for each round in which
+    something has changed, JSON an object for each round. A dry run ends with the table of its last plan.
+    """
     require_extra("kubernetes", "trimtab run")
     from clients.cli.live.run import Options
     from clients.cli.live.run import run as go
@@ -92,6 +95,7 @@ def run(
             source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
             state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
+            log_format,
         )
     )  # fmt: skip
 
@@ -126,6 +130,7 @@ def steer(
     state_config_map: StateMapOption = "trimtab-steer-state",
     state_file: StateFileOption = None,
     log_level: LogLevelOption = "info",
+    log_format: LogFormatOption = None,
 ) -> None:
     """Restrict an existing autoscaler to the nodes of Trimtab's plan, by annotations on the nodes that should stay."""
     require_extra("kubernetes", "trimtab steer")
@@ -137,7 +142,7 @@ def steer(
     go(
         Options(
             source, planner, actuator, autoscaler, interval, writes_per_second, dry_run, clean, leave, rounds,
-            namespace, leader_elect, lease_name, state_config_map, state_file, log_level,
+            namespace, leader_elect, lease_name, state_config_map, state_file, log_level, log_format,
         )
     )  # fmt: skip
 

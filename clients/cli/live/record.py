@@ -24,7 +24,7 @@ from clients.live_cluster.cluster import LiveCluster
 from clients.reference_loop.planner_session import PlannerSession
 from clients.reference_loop.rounds import RoundRunner, RoundSettings
 from clients.transport.errors import TrimtabError
-from clients.transport.telemetry import configure_logging
+from clients.transport.telemetry import configure_logging, terminal_format
 
 LIST_TIMEOUT_S = 600.0
 
@@ -47,7 +47,7 @@ def record(options: Options) -> None:
     """Record; with redaction, unredacted data never reach the requested file. On a signal to stop, keeps the rounds
     made so far.
     """
-    configure_logging("warning")
+    configure_logging("warning", terminal_format())
     check_writable("FILE", options.file)
     target = options.file.with_name(f".{options.file.name}.not-redacted") if options.redact else options.file
     stopping, count = Stopping(), 0

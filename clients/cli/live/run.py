@@ -12,6 +12,8 @@ from trimtab.v1 import plan_pb2
 from clients.actuator_client import ActuatorClient
 from clients.cli.failures import FailedError, InputError
 from clients.cli.group_prices import LivePrices
+from clients.cli.live.awaited_planner import await_planner
+from clients.cli.live.last_cluster import LastCluster, Recorders
 from clients.cli.live.rounds_recorder import RoundsRecorder
 from clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from clients.cli.live.stopping import Stopping
@@ -28,12 +30,12 @@ from clients.reference_loop.health import Health, HealthServer
 from clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from clients.reference_loop.rounds import RoundRunner, RoundSettings
+from clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
 from clients.reference_loop.status_map import StatusMap
 from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import RetryPolicy
 from clients.transport.port_security import PortSecurity
-from clients.transport.telemetry import configure_logging, start_telemetry
+from clients.transport.telemetry import LogFormat, configure_logging, start_telemetry, terminal_format
 
 log = structlog.get_logger("loop")
 
@@ -45,7 +47,7 @@ LIST_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `trimtab run`."""
+    """The options of `trimtab run`. log_format : None = text on a terminal, else JSON."""
 
     source: ClusterSource
     planner: str
@@ -68,6 +70,7 @@ class Options:
     apply_pod_costs: bool = False
     allow_plaintext: bool = False
     prices: Path | None = None
+    log_format: LogFormat | None = None
 
 
 def run(options: Options) -> None:
@@ -75,7 +78,7 @@ def run(options: Options) -> None:
     if options.dry_run:
         options = replace(options, leader_elect=False, status_config_map="", state_config_map="", events=False)
     try:
-        configure_logging(options.log_level)
+        configure_logging(options.log_level, options.log_format or terminal_format())
     except ValueError as error:
         raise InputError(f"--log-level: {error}") from None
     settings = RoundSettings(
@@ -112,8 +115,14 @@ def _run(options: Options, settings: RoundSettings, prices: Prices | None, endin
     actuator = stack.enter_context(ActuatorClient(options.actuator, ONCE)) if options.actuator else None
     if actuator is not None and (lease := around.lease) is not None:
         actuator.epoch = lambda: lease.epoch
-    recorder = stack.enter_context(RoundsRecorder(options.record, options.source.name)) if options.record else None
-    rounds = RoundRunner(cluster, PlannerSession(planner), actuator, settings, recorder)
+    last = LastCluster()
+    recorders: list[Recorder] = [last] if options.dry_run else []
+    if options.record:
+        recorders.append(stack.enter_context(RoundsRecorder(options.record, options.source.name)))
+    await_planner(options.planner, planner.info, health)
+    rounds = RoundRunner(
+        cluster, PlannerSession(planner), actuator, settings, Recorders(recorders) if recorders else None
+    )
     loop = Loop(rounds, LoopSettings(interval_s=options.interval_s, rounds=options.rounds), around)
 
     def cut() -> None:
@@ -123,6 +132,8 @@ def _run(options: Options, settings: RoundSettings, prices: Prices | None, endin
 
     with stopping.loop(loop.stop, cut):
         loop.run()
+    if options.dry_run:
+        last.print_table(prices)
 
 
 def _open_health(options: Options, health: Health, stack: ExitStack) -> str:

@@ -4,6 +4,7 @@ Reads the loop's status ConfigMap and the actuator's status; writes nothing. Tim
 """
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ from clients.cli.answers.costs import money
 from clients.cli.failures import FailedError, InputError
 from clients.cli.live.sources import ClusterSource, cluster_failures
 from clients.cli.output import Format, as_document, note, print_document, stdout_console
+from clients.cli.sentences import RESULT_SENTENCES
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.errors import ApiError, ClusterError, ConfigurationError
 from clients.kubernetes_api.names import object_path
@@ -155,27 +157,36 @@ def _loop_lines(loop: Json, now_s: float) -> Iterator[str]:
     if not loop:
         return
     whole = loop.get("clusterWide") or {}
-    removal, growth = whole.get("scaleDown") or {}, whole.get("scaleUp") or {}
-    nodes = ((whole.get("health") or {}).get("nodeCounts") or {}).get("registered") or {}
     state = escape(str(loop.get("autoscalerStatus", "?")))
     yield f"[bold]loop[/bold]: {state}, last seen {_ago(loop.get('time'), now_s)}"
     if loop.get("message"):
         yield f"  trouble: {escape(str(loop['message']))}"
     if whole:
-        yield (
-            f"  {nodes.get('total', '?')} nodes; scale-up {escape(str(growth.get('status')))}, "
-            f"{loop.get('waitingPods', 0)} pods pending that no group helps; "
-            f"scale-down {escape(str(removal.get('status')))}, "
-            f"{removal.get('candidates', 0)} unneeded, {removal.get('inProgress', 0)} going, "
-            f"{escape(str(removal.get('result')))}"
-        )
+        yield from _cluster_lines(whole, loop.get("waitingPods", 0))
     cost = loop.get("cost")
     if isinstance(cost, dict):
-        yield (
-            f"  costs {_money(cost, 'perHour')} an hour, {_money(cost, 'perMonth')} a month; after the plan "
-            f"{_money(cost, 'perHourAfterPlan')} and {_money(cost, 'perMonthAfterPlan')}; nodes that are not needed "
-            f"{_money(cost, 'perHourUnneeded')} and {_money(cost, 'perMonthUnneeded')}"
-        )
+        for what, name in (("costs now", ""), ("costs after the plan", "AfterPlan"), ("unneeded nodes", "Unneeded")):
+            hour, month = (_money(cost, f"{unit}{name}") for unit in ("perHour", "perMonth"))
+            yield f"  {what}: {hour} an hour, {month} a month"
+
+
+def _cluster_lines(whole: Json, waiting: object) -> Iterator[str]:
+    """Yield what the last round found in the cluster: nodes, scale-up, scale-down."""
+    removal, growth = whole.get("scaleDown") or {}, whole.get("scaleUp") or {}
+    nodes = ((whole.get("health") or {}).get("nodeCounts") or {}).get("registered") or {}
+    result = str(removal.get("result"))
+    code = dict(reason_pb2.ScaleDownResult.Code.items()).get(result)
+    yield f"  nodes: {nodes.get('total', '?')}"
+    yield f"  scale-up: {_words(growth.get('status'))}; pods that stay pending: {waiting}"
+    yield (
+        f"  scale-down: {removal.get('candidates', 0)} unneeded, {removal.get('inProgress', 0)} going; "
+        f"{escape(result) if code is None else RESULT_SENTENCES[code]}"
+    )
+
+
+def _words(status: object) -> str:
+    """Return a status such as "NoActivity" in words."""
+    return escape(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", str(status)).lower())
 
 
 def _money(cost: Json, name: str) -> str:

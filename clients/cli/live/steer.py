@@ -11,6 +11,7 @@ import structlog
 from trimtab.v1 import plan_pb2
 
 from clients.cli.failures import FailedError, InputError
+from clients.cli.live.awaited_planner import await_planner
 from clients.cli.live.run import ONCE, wait_until_listed
 from clients.cli.live.sources import ClusterSource, cluster_failures
 from clients.cli.live.stopping import Stopping
@@ -31,7 +32,7 @@ from clients.steering.marks import KEYS
 from clients.steering.plan import settings_to_steer
 from clients.steering.rounds import PodCostsOnly, SteeringRounds, SteerSettings, take_all_off
 from clients.steering.writer import MarkWriter
-from clients.transport.telemetry import configure_logging
+from clients.transport.telemetry import LogFormat, configure_logging, terminal_format
 
 log = structlog.get_logger("steer")
 
@@ -42,7 +43,7 @@ LAST_WRITES_S: Final = 600.0
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `trimtab steer`."""
+    """The options of `trimtab steer`. log_format : None = text on a terminal, else JSON."""
 
     source: ClusterSource
     planner: str | None
@@ -60,6 +61,7 @@ class Options:
     state_config_map: str
     state_file: Path | None
     log_level: str
+    log_format: LogFormat | None = None
 
     @property
     def steer(self) -> SteerSettings:
@@ -74,7 +76,7 @@ def steer(options: Options) -> None:
     if not options.clean and options.planner is None:
         raise InputError("--planner is missing: give the planner's address, or --clean")
     try:
-        configure_logging(options.log_level)
+        configure_logging(options.log_level, options.log_format or terminal_format())
     except ValueError as error:
         raise InputError(f"--log-level: {error}") from None
     stopping = Stopping()
@@ -110,6 +112,7 @@ def _run(options: Options, stopping: Stopping, stack: ExitStack) -> None:
     if actuator is not None and (lease := around.lease) is not None:
         actuator.epoch = lambda: lease.epoch
     writer = MarkWriter(api, options.writes_per_s)
+    await_planner(str(options.planner), planner.info, health)
     rounds = SteeringRounds(cluster, PlannerSession(planner), actuator, settings, options.steer, writer)
     loop = Loop(rounds, LoopSettings(interval_s=options.interval_s, rounds=options.rounds), around)
     try:

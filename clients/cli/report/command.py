@@ -8,23 +8,21 @@ from typing import Any
 
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
-from clients.billing import HOURS_A_MONTH
-from clients.cli.amounts import counted, duration, percent
+from clients.cli.amounts import counted, duration
 from clients.cli.answers.answer import Answer
-from clients.cli.answers.blockers import by_reason, offenders, why
 from clients.cli.answers.costs import money
 from clients.cli.cluster_view import ClusterView
+from clients.cli.decisions import default_decisions
 from clients.cli.failures import FailedError, InputError
 from clients.cli.label_groups import read_labels
 from clients.cli.output import note
 from clients.cli.plan import CommandOptions
 from clients.cli.planners import open_planner
-from clients.cli.prices import read_prices
 from clients.cli.report.charts import charts, shown_time, totals, trade_off
+from clients.cli.report.cluster import COLUMNS, cluster_page, reason_line
 from clients.cli.report.drains import drain_charts, drain_tables
 from clients.cli.report.history import History, last_cluster, read_history
 from clients.cli.report.maps import maps, recorded
-from clients.cli.report.maps import planned as planned_maps
 from clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered, without_empty_columns
 from clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
@@ -42,9 +40,6 @@ from clients.transport.extras import require_extra
 from clients.transport.whole_files import write_whole
 
 Json = dict[str, Any]
-MOST_OFFENDERS = 3
-_COLUMNS = ("", "nodes", "an hour", "a month")
-_NO_PRICES = "No prices are known; --prices FILE gives those of instance types."
 
 
 def report(options: CommandOptions, out: Path, *, from_start: bool = False) -> None:
@@ -111,7 +106,7 @@ def over_time(options: CommandOptions, from_start: bool = False) -> Page:
     round is the page of its cluster.
     """
     _check_overlay(len(options.files), from_start)
-    prices = read_prices(options.prices) if options.prices is not None else None
+    prices = options.prices_of_file
     labels = read_labels(options.group_by)
     histories = [read_history(path, prices, labels, options.max_input_bytes) for path in options.files]
     if len(histories) == 1 and histories[0].round_count <= 1:
@@ -158,7 +153,7 @@ def _rounds_told(result: Json, is_named: bool) -> str:
 
 def _with_last(page: Page, answer: Answer) -> Page:
     """Return a page of a recording with what the last cluster could save, and what blocks it."""
-    last = _cluster_page(answer)
+    last = cluster_page(answer)
     moment = f"At {shown_time(answer.now_ns / 1e9)}, the last round."
     tables = [one._replace(note=f"{moment} {one.note}".strip()) for one in last.tables]
     return replace(page, headline=f"{page.headline} {last.headline}", maps=last.maps, details=[*tables, *page.details])
@@ -183,7 +178,7 @@ def _last_answer(options: CommandOptions, history: History) -> Answer:
     is_of_it = told == {node.name for node in snapshot.nodes}
     if is_own or not is_of_it or (snapshot.node_groups and not history.has_groups):
         answer = _asked(options, snapshot, request)
-    return Answer(answer, ClusterView(snapshot), request.settings, request.now.ToNanoseconds())
+    return _answer(options, snapshot, request, answer)
 
 
 def simulated(document: Json, from_start: bool = False) -> Page:
@@ -261,67 +256,34 @@ def _maps(results: Sequence[Json]) -> list[Map]:
 
 
 def planned(options: CommandOptions) -> Page:
-    """Return the page of a plan over a cluster: possible savings, and what blocks them, by cost."""
+    """Return the page of a plan over a cluster."""
     request = options.request()
     snapshot = options.cluster(request)
     response = _asked(options, snapshot, request)
-    return _cluster_page(Answer(response, ClusterView(snapshot), request.settings, request.now.ToNanoseconds()))
+    return cluster_page(_answer(options, snapshot, request, response))
+
+
+def _answer(
+    options: CommandOptions,
+    snapshot: snapshot_pb2.ClusterSnapshot,
+    request: plan_pb2.PlanRequest,
+    response: plan_pb2.PlanResponse,
+) -> Answer:
+    """Return an answer with all that its page shows."""
+    view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
+    return Answer(response, view, request.settings, now_ns, prices=options.prices_of_file)
 
 
 def _asked(
     options: CommandOptions, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
 ) -> plan_pb2.PlanResponse:
-    """Return a planner's decision on scale-down."""
-    request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
+    """Return a planner's answer with the decisions of `trimtab plan`."""
+    request.decisions.extend(default_decisions(request.settings, snapshot))
     with open_planner(options.planner, options.settings) as planner:
-        return planner.plan(snapshot, request)
-
-
-def _cluster_page(answer: Answer) -> Page:
-    """Return the page of an answered plan."""
-    response, snapshot = answer.response, answer.view.snapshot
-    nodes = [one.node for one in response.scale_down.unneeded]
-    saving = answer.costs.of(nodes)
-    unneeded = tuple(
-        Line((one.node, percent(one.utilization), str(len(one.destinations)), answer.costs.text([one.node])))
-        for one in sorted(response.scale_down.unneeded, key=lambda one: (-one.saving_per_hour, one.node))
-    )
-    text = f"{counted(len(nodes), 'node')} of {len(snapshot.nodes):,} can go"
-    if answer.costs.known:
-        text += f": {money(saving)} of {money(answer.costs.total)} an hour, {saving * HOURS_A_MONTH:,.0f} a month"
-    columns = ("node", "utilization", "pods to move", "an hour")
-    return Page(
-        title="What the cluster can do without",
-        headline=f"{text}.",
-        tables=[_stay(answer), without_empty_columns(Table("Nodes that can go", columns, unneeded))],
-        maps=_plan_maps(answer),
-    )
-
-
-def _plan_maps(answer: Answer) -> list[Map]:
-    """Return the cluster now, and after all nodes that can go are gone."""
-    before, after = planned_maps(answer.view, answer.response.scale_down)
-    left_out = len(answer.view.nodes) - len(before)
-    return maps([("Now", before, left_out), ("Without the nodes that can go", after, left_out)])
-
-
-def _stay(answer: Answer) -> Table:
-    """Return why nodes stay, the most expensive reason first, with the most frequent causes of each."""
-    alike = sorted(by_reason(answer), key=lambda nodes: -answer.costs.of(one.node for one in nodes))
-    lines = []
-    for nodes in alike:
-        cost = answer.costs.of(one.node for one in nodes)
-        lines.append(_reason(why(answer, nodes), len(nodes), cost))
-        for text, count in offenders(answer, nodes)[:MOST_OFFENDERS]:
-            lines.append(Line((f"  {text}", str(count), "", "")))
-    if answer.costs.known:
-        return Table("What keeps nodes, by money", _COLUMNS, tuple(lines))
-    return without_empty_columns(Table("What keeps nodes", _COLUMNS, tuple(lines), _NO_PRICES))
-
-
-def _reason(text: str, count: int, cost: float) -> Line:
-    month = f"{cost * HOURS_A_MONTH:,.0f}" if cost else ""
-    return Line((text, f"{count:,}", money(cost) if cost else "", month))
+        answer = planner.plan(snapshot, request)
+    for text in answer.diagnostics.notes:
+        note(text)
+    return answer
 
 
 def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
@@ -368,11 +330,11 @@ def _decisions(number: int, result: Json) -> list[Decision]:
 
 def _blockers(name: str, result: Json) -> Table:
     """Return why nodes stay at the end, by cost."""
-    lines = [_reason(_why(one), one["nodes"], one["pricePerHour"]) for one in result["blockers"]]
+    lines = [reason_line(_why(one), one["nodes"], one["pricePerHour"]) for one in result["blockers"]]
     possible = result["possibleSavingPerHour"]
     note_ = f"Nodes that were not needed at that moment cost {money(possible)} an hour." if possible else ""
     by = ", by money" if any(one["pricePerHour"] for one in result["blockers"]) else ""
-    return without_empty_columns(Table(f"What keeps nodes at the end{by}: {name}", _COLUMNS, tuple(lines), note_))
+    return without_empty_columns(Table(f"What keeps nodes at the end{by}: {name}", COLUMNS, tuple(lines), note_))
 
 
 def _group_words(text: str) -> str:

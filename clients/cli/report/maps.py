@@ -4,7 +4,7 @@ Decides which workloads get their own colour: those that request most over all m
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
 OTHER = "#57606a"
 MOST_NODES: Final = 200
-"""Maximum number of nodes in a map of a plan."""
+"""Maximum number of existing nodes, and of new ones, in a map of a plan."""
 
 
 class PackedNode(NamedTuple):
@@ -100,22 +100,59 @@ def _described(nodes: Sequence[PackedNode], left_out: int) -> str:
     return f"{counted(len(nodes), 'node')}: {share} of cpu and {of_memory} of memory requested.{more}"
 
 
-def planned(view: ClusterView, decision: plan_pb2.ScaleDownDecision) -> tuple[list[PackedNode], list[PackedNode]]:
-    """Return the nodes before and after all nodes that can go are gone, at most `MOST_NODES`: first those that go and
-    those that receive pods.
+class Picture(NamedTuple):
+    """The nodes of a map in order of their groups, and how many are left out."""
+
+    nodes: Sequence[PackedNode]
+    left_out: int
+
+
+def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[Picture, Picture]:
+    """Return the nodes now, and after the plan: without all nodes that can go, with all new ones and with the pods that
+    they and the others receive. At most `MOST_NODES` of the nodes, first those that go and those that receive pods, and
+    as many new ones.
     """
-    goes = {one.node: dict(one.destinations) for one in decision.unneeded}
-    receives = {node for moves in goes.values() for node in moves.values()}
+    goes = {one.node for one in answer.scale_down.unneeded}
+    moves = dict(answer.scale_up.on_existing)
+    for one in answer.scale_down.unneeded:
+        moves.update(one.destinations)
+    receives = set(moves.values())
     ranked = sorted(view.nodes, key=lambda name: (name not in goes, name not in receives, name))
     chosen = sorted(ranked[:MOST_NODES], key=lambda name: (view.nodes[name].node_group, name))
     before = {name: _packed(view, name, view.pods_on(name)) for name in chosen}
     after = {name: node for name, node in before.items() if name not in goes}
-    for moves in goes.values():
-        for key, to in moves.items():
-            pod = view.pod(key)
-            if pod is not None and to in after:
-                after[to] = _with_pod(view, after[to], pod)
-    return list(before.values()), list(after.values())
+    for key, to in moves.items():
+        if to in after:
+            after[to] = _with_pods(view, after[to], [key])
+    new = list(_new_nodes(view, answer.scale_up))
+    left_out = len(view.nodes) - len(before)
+    together = sorted([*after.values(), *new[:MOST_NODES]], key=lambda node: node.group)
+    return Picture(list(before.values()), left_out), Picture(together, left_out + len(new[MOST_NODES:]))
+
+
+def _new_nodes(view: ClusterView, decision: plan_pb2.ScaleUpDecision) -> Iterator[PackedNode]:
+    """Yield the new nodes with the pods that they are for; placeholders take no room in a map."""
+    for split in decision.splits:
+        capacity = _capacity_of_new(view, split.node_group)
+        for number, new in enumerate(split.new_nodes, 1):
+            name = f"new node {number} of {split.node_group}"
+            empty = PackedNode(name, split.node_group, capacity.get("cpu", 0), {}, capacity.get("memory", 0), 0, 0)
+            yield _with_pods(view, empty, new.pods)
+
+
+def _capacity_of_new(view: ClusterView, group: str) -> Mapping[str, int]:
+    """Return what a new node of a group offers: as its template says, else as one of its nodes."""
+    found = view.groups.get(group)
+    if found is not None and found.HasField("template"):
+        return dict(zip(view.snapshot.resources, found.template.allocatable, strict=False))
+    return next((view.allocatable(name) for name, node in view.nodes.items() if node.node_group == group), {})
+
+
+def _with_pods(view: ClusterView, node: PackedNode, keys: Iterable[str]) -> PackedNode:
+    """Return a node with more pods; keys that are no pods are skipped."""
+    for pod in filter(None, map(view.pod, keys)):
+        node = _with_pod(view, node, pod)
+    return node
 
 
 def _packed(view: ClusterView, name: str, pods: Sequence[PodView]) -> PackedNode:

@@ -25,12 +25,13 @@ class Line(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table. note : a sentence above it, "" = none."""
+    """A table. note : a sentence above it, "" = none; sentences : columns that hold words instead of figures."""
 
     title: str
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
     note: str = ""
+    sentences: tuple[str, ...] = ()
 
 
 class Cell(NamedTuple):

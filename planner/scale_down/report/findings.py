@@ -62,6 +62,7 @@ def conclude(context: Context, found: Found) -> Decided:
     if found.choice:
         decision.candidate_order = order_code(found.choice.order)
         decision.orders_tried = found.choice.tried
+    _add_blockers(decision, context, found)
     state = _state(context, found, blocking, len(removal.drain) > 0)
     more = (going, staying_bytes(request, remaining, share))
     return Decided(decision, state, context.notes, more=more, summary=summary_of(decision, len(unneeded.nodes)))
@@ -114,6 +115,20 @@ def _blocking(context: Context, found: Found) -> Blocking:
         pods.put(nodes, names_of(context, np.fromiter(stuck.values(), np.int64, len(stuck))))
         why[nodes] = reason
     return Blocking(pods, why)
+
+
+def _add_blockers(decision: pb.ScaleDownDecision, context: Context, found: Found) -> None:
+    """Add all blocking pods of the nodes for which they are requested. O(P) if there are any."""
+    explained, codes = context.request.round.explained, found.staying.codes
+    if not len(explained):
+        return
+    snapshot = context.request.snapshot
+    pods = np.flatnonzero(outcome.blocks(codes) & np.isin(snapshot.pods.node[: len(codes)], explained))
+    named = sorted(zip(names_of(context, pods), pods.tolist(), strict=True))
+    entries = {node: decision.blockers.add(node=snapshot.nodes.name[node]) for node in explained.tolist()}
+    for name, pod in named:
+        reason = blocking_code(outcome.blocking_reason(codes[pod]))
+        entries[int(snapshot.pods.node[pod])].pods.add(pod=name, reason=reason)
 
 
 def _numbers(by_node: Mapping[int, Any]) -> Int32:

@@ -1,7 +1,7 @@
 """Builds the message from the result of the loop. Decides nothing; groups and pods by name."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final
 
@@ -107,6 +107,7 @@ def _unschedulable(finding: Finding, served: Int64) -> bytes:
     content = hashlib.sha256(f"{refusals.reason.shape} {len(served)}".encode())
     for column in (refusals.pods[served], refusals.kind[served], refusals.reason, refusals.predicate):
         content.update(np.ascontiguousarray(column).data)
+    content.update(repr(_grown(finding)).encode())
     key = f"unschedulable pods {content.hexdigest()} of {request.snapshot.version}"
     return request.reuse(key, partial(_write_unschedulable, finding, served))
 
@@ -116,7 +117,8 @@ def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
     refusals = finding.refusals
     ids = [group.id for group in finding.growing.groups]
     named = sorted(zip(finding.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
-    said = {kind: _said(refusals, ids, kind) for kind in {kind for _, kind in named}}
+    grown = _grown(finding)
+    said = {kind: _said(refusals, ids, kind, grown) for kind in {kind for _, kind in named}}
     rows = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
     return b"".join(entry(_UNSCHEDULABLE, row) for row in rows)
 
@@ -124,11 +126,17 @@ def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
 _UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
 
 
-def _said(refusals: Refusals, ids: Sequence[str], kind: int) -> bytes:
+def _grown(finding: Finding) -> list[str]:
+    """Return the ids of the node groups that grow, sorted."""
+    growing = finding.growing
+    return sorted({growing.groups[group].id for group in growing.group_of})
+
+
+def _said(refusals: Refusals, ids: Sequence[str], kind: int, grown: Collection[str]) -> bytes:
     """Return the content common to all pods of a kind."""
     reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
     failed = {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
-    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed))
+    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed, grown))
     return entry.SerializeToString(deterministic=True)
 
 

@@ -1,7 +1,7 @@
 """Why a pod stays pending, in one sentence for people."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
@@ -20,6 +20,12 @@ _OF_GROUP: Final = {
     NodeGroupReason.NODE_GROUP_INVALID: "with contradictory values",
     NodeGroupReason.NOT_EVALUATED: "not evaluated",
 }
+_OF_GROWN_GROUP: Final = {
+    NodeGroupReason.MAX_SIZE_REACHED: "filled by this plan up to the maximum size",
+    NodeGroupReason.RESOURCE_LIMIT_REACHED: "filled by this plan as far as a resource limit allows",
+    NodeGroupReason.MAX_NEW_NODES_REACHED: "filled by this plan, which already adds the maximum number of nodes",
+}
+"""Of a group that this plan grows for other pods."""
 _OF_NODE: Final = {
     PredicateReason.NODE_UNSCHEDULABLE: "new nodes are cordoned",
     PredicateReason.NODE_NAME_MISMATCH: "the pod names another node",
@@ -41,8 +47,9 @@ _OF_NODE: Final = {
 }
 
 
-def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int]) -> str:
-    """Return the sentence. reasons : `NodeGroupReason.Code` by node group; failed : `PredicateReason.Code` likewise.
+def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int], grown: Collection[str] = ()) -> str:
+    """Return the sentence. reasons : `NodeGroupReason.Code` by node group; failed : `PredicateReason.Code` likewise;
+    grown : node groups that the plan grows for other pods.
 
     The most frequent reason comes first.
     """
@@ -50,7 +57,9 @@ def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int]) -> str:
         return "there is no node group"
     texts = Counter[str]()
     for group, reason in sorted(reasons.items()):
-        texts[_OF_NODE[failed[group]] if group in failed else _OF_GROUP[reason]] += 1  # type: ignore[index]
+        of_group = {**_OF_GROUP, **_OF_GROWN_GROUP} if group in grown else _OF_GROUP
+        texts[_OF_NODE[failed[group]] if group in failed else of_group[reason]] += 1  # type: ignore[index]
     many = len(reasons)
     parts = (f"{count} of {many}: {text}" for text, count in sorted(texts.items(), key=lambda one: (-one[1], one[0])))
-    return f"no node group helps ({', '.join(parts)})"
+    is_filled = any(text in texts for text in _OF_GROWN_GROUP.values())
+    return f"no node group {'has room left' if is_filled else 'helps'} ({', '.join(parts)})"

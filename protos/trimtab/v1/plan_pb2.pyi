@@ -150,6 +150,7 @@ class PlanRequest(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     STATE_VERSION_FIELD_NUMBER: _builtins.int
     FIT_PODS_FIELD_NUMBER: _builtins.int
+    EXPLAIN_NODES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names the request in logs and in the answer, at most 128 bytes. OPTIONAL."""
     cluster: _builtins.str
@@ -195,6 +196,13 @@ class PlanRequest(_message.Message):
         every pod that is not on a node.
         """
 
+    @_builtins.property
+    def explain_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """For SCALE_DOWN: names of nodes whose blocking pods are all listed in
+        `ScaleDownDecision.blockers`; each one in the snapshot, without
+        repetition. OPTIONAL: empty means none. Ignored by CheckFit.
+        """
+
     def __init__(
         self,
         *,
@@ -209,10 +217,11 @@ class PlanRequest(_message.Message):
         state: Global___PlanState | None = ...,
         state_version: _builtins.str = ...,
         fit_pods: _abc.Iterable[_builtins.str] | None = ...,
+        explain_nodes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["now", b"now", "settings", b"settings", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_version", b"base_version", "cluster", b"cluster", "decisions", b"decisions", "fit_pods", b"fit_pods", "now", b"now", "request_id", b"request_id", "seed", b"seed", "settings", b"settings", "snapshot_size_bytes", b"snapshot_size_bytes", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_version", b"base_version", "cluster", b"cluster", "decisions", b"decisions", "explain_nodes", b"explain_nodes", "fit_pods", b"fit_pods", "now", b"now", "request_id", b"request_id", "seed", b"seed", "settings", b"settings", "snapshot_size_bytes", b"snapshot_size_bytes", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1237,6 +1246,7 @@ class ScaleDownDecision(_message.Message):
     SEARCHES_FIELD_NUMBER: _builtins.int
     CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
     ORDERS_TRIED_FIELD_NUMBER: _builtins.int
+    BLOCKERS_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleDownResult.Code.ValueType
     """Outcome."""
     evaluated: _builtins.int
@@ -1271,6 +1281,10 @@ class ScaleDownDecision(_message.Message):
     def drain(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Unneeded nodes to be drained and deleted now, sorted by name."""
 
+    @_builtins.property
+    def blockers(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeBlockers]:
+        """One entry per node of `explain_nodes`, sorted by name."""
+
     def __init__(
         self,
         *,
@@ -1286,14 +1300,72 @@ class ScaleDownDecision(_message.Message):
         searches: _builtins.int = ...,
         candidate_order: Global___CandidateOrder.Code.ValueType = ...,
         orders_tried: _builtins.int = ...,
+        blockers: _abc.Iterable[Global___NodeBlockers] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "orders_tried", b"orders_tried", "result", b"result", "searches", b"searches", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "orders_tried", b"orders_tried", "result", b"result", "searches", b"searches", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleDownDecision: _TypeAlias = ScaleDownDecision  # noqa: Y015
+
+@_typing.final
+class NodeBlockers(_message.Message):
+    """All pods that must not be evicted from a node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Name of the node."""
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___BlockingPod]:
+        """Every pod of the node that a rule or a PodDisruptionBudget keeps from
+        being evicted, sorted by name; empty if there is none. Pods that only find
+        no place elsewhere are not listed.
+        """
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        pods: _abc.Iterable[Global___BlockingPod] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "pods", b"pods"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeBlockers: _TypeAlias = NodeBlockers  # noqa: Y015
+
+@_typing.final
+class BlockingPod(_message.Message):
+    """A pod that must not be evicted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    pod: _builtins.str
+    """Name, as "namespace/name"."""
+    reason: _reason_pb2.BlockingPodReason.Code.ValueType
+    """Why it must not be evicted."""
+    def __init__(
+        self,
+        *,
+        pod: _builtins.str = ...,
+        reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BlockingPod: _TypeAlias = BlockingPod  # noqa: Y015
 
 @_typing.final
 class CandidateOrder(_message.Message):

@@ -14,6 +14,7 @@ from typing import Any
 from google.protobuf import json_format
 
 from clients.cli.answers.costs import Costs
+from clients.cli.cluster_view import ClusterView
 from clients.cli.demo.command import generated_chapter, recorded_chapter
 from clients.cli.demo.recorded_answers import FILE, digest
 from clients.kubernetes_objects import read_files
@@ -40,7 +41,7 @@ def main() -> None:
             items = json.loads(data)["items"]
             document = {"name": chapter.scenario.name, "now": NOW, "settings": {"scaleDown": settings}, "items": items}
             (answer,) = ask(program, [document], RUNS)
-            costs = Costs(read_files([file]).snapshot)
+            costs = Costs(ClusterView(read_files([file]).snapshot))
             going = [[*run["empty"], *run["drain"]] for run in answer["runs"]]
             answers[digest(data)] = {
                 "cluster": chapter.scenario.name,

@@ -22,7 +22,7 @@ from clients.recording import RecordingReader, RecordingWriter
 
 def redact_file(source: Path, target: Path, draw: random.Random | None = None) -> None:
     """Write `source`, a recording, to `target` redacted; `draw` gives the factors. Errors: RecordingError."""
-    strings: set[str] = set()
+    strings, nodes = set[str](), set[str]()
     integers, found = ComparedIntegers(), Found()
 
     def collect(text: str) -> str:
@@ -36,8 +36,9 @@ def redact_file(source: Path, target: Path, draw: random.Random | None = None) -
             for snapshot in (message, getattr(message, "changed", None)):
                 if isinstance(snapshot, pb.ClusterSnapshot):
                     integers.see(snapshot)
+                    nodes.update(node.name for node in snapshot.nodes)
             walk(message, collect)
-    tokens = tokens_of(strings, integers.tokens())
+    tokens = tokens_of(strings, integers.tokens(), nodes)
     replacements = found.replacements(draw or random.SystemRandom())
     uids: dict[str, str] = {}
     with source.open("rb") as opened:

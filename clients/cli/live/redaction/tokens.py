@@ -52,9 +52,12 @@ _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-
 _PARTED = re.compile(r"[^/]+")
 
 
-def tokens_of(strings: Iterable[str], integers: Mapping[str, str] | None = None) -> dict[str, str]:
+def tokens_of(
+    strings: Iterable[str], integers: Mapping[str, str] | None = None, nodes: Iterable[str] = ()
+) -> dict[str, str]:
     """Return the token of each string that has one: kept strings, and all strings without a slash. integers : compared
-    integers with their tokens.
+    integers with their tokens; nodes : names of nodes, whose tokens are readable (`node-1`) and in the order of the
+    names, but not in that of other strings: names of nodes are compared with one another only.
 
     The order of tokens without a slash, bytewise, is that of their strings: a token is that of the greatest anchor
     below (a kept string or an integer), "-" (which sorts before all other characters of names), and a number. A token
@@ -68,12 +71,22 @@ def tokens_of(strings: Iterable[str], integers: Mapping[str, str] | None = None)
     anchors = sorted({*_STARTS, *(text for text in plain if text in tokens and text[:1] not in "-+")}, key=str.encode)
     anchor_bytes = [text.encode() for text in anchors]
     width = len(str(len(plain)))
+    tokens.update(_nodes(nodes, tokens))
     for rank, text in enumerate(plain):
         if text not in tokens:
             anchor = anchors[bisect_right(anchor_bytes, text.encode()) - 1]
             start = f"{tokens.get(anchor, anchor)}-" if anchor else "!"
             tokens[text] = f"{start}{rank:0{width}}{_ending(text)}"
     return tokens
+
+
+def _nodes(names: Iterable[str], tokens: Mapping[str, str]) -> dict[str, str]:
+    """Return the tokens of nodes; none if one of them has a token already, which would break their order."""
+    ordered = sorted(set(names), key=str.encode)
+    if any(name in tokens or "/" in name for name in ordered):
+        return {}
+    width = len(str(len(ordered)))
+    return {name: f"node-{rank:0{width}}{_ending(name)}" for rank, name in enumerate(ordered, 1)}
 
 
 def atoms(text: str) -> Iterator[str]:

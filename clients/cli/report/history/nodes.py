@@ -12,7 +12,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.cli.cluster_view import ClusterView
 from clients.cli.label_groups import DEFAULT_LABELS, ZONE, label_group, label_value
-from clients.cli.prices import Machine, Prices, machine_of, machines_of, one_price
+from clients.cli.prices import Machine, Prices, machine_of, machines_of, one_price, price_of
 from planner.facts.leaving import TO_BE_DELETED_TAINT
 
 
@@ -124,9 +124,14 @@ class Nodes:
         self.price_of.clear()
         self.price_of.update(self._priced())
         counts = Counter(f"{group}/{self._nodes[name].zone}" for name, group in self.group_of.items())
-        price = sum(self.price_of.get(group, 0.0) for group in self.group_of.values())
+        price = sum(self._price(name, group) for name, group in self.group_of.items())
         cpu, memory = (sum(getattr(one, name) for one in self._nodes.values()) for name in ("cpu", "memory"))
         return Capacity(dict(sorted(counts.items())), cpu, memory, round(price, 6))
+
+    def _price(self, name: str, group: str) -> float:
+        """Return the price of a node: of the file for its machine, else of its group; 0 = unknown."""
+        of_file = price_of(self._nodes[name].machine, self._prices) if self._prices is not None else None
+        return self.price_of.get(group, 0.0) if of_file is None else of_file
 
     def _priced(self) -> dict[str, float]:
         """Return the known prices: of the file, else the recorded ones."""

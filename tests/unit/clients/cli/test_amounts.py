@@ -10,6 +10,9 @@ from clients.cli import amounts
     [
         pytest.param("cpu", 250, "0.25 cores", id="milli-cores"),
         pytest.param("cpu", 1000, "1 core", id="one core"),
+        pytest.param("cpu", 3500, "3.5 cores", id="three cores and a half"),
+        pytest.param("cpu", 1_234_567, "1,234.6 cores", id="many cores"),
+        pytest.param("cpu", 12_345_678_000, "12,345,678 cores", id="very many cores"),
         pytest.param("memory", 512, "512 B", id="bytes"),
         pytest.param("memory", 1536 << 20, "1.5 GiB", id="gibibytes"),
         pytest.param("memory", 5 << 50, "5120.0 TiB", id="beyond the largest unit"),

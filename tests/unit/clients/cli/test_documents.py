@@ -159,6 +159,6 @@ def test_a_state_belongs_to_a_cluster_that_has_one_of_its_nodes() -> None:
 def test_settings_for_a_node_group_that_is_not_there_are_noted_with_the_nearest() -> None:
     settings = plan_pb2.PlanSettings()
     settings.node_groups["worker-a"].utilization_threshold = 0.5
-    assert settings_notes(settings, snapshot_of(node_group("worker-a"))) == []
-    (text,) = settings_notes(settings, snapshot_of(node_group("workers-a")))
+    assert settings_notes(settings, snapshot_of(node_group("worker-a"))) == {}
+    (text,) = settings_notes(settings, snapshot_of(node_group("workers-a"))).values()
     assert text == "settings: nodeGroups.worker-a: the input has no such node group; did you mean workers-a?"

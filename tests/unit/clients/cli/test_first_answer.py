@@ -171,7 +171,10 @@ def test_waiting_orphaned_and_unready_pods_are_mentioned(trimtab: Run, tmp_path:
     )
     outcome = trimtab("plan", file, *NOW)
     out = outcome.out
-    assert "1 pod is waiting for a node (default/waits)" in out
+    assert "1 pending pod fits on existing nodes." in out
+    assert "waiting for a node" not in out, "scale-up has said it"
+    alone = trimtab("plan", file, *NOW, "--decision", "scale-down").out
+    assert "1 pod is waiting for a node (default/waits)" in alone
     assert "1 pod is bound to a node that is not in the input (default/orphan on gone)" in outcome.err
     assert "1 node is not ready (n2), with 1 pod." in out
 

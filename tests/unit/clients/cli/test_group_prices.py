@@ -88,6 +88,7 @@ def test_the_demo_gives_node_groups_the_prices_of_the_file(tmp_path: Path) -> No
         "b": None,
     }
     assert len(items) == 4
+    assert changed.scenario.prices == {Machine("m5.large", "", ON_DEMAND): 0.5}, "for nodes outside of groups"
 
 
 class FakeCluster:

@@ -66,7 +66,7 @@ def test_the_table_shows_requested_and_present_placeholders_their_nodes_and_what
     assert outcome.code == 0, outcome.err
     text = outcome.out
     assert "all requested room is available" in text
-    assert "requested: 7 cores, 18.0 GiB of memory" in text
+    assert "requested: at least 7 cores, 18.0 GiB of memory\n  kept free: 7 cores, 18.0 GiB of memory\n" in text
     assert "standard" in text
     assert "0.8 cores, 3.2 GiB" in text
     assert "Deployment/default/web" in text
@@ -165,8 +165,8 @@ def told(trimtab: Run, directory: Path, subject: str, *options: str) -> Any:
 def test_slack_is_explained_as_a_whole(trimtab: Run, priced: Path) -> None:
     text = " ".join(told(trimtab, priced, "slack").out.split())
     assert "Slack: some of the requested room is missing: it waits for new nodes." in text
-    assert "Requested: 4.8 cores, 19.2 GiB of memory." in text
-    assert "Present: 4 cores, 16.0 GiB of memory, which costs 0.50 an hour, 365.00 a month." in text
+    assert "Requested: at least 4.8 cores, 19.2 GiB of memory." in text
+    assert "Kept free: 4 cores, 16.0 GiB of memory, which costs 0.50 an hour, 365.00 a month." in text
     assert "standard: 3 placeholders of 2 cores and 8.0 GiB of memory each, a share of an average node" in text
     assert "2 on n1" in text
     assert "1 waits for a new node of a" in text

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 import urllib3
 from google.protobuf.timestamp_pb2 import Timestamp
+from structlog.testing import capture_logs
 from trimtab.v1 import actuator_pb2, snapshot_pb2
 
 from clients.kubernetes_api.api import Api
@@ -317,6 +318,22 @@ def test_without_the_kind_there_are_no_buffers_which_is_not_a_note(cluster: Live
     seen = cluster.take([])
     assert (seen.absent, seen.notes) == (("CapacityBuffer",), [])
     assert asked(cluster) == {}
+
+
+def test_only_the_capacity_buffer_is_missing_in_most_clusters() -> None:
+    assert [kind for kind, one in BY_KIND.items() if one.is_custom] == ["CapacityBuffer"]
+
+
+@pytest.mark.parametrize(("is_custom", "warned"), [(True, []), (False, ["CapacityBuffer"])])
+def test_a_missing_kind_is_a_warning_unless_most_clusters_lack_it(
+    server: FakeApiServer, *, is_custom: bool, warned: list[str]
+) -> None:
+    gone = BUFFERS._replace(is_custom=is_custom)
+    api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
+    with capture_logs() as logged, LiveCluster(api, QUICK, resources=[gone]) as cluster:
+        assert cluster.wait_until_listed(LIMIT_S)
+        assert cluster.absent == ("CapacityBuffer",)
+    assert [one["kind"] for one in logged if one["log_level"] == "warning"] == warned
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])

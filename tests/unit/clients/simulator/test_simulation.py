@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import structlog
 from trimtab.v1 import plan_pb2
 
 from clients.simulator import Simulation
@@ -278,3 +279,23 @@ def test_maps_show_what_is_on_each_node_before_and_after() -> None:
     for one in (*before["nodes"], *after["nodes"]):
         assert sum(one["cpuRequested"].values()) <= one["cpu"] == 4000
     assert {name for one in after["nodes"] for name in one["cpuRequested"]} >= {"agent", "web", "db"}
+
+
+def test_a_simulation_writes_nothing_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    configured = structlog.get_config() if structlog.is_configured() else None
+    structlog.reset_defaults()
+    try:
+        simulation = Simulation(small())
+        simulation.run()
+    finally:
+        structlog.reset_defaults()
+        if configured is not None:
+            structlog.configure(**configured)
+    assert simulation.round_count > 1
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_simulation_leaves_logging_to_a_caller_who_configured_it() -> None:
+    with structlog.testing.capture_logs() as logged:
+        Simulation(small()).run()
+    assert logged

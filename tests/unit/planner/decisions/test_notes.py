@@ -24,8 +24,8 @@ def notes(objects: list[Json], **settings: Any) -> list[str]:
 
 def test_pods_of_controllers_that_nobody_listed_are_noted() -> None:
     assert notes(CLUSTER) == [
-        "1 pods have a controller, but the snapshot lists none: all count as not found and block their nodes; list "
-        "the controllers as owners"
+        "1 pod has a controller, but the snapshot lists no controllers: all count as not found and block their nodes; "
+        "add them, as `kubectl get rs,sts,jobs,rc -A`"
     ]
 
 

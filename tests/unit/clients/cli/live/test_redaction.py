@@ -164,6 +164,29 @@ def test_a_redacted_recording_tells_no_name(tmp_path: Path) -> None:
 WORDS = st.text(st.sampled_from("-._/09AZaz"), max_size=5)
 
 
+def test_redacted_nodes_have_readable_names_in_their_order(tmp_path: Path) -> None:
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    recorded(plain, [Taken(a_cluster(), None)], plan_pb2.PlanSettings())
+    redact_file(plain, redacted)
+    with redacted.open("rb") as opened:
+        frames = list(RecordingReader(str(redacted), opened))
+    (snapshot,) = [frame.snapshot for frame in frames if frame.HasField("snapshot")]
+    assert [node.name for node in snapshot.nodes] == ["node-1", "node-2", "node-3", "node-4"]
+    (answer,) = [frame.response for frame in frames if frame.HasField("response")]
+    assert {one.node for one in answer.scale_down.unneeded} <= {node.name for node in snapshot.nodes}
+
+
+@given(st.sets(WORDS, min_size=1), st.sets(WORDS))
+def test_tokens_of_nodes_keep_their_order_and_differ_from_all_others(nodes: set[str], others: set[str]) -> None:
+    tokens = tokens_of(nodes | others, None, nodes)
+    ordered = [tokens[name] for name in sorted(nodes, key=str.encode) if "/" not in name]
+    assert sorted(ordered, key=str.encode) == ordered
+    assert len(set(tokens.values())) == len(tokens)
+    for name in nodes:
+        if "/" not in name:
+            assert is_label_value(tokens[name]) == is_label_value(name)
+
+
 @given(st.sets(st.text(st.characters(codec="utf-8"), max_size=6) | WORDS))
 def test_tokens_keep_the_order_and_tell_strings_apart(strings: set[str]) -> None:
     strings |= {"kube-system", "topology.kubernetes.io/zone", "7", "default", "default-scheduler", "0.0.0.0", "TCP", ""}

@@ -1,13 +1,22 @@
 """`trimtab run` as a command: an error is one message, before any work begins."""
 
+import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2
 
+from clients.live_cluster.resources import BY_KIND
+from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
+from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
 
 
@@ -71,23 +80,83 @@ def test_a_server_that_is_away_is_said_at_the_start(trimtab: Any, tmp_path: Path
     assert "127.0.0.1:1" in done.err
 
 
-def test_a_dry_run_writes_nothing_to_the_cluster(trimtab: Any, tmp_path: Path) -> None:
+class Deciding(planner_pb2_grpc.PlannerServicer):
+    """A planner for which no node can go, and which is not ready for its first calls."""
+
+    def __init__(self, refusals: int = 0) -> None:
+        self.refusals, self.plans = refusals, 0
+
+    def GetInfo(self, request: Any, context: grpc.ServicerContext) -> planner_pb2.GetPlannerInfoResponse:
+        if self.refusals:
+            self.refusals -= 1
+            context.abort(grpc.StatusCode.UNAVAILABLE, "the kernels are being compiled")
+        return planner_pb2.GetPlannerInfoResponse(decisions=[plan_pb2.Decision.SCALE_DOWN])
+
+    def Plan(self, requests: Iterator[plan_pb2.PlanRequestPart], context: Any) -> plan_pb2.PlanResponse:
+        (first, *_) = list(requests)
+        self.plans += 1
+        answer = plan_pb2.PlanResponse(snapshot_version="v", request_id=first.request.request_id)
+        answer.scale_down.unremovable.add(node="n1", reason=reason_pb2.UnremovableReason.NOT_AUTOSCALED)
+        answer.diagnostics.node_count = 1
+        return answer
+
+
+@pytest.fixture
+def deciding() -> Iterator[tuple[str, Deciding]]:
+    """Yield the address of a planner that is not ready for three calls, and the planner."""
+    server, planner = grpc.server(ThreadPoolExecutor(4)), Deciding(3)
+    planner_pb2_grpc.add_PlannerServicer_to_server(planner, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}", planner
+    server.stop(None).wait()
+
+
+def dry_run(tmp_path: Path, server: FakeApiServer, planner: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run three rounds without acting."""
+    server.put(BY_KIND["Node"].path, encoded(k8s.node("n1")))
+    command = ("run", "--planner", planner, "--dry-run", "--rounds", "3", "--interval", "0.1", *options)
+    config = ("--kubeconfig", str(kubeconfig(tmp_path, server.url)))
+    arguments = [sys.executable, "-m", "clients.cli", *command, *config]
+    return subprocess.run(arguments, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+
+def test_a_dry_run_writes_nothing_to_the_cluster_and_ends_with_its_plan(
+    tmp_path: Path, deciding: tuple[str, Deciding]
+) -> None:
     with FakeApiServer() as server:
         server.forbidden = {(kind, "create") for kind in ("leases", "configmaps", "events")}
-        config = kubeconfig(tmp_path, server.url)
-        planner = ("--planner", "127.0.0.1:1", "--dry-run", "--rounds", "1", "--interval", "0.1")
-        process = subprocess.Popen(
-            [sys.executable, "-m", "clients.cli", "run", *planner, "--kubeconfig", str(config)], stderr=subprocess.PIPE
-        )
-        try:
-            said = b""
-            while b"round_failed" not in said:
-                line = process.stderr.readline() if process.stderr is not None else b""
-                assert line, said
-                said += line
-        finally:
-            process.terminate()
-            process.communicate(timeout=LIMIT_S)
+        done = dry_run(tmp_path, server, deciding[0])
         written = {(method, path) for method, path, _ in server.requests if method != "GET"}
-    assert process.returncode == 0
+    assert done.returncode == 0, done.stderr
+    assert deciding[1].plans == 3
     assert {path.rpartition("/")[2] for _, path in written} == {"selfsubjectaccessreviews"}
+    assert done.stdout.splitlines()[0] == "None of 1 node can go."
+    assert "in no node group (such as n1)" in done.stdout
+
+
+def test_a_planner_that_is_not_ready_yet_is_awaited_without_failed_rounds(
+    tmp_path: Path, deciding: tuple[str, Deciding]
+) -> None:
+    with FakeApiServer() as server:
+        done = dry_run(tmp_path, server, deciding[0])
+    events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+    assert [event for event in events if "planner" in event] == ["waiting_for_planner", "planner_ready"]
+    assert events.count("round") == 3
+    assert "round_failed" not in events
+    assert "kind_unknown" not in events
+
+
+def test_as_text_a_round_is_a_line_in_words_unless_nothing_has_changed(
+    tmp_path: Path, deciding: tuple[str, Deciding]
+) -> None:
+    with FakeApiServer() as server:
+        done = dry_run(tmp_path, server, deciding[0], "--log-format", "text")
+    lines = [re.sub(r"^[0-9:]{8} ", "", line) for line in done.stderr.splitlines()]
+    assert lines[0].startswith("health: address 127.0.0.1:")
+    assert lines[1:] == [
+        f"waiting for the planner at {deciding[0]} …",
+        f"the planner at {deciding[0]} is ready",
+        "1 node; nothing to do",
+        "stopped",
+    ]

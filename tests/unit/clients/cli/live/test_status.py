@@ -24,7 +24,12 @@ LOOP = {
     "clusterWide": {
         "health": {"nodeCounts": {"registered": {"total": 12}}},
         "scaleUp": {"status": "NoActivity"},
-        "scaleDown": {"status": "CandidatesPresent", "candidates": 3, "inProgress": 1, "result": "NODES_DELETED"},
+        "scaleDown": {
+            "status": "CandidatesPresent",
+            "candidates": 3,
+            "inProgress": 1,
+            "result": "SCALE_DOWN_IN_COOLDOWN",
+        },
     },
     "cost": {
         **{"perHour": 6.0, "perHourAfterPlan": 5.5, "perHourUnneeded": 1.5},
@@ -82,11 +87,17 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def test_loop_and_actuator_are_shown_together(trimtab: Run, cluster: Path, actuator: str) -> None:
     done = trimtab("status", "--kubeconfig", cluster, "--actuator", actuator)
     assert done.code == 0, done.err
+    assert [line.rstrip() for line in done.out.splitlines()[1:7]] == [
+        "  nodes: 12",
+        "  scale-up: no activity; pods that stay pending: 1",
+        "  scale-down: 3 unneeded, 1 going; a cool-down is in force",
+        "  costs now: 6.00 an hour, 4,380.00 a month",
+        "  costs after the plan: 5.50 an hour, 4,015.00 a month",
+        "  unneeded nodes: 1.50 an hour, 1,095.00 a month",
+    ]
     text = " ".join(done.out.split())
     for told in (
         "loop: Running, last seen 1 min",
-        "12 nodes; scale-up NoActivity, 1 pods pending that no group helps; scale-down CandidatesPresent, 3 unneeded",
-        "costs 6.00 an hour, 4,380.00 a month; after the plan 5.50 and 4,015.00; nodes that are not needed 1.50",
         "1 deletion in progress",
         "n1 a draining 1 min",
         "0 of 4",

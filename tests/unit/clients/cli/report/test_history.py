@@ -60,7 +60,7 @@ def counted(view: ClusterView, answer: plan_pb2.PlanResponse) -> Json:
     zones = {name: next((found[key] for key in ZONES if found.get(key)), "") for name, found in labels.items()}
     return {
         "nodes": dict(Counter(f"{n.node_group if groups else ''}/{zones[name]}" for name, n in view.nodes.items())),
-        "pricePerHour": round(Costs(view.snapshot).total, 6),
+        "pricePerHour": round(Costs(view).total, 6),
         "pods": view.snapshot.pods.count,
         "pending": len(view.waiting_pods()),
         "cpuAllocatableMilli": sum(view.allocatable(name).get("cpu", 0) for name in view.nodes),

@@ -1,9 +1,7 @@
 """`trimtab report`: one page that holds all it needs, and lets nothing of the input become markup."""
 
 import json
-import re
 from datetime import UTC, datetime
-from html.parser import HTMLParser
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,47 +22,12 @@ from clients.simulator.scenario import Scenario
 from clients.simulator.simulation import Simulation
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
+from tests.unit.clients.cli.report.pages import Reader, page_of
 from tests.unit.clients.cli.report.recordings import recorded, scenario
 from tests.unit.clients.transport.test_whole_files import full_disk
 
 NOW = "2026-03-01T00:00:00Z"
 SCRIPT = "</script><script>alert(1)</script>"
-
-
-class Reader(HTMLParser):
-    """What a page has: elements with their attributes, texts, scripts."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.scripts: list[str] = []
-        self._is_script = False
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        self._is_script = tag == "script"
-
-    def handle_data(self, data: str) -> None:
-        (self.scripts if self._is_script else self.texts).append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "script":
-            self._is_script = False
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.texts).split())
-
-    def figures(self) -> list[dict[str, Any]]:
-        found = re.search(r"^const figures = (.*);$", self.scripts[-1], re.MULTILINE)
-        assert found is not None
-        figures: list[dict[str, Any]] = json.loads(found[1])
-        return figures
-
-    def identities(self) -> set[str | None]:
-        return {attributes.get("id") for tag, attributes in self.elements if tag == "details"}
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +37,6 @@ def result() -> dict[str, Any]:
     workloads = [{"name": "web", "bursts": bursts, "pod": {"cpu": 1}}]
     document = {"duration": "1h", "nodeGroups": groups, "workloads": workloads}
     return result_of(Simulation(Scenario.model_validate(document)).run(), "defaults")
-
-
-def page_of(trimtab: Run, directory: Path, *files: object) -> Reader:
-    out = directory / "page.html"
-    done = trimtab("report", *files, "-o", out)
-    assert done.code == 0, done.err
-    return Reader(out.read_text(encoding="utf-8"))
 
 
 def page_of_result(trimtab: Run, directory: Path, result: dict[str, Any]) -> Reader:
@@ -200,20 +156,6 @@ def test_a_recommendation_is_the_headline_and_has_its_curve(
     assert (settings["text"], recommended["text"]) == (["dear"], ["defaults"])
 
 
-def test_a_map_shows_the_nodes_that_stay_with_the_pods_they_receive(trimtab: Run, tmp_path: Path) -> None:
-    owner = k8s.replica_set("web", replicas=3)
-    nodes = [k8s.node(name, cpu="4", labels={"pool": "a"}) for name in ("n1", "n2")]
-    pods = [k8s.pod(f"web-{i}", cpu="1", node=node, owner=owner) for i, node in enumerate(("n1", "n2", "n2"))]
-    group = k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"})
-    settings = tmp_path / "quick.yaml"
-    settings.write_text("scaleDown: {unneededTime: 0s, utilizationThreshold: 0.6}\n")
-    files = (listed(tmp_path, *nodes, owner, *pods, group), "--settings", settings, "--now", NOW)
-    page = page_of(trimtab, tmp_path, *files)
-    texts = [attributes["data-text"] for _, attributes in page.elements if "data-text" in attributes]
-    cpu = [str(text).partition(" of cpu")[0] for text in texts]
-    assert cpu in (["n1: 25 %", "n2: 50 %", "n2: 75 %"], ["n1: 25 %", "n2: 50 %", "n1: 75 %"])
-
-
 def test_no_text_of_the_input_becomes_markup(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
     evil = json.loads(encoded(result).replace(b'"defaults"', json.dumps(SCRIPT).encode()))
     evil["scenario"]["name"] = SCRIPT
@@ -225,38 +167,6 @@ def test_no_text_of_the_input_becomes_markup(trimtab: Run, tmp_path: Path, resul
     assert [tag for tag, _ in page.elements].count("script") == 2
     assert SCRIPT in page.text
     assert any("<script>" in trace["name"] for trace in page.figures()[0]["data"])
-
-
-def test_a_cluster_shows_what_could_be_saved_and_what_blocks_it_by_money(trimtab: Run, tmp_path: Path) -> None:
-    owner, held = k8s.replica_set("web", replicas=1), k8s.replica_set("held", replicas=1)
-    group = k8s.node_group("a", selector={"pool": "a"})
-    group["spec"] = {"minSize": 0, "maxSize": 5, "nodeSelector": {"pool": "a"}, "price": 0.7}
-    objects = [
-        *[k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2", "n3")],
-        *(owner, held, group),
-        *k8s.pods_of(owner, 1, cpu="100m", node="n1"),
-        *k8s.pods_of(held, 1, cpu="100m", node="n2"),
-        k8s.pdb("strict", 0, labels=held["spec"]["selector"]["matchLabels"], min_available=1),
-    ]
-    settings = tmp_path / "quick.yaml"
-    settings.write_text("scaleDown: {unneededTime: 0s}\n")
-    page = page_of(trimtab, tmp_path, listed(tmp_path, *objects), "--settings", settings, "--now", NOW)
-    assert "2 nodes of 3 can go: 1.40 of 2.10 an hour, 1,022 a month." in page.text
-    assert "budget default/strict" in page.text
-    assert "0.70 511" in page.text
-
-
-def test_a_cluster_without_prices_has_no_columns_of_money(trimtab: Run, tmp_path: Path) -> None:
-    group = k8s.node_group("a", selector={"pool": "a"})
-    nodes = [k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2")]
-    settings = tmp_path / "quick.yaml"
-    settings.write_text("scaleDown: {unneededTime: 0s}\n")
-    objects = listed(tmp_path, *nodes, k8s.node("n3"), group)
-    page = page_of(trimtab, tmp_path, objects, "--settings", settings, "--now", NOW)
-    columns = [attributes for tag, attributes in page.elements if tag == "th" and attributes.get("scope") == "col"]
-    assert len(columns) == len(["", "nodes"]) + len(["node", "utilization", "pods to move"])
-    assert "No prices are known; --prices FILE gives those of instance types." in page.text
-    assert "an hour" not in page.text
 
 
 @pytest.mark.parametrize(
@@ -373,7 +283,7 @@ def test_a_price_file_prices_a_recording(trimtab: Run, tmp_path: Path) -> None:
             request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000 + 3600 * number))
             recorder.add(Taken(k8s.snapshot_of(nodes, []), None), request, plan_pb2.PlanResponse())
     page = page_of(trimtab, tmp_path, file, "--prices", prices)
-    assert "3 nodes of 3 can go: 0.75 of 0.75 an hour" in page.text
+    assert "3 of 3 nodes can go (100 %). That saves 0.75 of 0.75 an hour" in page.text
     assert "node-hours 1.0 cost 0.25" in page.text
 
 
@@ -421,7 +331,7 @@ def test_one_round_is_reported_as_its_cluster(trimtab: Run, tmp_path: Path) -> N
         request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000))
         recorder.add(Taken(snapshot, None), request, plan_pb2.PlanResponse())
     page = page_of(trimtab, tmp_path, file, "--now", NOW)
-    assert "What the cluster can do without" in page.text
+    assert "What the cluster needs, and what it can do without" in page.text
     assert page.figures() == []
     both = trimtab("report", file, listed(tmp_path, k8s.node("n")), "-o", tmp_path / "out.html")
     assert (both.code, "give it alone" in both.err) == (2, True)
@@ -476,5 +386,5 @@ def test_of_a_recording_that_is_cut_off_inside_a_round_the_rounds_before_are_rep
     page = Reader(out.read_text(encoding="utf-8"))
     assert "2 rounds in 1 min, between 1 and 2 nodes." in page.text
     assert "At 2026-09-21 14:14:20, the last round." in page.text
-    assert "of 2 can go" in page.text, "of the last whole round, not of the cluster of the one that is cut off"
+    assert "2 of 2 nodes can go" in page.text, "of the last whole round, not of the cluster of the one that is cut off"
     assert "Nodes that can go node utilization pods to move n0 0 % 0 n1 0 % 0" in page.text

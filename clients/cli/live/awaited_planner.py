@@ -1,0 +1,44 @@
+"""Waiting for a planner that is not there yet: before it serves, it compiles its kernels, which takes a while at its
+first start. Unit: seconds.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import grpc
+import structlog
+
+from clients.reference_loop.health import Health
+from clients.transport.errors import TrimtabError
+
+LONGEST_S: Final = 180.0
+"""Afterwards the loop begins, whose rounds fail and say why."""
+EVERY_S: Final = 1.0
+log = structlog.get_logger("loop")
+
+
+def await_planner(
+    address: str, ask: Callable[[], object], health: Health, longest_s: float = LONGEST_S, every_s: float = EVERY_S
+) -> None:
+    """Wait until a planner answers, at most `longest_s`; log once that it is awaited, and that it has come. ask : calls
+    it, raises TrimtabError. An error other than UNAVAILABLE is left to the loop.
+    """
+    begun_s = time.monotonic()
+    is_told = False
+    while True:
+        try:
+            ask()
+        except TrimtabError as error:
+            waited_s = time.monotonic() - begun_s
+            if error.code is not grpc.StatusCode.UNAVAILABLE or waited_s >= longest_s:
+                return
+            if not is_told:
+                log.info("waiting_for_planner", address=address, text=f"waiting for the planner at {address} …")
+            is_told, health.not_ready = True, f"the planner at {address} does not answer yet: {error}"
+            health.active()
+            time.sleep(min(every_s, longest_s - waited_s))
+            continue
+        if is_told:
+            log.info("planner_ready", address=address, text=f"the planner at {address} is ready")
+        return

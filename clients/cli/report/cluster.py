@@ -1,0 +1,133 @@
+"""The page of one plan over a cluster: what grows, what stays pending, what can go, what keeps the rest, and maps
+before and after. Shows what `trimtab plan` prints, without pod deletion costs, which change no node.
+"""
+
+from collections.abc import Iterator
+
+from google.protobuf.message import Message
+
+from clients.billing import HOURS_A_MONTH
+from clients.cli.amounts import counted, percent
+from clients.cli.answers import expansion, scale_down, scale_up, slack
+from clients.cli.answers.answer import Answer
+from clients.cli.answers.any_decision import lists_of, words
+from clients.cli.answers.blockers import by_reason, offenders, why
+from clients.cli.answers.costs import money
+from clients.cli.answers.table import without_renderer
+from clients.cli.report.maps import maps, planned
+from clients.cli.report.page import Line, Map, Page, Table, without_empty_columns
+
+MOST_OFFENDERS = 3
+COLUMNS = ("", "nodes", "an hour", "a month")
+"""Columns of a table of reasons."""
+_NO_PRICES = "No prices are known; --prices FILE gives those of instance types."
+
+
+def cluster_page(answer: Answer) -> Page:
+    """Return the page of an answered plan."""
+    return Page(
+        title="What the cluster needs, and what it can do without",
+        headline=" ".join(_headline(answer)),
+        tables=[
+            *_growth(answer),
+            _pending(answer),
+            _stay(answer),
+            _unneeded(answer),
+            *_others(answer),
+        ],
+        maps=_maps(answer),
+    )
+
+
+def reason_line(text: str, count: int, cost: float) -> Line:
+    """Return a row of a table of reasons; a cost of 0 is unknown."""
+    month = f"{cost * HOURS_A_MONTH:,.0f}" if cost else ""
+    return Line((text, f"{count:,}", money(cost) if cost else "", month))
+
+
+def _headline(answer: Answer) -> Iterator[str]:
+    """Yield the sentences that matter most: growth, slack, what can go, which nodes have no price."""
+    response, costs = answer.response, answer.costs
+    if response.HasField("scale_up") and not scale_up.is_quiet(response.scale_up):
+        yield scale_up.headline(answer)
+        yield from scale_up.without_new_nodes(response.scale_up)
+    if response.HasField("slack"):
+        yield f"Slack: {slack.RESULTS[response.slack.result]}."
+    if response.HasField("scale_down"):
+        yield scale_down.headline(answer)
+    if costs.known and costs.unknown_count:
+        of_all = f"{costs.unknown_count:,} of {counted(len(answer.view.nodes), 'node')}"
+        verb, them = ("has", "it") if costs.unknown_count == 1 else ("have", "them")
+        yield f"{of_all} {verb} no price: sums and shares leave {them} out."
+
+
+def _growth(answer: Answer) -> Iterator[Table]:
+    """Yield the node groups that grow, the one for the most pods first."""
+    decision = answer.response.scale_up
+    splits = sorted(decision.splits, key=lambda one: (-len(one.pods), one.node_group))
+    lines = tuple(
+        Line(
+            (
+                one.node_group,
+                f"{one.current_size:,} → {one.new_size:,}",
+                f"{one.max_size:,}",
+                f"{len(one.pods):,}",
+                *reason_line("", 0, one.price_per_hour).cells[2:],
+                expansion.chosen_because(decision, one.node_group),
+            )
+        )
+        for one in splits
+    )
+    columns = ("node group", "nodes", "at most", "pods", "an hour", "a month", "because")
+    if lines:
+        yield without_empty_columns(Table("What grows", columns, lines, sentences=("because",)))
+
+
+def _pending(answer: Answer) -> Table:
+    """Return why pods stay pending, by controller."""
+    lines = tuple(Line((owner, f"{len(pods):,}", detail)) for (owner, detail), pods in scale_up.pending(answer))
+    return Table("What stays pending", ("pods of", "pods", "because"), lines, sentences=("because",))
+
+
+def _stay(answer: Answer) -> Table:
+    """Return why nodes stay, the most expensive reason first, with the most frequent causes of each."""
+    alike = sorted(by_reason(answer), key=lambda nodes: -answer.costs.of(one.node for one in nodes))
+    lines = []
+    for nodes in alike:
+        cost = answer.costs.of(one.node for one in nodes)
+        lines.append(reason_line(why(answer, nodes), len(nodes), cost))
+        for text, count in offenders(answer, nodes)[:MOST_OFFENDERS]:
+            lines.append(Line((f"  {text}", str(count), "", "")))
+    if answer.costs.known:
+        return Table("What keeps nodes, by money", COLUMNS, tuple(lines))
+    return without_empty_columns(Table("What keeps nodes", COLUMNS, tuple(lines), _NO_PRICES))
+
+
+def _unneeded(answer: Answer) -> Table:
+    """Return the nodes that can go, the most expensive first."""
+    costs = answer.costs
+    lines = tuple(
+        Line((one.node, percent(one.utilization), str(len(one.destinations)), costs.text([one.node])))
+        for one in sorted(answer.response.scale_down.unneeded, key=lambda one: (-costs.of([one.node]), one.node))
+    )
+    columns = ("node", "utilization", "pods to move", "an hour")
+    return without_empty_columns(Table("Nodes that can go", columns, lines))
+
+
+def _others(answer: Answer) -> Iterator[Table]:
+    """Yield the lists of the decisions that have no words of their own."""
+    for field, result in without_renderer(answer.response).items():
+        yield from _lists(field, result)
+
+
+def _lists(field: str, result: Message) -> Iterator[Table]:
+    for name, columns, rows in lists_of(result):
+        title = f"{words(field).capitalize()}: {words(name)}"
+        yield Table(title, tuple(columns), tuple(Line(tuple(cells)) for cells in rows), sentences=tuple(columns))
+
+
+def _maps(answer: Answer) -> list[Map]:
+    """Return the cluster now, and after the plan."""
+    before, after = planned(answer.view, answer.response)
+    title = "After the plan" if answer.response.scale_up.splits else "Without the nodes that can go"
+    return maps([("Now", *before), (title, *after)])

@@ -1,0 +1,79 @@
+"""A round in one line for people: what was started, refused or only proposed, what can go later, what stays pending.
+Numbers that change from round to round without a decision, such as that of the pods, are left out: the line of a round
+in which nothing has changed is that of the round before.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.reference_loop.rounds import RoundResult
+
+MOST_NAMES: Final = 5
+
+
+def round_text(done: RoundResult) -> str:
+    """Return the line of a round."""
+    happened = [*_growth(done), *_removal(done), *_waiting(done.answer)]
+    nodes = done.answer.diagnostics.node_count
+    return "; ".join([_counted(nodes, "node"), *(happened or ["nothing to do"]), *done.notes])
+
+
+def _growth(done: RoundResult) -> Iterator[str]:
+    """Yield a clause for each node group that grows, should grow, or was refused."""
+    for split in done.answer.scale_up.splits:
+        size = f"from {split.current_size:,} to {split.new_size:,} for {_counted(len(split.pods), 'pod')}"
+        group = split.node_group
+        if group in done.grown:
+            yield f"{group} grows {size}"
+        elif group in done.refused:
+            yield f"{group} does not grow {size}: {done.refused[group]}"
+        else:
+            yield f"{group} should grow {size}"
+
+
+def _removal(done: RoundResult) -> Iterator[str]:
+    """Yield which nodes go, should go, or were refused, and how many can go later."""
+    decision = done.answer.scale_down
+    planned = [*decision.delete_empty, *decision.drain]
+    drained = set(decision.drain)
+    if done.accepted:
+        yield f"{_some(done.accepted)} {'goes' if len(done.accepted) == 1 else 'go'}{_drains(done.accepted, drained)}"
+    for node in planned:
+        if node in done.refused:
+            yield f"{node} stays: {done.refused[node]}"
+    proposed = [node for node in planned if node not in done.refused and node not in done.accepted]
+    if proposed:
+        yield f"{_some(proposed)} should go{_drains(proposed, drained)}"
+    later = len(decision.unneeded) - len(planned)
+    if later > 0:
+        yield f"{_counted(later, 'node')} can go later"
+    if decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_CLUSTER_UNHEALTHY:
+        yield "too many nodes are unready for scale-down"
+
+
+def _waiting(answer: plan_pb2.PlanResponse) -> Iterator[str]:
+    """Yield how many pods and placeholders wait in vain."""
+    count = len(answer.scale_up.unschedulable)
+    if count:
+        yield f"{_counted(count, 'pod')} {'stays' if count == 1 else 'stay'} pending"
+    lacking = sum(not one.node for one in answer.slack.placeholders)
+    if lacking:
+        yield f"room for {_counted(lacking, 'placeholder')} is missing"
+
+
+def _drains(nodes: Sequence[str], drained: set[str]) -> str:
+    count = sum(node in drained for node in nodes)
+    if not count:
+        return ""
+    return " after a drain" if count == len(nodes) else f", {count:,} of them after a drain"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMES:,} more nodes" if len(names) > MOST_NAMES else ""
+    return f"{', '.join(names[:MOST_NAMES])}{more}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,41 @@
+"""`PlanRequest.explain_nodes`: all pods that must not be evicted from some nodes, and which lists are refused."""
+
+from collections.abc import Iterator
+
+import pytest
+from trimtab.v1 import planner_pb2_grpc
+
+from clients.transport.client import connect
+from clients.transport.errors import Reason
+from planner.service.warm_up import small_cluster
+from tests.contract.planner.test_planner_service import asking, make_shell, parts, refused, send
+
+
+@pytest.fixture(scope="module")
+def planner() -> Iterator[planner_pb2_grpc.PlannerStub]:
+    with make_shell() as shell, connect(shell.address) as channel:
+        yield planner_pb2_grpc.PlannerStub(channel)
+
+
+def test_all_blocking_pods_of_the_nodes_asked_for_are_listed(planner: planner_pb2_grpc.PlannerStub) -> None:
+    nodes = [node.name for node in small_cluster().nodes]
+    without = send(planner, parts(asking()))
+    assert list(without.scale_down.blockers) == []
+    answer = send(planner, parts(asking(explain_nodes=nodes[::-1])))
+    assert [one.node for one in answer.scale_down.blockers] == nodes
+    listed = {one.node: {pod.pod: pod.reason for pod in one.pods} for one in answer.scale_down.blockers}
+    blocked = [one for one in answer.scale_down.unremovable if one.blocking_reason]
+    assert all(listed[one.node][one.blocking_pod] == one.blocking_reason for one in blocked)
+    answer.scale_down.ClearField("blockers")
+    assert answer.scale_down == without.scale_down, "nothing else depends on it"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("nowhere", "the snapshot has no node 'nowhere'"), ("a", "'a' is given twice")]
+)
+def test_a_node_that_is_unknown_or_repeated_is_refused_by_name(
+    planner: planner_pb2_grpc.PlannerStub, name: str, problem: str
+) -> None:
+    error = refused(lambda: send(planner, parts(asking(explain_nodes=["a", name]))))
+    assert error.reason == Reason.REQUEST_INVALID
+    assert f"explain_nodes[1]: {problem}" in error.message

@@ -1,0 +1,108 @@
+"""The page of a plan over a cluster: what `trimtab plan` decides, with maps, and what it costs."""
+
+from pathlib import Path
+
+from tests.builders import kubernetes as k8s
+from tests.unit.clients.cli.conftest import Run, listed
+from tests.unit.clients.cli.report.pages import page_of
+
+NOW = "2026-03-01T00:00:00Z"
+
+
+def test_a_map_shows_the_nodes_that_stay_with_the_pods_they_receive(trimtab: Run, tmp_path: Path) -> None:
+    owner = k8s.replica_set("web", replicas=3)
+    nodes = [k8s.node(name, cpu="4", labels={"pool": "a"}) for name in ("n1", "n2")]
+    pods = [k8s.pod(f"web-{i}", cpu="1", node=node, owner=owner) for i, node in enumerate(("n1", "n2", "n2"))]
+    group = k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"})
+    settings = tmp_path / "quick.yaml"
+    settings.write_text("scaleDown: {unneededTime: 0s, utilizationThreshold: 0.6}\n")
+    files = (listed(tmp_path, *nodes, owner, *pods, group), "--settings", settings, "--now", NOW)
+    page = page_of(trimtab, tmp_path, *files)
+    texts = [attributes["data-text"] for _, attributes in page.elements if "data-text" in attributes]
+    cpu = [str(text).partition(" of cpu")[0] for text in texts]
+    assert cpu in (["n1: 25 %", "n2: 50 %", "n2: 75 %"], ["n1: 25 %", "n2: 50 %", "n1: 75 %"])
+
+
+def test_a_cluster_shows_what_could_be_saved_and_what_blocks_it_by_money(trimtab: Run, tmp_path: Path) -> None:
+    owner, held = k8s.replica_set("web", replicas=1), k8s.replica_set("held", replicas=1)
+    group = k8s.node_group("a", selector={"pool": "a"})
+    group["spec"] = {"minSize": 0, "maxSize": 5, "nodeSelector": {"pool": "a"}, "price": 0.7}
+    objects = [
+        *[k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2", "n3")],
+        *(owner, held, group),
+        *k8s.pods_of(owner, 1, cpu="100m", node="n1"),
+        *k8s.pods_of(held, 1, cpu="100m", node="n2"),
+        k8s.pdb("strict", 0, labels=held["spec"]["selector"]["matchLabels"], min_available=1),
+    ]
+    settings = tmp_path / "quick.yaml"
+    settings.write_text("scaleDown: {unneededTime: 0s}\n")
+    page = page_of(trimtab, tmp_path, listed(tmp_path, *objects), "--settings", settings, "--now", NOW)
+    assert "2 of 3 nodes can go (67 %). That saves 1.40 of 2.10 an hour (67 %), 1,022 a month." in page.text
+    assert "price" not in page.text
+    assert "budget default/strict" in page.text
+    assert "0.70 511" in page.text
+
+
+def test_a_report_decides_as_a_plan_does_on_pods_that_wait(trimtab: Run, tmp_path: Path) -> None:
+    """Alone, scale-down would remove the node that the waiting pods need, and would say nothing of the others."""
+    web, kind = k8s.replica_set("web", replicas=4), {"pool": "a"}
+    group = k8s.node_group("a", min_size=0, max_size=3, selector=kind, price=0.5)
+    waiting = [k8s.pod(f"web-{i}", cpu=cpu, owner=web) for i, cpu in enumerate(("3", "3", "3", "30"))]
+    cluster = listed(tmp_path, *(k8s.node(name, cpu="4", labels=kind) for name in ("n1", "n2")), web, group, *waiting)
+    settings = tmp_path / "quick.yaml"
+    settings.write_text("scaleDown: {unneededTime: 0s}\n")
+    answer = trimtab("plan", cluster, "--settings", settings, "--now", NOW, "-o", "json").document()
+    page = page_of(trimtab, tmp_path, cluster, "--settings", settings, "--now", NOW)
+    assert (len(answer["scaleUp"]["onExisting"]), answer["scaleDown"]["unneeded"]) == (2, [])
+    for text in (
+        "1 node group grows by 1 node for 1 pod. That costs 0.50 an hour (1.00 → 1.50), 365 a month.",
+        "2 pending pods fit on existing nodes.",
+        "None of 2 nodes can go.",
+        "What grows node group nodes at most pods an hour a month because a 2 → 3 3 1 0.50 365 the only one that helps",
+        "What stays pending pods of pods because ReplicaSet default/web 1 no node group",
+    ):
+        assert text in page.text
+    names = [
+        str(attributes["data-text"]).partition(",")[0] for _, attributes in page.elements if "data-text" in attributes
+    ]
+    assert sorted(names) == [
+        *("n1: 0 % of cpu", "n1: 75 % of cpu", "n2: 0 % of cpu", "n2: 75 % of cpu"),
+        "new node 1 of a: 75 % of cpu",
+    ]
+
+
+def test_a_page_counts_nodes_outside_of_groups_and_says_which_have_no_price(trimtab: Run, tmp_path: Path) -> None:
+    """Masters cost money, too: without them the share of what can be saved is overstated."""
+    kinds = {"m1": "m5", "m2": "m5", "odd": "strange", "n1": "m5", "n2": "m5"}
+    nodes = [
+        k8s.node(
+            name,
+            labels={
+                "node.kubernetes.io/instance-type": kind,
+                **({} if name.startswith("n") else {"node-role.kubernetes.io/control-plane": ""}),
+            },
+        )
+        for name, kind in kinds.items()
+    ]
+    prices = tmp_path / "prices.csv"
+    prices.write_text("type,price\nm5,0.25\n")
+    cluster = listed(tmp_path, *nodes)
+    page = page_of(trimtab, tmp_path, cluster, "--prices", prices)
+    saving = "That saves 0.50 of 1.00 an hour (50 %), 365 a month"
+    assert saving in page.text
+    assert "1 of 5 nodes has no price: sums and shares leave it out." in page.text
+    assert "in no node group 3 0.50 365" in page.text
+    assert f"{saving}; 1 node without a price." in " ".join(trimtab("plan", cluster, "--prices", prices).out.split())
+
+
+def test_a_cluster_without_prices_has_no_columns_of_money(trimtab: Run, tmp_path: Path) -> None:
+    group = k8s.node_group("a", selector={"pool": "a"})
+    nodes = [k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2")]
+    settings = tmp_path / "quick.yaml"
+    settings.write_text("scaleDown: {unneededTime: 0s}\n")
+    objects = listed(tmp_path, *nodes, k8s.node("n3"), group)
+    page = page_of(trimtab, tmp_path, objects, "--settings", settings, "--now", NOW)
+    columns = [attributes for tag, attributes in page.elements if tag == "th" and attributes.get("scope") == "col"]
+    assert len(columns) == len(["", "nodes"]) + len(["node", "utilization", "pods to move"])
+    assert "No prices are known; --prices FILE gives those of instance types." in page.text
+    assert "an hour" not in page.text

@@ -3,7 +3,7 @@ and simulation each decision gets, and the order of decisions; never their resul
 settings; the request is checked before (`planner.decisions.requests`).
 """
 
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from trimtab.v1 import plan_pb2 as pb
@@ -17,7 +17,7 @@ from planner.round.decision import Decision
 from planner.round.round import Round
 from planner.round.work import Work
 from planner.simulation.build import Simulation
-from planner.simulation.growth import GrowthNeed
+from planner.simulation.growth import GrowthNeed, GrowthRows
 from planner.simulation.log import commit
 from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
 from planner.snapshot.columns import Snapshot
@@ -90,10 +90,14 @@ def _round(
     snapshot: Snapshot, request: pb.PlanRequest, work: Work, diagnostics: pb.Diagnostics, need: GrowthNeed | None
 ) -> Round:
     """Return the common input of all decisions of the request."""
-    with work.stage("classes"):
-        rows, key = growing(snapshot, need, work.derive)
+
+    @cache
+    def grow(virtual_pod_count: int) -> tuple[GrowthRows, str]:
+        with work.stage("classes"):
+            return growing(snapshot, need, virtual_pod_count, work.derive)
 
     def simulation(virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
+        rows, key = grow(len(virtual))
         with work.stage("classes"):
             every = VirtualRows(virtual, rows.nodes, kinds)
             built = simulate(snapshot, request, work.derive, every, work.effort, key)
@@ -108,7 +112,7 @@ def _round(
         seed=request.seed,
         settings=resolve_planner(request.settings),
         work=work,
-        growth=rows.growth,
+        grow=lambda virtual_pod_count: grow(virtual_pod_count)[0].growth,
     )
 
 

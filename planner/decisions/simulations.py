@@ -34,13 +34,15 @@ def simulate(
     return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, effort=effort, kinds=virtual.kinds)
 
 
-def growing(snapshot: Snapshot, need: GrowthNeed | None, derive: Derive) -> tuple[GrowthRows, str]:
+def growing(
+    snapshot: Snapshot, need: GrowthNeed | None, virtual_pod_count: int, derive: Derive
+) -> tuple[GrowthRows, str]:
     """Return the virtual nodes with which groups grow, and their key. Laid out once for each key."""
     if need is None:
         return NO_GROWTH, ""
-    required = need
-    key = f"growth {required.whole_key}"
-    return derive(key, lambda: growth_rows(required.templates(), required.upcoming, required.blanks, snapshot)), key
+    required, blanks = need, need.blanks(virtual_pod_count)
+    key = f"growth {required.whole_key(blanks)}"
+    return derive(key, lambda: growth_rows(required.templates(), required.upcoming, blanks, snapshot)), key
 
 
 def simulation_settings(settings: pb.PlanSettings) -> SimulationSettings:

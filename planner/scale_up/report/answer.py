@@ -14,8 +14,8 @@ from planner.model.values import NodeGroup
 from planner.model.wire import entry, tag
 from planner.round.decision import Decided, Summary
 from planner.scale_up.choose import Choice
-from planner.scale_up.reasons import Refusals
-from planner.scale_up.report.finding import Finding
+from planner.scale_up.report.finding import Finding, reasons_of
+from planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
 from planner.scale_up.report.sentences import why_pending
 from planner.scale_up.report.splits import add_splits
 from planner.scale_up.request import ScaleUpRequest
@@ -41,10 +41,12 @@ def conclude(finding: Finding) -> Decided:
     _add_skipped(decision, finding)
     left = np.flatnonzero(np.isin(finding.refusals.pods, finding.unserved.pending.pods))
     _add_options(decision, finding)
+    add_waiting_placeholders(decision, finding)
     decision.result = _result(decision, len(left) > 0)
     summary = summary_of(decision, len(left))
     more = (_unschedulable(finding, left),)
-    return Decided(decision, _state(finding), finding.context.notes, more=more, summary=summary)
+    notes = (*finding.context.notes, *placeholder_notes(decision))
+    return Decided(decision, _state(finding), notes, more=more, summary=summary)
 
 
 def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summary:
@@ -114,9 +116,8 @@ def _unschedulable(finding: Finding, served: Int64) -> bytes:
 def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
     """Return the encoded entries. The text for a kind is encoded once and used for all its pods."""
     refusals = finding.refusals
-    ids = [group.id for group in finding.growing.groups]
     named = sorted(zip(finding.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
-    said = {kind: _said(refusals, ids, kind) for kind in {kind for _, kind in named}}
+    said = {kind: _said(finding, kind) for kind in {kind for _, kind in named}}
     rows = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
     return b"".join(entry(_UNSCHEDULABLE, row) for row in rows)
 
@@ -124,10 +125,9 @@ def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
 _UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
 
 
-def _said(refusals: Refusals, ids: Sequence[str], kind: int) -> bytes:
+def _said(finding: Finding, kind: int) -> bytes:
     """Return the content common to all pods of a kind."""
-    reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
-    failed = {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
+    reasons, failed = reasons_of(finding, kind)
     entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed))
     return entry.SerializeToString(deterministic=True)
 

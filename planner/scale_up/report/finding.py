@@ -56,6 +56,15 @@ class Finding(NamedTuple):
         return [f"{strings[space]}/{text[start:end].decode()}" for space, start, end in rows]
 
 
+def reasons_of(finding: Finding, kind: int) -> tuple[dict[str, int], dict[str, int]]:
+    """Return why pods of a kind are left: `NodeGroupReason.Code` by node group, and `PredicateReason.Code` by those of
+    the groups whose new nodes refuse them.
+    """
+    refusals, ids = finding.refusals, [group.id for group in finding.growing.groups]
+    reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
+    return reasons, {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
+
+
 def rating(finding: Finding) -> tuple[int, int, float, int]:
     """Return the quality of a plan, smaller is better: pods left, nodes of unknown price, price, nodes."""
     growing = finding.growing

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.facts.prices import total
 from planner.scale_up.choose import Choice
 from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
@@ -70,4 +71,4 @@ def rating(finding: Finding) -> tuple[int, int, float, int]:
     growing = finding.growing
     price = np.array([group.price_per_hour for group in growing.groups], np.float64)[growing.group_of]
     unknown = int(np.isnan(price).sum())
-    return len(finding.refusals.pods), unknown, float(np.nansum(price)), len(price)
+    return len(finding.refusals.pods), unknown, total(np.sort(price)), len(price)

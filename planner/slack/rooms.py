@@ -15,7 +15,7 @@ from planner.slack import sizes
 from planner.slack.parts import Part
 from planner.slack.settings import PodSelector
 from planner.slack.sizes import Amounts
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_NODE, Bool, Int64, Snapshot
+from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64, Snapshot
 from planner.snapshot.lookup import string_index
 
 
@@ -84,7 +84,8 @@ class Rooms:
         pods = self._snapshot.pods
         inside = self._counts()
         if part.pool.name:
-            inside = inside & (pods.node >= 0) & part.nodes[np.maximum(pods.node, NO_NODE)]
+            # Two more entries, for the numbers -1 and -2 of pods on no node or on an unknown one.
+            inside = inside & np.append(part.nodes, (False, False))[pods.node]
         used = np.flatnonzero(np.bincount(pods.spec[inside], minlength=len(self._snapshot.specs)))
         found = [dict(self._snapshot.specs[spec].requests) for spec in used.tolist()]
         if not found:

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 from planner.facts.prices import total
 from planner.scale_up.choose import Choice
@@ -57,7 +58,9 @@ class Finding(NamedTuple):
         return [f"{strings[space]}/{text[start:end].decode()}" for space, start, end in rows]
 
 
-def reasons_of(finding: Finding, kind: int) -> tuple[dict[str, int], dict[str, int]]:
+def reasons_of(
+    finding: Finding, kind: int
+) -> tuple[dict[str, "NodeGroupReason.Code.ValueType"], dict[str, "PredicateReason.Code.ValueType"]]:
     """Return why pods of a kind are left: `NodeGroupReason.Code` by node group, and `PredicateReason.Code` by those of
     the groups whose new nodes refuse them.
     """

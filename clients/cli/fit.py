@@ -27,7 +27,7 @@ def fit(options: CommandOptions, pods: Sequence[str]) -> None:
             raise InputError(f"--pod {pod}: write it as NAMESPACE/NAME")
     request = options.request()
     request.fit_pods.extend(dict.fromkeys(pods))
-    snapshot = read_snapshot(options.files, options.max_input_bytes)
+    snapshot = read_snapshot(options.files, options.max_input_bytes, needs_nodes=True)
     with open_planner(options.planner, options.settings) as planner:
         answers = planner.check_fit(snapshot, request)
         if options.output is Format.TABLE:

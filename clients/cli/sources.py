@@ -17,11 +17,18 @@ _EXPORT = (
 
 
 def read_snapshot(
-    paths: Sequence[Path], max_bytes: int = MAX_INPUT_BYTES, numbers: Iterable[str] = (), *, with_notes: bool = True
+    paths: Sequence[Path],
+    max_bytes: int = MAX_INPUT_BYTES,
+    numbers: Iterable[str] = (),
+    *,
+    with_notes: bool = True,
+    needs_nodes: bool = False,
 ) -> snapshot_pb2.ClusterSnapshot:
-    """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: InputError, also without a Node.
+    """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: InputError, also if it has neither
+    a Node nor a NodeGroup: groups at zero may grow.
 
-    numbers : keys of the pods' annotations that hold numbers; with_notes : write what the reader remarks.
+    numbers : keys of the pods' annotations that hold numbers; with_notes : write what the reader remarks; needs_nodes :
+    an input without a Node is an error even if it has a NodeGroup.
     """
     from clients.kubernetes_objects import read_files
 
@@ -44,11 +51,12 @@ def read_snapshot(
     if len(notes) > MOST_NOTES:
         note(f"… and {len(notes) - MOST_NOTES} more")
     misspelled = [text for text in built.notes if text.endswith("did you mean Node?")]
-    if not built.snapshot.nodes and misspelled:
-        raise InputError(f"there is no Node in the input: {misspelled[0]}")
-    if not built.snapshot.nodes:
+    if not built.snapshot.nodes and (needs_nodes or not built.snapshot.node_groups):
+        lacking = "no Node" if needs_nodes else "no Node and no NodeGroup"
+        if misspelled:
+            raise InputError(f"there is {lacking} in the input: {misspelled[0]}")
         names = ", ".join(str(path) for path in paths)
-        raise InputError(f"{names}: there is no Node in the input; export nodes too: {_EXPORT}")
+        raise InputError(f"{names}: there is {lacking} in the input; export nodes too: {_EXPORT}")
     return built.snapshot
 
 

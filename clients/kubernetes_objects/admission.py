@@ -1,12 +1,15 @@
 """Defaulting of pods that are made from templates, as the API server does on creation.
 
 Pods of a cluster have been defaulted; a pod made from a PodTemplate, a DaemonSet or a CapacityBuffer has not. Covers
-only what scheduling reads: `matchLabelKeys` and `mismatchLabelKeys` become requirements of the selectors beside them.
-Limits as requests and host ports in the host's network are defaulted wherever a pod is turned into a row.
+only what scheduling reads: `matchLabelKeys` and `mismatchLabelKeys` become requirements of the selectors beside them;
+a DaemonSet's pod gets the tolerations of its controller. Limits as requests and host ports in the host's network are
+defaulted wherever a pod is turned into a row.
 
 Source: registry core/pod strategy, applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys (1.34; merging of
-topology spread is on by default there).
+topology spread is on by default there); controller/daemon/util, AddOrUpdateDaemonPodTolerations.
 """
+
+from typing import Final
 
 import msgspec
 
@@ -21,16 +24,38 @@ from clients.kubernetes_objects.kinds.pods import (
     PodMeta,
     PodSpec,
     PodStatus,
+    Toleration,
     TopologySpreadConstraint,
 )
 
 _replace = msgspec.structs.replace
+_NODE: Final = "node.kubernetes.io"
+_DAEMON_TOLERATIONS: Final = tuple(
+    Toleration(key=f"{_NODE}/{key}", operator="Exists", effect=effect)
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+_NETWORK_TOLERATION: Final = Toleration(key=f"{_NODE}/network-unavailable", operator="Exists", effect="NoSchedule")
 
 
 def pod_of_template(template: PodTemplateSpec, namespace: str, name: str) -> Pod:
     """Return the pending pod that the API server creates from a template. Does not change the template."""
     meta = _replace(template.metadata or PodMeta(), namespace=namespace, name=name)
     return admitted(Pod(meta, template.spec or PodSpec(), PodStatus(phase="Pending")))
+
+
+def daemon_pod(template: PodTemplateSpec, namespace: str, name: str) -> Pod:
+    """Return the pod that a DaemonSet makes for any node, not pinned to one. Does not change the template."""
+    pod = pod_of_template(template, namespace, name)
+    spec = pod.spec or PodSpec()
+    added = _DAEMON_TOLERATIONS + ((_NETWORK_TOLERATION,) if spec.host_network else ())
+    return Pod(pod.metadata, _replace(spec, tolerations=[*(spec.tolerations or ()), *added]), pod.status)
 
 
 def admitted(pod: Pod) -> Pod:

@@ -19,13 +19,13 @@ from clients.kubernetes_objects.absent import absent_notes
 from clients.kubernetes_objects.budgets import budget_row
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError, ObjectError
-from clients.kubernetes_objects.kinds import CSINode, Node, Pod
+from clients.kubernetes_objects.kinds import CSINode, DaemonSet, Node, Pod
 from clients.kubernetes_objects.migration import Migration
 from clients.kubernetes_objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from clients.kubernetes_objects.nodes import node_notes, node_row, resource_names, unreported_note
 from clients.kubernetes_objects.object_names import FREELY_NAMED, first_refused
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, kind_problem, name_of
-from clients.kubernetes_objects.owners import API_VERSIONS, owner_row
+from clients.kubernetes_objects.owners import API_VERSIONS, owner_row, pod_template
 from clients.kubernetes_objects.pod_rows import PodRow, pod_row
 from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
 from clients.kubernetes_objects.pods import PodColumnsBuilder
@@ -100,12 +100,14 @@ class _Builder:
         self._notes = [*objects.notes, *_skipped_notes(objects)]
         templates = [group.spec.template for group in self._of("NodeGroup") if group.spec and group.spec.template]
         self._dictionary = Dictionary(sorted(resource_names([*self._of("Node"), *templates])))
+        self._specs = PodSpecTable(self._dictionary, priority_classes(self._of("PriorityClass")))
 
     def build(self, progress: Progress | None) -> BuiltSnapshot:
         """Build every table, the dictionaries last."""
         owners = self._pods(progress)
         self._nodes()
         self._owners(owners | self._known.owners)
+        self._note_specs()
         for budget in self._of("PodDisruptionBudget"):
             with self._naming("PodDisruptionBudget", budget):
                 self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
@@ -131,22 +133,26 @@ class _Builder:
             raise self._objects.error(kind, obj, error) from None
 
     def _pods(self, progress: Progress | None) -> set[str]:
-        specs = PodSpecTable(self._dictionary, priority_classes(self._of("PriorityClass")))
-        builder = PodColumnsBuilder(self._dictionary, specs, self._storage())
+        builder = PodColumnsBuilder(self._dictionary, self._specs, self._storage())
         if self._known.pods is None:
             self._add_pods(builder, self._of("Pod"), progress)
         else:
             self._add_rows(builder, self._known.pods)
         owners = builder.write(self._snapshot.pods)
         if self._known.actuation is not None:
-            self._add_actuation(self._known.actuation, specs)
-        self._notes.extend(sorted(set(specs.notes)))
+            self._add_actuation(self._known.actuation)
+        self._note_specs()
         if builder.unknown_claims:
             self._notes.append(
                 f"{builder.unknown_claims} mounts of PersistentVolumeClaims count as usable on every node, because the "
                 "input has no PersistentVolumeClaim; add `kubectl get pvc,pv,storageclass,csinode -A` to check them"
             )
         return owners
+
+    def _note_specs(self) -> None:
+        """Add the notes on pod specs that were read since the last call."""
+        self._notes.extend(sorted(set(self._specs.notes)))
+        self._specs.notes.clear()
 
     def _add_pods(self, builder: PodColumnsBuilder, pods: list[Pod], progress: Progress | None) -> None:
         for start in range(0, len(pods), _STEP):
@@ -169,7 +175,7 @@ class _Builder:
             except FieldError as error:
                 raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", error) from None
 
-    def _add_actuation(self, actuation: Actuation, specs: PodSpecTable) -> None:
+    def _add_actuation(self, actuation: Actuation) -> None:
         status = self._snapshot.actuation_status
         status.SetInParent()
         status.deletions.extend(actuation.deletions)
@@ -178,7 +184,7 @@ class _Builder:
                 namespace=row.namespace,
                 name=row.name,
                 uid=row.uid,
-                spec=specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}"),
+                spec=self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}"),
                 label_set=self._dictionary.label_pairs(row.labels),
                 owner=row.owner,
                 evict_time=time,
@@ -244,12 +250,17 @@ class _Builder:
             self._notes.append(f"NodeGroup {group.metadata.name} names {len(absent)} nodes not in the input: {shown}")
 
     def _owners(self, wanted: set[str]) -> None:
-        """Add the rows of controllers that own a pod of the input, or want replicas and may have owned one before."""
+        """Add the rows of controllers that own a pod of the input, or want replicas and may have owned one before, and
+        those of all DaemonSets with a template.
+        """
         rows = []
         for kind in API_VERSIONS:
             for controller in self._of(kind):
                 with self._naming(kind, controller):
                     row = owner_row(kind, controller, self._dictionary)
+                    if isinstance(controller, DaemonSet):
+                        template = pod_template(controller, self._dictionary, self._specs)
+                        row.pod_template.CopyFrom(template) if template is not None else None
                     if is_listed(row, wanted):
                         rows.append((row.uid, kind, controller, row))
         rows.sort(key=lambda one: one[:2])
@@ -278,8 +289,10 @@ def priority_classes(objects: Iterable[Any]) -> PriorityClasses:
 
 
 def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
-    """Return whether a snapshot lists a controller: its uid is in `owners`, which own pods, or it wants replicas."""
-    return row.uid in owners or (row.kind != "Deployment" and row.desired_replicas > 0)
+    """Return whether a snapshot lists a controller: its uid is in `owners`, which own pods, or it may come to own some
+    on the nodes that are there or on new ones.
+    """
+    return row.uid in owners or row.HasField("pod_template") or (row.kind != "Deployment" and row.desired_replicas > 0)
 
 
 def _skipped_notes(objects: Objects) -> list[str]:

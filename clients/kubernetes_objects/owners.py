@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from trimtab.v1 import snapshot_pb2 as pb
 
+from clients.kubernetes_objects.admission import daemon_pod
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError, below
 from clients.kubernetes_objects.kinds import (
@@ -25,6 +26,8 @@ from clients.kubernetes_objects.kinds import (
     StatefulSet,
 )
 from clients.kubernetes_objects.kinds.metadata import LabelSelector
+from clients.kubernetes_objects.mounts import mounts_of
+from clients.kubernetes_objects.pod_specs import PodSpecTable, spec_key
 from clients.kubernetes_objects.selectors import Requirements, label_selector
 
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
@@ -105,6 +108,22 @@ def owner_row(kind: str, controller: Controller, dictionary: Dictionary) -> pb.O
         controller=_controller(meta, namespace),
         revision=_revision(meta),
     )
+
+
+def pod_template(daemon_set: DaemonSet, dictionary: Dictionary, specs: PodSpecTable) -> pb.TemplatePod | None:
+    """Return the pod of a DaemonSet on any node; None if its template is not given. Errors: FieldError."""
+    template = daemon_set.spec.template if daemon_set.spec else None
+    if template is None or template.spec is None:
+        return None
+    meta = daemon_set.metadata or ObjectMeta()
+    namespace, name = meta.namespace or "default", meta.name or ""
+    pod = daemon_pod(template, namespace, name)
+    with below("spec.template"):
+        mounts = mounts_of(pod)
+        key, _ = spec_key(pod, mounts)
+        spec = specs.index(key, pod, mounts, f"DaemonSet {namespace}/{name}")
+    labels = (template.metadata.labels if template.metadata else None) or {}
+    return pb.TemplatePod(namespace=namespace, spec=spec, label_set=dictionary.label_set(labels))
 
 
 def _selector(controller: Controller) -> Requirements | None:

@@ -222,7 +222,7 @@ class SnapshotMaker:
             "CSINode": _present(every["CSINode"], (("", name) for name in changes.nodes)),
             "Namespace": _present(every["Namespace"], (("", name) for name in changes.namespaces)),
             "PodDisruptionBudget": _present(every["PodDisruptionBudget"], changes.budgets),
-            "PriorityClass": list(every["PriorityClass"].values()) if changes.pods else [],
+            "PriorityClass": list(every["PriorityClass"].values()) if changes.pods or changes.owners else [],
         }
         for kind in OWNERS:
             chosen[kind] = _present(every[kind], (key for of, key in changes.owners if of == kind))

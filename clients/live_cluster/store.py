@@ -223,7 +223,9 @@ class Store:
             self._touch_volume(key[1], new)
         elif kind == "StorageClass":
             self._touch_mounting(self._claims_of.get("", set()))
-        # A PriorityClass touches nothing: the API server sets priorities when it creates a pod.
+        elif kind == "PriorityClass":
+            # The API server sets the priority of a pod when it creates it: only pods to come are touched.
+            self.changes.owners.update(("DaemonSet", key) for key in self.objects["DaemonSet"])
 
     def _touch_controller(self, kind: str, key: Key, old: Any, new: Any) -> None:
         if old is not None and self._owner_at.get(old.metadata.uid or "") == (kind, key):

@@ -17,7 +17,7 @@ import numpy as np
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.snapshot_deltas.pod_columns import Dictionaries, Int32, PodColumns, PodReader
-from clients.snapshot_deltas.renumbering import Numbers, names_specs, renumber
+from clients.snapshot_deltas.renumbering import Numbers, may_name_spec, names_spec, renumber
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,20 @@ _ACTUATION: Final = "actuation_status"
 _NAMING_SPECS: Final = {
     field.name
     for field in pb.ClusterSnapshot.DESCRIPTOR.fields
-    if field.message_type and names_specs(field.message_type)
+    if field.message_type and may_name_spec(field.message_type)
 }
 """The tables whose rows name specs by index: equal bytes mean equal content only while specs keep their numbers."""
 
 
 class _Encoded(NamedTuple):
-    """A row in interned numbers, its key, and the string indices that it has in the message."""
+    """A row in interned numbers, its key, the string indices that it has in the message, and whether it has an index of
+    a pod spec.
+    """
 
     key: str
     data: bytes
     strings: tuple[int, ...]
+    names_spec: bool
 
 
 class _Numbering(NamedTuple):
@@ -122,8 +125,9 @@ class Interner:
         encoded_specs = self._table("pod_specs", message.pod_specs, numbers).encoded
         specs = _lookup(self.specs, [one.data for one in encoded_specs])
         if not _extends(last.specs.tolist(), specs.tolist()):
-            for table in _NAMING_SPECS:
-                self._remembered.pop(table, None)
+            for table in _NAMING_SPECS & self._remembered.keys():
+                known = self._remembered[table].by_raw.items()
+                self._remembered[table] = _Table([], {raw: one for raw, one in known if not one.names_spec}, [], {})
         plain = _as_it_is if as_it_is else _encode
         naming = plain if _stands_for_itself(specs) else _encode
         encoded_volumes = self._table("volumes", message.volumes, numbers, encode=plain).encoded
@@ -196,7 +200,7 @@ def _by_key(rows: list[_Encoded]) -> dict[str, bytes]:
 
 def _as_it_is(row: Any, numbers: Numbers, key: Callable[[Any], str] | None) -> _Encoded:  # noqa: ARG001
     """Encode a row of a message whose numbers equal the interned ones; its strings are not listed."""
-    return _Encoded(key(row) if key else "", row.SerializeToString(), ())
+    return _Encoded(key(row) if key else "", row.SerializeToString(), (), names_spec(row))
 
 
 def _encode(row: Any, numbers: Numbers, key: Callable[[Any], str] | None) -> _Encoded:
@@ -209,7 +213,8 @@ def _encode(row: Any, numbers: Numbers, key: Callable[[Any], str] | None) -> _En
         return numbers.string(index)
 
     renumber(copy, numbers._replace(string=string))
-    return _Encoded(key(row) if key else "", copy.SerializeToString(deterministic=True), tuple(used))
+    data = copy.SerializeToString(deterministic=True)
+    return _Encoded(key(row) if key else "", data, tuple(used), names_spec(row))
 
 
 def _lookup(known: dict[Any, int], values: Iterable[Any]) -> Int32:

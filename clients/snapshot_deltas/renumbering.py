@@ -44,6 +44,7 @@ class _Plan(NamedTuple):
     repeated: tuple[str, ...]
     has_label_set: bool
     has_spec: bool
+    may_name_spec: bool
     message: tuple[tuple[str, "_Plan"], ...]
     messages: tuple[tuple[str, "_Plan"], ...]
 
@@ -53,13 +54,22 @@ def renumber(message: Message, numbers: Numbers) -> None:
     _apply(_plan(message.DESCRIPTOR), message, numbers)
 
 
-def names_specs(descriptor: Any) -> bool:
-    """Return whether a row of this message type, or a message in it, holds an index into the pod specs."""
-    return _has_specs(_plan(descriptor))
+def may_name_spec(descriptor: Any) -> bool:
+    """Return whether rows of this message type, or messages in them, can hold an index into the pod specs."""
+    return _plan(descriptor).may_name_spec
 
 
-def _has_specs(plan: _Plan) -> bool:
-    return plan.has_spec or any(_has_specs(inner) for _, inner in (*plan.message, *plan.messages))
+def names_spec(message: Message) -> bool:
+    """Return whether a row, or a message in it, holds an index into the pod specs."""
+    return _names_spec(_plan(message.DESCRIPTOR), message)
+
+
+def _names_spec(plan: _Plan, message: Any) -> bool:
+    if plan.has_spec or not plan.may_name_spec:
+        return plan.has_spec
+    single = ((inner, getattr(message, name)) for name, inner in plan.message if message.HasField(name))
+    repeated = ((inner, one) for name, inner in plan.messages for one in getattr(message, name))
+    return any(_names_spec(inner, one) for inner, one in (*single, *repeated))
 
 
 _known: dict[Any, _Plan] = {}
@@ -86,6 +96,7 @@ def _make(descriptor: Any) -> _Plan:
         tuple(name for name in names if name in many),
         descriptor in _LABEL_SETS,
         descriptor in _SPECS,
+        descriptor in _SPECS or any(plan.may_name_spec for _, plan in useful),
         tuple(one for one in useful if one[0] not in many),
         tuple(one for one in useful if one[0] in many),
     )

@@ -4,7 +4,7 @@ settings, and RequestError for unknown nodes; the rest of a request is checked b
 """
 
 from bisect import bisect_left
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,7 @@ from planner.round.decision import Decision
 from planner.round.round import Round
 from planner.round.work import Work
 from planner.simulation.build import Simulation
-from planner.simulation.growth import GrowthNeed
+from planner.simulation.growth import GrowthNeed, GrowthRows
 from planner.simulation.log import commit
 from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
 from planner.snapshot.columns import Int32, Snapshot
@@ -93,11 +93,15 @@ def _round(
     snapshot: Snapshot, request: pb.PlanRequest, work: Work, diagnostics: pb.Diagnostics, need: GrowthNeed | None
 ) -> Round:
     """Return the common input of all decisions of the request."""
-    with work.stage("classes"):
-        rows, key = growing(snapshot, need, work.derive, work.effort)
-    diagnostics.notes.extend(rows.notes)
+
+    @cache
+    def grow(virtual_pod_count: int) -> tuple[GrowthRows, str]:
+        with work.stage("classes"):
+            return growing(snapshot, need, virtual_pod_count, work.derive, work.effort)
 
     def simulation(virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
+        rows, key = grow(len(virtual))
+        diagnostics.notes.extend(rows.notes)
         with work.stage("classes"):
             every = VirtualRows(virtual, rows.nodes, kinds)
             built = simulate(snapshot, request, work.derive, every, work.effort, key)
@@ -112,7 +116,7 @@ def _round(
         seed=request.seed,
         settings=resolve_planner(request.settings),
         work=work,
-        growth=rows.growth,
+        grow=lambda virtual_pod_count: grow(virtual_pod_count)[0].growth,
         explained=_explained(snapshot, request),
     )
 

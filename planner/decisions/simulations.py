@@ -35,16 +35,16 @@ def simulate(
 
 
 def growing(
-    snapshot: Snapshot, need: GrowthNeed | None, derive: Derive, effort: Effort = UNLIMITED
+    snapshot: Snapshot, need: GrowthNeed | None, virtual_pod_count: int, derive: Derive, effort: Effort = UNLIMITED
 ) -> tuple[GrowthRows, str]:
     """Return the virtual nodes with which groups grow, and their key. Laid out once for each key."""
     if need is None:
         return NO_GROWTH, ""
-    required = need
-    key = f"growth {required.whole_key}"
+    required, blanks = need, need.blanks(virtual_pod_count)
+    key = f"growth {required.whole_key(blanks)}"
 
     def lay_out() -> GrowthRows:
-        return growth_rows(required.templates(effort), required.upcoming, required.blanks, snapshot, effort)
+        return growth_rows(required.templates(effort), required.upcoming, blanks, snapshot, effort)
 
     return derive(key, lay_out), key
 

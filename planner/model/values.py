@@ -120,7 +120,7 @@ class PodSpec(NamedTuple):
 
 
 class TemplatePod(NamedTuple):
-    """A pod of a DaemonSet that runs on each new node of a group; `labels` sorted by key."""
+    """A pod of a DaemonSet as it runs on a new node; `labels` sorted by key."""
 
     namespace: str
     spec: PodSpec
@@ -150,7 +150,7 @@ class NodeGroup(NamedTuple):
 
 class Owner(NamedTuple):
     """A controller; replicas -1 = unknown; selector None = unknown; controller "Kind/namespace/name" of its own
-    controller or ""; revision of its Deployment, 0 = unknown."""
+    controller or ""; revision of its Deployment, 0 = unknown; pod_template None = unknown, only of DaemonSets."""
 
     uid: str
     kind: str
@@ -162,6 +162,7 @@ class Owner(NamedTuple):
     selector: Selector | None = None
     controller: str = ""
     revision: int = 0
+    pod_template: TemplatePod | None = None
 
 
 class PodDisruptionBudget(NamedTuple):

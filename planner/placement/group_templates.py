@@ -1,13 +1,13 @@
 """The template of a new node of each node group, and the DaemonSet pods that run on it from the start. Taken from the
 group's template or from one of its nodes, without what is specific to that node: its name, its startup, condition and
 autoscaler taints, and its pods. A DaemonSet pod is included if the template or the node has it; other DaemonSets that
-would run there are added if the template names no pods at all, if the settings require it, or if their pods preempt
-others. Requests of static pods are subtracted from the node's amounts. Decides nothing about the size or health of
-groups. Source: Cluster Autoscaler, node_info_utils.go, MixedTemplateNodeInfoProvider,
-daemonset.GetDaemonSetPodsForNode.
+would run there, whether they have pods elsewhere or none yet, are added if the template names no pods at all, if the
+settings require it, or if their pods preempt others. Requests of static pods are subtracted from the node's amounts.
+Decides nothing about the size or health of groups. Source: Cluster Autoscaler, node_info_utils.go,
+MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -74,7 +74,7 @@ def group_templates(
     """
     chosen = _chosen(snapshot, settings, leaving, now_ns)
     daemons = daemon_pods(snapshot)
-    others = tuple(_as_virtual(snapshot, pod) for pod in daemons.example.tolist())
+    others = tuple(_daemon_set_pods(snapshot, daemons))
     build = partial(_build, snapshot, settings, chosen, (daemons, others), effort)
     key = f"group templates {_key(settings, chosen)}"
     if (chosen >= 0).any():
@@ -122,6 +122,23 @@ def _has_deletion_taint(nodes: NodeColumns) -> Bool:
     return np.array([*marked, False], bool)[nodes.taint_set]
 
 
+class _DaemonSetPod(NamedTuple):
+    """The pod of a DaemonSet on a new node. forms : it, and other forms in which a group's template may name it."""
+
+    pod: VirtualPod
+    forms: tuple[VirtualPod, ...]
+
+
+def _daemon_set_pods(snapshot: Snapshot, daemons: DaemonPods) -> Iterator[_DaemonSetPod]:
+    """Yield the pod of each DaemonSet: its template, or else its newest pod. On that, the DaemonSet controller has
+    replaced required node affinity by the name of the pod's own node.
+    """
+    for template, newest in zip(daemons.templates, daemons.newest, strict=True):
+        forms = [VirtualPod(*template)] if template is not None else []
+        forms += [_as_virtual(snapshot, newest)] if newest != NONE else []
+        yield _DaemonSetPod(forms[0], tuple(forms))
+
+
 class _Examples(NamedTuple):
     """Pods of the nodes from which templates are taken. by_node : node to its pods, in order of name."""
 
@@ -142,7 +159,7 @@ def _build(
     snapshot: Snapshot,
     settings: ScaleUpSettings,
     chosen: Int64,
-    of_daemon_sets: tuple[DaemonPods, tuple[VirtualPod, ...]],
+    of_daemon_sets: tuple[DaemonPods, tuple[_DaemonSetPod, ...]],
     effort: Effort,
 ) -> GroupTemplates:
     daemons, others = of_daemon_sets
@@ -153,7 +170,7 @@ def _build(
     ]
     known = [one for one in templates if one is not None]
     effort.take(_BYTES_OF_PAIR * len(known) * len(others), "node groups times DaemonSets")
-    would_run = iter(_would_run([one.template for one in known], [pod.spec for pod in others]))
+    would_run = iter(_would_run([one.template for one in known], [other.pod.spec for other in others]))
     found: list[GroupTemplate | None] = []
     for group, one in zip(snapshot.groups, templates, strict=True):
         if one is None:
@@ -163,11 +180,11 @@ def _build(
         there, named = examples.daemon_sets_on(one.node), set(one.daemonset_pods)
         all_of_them = settings.force_daemonsets or (one.node < 0 and not group.daemonset_pods)
         more = tuple(
-            others[at]
+            others[at].pod
             for at in next(would_run)
-            if (all_of_them or others[at].spec.priority >= SYSTEM_NODE_CRITICAL)
+            if (all_of_them or others[at].pod.spec.priority >= SYSTEM_NODE_CRITICAL)
             and at not in there
-            and others[at] not in named
+            and named.isdisjoint(others[at].forms)
         )
         found.append(one._replace(daemonset_pods=one.daemonset_pods + more))
     return tuple(found)

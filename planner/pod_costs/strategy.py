@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
@@ -21,6 +22,7 @@ from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from planner.snapshot.lookup import string_index
 
 T = TypeVar("T")
+N = TypeVar("N", bound=np.generic)
 Code = pb.PodCostStrategy
 USUAL_THRESHOLD = float(1 << 20)
 """For ranks that are small numbers: none is above it, and a difference of 1 still affects the cost."""
@@ -93,7 +95,11 @@ class RankingContext:
 
     def of_node(self, values: Float64) -> Float64:
         """Return the value of each member's node, 0 without node. values : float64[N]."""
-        return np.where(self.placed, np.append(values, 0.0)[self.node], 0.0)
+        return self.of_node_or(values, 0.0)
+
+    def of_node_or(self, values: NDArray[N], without: float) -> NDArray[N]:
+        """Return the value of each member's node. values : by node; without : value of members without node."""
+        return np.append(values, np.array([without], values.dtype))[np.where(self.placed, self.node, -1)]
 
     def domains(self, key: str) -> tuple[Int32, int]:
         """Return (domain of each node, -1 without the label : int32[N]; number of domains)."""

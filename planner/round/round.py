@@ -48,8 +48,8 @@ class HeldRoom(NamedTuple):
 class Round:
     """A decision is a function of this, its settings and its state, within the bounds of `work`. now_ns : Unix
     nanoseconds; work : bounds and caches; decided : the `Decided` of the decisions taken before in this round, by
-    `Decision.Code`; growth : the virtual nodes with which groups grow, none if no decision requires them; explained :
-    int32 nodes whose blocking pods are all listed, ascending.
+    `Decision.Code`; grow : returns the virtual nodes with which groups grow, given the number of virtual pods;
+    explained : int32 nodes whose blocking pods are all listed, ascending.
     """
 
     snapshot: Snapshot
@@ -59,7 +59,7 @@ class Round:
     settings: PlannerSettings = field(default_factory=PlannerSettings)
     work: Work = field(default_factory=Work)
     decided: dict[int, Any] = field(default_factory=dict)
-    growth: Growth = NO_GROWTH.growth
+    grow: Callable[[int], Growth] = lambda _: NO_GROWTH.growth
     explained: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def in_time(self) -> bool:
@@ -70,6 +70,11 @@ class Round:
     def evictions(self) -> tuple[RecentEviction, ...]:
         """Recently evicted pods that will be recreated but are not yet; they follow the snapshot's pods."""
         return awaited(self.snapshot, self.now_ns, self.settings.recent_eviction_ttl_ns)
+
+    @cached_property
+    def growth(self) -> Growth:
+        """The virtual nodes of `simulation` with which groups grow, none if no decision requires them."""
+        return self.grow(len(self.evictions) + len(self.room.names))
 
     @cached_property
     def simulation(self) -> Simulation:
@@ -90,7 +95,7 @@ class Round:
         """Add placeholders to the round, on no node yet, before its simulation is first used. kinds : one pod of each
         kind among them. Raises RuntimeError if the simulation exists already.
         """
-        if "simulation" in vars(self):
+        if not vars(self).keys().isdisjoint(("simulation", "growth")):
             raise RuntimeError("placeholders come before everything that simulates")
         vars(self)["room"] = room
         vars(self)["simulation"] = self.simulate(evicted_pods(self.snapshot, self.evictions) + pods, kinds)

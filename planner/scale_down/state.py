@@ -18,6 +18,7 @@ from planner.scale_down.undone_drains import UndoneDrains
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 LAYOUT_VERSION: Final = 3
+_BYTES_OF_NODE: Final = np.dtype(np.int32).itemsize
 
 
 class FailedNodes(NamedTuple):
@@ -140,7 +141,8 @@ def _blank(pod_count: int) -> PreviousLoop:
 
 def _read(state: pb.ScaleDownState, names: Sequence[str], pods: PodGroups) -> PreviousLoop:
     node_of = numbers_of(state.strings, names)
-    unneeded, since_ns = _node_times(state.unneeded, node_of)
+    unneeded, since_ns, place = _node_times(state.unneeded, node_of)
+    count = len(state.unneeded.node) // _BYTES_OF_NODE
     return PreviousLoop(
         unneeded,
         since_ns,
@@ -153,18 +155,20 @@ def _read(state: pb.ScaleDownState, names: Sequence[str], pods: PodGroups) -> Pr
         else pb.CandidateOrder.UNSPECIFIED,
         state.basis,
         state.headroom if math.isfinite(state.headroom) else 0.0,
-        min(max(state.fewer_placeholders, 0), len(unneeded)),
+        # Of the last ones in the state, those that are still there.
+        int(np.count_nonzero(place >= count - max(state.fewer_placeholders, 0))),
     )
 
 
-def _node_times(given: pb.NodeTimes, node_of: Int32) -> tuple[Int32, Int64]:
+def _node_times(given: pb.NodeTimes, node_of: Int32) -> tuple[Int32, Int64, Int64]:
+    """Return the nodes that are still there, their times, and their places among the nodes in the state, ascending."""
     node = translated(column(given.node, np.int32, "unneeded.node"), node_of, "unneeded.node")
     time_ns = column(given.time_ns, np.int64, "unneeded.time_ns")
     check_lengths("unneeded", len(node), len(time_ns))
     _, first = np.unique(node, return_index=True)
     kept = np.sort(first)
     kept = kept[node[kept] >= 0]
-    return node[kept], time_ns[kept]
+    return node[kept], time_ns[kept], kept
 
 
 def _read_failed(given: pb.FailedNodes, node_of: Int32) -> FailedNodes:

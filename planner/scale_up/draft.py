@@ -129,7 +129,7 @@ class Draft:
         growing = self.growing
         left = self._grow(self._open_given(self._plan_whole(self.unserved.left)))
         # Placeholders take the room that pods leave on new nodes, and only then request more nodes.
-        left = np.concatenate([left, self._grow(growing.fill(self.unserved.placeholders))])
+        left = np.concatenate([left, self._grow(growing.fill(self._without_place(self.unserved.placeholders)))])
         refusals: Refusals
         for _ in range(MOST_ROUNDS):
             opened = len(growing.group_of)
@@ -155,7 +155,7 @@ class Draft:
         self.planned = plan_whole(self.context, growing, left, fewest_nodes=self.fewest_nodes)
         growing.open(self.planned.group_of, left[:0], left[:0])
         growing.place_in_slots(self.planned.on(growing.opened))
-        return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
+        return growing.fill(self._without_place(left))
 
     def _open_given(self, left: Int32) -> Int32:
         """Open the given nodes, if any, and place the pods for them; return the pods that are left."""
@@ -169,7 +169,12 @@ class Draft:
         if nodes.order is not None:
             pods = nodes.order[np.isin(nodes.order, pods)]
         growing.settle(pods, nodes.node[pods])
-        return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
+        return growing.fill(self._without_place(left))
+
+    def _without_place(self, pods: Int32) -> Int32:
+        """Return the pods that are on no node; given nodes may already have some of them."""
+        found: Int32 = pods[self.growing.state.pod_node[pods] == NOWHERE]
+        return found
 
     def _refuse(self, left: Int32) -> Refusals:
         return refuse(self.growing, left, self.reasons)
@@ -221,11 +226,9 @@ class Draft:
         opened : the new nodes; admits : see `share`. These are pods whose affinity is now satisfied, and pods that were
         not packed because the chosen group does not take them although groups that share its growth do.
         """
-        state = self.growing.state
-        left = left[state.pod_node[left] == NOWHERE]
+        state, left = self.growing.state, self._without_place(left)
         of_class = state.pod_class[left]
         takers = admits[:, sorted(set(opened.group_of))].sum(axis=1)
         again = (state.local_class[of_class] == 0) | ((takers[of_class] > 0) & ~np.isin(left, opened.pods))
         self.growing.fill(left[again])
-        rest: Int32 = left[state.pod_node[left] == NOWHERE]
-        return rest
+        return self._without_place(left)

@@ -104,7 +104,7 @@ class _Packing:
         simulation = growing.within.simulation
         self._growing, self._bounds, self._shared_room = growing, bounds, inputs.shared_room
         self._pods = by_class(simulation, inputs.left)
-        self.rooms = np.minimum(growing.limits.rooms, growing.blanks_left)
+        self.rooms = growing.rooms
         self.admits = np.zeros((len(simulation.state.local_class), len(growing.groups)), bool)
         self.admits[bounds.classes] = bounds.admitted
         self._takers = self.admits[:, growing.limits.rooms > 0].sum(axis=1)

@@ -56,6 +56,15 @@ class Growing:
         return max(len(self.within.growth.blanks) - SPARE - len(self.group_of), 0)
 
     @property
+    def rooms(self) -> Int64:
+        """How many nodes each group may get now: within its limits and the nodes that can be opened; an all-or-nothing
+        group all of them or none. int64[G].
+        """
+        rooms, most = self.limits.rooms, self.blanks_left
+        is_atomic = np.array([group.zero_or_max for group in self.groups], bool)
+        return np.where(is_atomic & (rooms > most), 0, np.minimum(rooms, most))
+
+    @property
     def spare(self) -> int:
         """A blank node that is never opened permanently."""
         return int(self.within.growth.blanks[-1])

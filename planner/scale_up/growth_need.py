@@ -3,6 +3,7 @@
 Decides the maximum number of new nodes; never which group grows. A function of snapshot, settings and time.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -19,7 +20,7 @@ from planner.snapshot.columns import Bool, Snapshot
 SPARE: Final = 1
 """Blank nodes that no group gets: used to determine why a pod does not fit one more node."""
 LEAST: Final = 64
-"""New nodes for which there is always room: pods known only in the round may need some."""
+"""New nodes for which there is room even if nothing waits, so that few numbers occur."""
 
 
 def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> GrowthNeed | None:
@@ -36,9 +37,9 @@ def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> G
     )
 
 
-def _blanks(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> int:
-    """Return how many new nodes may be open at a time: no more than there are waiting pods, except for all-or-nothing
-    groups.
+def _blanks(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> Callable[[int], int]:
+    """Return the function that returns how many new nodes may be open at a time, given the number of virtual pods, such
+    as placeholders: no more than there are waiting and virtual pods, except for all-or-nothing groups.
 
     A power of two if limits allow it, which makes the simulation of an unchanged cluster reusable.
     """
@@ -47,5 +48,5 @@ def _blanks(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> int
     waits = ((pods.node < 0) | on_leaving) & ~pods.is_terminal()
     room = [max(group.max_size - group.target_size, 0) for group in groups]
     atomic_nodes = sum(most for most, group in zip(room, groups, strict=True) if group.zero_or_max)
-    wanted = LEAST + int(waits.sum()) + len(snapshot.recent_evictions) + atomic_nodes
-    return min(1 << (wanted - 1).bit_length(), settings.max_new_nodes, sum(room)) + SPARE
+    wanted, most = LEAST + int(waits.sum()) + atomic_nodes, min(settings.max_new_nodes, sum(room))
+    return lambda virtual_pod_count: min(1 << (wanted + virtual_pod_count - 1).bit_length(), most) + SPARE

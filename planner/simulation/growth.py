@@ -60,19 +60,18 @@ class GrowthRows(NamedTuple):
 class GrowthNeed(NamedTuple):
     """A decision's requirements for groups to grow in the simulation. key : short digest of what `templates` depends on
     besides the snapshot; templates : returns the template of each group, None = it cannot grow; called only if nothing
-    is cached under the key; upcoming : by group, number of upcoming nodes; blanks : how many new nodes can be open at
-    the same time.
+    is cached under the key; upcoming : by group, number of upcoming nodes; blanks : returns how many new nodes can be
+    open at the same time, given the number of virtual pods, which may all need new nodes.
     """
 
     key: str
     templates: Callable[[Effort], Sequence[GroupTemplate | None]]
     upcoming: tuple[int, ...]
-    blanks: int
+    blanks: Callable[[int], int]
 
-    @property
-    def whole_key(self) -> str:
-        """The key of the laid-out rows."""
-        return f"{self.key} {self.blanks} {blake2b(repr(self.upcoming).encode(), digest_size=8).hexdigest()}"
+    def whole_key(self, blanks: int) -> str:
+        """Return the key of the laid-out rows."""
+        return f"{self.key} {blanks} {blake2b(repr(self.upcoming).encode(), digest_size=8).hexdigest()}"
 
 
 NO_GROWTH: Final = GrowthRows(

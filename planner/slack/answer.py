@@ -14,7 +14,7 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
-from planner.facts.prices import prices
+from planner.facts.prices import prices, total
 from planner.model.wire import entry, tag
 from planner.round.decision import Decided, Summary
 from planner.round.round import Round
@@ -173,4 +173,4 @@ def _price(snapshot: Snapshot, outcome: Outcome, on_node: Bool) -> float:
     for column, name in enumerate(snapshot.resources[:2]):
         room = np.maximum(snapshot.nodes.allocatable[node, column], 1)
         np.maximum(share, roster.sizes.of(name)[of_set] / room, out=share)
-    return float(np.nansum(prices(snapshot)[node] * share))
+    return total(prices(snapshot)[node] * share)

@@ -60,7 +60,7 @@ def _rows(snapshot: Snapshot) -> Mapping[str, int]:
 
 def _rooms(this: Round, settings: SlackSettings) -> Rooms:
     snapshot = this.snapshot
-    rooms = partial(this.work.derive, "room of empty nodes", partial(node_rooms, snapshot))
+    rooms = partial(this.work.derive, "room of empty nodes", partial(node_rooms, snapshot, this.work.derive))
     return Rooms(snapshot, rooms, settings.ignored_pods)
 
 

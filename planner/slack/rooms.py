@@ -6,17 +6,23 @@ templates, S specs, R resources.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from planner.facts.label_index import LabelIndex
+from planner.model.derive import Derive, build_always
+from planner.model.settings import ScaleUpSettings
+from planner.placement.group_templates import group_templates
 from planner.slack import sizes
 from planner.slack.parts import Part
 from planner.slack.settings import PodSelector
 from planner.slack.sizes import Amounts
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_NODE, Bool, Int64, Snapshot
+from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64, Snapshot
 from planner.snapshot.lookup import string_index
+
+_AS_THE_GROUP_SAYS: Final = ScaleUpSettings()
+"""Settings with which a new node is as its group's template, if it has one, whatever nodes it has."""
 
 
 class LargestPods(NamedTuple):
@@ -84,7 +90,8 @@ class Rooms:
         pods = self._snapshot.pods
         inside = self._counts()
         if part.pool.name:
-            inside = inside & (pods.node >= 0) & part.nodes[np.maximum(pods.node, NO_NODE)]
+            # Two more entries, for the numbers -1 and -2 of pods on no node or on an unknown one.
+            inside = inside & np.append(part.nodes, (False, False))[pods.node]
         used = np.flatnonzero(np.bincount(pods.spec[inside], minlength=len(self._snapshot.specs)))
         found = [dict(self._snapshot.specs[spec].requests) for spec in used.tolist()]
         if not found:
@@ -125,8 +132,8 @@ def _rank(request: Amounts, first: str, second: str) -> tuple[int, int, tuple[tu
     return request.get(first, 0), request.get(second, 0), tuple(sorted(request.items()))
 
 
-def node_rooms(snapshot: Snapshot) -> NodeRooms:
-    """Return the room of empty nodes and of new ones. O(P + N · R + specs of DaemonSet pods)."""
+def node_rooms(snapshot: Snapshot, derive: Derive = build_always) -> NodeRooms:
+    """Return the room of empty nodes and of new ones. O(P + N · R + templates · DaemonSets)."""
     nodes, pods, resources = snapshot.nodes, snapshot.pods, snapshot.resources
     room = nodes.allocatable.copy()
     stays = np.flatnonzero(((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) != 0) & (pods.node >= 0) & ~pods.is_terminal())
@@ -140,8 +147,10 @@ def node_rooms(snapshot: Snapshot) -> NodeRooms:
     for at in np.flatnonzero(requested.any(axis=0)).tolist():
         np.subtract.at(room[:, at], pods.node[stays], requested[number, at])
     new = snapshot.templates.allocatable.copy()
+    templates = group_templates(snapshot, _AS_THE_GROUP_SAYS, np.zeros(len(nodes.name), np.bool_), 0, derive)
     for row, group in enumerate(snapshot.templates.group.tolist()):
-        for pod in snapshot.groups[group].daemonset_pods:
+        template = templates[group]
+        for pod in template.daemonset_pods if template is not None else ():
             for name, amount in pod.spec.requests:
                 new[row, column[name]] -= amount
     return NodeRooms(np.maximum(room, 0), np.maximum(new, 0))

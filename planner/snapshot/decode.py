@@ -14,6 +14,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import NodeGroup, PodSpec, TemplatePod
+from planner.snapshot.checks import Row
 from planner.snapshot.columns import Dangling, DanglingReferences, Int32, LabelSets, NodeColumns, Snapshot
 from planner.snapshot.dictionaries import (
     canonical_label_sets,
@@ -40,6 +41,7 @@ from planner.snapshot.rows import (
     read_namespaces,
     read_node_groups,
     read_owners,
+    read_template_pod,
     spec_in,
 )
 from planner.snapshot.sealing import seal
@@ -120,7 +122,7 @@ def draft(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED, read_specs: R
     )
     groups, templates = _node_groups(message, dictionaries)
     nodes, no_group = _nodes(message, dictionaries, groups)
-    owners = read_owners(message.owners, strings)
+    owners = read_owners(message.owners, strings, partial(_pod_template, dictionaries))
     index_of_node = {name: i for i, name in enumerate(nodes.name)}
     index_of_owner = {owner.uid: i for i, owner in enumerate(owners)}
     pods, missing = read_pods(
@@ -217,6 +219,13 @@ def _daemonset_pods(rows: Sequence[tuple[str, int, int]], dictionaries: _Diction
         TemplatePod(namespace, dictionaries.canonical_specs[spec], dictionaries.labels_of(label_set))
         for namespace, spec, label_set in canonical
     )
+
+
+def _pod_template(dictionaries: _Dictionaries, row: Row, pod: pb.TemplatePod) -> TemplatePod:
+    """Return the pod template of a controller by content."""
+    sizes = DictionarySizes(len(dictionaries.label_sets), len(dictionaries.specs))
+    (found,) = _daemonset_pods([read_template_pod(row, pod, "pod_template", sizes)], dictionaries)
+    return found
 
 
 def _labels(texts: Sequence[str], sets: LabelSets, label_set: int) -> tuple[tuple[str, str], ...]:

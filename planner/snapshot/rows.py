@@ -5,7 +5,7 @@ numbers; they are renumbered later. Raises SnapshotError.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from trimtab.prices import MOST_PER_HOUR, is_price
@@ -17,6 +17,7 @@ from planner.model.values import (
     Owner,
     PodDisruptionBudget,
     RecentEviction,
+    TemplatePod,
 )
 from planner.snapshot.checks import Row, check_unique
 from planner.snapshot.columns import Int32
@@ -24,6 +25,7 @@ from planner.snapshot.selectors import read_selector
 
 _HEALTH: Final = frozenset(pb.NodeGroupHealth.Code.values())
 UNKNOWN_COUNT: Final = -1
+DAEMON_SET: Final = "DaemonSet"
 
 
 class DictionarySizes(NamedTuple):
@@ -70,15 +72,18 @@ def read_daemonset_pods(
     """Return (namespace, spec, label set), as the message numbers them, of the pods in the template of a group."""
     row = Row("node_groups", ())
     row.index = index
-    field = "template.daemonset_pods"
     return [
-        (
-            row.name(m.namespace, f"{field}.namespace"),
-            _index(row, m.spec, sizes.specs, f"{field}.spec"),
-            _index(row, m.label_set, sizes.label_sets, f"{field}.label_set"),
-        )
-        for m in messages[index].template.daemonset_pods
+        read_template_pod(row, m, "template.daemonset_pods", sizes) for m in messages[index].template.daemonset_pods
     ]
+
+
+def read_template_pod(row: Row, m: pb.TemplatePod, field: str, sizes: DictionarySizes) -> tuple[str, int, int]:
+    """Return (namespace, spec, label set), as the message numbers them, of a pod in a field of a row."""
+    return (
+        row.name(m.namespace, f"{field}.namespace"),
+        _index(row, m.spec, sizes.specs, f"{field}.spec"),
+        _index(row, m.label_set, sizes.label_sets, f"{field}.label_set"),
+    )
 
 
 def _price(row: Row, m: pb.NodeGroup) -> float:
@@ -90,8 +95,10 @@ def _price(row: Row, m: pb.NodeGroup) -> float:
     return m.price_per_hour + 0.0  # turns -0.0 into 0.0: equal content has equal bytes
 
 
-def read_owners(messages: Sequence[pb.Owner], strings: Sequence[str]) -> tuple[Owner, ...]:
-    """Return owners sorted by uid."""
+def read_owners(
+    messages: Sequence[pb.Owner], strings: Sequence[str], pod_of: Callable[[Row, pb.TemplatePod], TemplatePod]
+) -> tuple[Owner, ...]:
+    """Return owners sorted by uid. pod_of : reads the pod template of a DaemonSet."""
     row = Row("owners", strings)
     found = []
     for row.index, m in enumerate(messages):
@@ -109,6 +116,7 @@ def read_owners(messages: Sequence[pb.Owner], strings: Sequence[str]) -> tuple[O
                 read_selector(row, m.selector, "selector") if m.HasField("selector") else None,
                 m.controller,
                 row.at_least(m.revision, 0, "revision"),
+                pod_of(row, m.pod_template) if m.kind == DAEMON_SET and m.HasField("pod_template") else None,
             )
         )
     check_unique([owner.uid for owner in found], "owners", "uid")

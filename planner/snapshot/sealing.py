@@ -119,7 +119,11 @@ def _drop_resources(s: Snapshot) -> Snapshot:
         used |= nodes.allocatable.any(axis=0) | nodes.capacity.any(axis=0)
     if used.all():
         return s
-    specs = (*s.specs, *(pod.spec for group in s.groups for pod in group.daemonset_pods))
+    specs = (
+        *s.specs,
+        *(pod.spec for group in s.groups for pod in group.daemonset_pods),
+        *(owner.pod_template.spec for owner in s.owners if owner.pod_template is not None),
+    )
     wanted = {name for spec in specs for name, _ in spec.requests}
     used |= np.array([name in wanted for name in s.resources])
     if used.all():
@@ -182,7 +186,7 @@ _STEPS: Final[Sequence[tuple[Sequence[str], Callable[[Snapshot], Snapshot]]]] = 
         ("strings", "pods.namespace", "label_sets.keys", "label_sets.values", "pods.number_key"),
         _drop_strings,
     ),
-    (("resources", "specs", "groups", "nodes", "templates"), _drop_resources),
+    (("resources", "specs", "groups", "owners", "nodes", "templates"), _drop_resources),
     (("volumes",), _check_volumes),
     (("nodes.name", "resources", "pods.spec"), _check_sizes),
     (

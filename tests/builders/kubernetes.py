@@ -190,9 +190,15 @@ def job(
     return _object("batch/v1", "Job", name, namespace, body, over)
 
 
-def daemon_set(name: str = "agent", *, namespace: str = "kube-system", **over: Json) -> Json:
-    """Build a DaemonSet."""
-    return _replicated("apps/v1", "DaemonSet", name, None, namespace, over)
+def daemon_set(
+    name: str = "agent", *, namespace: str = "kube-system", template: Json | None = None, **over: Json
+) -> Json:
+    """Build a DaemonSet. template : arguments of `pod` for its pod template, None = it has none."""
+    built = _replicated("apps/v1", "DaemonSet", name, None, namespace, over)
+    if template is not None:
+        one = pod(name, labels={"app": name}, **template)
+        built["spec"]["template"] = {"metadata": {"labels": one["metadata"]["labels"]}, "spec": one["spec"]}
+    return built
 
 
 def pdb(

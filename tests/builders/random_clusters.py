@@ -20,6 +20,7 @@ from planner.model.values import (
     PodSpec,
     SpreadConstraint,
     Taint,
+    TemplatePod,
     Toleration,
     Volume,
     WeightedPodAffinityTerm,
@@ -185,7 +186,16 @@ TABLES: dict[str, st.SearchStrategy[Any]] = {
     "volumes": st.fixed_dictionaries({name: _volume(name) for name in VOLUMES}),
     "nodes": st.dictionaries(NODES, PLAIN_NODES, max_size=3),
     "groups": st.dictionaries(GROUPS, GROUP_ROWS, max_size=2),
-    "owners": st.dictionaries(OWNERS, st.tuples(st.integers(-1, 3), st.integers(-1, 3), SELECTORS), max_size=2),
+    "owners": st.dictionaries(
+        OWNERS,
+        st.tuples(
+            st.integers(-1, 3),
+            st.integers(-1, 3),
+            SELECTORS,
+            st.none() | st.builds(TemplatePod, NAMESPACES, SPECS, LABELS),
+        ),
+        max_size=2,
+    ),
     "budgets": st.dictionaries(st.tuples(NAMESPACES, NAMES), st.tuples(SELECTORS, st.integers(-1, 3)), max_size=2),
     "namespaces": st.dictionaries(NAMESPACES, LABELS, max_size=2),
     "deletions": st.dictionaries(NODES, st.tuples(GROUPS, st.booleans(), TIMES_NS), max_size=1),
@@ -203,14 +213,16 @@ def clusters(draw: st.DrawFn) -> Cluster:
     """Draw a small cluster that obeys the contract, dangling references included."""
     rows = {table: draw(strategy) for table, strategy in TABLES.items()}
     built = {
-        "owners": {
-            uid: Owner(uid, "Job", "x", "default", desired, current, "batch/v1", selector, "Deployment/a/b", 7)
-            for uid, (desired, current, selector) in rows["owners"].items()
-        },
+        "owners": {uid: _owner(uid, *rest) for uid, rest in rows["owners"].items()},
         "budgets": {key: _budget(key, *rest) for key, rest in rows["budgets"].items()},
         "deletions": {node: DeletionInProgress(node, *rest) for node, rest in rows["deletions"].items()},
     }
     return Cluster(**rows | built)
+
+
+def _owner(uid: str, desired: int, current: int, selector: Any, template: TemplatePod | None) -> Owner:
+    kind, version = ("Job", "batch/v1") if template is None else ("DaemonSet", "apps/v1")
+    return Owner(uid, kind, "x", "default", desired, current, version, selector, "Deployment/a/b", 7, template)
 
 
 def _budget(key: tuple[str, str], selector: Any, allowed: int) -> PodDisruptionBudget:

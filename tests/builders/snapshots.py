@@ -160,6 +160,8 @@ class _Writer:
         rows = [*cluster.pods.values(), *cluster.evictions.values()]
         nodes = [*cluster.nodes.values(), *(g.template for g in cluster.groups.values() if g.template)]
         daemons = [pod for group in cluster.groups.values() for pod in group.daemonset_pods]
+        templates = (owner.pod_template for owner in cluster.owners.values())
+        daemons += [(one.namespace, one.spec, one.labels) for one in templates if one is not None]
         sets = (
             {labels for _, _, labels in daemons}
             | {row.labels for row in (*rows, *nodes)}
@@ -403,6 +405,10 @@ class _Writer:
             revision=owner.revision,
         )
         self._selector(out.selector, owner.selector)
+        if owner.pod_template is not None:
+            namespace, spec, labels = owner.pod_template
+            out.pod_template.namespace = namespace
+            out.pod_template.spec, out.pod_template.label_set = self._specs.index(spec), self._label_sets.index(labels)
         return out
 
     def _budget(self, budget: PodDisruptionBudget) -> pb.PodDisruptionBudget:

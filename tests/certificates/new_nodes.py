@@ -165,7 +165,10 @@ def _add_daemons(cluster: Cluster, node: NewNode, everything: bool, there: set[s
         if _is_daemon(pod) and (pod.owner not in newest or pod.created_s > newest[pod.owner].created_s):
             newest[pod.owner] = pod
     known = [(p.namespace, p.spec, p.labels) for p in node.pods]
-    for owner, pod in sorted(newest.items()):
+    for owner, pod in sorted((newest | _templates(cluster)).items()):
+        form = newest.get(owner, pod)
+        if (form.namespace, form.spec, form.labels) in known:
+            continue
         if owner in there or not (everything or pod.spec.priority >= DAEMON_PRIORITY):
             continue
         taints = [(cluster.text(t.key), cluster.text(t.value), t.effect) for t in node.row.taints]
@@ -173,6 +176,20 @@ def _add_daemons(cluster: Cluster, node: NewNode, everything: bool, there: set[s
         admitted = all(tolerates(cluster, pod, one) for one in hard) and matches_labels(cluster, pod, node.labels)
         if admitted and (pod.namespace, pod.spec, pod.labels) not in known:
             node.pods.append(_daemon(pod.namespace, pod.spec, pod.labels))
+
+
+def _templates(cluster: Cluster) -> dict[str, Pod]:
+    """Return the pods that the templates of DaemonSets make, by the uid of the DaemonSet."""
+    message = cluster.message
+    return {
+        owner.uid: _daemon(
+            owner.pod_template.namespace,
+            message.pod_specs[owner.pod_template.spec],
+            cluster.label_set(owner.pod_template.label_set),
+        )
+        for owner in message.owners
+        if owner.kind == "DaemonSet" and owner.HasField("pod_template")
+    }
 
 
 def _daemon(namespace: str, spec: pb.PodSpec, labels: Labels) -> Pod:

@@ -98,7 +98,7 @@ def _chapters(files: Sequence[Path], prices: Prices | None, directory: Path) -> 
 
 def _own(files: Sequence[Path]) -> Chapter:
     """Return the cluster in the user's files. Errors: InputError."""
-    read_snapshot(files)
+    read_snapshot(files, needs_nodes=True)
     text = "Your files are loaded into the simulated cluster; nothing of yours is touched."
     return Chapter("Your cluster", text, tuple(files), Scenario("own", settings(10)))
 

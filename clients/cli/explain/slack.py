@@ -7,6 +7,7 @@ of the node: the larger of the shares of cpu and memory.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import Any
 
@@ -23,6 +24,7 @@ from clients.cli.output import as_document
 from clients.cli.planners import PlannerAccess
 from clients.cli.prices import Prices
 
+_NO_GROWTH = "no node group grows for it now"
 _FOR_SLACK = reason_pb2.UnremovableReason.NEEDED_FOR_SLACK
 _KINDS = {
     plan_pb2.PlaceholderKind.UNSPECIFIED: "of unknown kind",
@@ -50,6 +52,15 @@ class SlackExplanation:
     def group_for(self, name: str) -> str:
         """Return the node group that grows for a placeholder, "" = none."""
         return next((one.node_group for one in self.answer.scale_up.splits if name in one.pods), "")
+
+    def why_waiting(self, name: str) -> str:
+        """Return why no node group grows for a placeholder, in a sentence; "" if it has a node or is not decided."""
+        return self._why_waiting.get(name, "")
+
+    @cached_property
+    def _why_waiting(self) -> dict[str, str]:
+        rows = self.answer.scale_up.waiting_placeholders
+        return {name: one.detail for one in rows for name in one.placeholders}
 
     def share(self, placeholder: plan_pb2.Placeholder) -> float:
         """Return the share of its node that a placeholder takes, 0 if it is on none."""
@@ -142,11 +153,11 @@ def _set_lines(explanation: SlackExplanation, name: str, rows: Sequence[plan_pb2
     nodes = Counter(one.node for one in rows if one.node)
     for node, count in sorted(nodes.items()):
         yield f"  {count:,} on [cyan]{escape(node)}[/cyan]"
-    groups = Counter(explanation.group_for(one.name) for one in rows if not one.node)
-    for group, count in sorted(groups.items()):
-        grows = (
-            f"for a new node of [cyan]{escape(group)}[/cyan]" if group else "for room; no node group grows for them now"
-        )
+    groups = Counter(
+        (explanation.group_for(one.name), explanation.why_waiting(one.name)) for one in rows if not one.node
+    )
+    for (group, why), count in sorted(groups.items()):
+        grows = f"for a new node of [cyan]{escape(group)}[/cyan]" if group else f"for room; {escape(why or _NO_GROWTH)}"
         yield f"  {count:,} {'waits' if count == 1 else 'wait'} {grows}"
 
 
@@ -167,7 +178,8 @@ def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) 
         if group:
             yield f"[yellow]It waits for a new node[/yellow]: node group [cyan]{escape(group)}[/cyan] grows for it."
         else:
-            yield "[yellow]It waits for room[/yellow]: no node has room for it, and no node group grows for it now."
+            why = explanation.why_waiting(one.name) or _NO_GROWTH
+            yield f"[yellow]It waits for room[/yellow]: no node has room for it; {escape(why)}."
         return
     others = sum(other.node == one.node for other in explanation.placeholders) - 1
     pods = len(view.pods_on(one.node))

@@ -17,7 +17,7 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
     del threshold
     members, count = context.members, len(context.members.pods)
     row, domains = context.domains(term.topology_key)
-    domain = np.where(context.placed, np.append(row, np.int32(-1))[context.node], -1).astype(np.int32)
+    domain = context.of_node_or(row, -1)
     order, rank = np.empty(count, np.int64), np.empty(count, np.float64)
     created_s = context.snapshot.pods.created_s[members.pods]
     sort_groups(created_s, members.bounds, order, np.empty(count, np.int64))

@@ -21,7 +21,7 @@ def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[T
     taint_sets = snapshot.nodes.taint_sets
     width = max(len(taint_sets), 1)
     context.round.work.effort.take(9 * len(distinct) * width, "tolerations times sets of taints")
-    taints = np.append(snapshot.nodes.taint_set, np.int32(0))[context.node]
+    taints = context.of_node_or(snapshot.nodes.taint_set, 0)
     of_pod = number[snapshot.pods.spec[context.members.pods]].astype(np.int64)
     pair = np.where(context.placed, of_pod * width + taints, -1)
     occurs = np.zeros(len(distinct) * width + 1, np.bool_)

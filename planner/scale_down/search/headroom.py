@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.facts.prices import total
 from planner.facts.utilization import Float64
 from planner.snapshot.columns import Bool, Int32, Int64
 
@@ -45,8 +46,7 @@ def _most(weight: Int64, free: int, worth: Float64) -> float:
     order = np.lexsort((np.arange(len(weight)), -worth / np.maximum(weight, 1)))
     upto = np.cumsum(weight[order])
     whole = int(np.searchsorted(upto, free, side="right"))
-    # A running sum, not `sum`, whose rounding depends on the machine.
-    most = float(np.cumsum(worth[order[:whole]])[-1]) if whole else 0.0
+    most = total(worth[order[:whole]])
     if whole < len(order):
         before = int(upto[whole - 1]) if whole else 0
         most += float(worth[order[whole]]) * (free - before) / int(weight[order[whole]])

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.facts.prices import savings
+from planner.facts.prices import savings, total
 from planner.scale_down.balance import level
 from planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
 from planner.scale_down.search.headroom import saving_bound
@@ -20,7 +20,7 @@ from planner.scale_down.search.orders import arrange, shuffled
 from planner.simulation.fresh import go_over_to
 from planner.simulation.kernels import revert
 from planner.simulation.log import current_mark
-from planner.snapshot.columns import Int32
+from planner.snapshot.columns import Float64, Int32
 
 SMALL: Final = 100
 """Up to this many candidates a cluster is small: there, the choice of the order makes a difference of a node or so."""
@@ -223,7 +223,7 @@ def _is_better(task: Task, one: Attempt, other: Attempt, margin: float = 1.0) ->
     if margin > 1.0:
         return False
     cost = task.nodes.scores.eviction_cost
-    return float(cost[one.accepted].sum()) < float(cost[other.accepted].sum()) - NOISE
+    return _total(cost, one) < _total(cost, other) - NOISE
 
 
 def _amounts(task: Task, attempt: Attempt) -> tuple[float, float]:
@@ -238,4 +238,9 @@ def _freed(task: Task, attempt: Attempt) -> int:
 
 
 def _saving(task: Task, attempt: Attempt) -> float:
-    return float(savings(task.nodes.scores.price)[attempt.accepted].sum())
+    return _total(savings(task.nodes.scores.price), attempt)
+
+
+def _total(by_node: Float64, attempt: Attempt) -> float:
+    """Return the sum of the numbers of the nodes that an attempt frees, added by name of the node."""
+    return total(by_node[np.sort(attempt.accepted)])

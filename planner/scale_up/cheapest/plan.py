@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from planner.facts.prices import total
 from planner.scale_up.cheapest.canonical import canonical_order
 from planner.scale_up.cheapest.kernels.build import Batches
 from planner.scale_up.cheapest.kernels.fill import Rest
@@ -117,5 +118,5 @@ def _restored(problem: Problem, made: Batches, classes: Int64, groups: Int64) ->
         its_class[by_batch].astype(np.int32),
         pods[by_batch].copy(),
         left,
-        float(np.nansum(problem.price[group[order]] * nodes)),
+        total(problem.price[group[order]] * nodes),
     )

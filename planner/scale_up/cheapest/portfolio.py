@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.facts.prices import total
 from planner.scale_up.cheapest.candidates import candidates, least_value, share_cost
 from planner.scale_up.cheapest.kernels.build import Batches, build
 from planner.scale_up.cheapest.kernels.dive import dive
@@ -69,7 +70,7 @@ class TriedPlan(NamedTuple):
     def rank(self, cost: Float64) -> tuple[int, float]:
         """Return the key by which attempts are compared: pods left, then cost."""
         count = int(self.made.counts[0])
-        return int(self.rest.pods.sum()), float((cost[self.made.group[:count]] * self.made.nodes[:count]).sum())
+        return int(self.rest.pods.sum()), total(cost[self.made.group[:count]] * self.made.nodes[:count])
 
 
 def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest, bounds: PlanBounds) -> TriedPlan:

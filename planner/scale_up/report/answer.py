@@ -14,8 +14,8 @@ from planner.model.values import NodeGroup
 from planner.model.wire import entry, tag
 from planner.round.decision import Decided, Summary
 from planner.scale_up.choose import Choice
-from planner.scale_up.reasons import Refusals
-from planner.scale_up.report.finding import Finding
+from planner.scale_up.report.finding import Finding, groups_that_grow, reasons_of
+from planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
 from planner.scale_up.report.sentences import why_pending
 from planner.scale_up.report.splits import add_splits
 from planner.scale_up.request import ScaleUpRequest
@@ -41,10 +41,12 @@ def conclude(finding: Finding) -> Decided:
     _add_skipped(decision, finding)
     left = np.flatnonzero(np.isin(finding.refusals.pods, finding.unserved.pending.pods))
     _add_options(decision, finding)
+    add_waiting_placeholders(decision, finding)
     decision.result = _result(decision, len(left) > 0)
     summary = summary_of(decision, len(left))
     more = (_unschedulable(finding, left),)
-    return Decided(decision, _state(finding), finding.context.notes, more=more, summary=summary)
+    notes = (*finding.context.notes, *placeholder_notes(decision))
+    return Decided(decision, _state(finding), notes, more=more, summary=summary)
 
 
 def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summary:
@@ -107,7 +109,7 @@ def _unschedulable(finding: Finding, served: Int64) -> bytes:
     content = hashlib.sha256(f"{refusals.reason.shape} {len(served)}".encode())
     for column in (refusals.pods[served], refusals.kind[served], refusals.reason, refusals.predicate):
         content.update(np.ascontiguousarray(column).data)
-    content.update(repr(_grown(finding)).encode())
+    content.update(repr(groups_that_grow(finding)).encode())
     key = f"unschedulable pods {content.hexdigest()} of {request.snapshot.version}"
     return request.reuse(key, partial(_write_unschedulable, finding, served))
 
@@ -115,10 +117,9 @@ def _unschedulable(finding: Finding, served: Int64) -> bytes:
 def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
     """Return the encoded entries. The text for a kind is encoded once and used for all its pods."""
     refusals = finding.refusals
-    ids = [group.id for group in finding.growing.groups]
     named = sorted(zip(finding.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
-    grown = _grown(finding)
-    said = {kind: _said(refusals, ids, kind, grown) for kind in {kind for _, kind in named}}
+    grown = groups_that_grow(finding)
+    said = {kind: _said(finding, kind, grown) for kind in {kind for _, kind in named}}
     rows = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
     return b"".join(entry(_UNSCHEDULABLE, row) for row in rows)
 
@@ -126,16 +127,9 @@ def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
 _UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
 
 
-def _grown(finding: Finding) -> list[str]:
-    """Return the ids of the node groups that grow, sorted."""
-    growing = finding.growing
-    return sorted({growing.groups[group].id for group in growing.group_of})
-
-
-def _said(refusals: Refusals, ids: Sequence[str], kind: int, grown: Collection[str]) -> bytes:
+def _said(finding: Finding, kind: int, grown: Collection[str]) -> bytes:
     """Return the content common to all pods of a kind."""
-    reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
-    failed = {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
+    reasons, failed = reasons_of(finding, kind)
     entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed, grown))
     return entry.SerializeToString(deterministic=True)
 

@@ -3,7 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
+from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
+from planner.facts.prices import total
 from planner.scale_up.choose import Choice
 from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
@@ -56,9 +58,26 @@ class Finding(NamedTuple):
         return [f"{strings[space]}/{text[start:end].decode()}" for space, start, end in rows]
 
 
+def reasons_of(
+    finding: Finding, kind: int
+) -> tuple[dict[str, "NodeGroupReason.Code.ValueType"], dict[str, "PredicateReason.Code.ValueType"]]:
+    """Return why pods of a kind are left: `NodeGroupReason.Code` by node group, and `PredicateReason.Code` by those of
+    the groups whose new nodes refuse them.
+    """
+    refusals, ids = finding.refusals, [group.id for group in finding.growing.groups]
+    reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
+    return reasons, {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
+
+
 def rating(finding: Finding) -> tuple[int, int, float, int]:
     """Return the quality of a plan, smaller is better: pods left, nodes of unknown price, price, nodes."""
     growing = finding.growing
     price = np.array([group.price_per_hour for group in growing.groups], np.float64)[growing.group_of]
     unknown = int(np.isnan(price).sum())
-    return len(finding.refusals.pods), unknown, float(np.nansum(price)), len(price)
+    return len(finding.refusals.pods), unknown, total(np.sort(price)), len(price)
+
+
+def groups_that_grow(finding: Finding) -> list[str]:
+    """Return the ids of the node groups that grow, sorted."""
+    growing = finding.growing
+    return sorted({growing.groups[group].id for group in growing.group_of})

@@ -516,6 +516,7 @@ class ScaleUpDecision(_message.Message):
     EVALUATED_FIELD_NUMBER: _builtins.int
     NOT_EVALUATED_FIELD_NUMBER: _builtins.int
     AFTER_NEW_NODES_FIELD_NUMBER: _builtins.int
+    WAITING_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -568,6 +569,12 @@ class ScaleUpDecision(_message.Message):
         sorted.
         """
 
+    @_builtins.property
+    def waiting_placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitingPlaceholders]:
+        """Placeholders of slack that have no node after this plan, not even a new
+        one, by reason. A note of the answer's diagnostics counts them.
+        """
+
     def __init__(
         self,
         *,
@@ -584,10 +591,11 @@ class ScaleUpDecision(_message.Message):
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
         after_new_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        waiting_placeholders: _abc.Iterable[Global___WaitingPlaceholders] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -752,6 +760,88 @@ class UnschedulablePod(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnschedulablePod: _TypeAlias = UnschedulablePod  # noqa: Y015
+
+@_typing.final
+class WaitingPlaceholders(_message.Message):
+    """Placeholders for which no node is added, all for the same reasons."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ReasonsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.NodeGroupReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class FailedPredicatesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.PredicateReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.PredicateReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    PLACEHOLDERS_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    detail: _builtins.str
+    """One sentence, for people."""
+    @_builtins.property
+    def placeholders(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Their names, sorted."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
+        """Why no node of a group serves them: node group id to reason."""
+
+    @_builtins.property
+    def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType]:
+        """With PREDICATE_FAILED: node group id to the first predicate, in the
+        scheduler's order, that refuses them on a new node of that group.
+        """
+
+    def __init__(
+        self,
+        *,
+        placeholders: _abc.Iterable[_builtins.str] | None = ...,
+        reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
+        failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "failed_predicates", b"failed_predicates", "placeholders", b"placeholders", "reasons", b"reasons"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WaitingPlaceholders: _TypeAlias = WaitingPlaceholders  # noqa: Y015
 
 @_typing.final
 class SkippedPod(_message.Message):
@@ -2831,7 +2921,8 @@ class ScaleUpSettings(_message.Message):
     force_daemonsets: _builtins.bool
     """Put all DaemonSet pods that would run there on a new node, even those that
     its template does not name, or that the node on which it is modelled lacks.
-    Default false. `--force-ds`.
+    A template that names no pods gets them in any case. Default false.
+    `--force-ds`.
     """
     max_new_nodes: _builtins.int
     """Most nodes that one plan adds. >= 1, default 1000.

@@ -1530,7 +1530,8 @@ class NodeTemplate(_message.Message):
     def daemonset_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___TemplatePod]:
         """Pods of DaemonSets that run on each new node; they use part of
         `allocatable`. OPTIONAL: empty = a pod of each DaemonSet in the snapshot
-        that would run there, like the newest pod that it has.
+        that would run there by its node selector, node affinity and tolerations:
+        as `Owner.pod_template` says, or else like the newest pod that it has.
         """
 
     def __init__(
@@ -1553,7 +1554,7 @@ Global___NodeTemplate: _TypeAlias = NodeTemplate  # noqa: Y015
 
 @_typing.final
 class TemplatePod(_message.Message):
-    """A pod of a DaemonSet that runs on each new node of a group."""
+    """A pod of a DaemonSet as it runs on a new node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1757,6 +1758,7 @@ class Owner(_message.Message):
     SELECTOR_FIELD_NUMBER: _builtins.int
     CONTROLLER_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    POD_TEMPLATE_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """`metadata.uid`. REQUIRED, unique."""
     kind: _builtins.str
@@ -1785,6 +1787,15 @@ class Owner(_message.Message):
         known; it then claims only the pods that name it.
         """
 
+    @_builtins.property
+    def pod_template(self) -> Global___TemplatePod:
+        """The pod that its template makes, pinned to no node and with the tolerations
+        that the DaemonSet controller adds. Only of DaemonSets; ignored for other
+        kinds. Decides on which new nodes the DaemonSet runs, and what it takes
+        there, before it has any pod. OPTIONAL: absent = not known; the newest pod
+        of the DaemonSet then counts as its template.
+        """
+
     def __init__(
         self,
         *,
@@ -1798,10 +1809,11 @@ class Owner(_message.Message):
         selector: Global___LabelSelector | None = ...,
         controller: _builtins.str = ...,
         revision: _builtins.int = ...,
+        pod_template: Global___TemplatePod | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "selector", b"selector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "pod_template", b"pod_template", "selector", b"selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "api_version", b"api_version", "controller", b"controller", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "revision", b"revision", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "api_version", b"api_version", "controller", b"controller", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__current_replicas: _TypeAlias = _typing.Literal["current_replicas"]  # noqa: Y015
     _WhichOneofArgType__current_replicas: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas"]  # noqa: Y015

@@ -20,6 +20,7 @@ from planner.model.values import (
     PodSpec,
     SpreadConstraint,
     Taint,
+    TemplatePod,
     Toleration,
     Volume,
     WeightedPodAffinityTerm,
@@ -153,7 +154,12 @@ class Reader:
         current = m.current_replicas if m.HasField("current_replicas") else -1
         selector = self._selector(m, "selector")
         counts = (desired, current)
-        return Owner(m.uid, m.kind, m.name, m.namespace, *counts, m.api_version, selector, m.controller, m.revision)
+        above = m.controller, m.revision
+        template = None
+        if m.kind == "DaemonSet" and m.HasField("pod_template"):
+            spec = self._spec(self._m.pod_specs[m.pod_template.spec])
+            template = TemplatePod(m.pod_template.namespace, spec, self._labels(m.pod_template.label_set))
+        return Owner(m.uid, m.kind, m.name, m.namespace, *counts, m.api_version, selector, *above, template)
 
     def _budget(self, m: pb.PodDisruptionBudget) -> PodDisruptionBudget:
         return PodDisruptionBudget(

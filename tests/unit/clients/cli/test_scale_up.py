@@ -214,3 +214,18 @@ def test_what_helps_a_pod_is_a_document_too(trimtab: Run, burst: Path) -> None:
         "spot": ("PREDICATE_FAILED", "TAINT_NOT_TOLERATED"),
         "full": ("MAX_SIZE_REACHED", "UNSPECIFIED"),
     }
+
+
+def test_a_cluster_whose_groups_are_all_at_zero_has_a_plan_and_one_without_groups_is_refused(
+    trimtab: Run, tmp_path: Path
+) -> None:
+    agent = k8s.daemon_set("agent", template={"cpu": "4"})
+    pods = [k8s.pod(f"p{i}", cpu="4") for i in range(3)]
+    at_zero = listed(tmp_path, group("small", price=0.5), agent, *pods)
+    out = text_of(trimtab("plan", at_zero, *NOW).out)
+    assert "1 node group grows by 3 nodes for 3 pods" in out
+    assert "small 0 → 3" in out
+    nothing = trimtab("plan", listed(tmp_path, agent, *pods), *NOW)
+    assert nothing.code != 0
+    assert "there is no Node and no NodeGroup in the input; export nodes too" in nothing.err
+    assert "there is no Node in the input" in trimtab("fit", listed(tmp_path, group("small"), *pods)).err

@@ -27,6 +27,14 @@ Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 
 
+HIGH = {"priorityClassName": "high"}
+
+
+def priority_class(value: int) -> Json:
+    """The priority class "high"."""
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": value}
+
+
 STATUS: Json = {"status": {"replicas": 7, "conditions": []}}
 
 
@@ -137,6 +145,8 @@ CLUSTER = [
     k8s.replica_set("old", 0, current=0),
     k8s.stateful_set("db", 3, current=2),
     k8s.daemon_set("agent", namespace="default"),
+    k8s.daemon_set("driver", template={"cpu": "1", "node_selector": {"gpu": "yes"}, "spec": HIGH}),
+    priority_class(1000),
     template("chunk"),
     buffer("spare", podTemplateRef={"name": "chunk"}, replicas=2),
     buffer("wide", scalableRef={"apiGroup": "apps", "kind": "ReplicaSet", "name": "web"}, percentage=50),
@@ -214,11 +224,35 @@ def churn(chance: random.Random, store: Store, present: dict[Any, Json], pool: d
         one = buffer(key[1], podTemplateRef={"name": "chunk"}, replicas=chance.randrange(3))
     elif kind == "ReplicaSet":
         one = k8s.replica_set(key[1], chance.choice([0, 3]), current=chance.choice([0, 3]))
+    elif kind == "DaemonSet":
+        one = k8s.daemon_set(key[1], template={"cpu": chance.choice(["1", "2"]), "spec": HIGH})
+    elif kind == "PriorityClass":
+        one = priority_class(chance.choice([500, 1000]))
     elif kind == "Pod":
         other = chance.choice([o for (k, _), o in sorted(pool.items()) if k == "Pod"])
         one = {**other, "metadata": {**other["metadata"], "name": key[1], "uid": f"uid-{key[1]}"}}
     present[key] = one
     store.put(kind, [raw(one)])
+
+
+def test_a_new_priority_class_counts_for_pods_that_a_daemon_set_has_yet_to_make() -> None:
+    agent = k8s.daemon_set(template={"cpu": "1", "spec": HIGH})
+    store = filled([agent])
+    maker = SnapshotMaker(store)
+    first = maker.take([], None).snapshot
+    assert first is not None
+    (before,) = expand(first)["owners"].values()
+    assert "priority" not in before["pod_template"]["spec"]
+    store.put("PriorityClass", [raw(priority_class(1000))])
+    delta = maker.take([], None).delta
+    assert delta is not None
+    (after,) = expand(delta.changed)["owners"].values()
+    assert after["pod_template"]["spec"]["priority"] == 1000
+    assert applied(expand(first), delta) == expand(pb.ClusterSnapshot.FromString(whole(store)))
+    store.drop("DaemonSet", raw(agent))
+    gone = maker.take([], None).delta
+    assert gone is not None
+    assert list(gone.deleted_owners) == [agent["metadata"]["uid"]]
 
 
 def test_what_is_written_into_the_status_of_a_buffer_changes_nothing() -> None:

@@ -11,7 +11,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.snapshot_deltas import Interner, application, difference, writing
 from clients.snapshot_deltas.interning import KEYS
-from planner.model.values import PodSpec, SlackRequest
+from planner.model.values import Owner, PodSpec, SlackRequest, TemplatePod
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
@@ -151,6 +151,9 @@ def number_specs_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
     for group in cluster.node_groups:
         for pod in group.template.daemonset_pods if group.HasField("template") else ():
             pod.spec = last - pod.spec
+    for owner in cluster.owners:
+        if owner.HasField("pod_template"):
+            owner.pod_template.spec = last - owner.pod_template.spec
 
 
 def number_strings_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
@@ -223,6 +226,39 @@ def test_a_template_is_changed_where_the_specs_of_its_pods_are(edits: list[Edit]
         delta = difference(last, interned, interner)
         assert delta is not None
         assert len(delta.changed.node_groups) == changed
+        after = canonicalize(message)
+        assert apply_delta(before, delta).version == after.version
+        before, last = after, interned
+
+
+def with_daemon_set() -> pb.ClusterSnapshot:
+    """Return a DaemonSet whose template has one of three specs, and a ReplicaSet."""
+    pod = TemplatePod("default", PodSpec(priority=5), ())
+    agent = Owner("a", "DaemonSet", "agent", "default", -1, -1, "apps/v1", pod_template=pod)
+    web = Owner("w", "ReplicaSet", "web", "default", 1, 1, "apps/v1")
+    message = write(Cluster(pods={("default", "a"): Pod()}, owners={"a": agent, "w": web}), in_order=True)
+    message.ClearField("label_sets")  # its first two are both empty
+    return message
+
+
+@pytest.mark.parametrize(
+    ("edits", "changed"),
+    [
+        pytest.param([turn_specs_around], ["a"], id="another spec under the same index"),
+        pytest.param([number_specs_anew], [], id="the same spec under another index"),
+        pytest.param([number_specs_anew, number_specs_anew], [], id="the same spec under another index and back"),
+    ],
+)
+def test_a_daemon_set_is_changed_where_the_spec_of_its_template_is(edits: list[Edit], changed: list[str]) -> None:
+    message = with_daemon_set()
+    interner = Interner()
+    before, last = canonicalize(message), interner.intern(message)
+    for edit in edits:
+        edit(message, 0, 0)
+        interned = interner.intern(message)
+        delta = difference(last, interned, interner)
+        assert delta is not None
+        assert [one.uid for one in delta.changed.owners] == changed
         after = canonicalize(message)
         assert apply_delta(before, delta).version == after.version
         before, last = after, interned

@@ -44,7 +44,7 @@ def growth(upcoming: int, built: list[str]) -> Callable[[Snapshot, Any, int], Gr
             built.append("templates")
             return [GroupTemplate(template_of(snapshot, snapshot.nodes, 0))]
 
-        return GrowthNeed("", templates, (upcoming,), 5)
+        return GrowthNeed("", templates, (upcoming,), lambda _: 5)
 
     return need
 

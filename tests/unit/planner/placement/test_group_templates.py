@@ -161,7 +161,75 @@ def test_selectors_and_taints_decide_which_daemon_sets_would_run_there() -> None
     assert cpus(found) == [1, 8]
 
 
-def test_the_newest_pod_says_what_a_daemon_set_is_now() -> None:
+def of_template(cpu: str = "300m", name: str = "agent", **more: Any) -> Json:
+    """Return a DaemonSet with a pod template and without pods."""
+    return daemon_set(name, template={"cpu": cpu, **more})
+
+
+def test_a_daemon_set_without_pods_runs_where_its_template_says() -> None:
+    tainted = group(template=node("t", taints=["dedicated=a:NoSchedule"], labels={"os": "linux"}))
+    found = template(
+        tainted,
+        of_template("1m", "a", tolerations=[toleration()], node_selector={"os": "linux"}),
+        of_template("2m", "b", tolerations=[toleration()], node_selector={"os": "windows"}),
+        of_template("4m", "c", node_selector={"os": "linux"}),
+        of_template("8m", "d", tolerations=[toleration()], affinity=node_affinity([("os", "In", ["linux"])])),
+        of_template("16m", "e", tolerations=[toleration()], affinity=node_affinity([("os", "NotIn", ["linux"])])),
+    )
+    assert cpus(found) == [1, 8]
+    its = found.daemonset_pods[0]
+    assert (its.namespace, its.pinned, dict(its.labels)) == ("kube-system", -1, {"app": "a"})
+
+
+def test_the_template_of_a_daemon_set_counts_and_not_what_its_pods_became() -> None:
+    # The DaemonSet controller replaces required node affinity by the name of the pod's node.
+    windows = node_affinity([("os", "In", ["windows"])])
+    owner = of_template("300m", affinity=windows)
+    pinned = node_affinity([("metadata.name", "In", ["elsewhere"])])
+    objects = (other(os="windows"), owner, *pods_of(owner, 1, cpu="200m", node="elsewhere", affinity=pinned))
+    assert cpus(template(group(template=node("t", labels={"os": "linux"})), *objects)) == []
+    assert cpus(template(group(template=node("t", labels={"os": "windows"})), *objects)) == [300]
+
+
+def test_pods_of_daemon_sets_tolerate_what_the_daemon_set_controller_lets_them() -> None:
+    def tolerated(**more: Any) -> set[str]:
+        (its,) = template(group(template=node("t")), of_template(**more)).daemonset_pods
+        return {one.key.removeprefix("node.kubernetes.io/") for one in its.spec.tolerations}
+
+    always = {"not-ready", "unreachable", "disk-pressure", "memory-pressure", "pid-pressure", "unschedulable"}
+    assert tolerated() == always
+    assert tolerated(spec={"hostNetwork": True}) == {*always, "network-unavailable"}
+
+
+def test_a_daemon_set_without_pods_is_on_a_node_modelled_on_another_only_if_forced_or_critical() -> None:
+    critical = of_template("4m", "c", priority=2_000_001_000)
+    objects = (group(), example(), *agent("1m", at="n1", name="a"), of_template("2m", "b"), critical)
+    assert cpus(template(*objects)) == [1, 4]
+    assert cpus(template(*objects, settings=ScaleUpSettings(force_daemonsets=True))) == [1, 2, 4]
+
+
+def test_a_pod_that_a_template_names_is_not_counted_twice_whether_as_it_runs_or_as_its_daemon_set_says() -> None:
+    owner = of_template("2m", "a")
+    pinned = node_affinity([("metadata.name", "In", ["elsewhere"])])
+    message = snapshot_of(
+        [group(template=node("t")), other(), owner, *pods_of(owner, 1, cpu="1m", node="elsewhere", affinity=pinned)]
+    )
+    as_it_runs, label_set = (
+        int.from_bytes(column[:4], "little") for column in (message.pods.spec, message.pods.label_set)
+    )
+    as_its_template = message.owners[0].pod_template.spec
+    for spec, cpu in ((as_it_runs, 1), (as_its_template, 2)):
+        named = message.node_groups[0].template.daemonset_pods
+        del named[:]
+        named.add(namespace="kube-system", spec=spec, label_set=label_set)
+        given = canonicalize(message)
+        forced = ScaleUpSettings(force_daemonsets=True)
+        (found,) = group_templates(given, forced, being_deleted(given, NOW_NS), NOW_NS)
+        assert found is not None
+        assert cpus(found) == [cpu]
+
+
+def test_of_a_daemon_set_without_template_the_newest_pod_says_what_it_is_now() -> None:
     owner = daemon_set("agent")
     old, new = pods_of(owner, 2, node="elsewhere")
     old["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100m"
@@ -260,6 +328,7 @@ def test_templates_of_groups_outlive_what_does_not_matter_to_them() -> None:
     assert kept_as(own, other(), *agent(), pod("new", "3"), node("more")) == (name, of)
     assert kept_as(own, other(), *agent("400m"))[0] != name
     assert kept_as(own, other(), *agent(), *agent(name="more"))[0] != name
+    assert kept_as(own, other(), *agent(), of_template(name="more"))[0] != name
     assert "groups" in of
     assert "templates" in of
     assert not {"pods", "nodes"} & {field.partition(".")[0] for field in of}

@@ -34,6 +34,18 @@ def test_a_group_grows_for_pods_without_room() -> None:
     assert len(found.on_new["g"]) == 5
 
 
+def test_the_pods_of_a_daemon_set_that_runs_nowhere_yet_take_their_room_on_new_nodes() -> None:
+    static = node("static", taints=["static:NoSchedule"])
+    gpu = group(labels={"pool": "gpu"})
+    driver = daemon_set(
+        "driver", template={"cpu": "2", "node_selector": {"pool": "gpu"}, "tolerations": [toleration()]}
+    )
+    pods = [pod(f"p{i}", "2") for i in range(4)]
+    assert plan(static, gpu, pods).growth == {"g": 2}
+    assert plan(static, gpu, driver, pods).growth == {"g": 4}
+    assert plan(gpu, driver, pod("p", "3")).pending == {"default/p": {"g": "INSUFFICIENT_RESOURCES"}}
+
+
 def test_free_room_is_used_first() -> None:
     found = plan(group(), node("n1"), [pod(f"p{i}", "2") for i in range(3)])
     assert found.growth == {"g": 1}

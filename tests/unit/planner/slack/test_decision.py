@@ -14,14 +14,16 @@ from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 from planner.model.values import (
     DeletionInProgress,
     LabelRequirement,
+    Owner,
     PodAffinityTerm,
     PodSpec,
     SlackRequest,
     SpreadConstraint,
     Taint,
+    TemplatePod,
 )
 from tests.builders.slack import GIB, NOW_S, RATE, ROOM, cluster, decide, node, pod, sizes, spec, total, where
-from tests.builders.snapshots import Group, Node
+from tests.builders.snapshots import Cluster, Group, Node
 
 STANDARD = (800, 3435973836)
 HOST = "kubernetes.io/hostname"
@@ -152,6 +154,19 @@ def test_a_placeholder_larger_than_every_node_is_made_smaller_and_said_so() -> N
     assert set(sizes(answer)) == {(4500, 8 * GIB)}
     assert total(answer) == (13500, 24 * GIB)
     assert [text for text in answer.slack.problems if text.startswith("standard: no node has room for 4500m cpu")]
+
+
+def test_a_daemon_set_without_pods_takes_its_room_on_the_new_nodes_for_which_sizes_are_chosen() -> None:
+    agent = Owner("a", "DaemonSet", "agent", "kube-system", -1, -1, "apps/v1")
+    group = Group(0, 9, 0, Node(allocatable=ROOM, labels=(("pool", "a"),)), 1.0)
+    pending = {("default", "large"): pod("large", "", spec(3000, 1))}
+    asked = {"slack": {"strategy": "LARGEST_POD", "resources": {"cpu": {"floor": 3000}}}}
+    for template, cpu in ((None, 3000), (TemplatePod("kube-system", spec(1500, 1), ()), 2500)):
+        given = Cluster(pods=pending, groups={"g": group}, owners={"a": agent._replace(pod_template=template)})
+        answer = decide(given, asked, decisions=("SLACK", "SCALE_UP"))
+        largest = next(one for one in answer.slack.placeholders if one.name == "largest-0")
+        assert largest.cpu_milli == cpu
+        assert not answer.scale_up.waiting_placeholders
 
 
 def test_pods_of_daemon_sets_offer_no_room() -> None:

@@ -99,6 +99,16 @@ def evict(**fields: Any) -> Damage:
     return lambda m: m.actuation_status.recent_evictions.add(**whole)
 
 
+def daemon_set_with(**fields: Any) -> Damage:
+    """Turn the first owner into a DaemonSet whose pod template has these fields."""
+
+    def damage(m: pb.ClusterSnapshot) -> None:
+        m.owners[0].kind = "DaemonSet"
+        m.owners[0].pod_template.CopyFrom(pb.TemplatePod(**{"namespace": "default"} | fields))
+
+    return damage
+
+
 def sum_too_large(m: pb.ClusterSnapshot) -> None:
     """Request the maximum of one pod for 600 pods."""
     m.pod_specs[0].requests[0].amount = 2**53
@@ -320,6 +330,10 @@ CASES: list[tuple[str, Damage, tuple[str, int, str]]] = [
     ("owner without kind", row("owners", 0, kind=""), ("owners", 0, "kind")),
     ("owner twice", twice("owners"), ("owners", 1, "uid")),
     ("replicas negative", row("owners", 0, desired_replicas=-1), ("owners", 0, "desired_replicas")),
+    *(
+        (f"DaemonSet's {field}", daemon_set_with(**{field: value}), ("owners", 0, f"pod_template.{field}"))
+        for field, value in (("spec", 99), ("label_set", -1), ("namespace", ""))
+    ),
     ("budget twice", twice("pod_disruption_budgets"), ("pod_disruption_budgets", 1, "name")),
     ("budget without namespace", row("pod_disruption_budgets", 0, namespace=""), BUDGET),
     (

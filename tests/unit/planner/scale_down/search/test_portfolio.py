@@ -134,3 +134,21 @@ def test_the_baseline_by_name_tries_empty_nodes_first_as_upstream_does() -> None
     first = next(one for one in planned if one.order == plan_pb2.CandidateOrder.NAME)
     assert first.candidates.tolist() == [1, 3, 0, 2]
     assert sorted(task.nodes.eligible.tolist()) == [0, 1, 2, 3]
+
+
+def test_what_a_plan_saves_is_added_in_one_order_before_it_goes_into_the_state() -> None:
+    # Forty of sixty nodes of different prices go; summed by blocks, as numpy does, the last digits differ.
+    prices = [0.1 + number / 700 for number in range(60)]
+    objects: list[Json] = [WEB]
+    for number, price in enumerate(prices):
+        name = f"n{number:02}"
+        objects += [node(name, "3"), node_group(name, nodes=[name], target=1, price=price)]
+        objects += [web(f"p{number:02}", "1", name)]
+    with patch.object(portfolio, "saving_bound", return_value=1.0):
+        found = plan(objects)
+    assert len(found.unneeded) == 40
+    saved = 0.0
+    for name in sorted(found.unneeded):
+        saved += prices[int(name[1:])]
+    assert saved != float(np.array([prices[int(name[1:])] for name in found.unneeded]).sum())
+    assert found.state.headroom == 1.0 / saved

@@ -1,0 +1,61 @@
+"""The placeholders that have no node after a plan, and why: for programs in the decision, for people in a note."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.scale_up.report.finding import Finding, groups_that_grow, reasons_of
+from planner.scale_up.report.sentences import why_pending
+
+MOST_NOTES: Final = 3
+"""Most reasons that get a note of their own."""
+_NAMED: Final = 2
+
+
+def add_waiting_placeholders(decision: pb.ScaleUpDecision, finding: Finding) -> None:
+    """Add the placeholders without a node, by reason; the reason of the most placeholders comes first.
+
+    O(placeholders + kinds · groups).
+    """
+    refusals, request = finding.refusals, finding.context.request
+    count = len(finding.growing.state.pod_node)
+    rows = np.flatnonzero(refusals.pods >= count - len(request.round.placeholders))
+    names, kinds = finding.names_of(refusals.pods[rows]), refusals.kind[rows].tolist()
+    by_kind: dict[int, list[str]] = defaultdict(list)
+    for name, kind in zip(names, kinds, strict=True):
+        by_kind[kind].append(name)
+    by_reason: dict[str, pb.WaitingPlaceholders] = {}
+    for kind in sorted(by_kind):
+        reasons, failed = reasons_of(finding, kind)
+        one = by_reason.setdefault(
+            repr((reasons, failed)),
+            pb.WaitingPlaceholders(
+                reasons=reasons,
+                failed_predicates=failed,
+                detail=why_pending(reasons, failed, groups_that_grow(finding)),
+            ),
+        )
+        one.placeholders.extend(by_kind[kind])
+    for one in by_reason.values():
+        one.placeholders.sort()
+    decision.waiting_placeholders.extend(
+        sorted(by_reason.values(), key=lambda one: (-len(one.placeholders), one.placeholders[0]))
+    )
+
+
+def placeholder_notes(decision: pb.ScaleUpDecision) -> Iterator[str]:
+    """Yield a note for each of the most frequent reasons, and one for all others."""
+    waiting = decision.waiting_placeholders
+    for one in waiting[:MOST_NOTES]:
+        yield f"{_counted(one.placeholders)} no node after this plan: {one.detail}"
+    if more := [name for one in waiting[MOST_NOTES:] for name in one.placeholders]:
+        yield f"{_counted(sorted(more))} no node after this plan, for other reasons (waitingPlaceholders)"
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Return "2 placeholders (a, b) have", with the first names only."""
+    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"{len(names)} placeholders ({shown}) have" if len(names) > 1 else f"placeholder {shown} has"

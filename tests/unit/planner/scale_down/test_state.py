@@ -1,0 +1,63 @@
+"""The state of scale-down in terms of another snapshot: what vanished takes only its own marks with it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.derive import build_always
+from planner.placement.hints import pod_groups
+from planner.scale_down.state import LAYOUT_VERSION, recall
+from planner.snapshot.decode import canonicalize
+from tests.builders.slack import NOW_S, cluster, decide
+from tests.builders.snapshots import int32, write
+from tests.unit.planner.slack.test_with_scale_down import BOTH, asking, five_nodes
+
+
+def dependent(fewer: int, kept: list[str], unneeded: tuple[str, ...] = ("n00", "n01", "n02")) -> list[str]:
+    """Return the unneeded nodes that count as dependent on slack if only some nodes are left."""
+    names = sorted({*kept, "z"})
+    state = pb.ScaleDownState(layout_version=LAYOUT_VERSION, strings=["", *sorted(set(unneeded))])
+    state.unneeded.node = int32([list(state.strings).index(name) for name in unneeded])
+    state.unneeded.time_ns = np.ones(len(unneeded), np.int64).tobytes()
+    state.fewer_placeholders = fewer
+    pods = pod_groups(canonicalize(write(cluster(1))), (), build_always)
+    previous, notes = recall(state, names, pods, NOW_S * 10**9)
+    assert notes == ()
+    last = previous.unneeded[len(previous.unneeded) - previous.fewer :]
+    return [names[node] for node in last.tolist()]
+
+
+@pytest.mark.parametrize(
+    ("fewer", "kept", "expected"),
+    [
+        pytest.param(1, ["n00", "n01", "n02"], ["n02"], id="nothing vanished"),
+        pytest.param(1, ["n00", "n01"], [], id="the dependent one vanished"),
+        pytest.param(1, ["n01", "n02"], ["n02"], id="another one vanished"),
+        pytest.param(2, ["n00", "n02"], ["n02"], id="one of two dependent ones vanished"),
+        pytest.param(2, ["n00"], [], id="both dependent ones vanished"),
+        pytest.param(9, ["n00", "n02"], ["n00", "n02"], id="more than there are nodes"),
+        pytest.param(-3, ["n00"], [], id="a negative count"),
+    ],
+)
+def test_only_the_nodes_that_depended_on_slack_still_do_after_some_vanished(
+    fewer: int, kept: list[str], expected: list[str]
+) -> None:
+    assert dependent(fewer, kept) == expected
+
+
+def test_a_node_given_twice_depends_on_slack_only_if_its_first_entry_does() -> None:
+    assert dependent(1, ["n00", "n01"], ("n00", "n01", "n00")) == []
+
+
+def test_r3_after_the_node_that_slack_spared_is_gone_the_others_go_as_any_node_does() -> None:
+    given = five_nodes()
+    state = decide(given, asking(0.3), decisions=BOTH).state
+    assert state.scale_down.fewer_placeholders == 1
+    first, spared = (state.scale_down.strings[at] for at in np.frombuffer(state.scale_down.unneeded.node, "<i4"))
+    pods = {key: row for key, row in given.pods.items() if row.node != spared}
+    nodes = {name: row for name, row in given.nodes.items() if name != spared}
+    again = decide(replace(given, pods=pods, nodes=nodes), asking(0.3), state, NOW_S + 10, BOTH)
+    assert first in [one.node for one in again.scale_down.unneeded]
+    assert again.state.scale_down.fewer_placeholders < len(again.scale_down.unneeded)

@@ -75,9 +75,9 @@ class KubeCluster:
         self._settings = settings or KubeSettings()
         self._buffers = Buffers(api, self._settings.list_timeout_s)
 
-    def get_node(self, name: str, recent: bool = False) -> NodeView:
-        """Return one node; with `recent`, from the server's cache."""
-        return node_view(self._get(name, IN_MEMORY if recent else {}))
+    def get_node(self, name: str, from_cache: bool = False) -> NodeView:
+        """Return one node; with `from_cache`, as the server's cache has it."""
+        return node_view(self._get(name, IN_MEMORY if from_cache else {}))
 
     def list_nodes(self) -> Sequence[NodeView]:
         """Return all nodes, sorted by name."""
@@ -116,9 +116,9 @@ class KubeCluster:
 
         return self._change(node, change)
 
-    def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
-        """Return the pods bound to a node, sorted by namespace and name; `recent` as for `get_node`."""
-        query = {"fieldSelector": f"spec.nodeName={node}"} | (IN_MEMORY if recent else {})
+    def list_pods(self, node: str, from_cache: bool = False) -> Sequence[PodView]:
+        """Return the pods bound to a node, sorted by namespace and name; `from_cache` as for `get_node`."""
+        query = {"fieldSelector": f"spec.nodeName={node}"} | (IN_MEMORY if from_cache else {})
         call = Call("GET", "/api/v1/pods", query)
         pods: PodList = read(PodList, self._api.call(call))
         return sorted((pod_view(pod) for pod in pods.items or ()), key=lambda pod: (pod.namespace, pod.name))

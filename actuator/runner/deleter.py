@@ -130,7 +130,7 @@ class GroupDeleter:
 
     def _is_delayed(self, node: str) -> bool:
         try:
-            return self._cluster.get_node(node, recent=True).deletion_delayed
+            return self._cluster.get_node(node, from_cache=True).deletion_delayed
         except NotFoundError:
             return False
 

@@ -146,7 +146,7 @@ class BeginDeleteTask:
         self._recorder = context.recorder
 
     def step(self) -> None:
-        """Write the taints."""
+        """Record that the cloud is about to be called."""
         self._recorder.submit(e.DeleteBegun(self._node))
 
 

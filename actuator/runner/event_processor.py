@@ -146,6 +146,14 @@ class EventProcessor:
         """Return the steady time, for durations."""
         return self._clock.steady_ms()
 
+    def awake_ms(self) -> int:
+        """Return the steady time without that in which the process was suspended, for deadlines."""
+        return self._clock.awake_ms()
+
+    def beat(self) -> None:
+        """Note that the process is awake."""
+        self._clock.beat()
+
     def _check_store(self) -> None:
         """Raise `StoreError` when the store has failed or is no longer there."""
         if self._journal.broken is not None:

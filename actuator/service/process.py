@@ -16,6 +16,7 @@ from pathlib import Path
 
 from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError
+from actuator.runner.clock import Pulse
 from actuator.service.app import Actuator, Runtime
 from actuator.service.encoded import SERVICE, add_actuator
 from actuator.service.environment import EnvironmentOptions, SettingError
@@ -101,8 +102,10 @@ def _run(
     shell = Shell("trimtab-actuator", registrations, settings, telemetry)
 
     watch = GroupWatch(actuator)
+    pulse = Pulse(actuator.processor.beat)
 
     def begin() -> None:
+        pulse.start()
         watch.start()
         if leadership is not None:
             actuator.processor.leader_name = lambda: leadership.leader_name
@@ -112,6 +115,7 @@ def _run(
         actuator.start()
 
     def end() -> None:
+        pulse.stop()
         watch.stop()
         actuator.stop()
         if leadership is not None:

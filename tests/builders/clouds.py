@@ -111,7 +111,6 @@ SETTINGS = ActuatorSettings(
     work=WorkSettings(
         delete=DeleteSettings(poll_s=0.02, retry_s=0.02),
         grow=GrowSettings(retry_s=0.02),
-        call_backoff=Backoff(0.001, 0.01),
     )
 )
 

@@ -119,7 +119,9 @@ class GroupDeleter:
         now_ms = self._recorder.awake_ms()
         ready = {}
         for node, order in orders.items():
-            if not order.wanted.drained_by_caller and now_ms < order.patience_ms and self._is_delayed(node):
+            # An instance without Node object has no annotation.
+            may_wait = bool(order.wanted.node_uid) and not order.wanted.drained_by_caller
+            if may_wait and now_ms < order.patience_ms and self._is_delayed(node):
                 with self._lock:
                     deadline_ms = now_ms + int(self._settings.delete.timeout_s * 1000)
                     self._wanted[node] = order._replace(deadline_ms=deadline_ms)

@@ -278,5 +278,7 @@ def _deletions_of(data: TrackerData, group: str) -> list[Deletion]:
 
 
 def _planned(group: str, instance: str) -> e.PlannedNode:
-    """Return the deletion of an instance without Node object; the last part of its id serves as the name."""
-    return e.PlannedNode(instance.rpartition("/")[2] or instance, group, drain=False, provider_id=instance)
+    """Return the deletion of an instance without Node object. Its whole id serves as the name, as for the Cluster
+    Autoscaler: the last part, such as "0", may be that of several instances.
+    """
+    return e.PlannedNode(instance, group, drain=False, provider_id=instance)

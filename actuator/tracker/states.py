@@ -139,6 +139,7 @@ class RequestRecord(msgspec.Struct):
     request_id: str
     # Digest of the request's content.
     digest: str
+    # When it was accepted, or when the last of its deletions ended.
     time_ms: int
     answers: tuple[NodeAnswer, ...]
     # Whether the answer is final: the taints are written, or the set has failed.
@@ -168,6 +169,7 @@ class GrowthRecord(msgspec.Struct):
 
     request_id: str
     digest: str
+    # When it was accepted, then when it was answered.
     time_ms: int
     growths: tuple[Growth, ...]
     answers: tuple[GrowthAnswer, ...] | None = None
@@ -257,5 +259,8 @@ class Retention(msgspec.Struct, frozen=True):
 
     # Finished deletions and the answers of requests. One hour: no caller retries for longer.
     finished_s: float = 3600.0
+    # The least for the answers of requests, however short `finished_s` is: a caller that waits must find its answer, and
+    # one that lost it repeats the request within minutes.
+    answers_s: float = 300.0
     # Evictions. Five minutes: owners replace pods within seconds; the planner counts the replacements itself.
     evictions_s: float = 300.0

@@ -283,6 +283,7 @@ class Tracker:
             # The record of an ended deletion does without these.
             deletion.planned_uids, deletion.pods, deletion.evicted = None, {}, set()
             self.data.finished.append(deletion)
+            _renew(self.data.requests, deletion.request_id, now_ms)
 
     def _record_evictions(self, event: e.Event, now_ms: int) -> None:
         if isinstance(event, e.PodsEvicted):
@@ -306,6 +307,7 @@ class Tracker:
             raise ImpossibleEventError(f"growth {event.request_id} is unknown")
         if record.answers is None:
             record.answers = event.answers
+            _renew(self.data.growths, event.request_id, now_ms)
             groups.note_growth(self.data, event, now_ms)
         return []
 
@@ -342,6 +344,7 @@ class Tracker:
         """Delete records older than the retention."""
         data = self.data
         finished_before = now_ms - int(self.retention.finished_s * 1000)
+        answered_before = now_ms - int(max(self.retention.finished_s, self.retention.answers_s) * 1000)
         evicted_before = now_ms - int(self.retention.evictions_s * 1000)
         while data.removals and data.removals[0].time_ms <= now_ms - HOUR_MS:
             data.removals.pop(0)
@@ -353,10 +356,10 @@ class Tracker:
                 break
             del data.evictions[uid]
         groups.forget(data, now_ms)
-        for request_id in _old(data.requests, finished_before):
+        for request_id in _old(data.requests, answered_before):
             if not any(d.request_id == request_id for d in data.deletions.values()):
                 del data.requests[request_id]
-        for request_id in _old(data.growths, finished_before):
+        for request_id in _old(data.growths, answered_before):
             if data.growths[request_id].answers is not None:
                 del data.growths[request_id]
 
@@ -368,6 +371,14 @@ def _kept_once(data: TrackerData, pod: PodRef, node: str) -> tuple[PodRef, str]:
         return pod.compact(), intern(node)
     known = deletion.pods.get(pod.uid)
     return known if known == pod else pod.compact(), deletion.node
+
+
+def _renew(records: dict[str, Any], request_id: str, now_ms: int) -> None:
+    """Count the age of a record from now on, in place; records stay in order of time."""
+    if request_id in records:
+        record = records.pop(request_id)
+        record.time_ms = now_ms
+        records[request_id] = record
 
 
 def _old(records: dict[str, Any], before_ms: int) -> list[str]:

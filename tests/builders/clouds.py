@@ -122,6 +122,7 @@ class ExternalWorld(NamedTuple):
     actuator: Actuator
     channel: grpc.Channel
     settle: Callable[[], None]
+    clock: Clock
 
 
 @contextmanager
@@ -142,7 +143,7 @@ def external_actuator(
             def settle() -> None:
                 clock.now_s += 30
 
-            yield ExternalWorld(cluster, actuator, channel, settle)
+            yield ExternalWorld(cluster, actuator, channel, settle, clock)
         actuator.stop()
 
 
@@ -150,7 +151,7 @@ def external_actuator(
 def externalgrpc() -> Iterator[World]:
     """Our own external cloud provider, as a cloud."""
     with external_actuator() as world:
-        yield World(ExternalCloud(Calls(world.channel, 60.0)), world.settle)
+        yield World(ExternalCloud(Calls(world.channel, 60.0), steady=world.clock), world.settle)
 
 
 def aws_cloud(proxy: fake_aws.AwsProxy, settings: AwsSettings, clock: Callable[[], float] = time.monotonic) -> AwsCloud:

@@ -8,10 +8,11 @@ from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 from actuator.cloud.options import ANNOTATION_PREFIX
 from actuator.cloud.provider import GroupOptions
 from actuator.kube.cluster import Taint
-from actuator.service.group_keeper import GroupKeeper
+from actuator.service.group_keeper import GroupKeeper, _Seen
 from actuator.service.group_watch import GroupWatch
 from actuator.service.settings import BackoffPolicy, GroupSettings
 from actuator.simulated_cluster.controllers import Delays
+from actuator.tracker import events as e
 from tests.builders.actuator import SETTINGS, Stage
 from tests.builders.kubernetes import Json, node, node_group
 
@@ -251,7 +252,7 @@ def test_an_instance_that_never_registers_is_deleted_once() -> None:
     stage.look_for(120)
     stage.run()
     assert (stage.target("g"), stage.noted("deleted")) == (5, ["n3"])
-    assert stage.finished() == {"n3": ("DELETED", "UNSPECIFIED")}
+    assert stage.finished() == {"test://n3": ("DELETED", "UNSPECIFIED")}
     assert lost not in {one.provider_id for one in stage.cluster.state.instances.values()}
     stage.look_for(2 * PROVISION_S)
     assert stage.noted("deleted") == ["n3"]
@@ -295,3 +296,16 @@ def test_in_a_group_that_is_backed_off_another_instance_takes_the_place_of_one_t
     assert stage.noted("deleted") == [new]
     stage.look_for(60)
     assert (stage.is_backed_off, stage.target("g"), len(stage.cluster.state.nodes)) == (False, 7, 7)
+
+
+def test_instances_whose_ids_end_alike_are_deleted_one_by_one() -> None:
+    stage = KeeperStage(count=8)
+    same = ["azure:///a/scaleset/0", "azure:///b/scaleset/0"]
+    data = stage.actuator.processor
+    data.submit(e.RegistrationNoted(tuple(("g", one) for one in same), ()))
+    stage.run_for(2000)
+    groups = list(stage.cloud.node_groups())
+    seen = _Seen({one.id: one for one in groups}, {}, {})
+    stage.keeper._delete_missing(groups[0], seen)
+    found = data.read(lambda tracker, _: {name: one.provider_id for name, one in tracker.data.deletions.items()})
+    assert found == {one: one for one in same}

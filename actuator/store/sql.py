@@ -174,7 +174,7 @@ class SqlStore:
                 # The driver begins a transaction only before it writes.
                 connection.exec_driver_sql("BEGIN")
             else:
-                connection = connection.execution_options(isolation_level="REPEATABLE READ")
+                connection.execution_options(isolation_level="REPEATABLE READ")
             yield connection
 
     def _identify(self) -> None:

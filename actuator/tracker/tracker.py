@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from actuator.tracker import events as e
-from actuator.tracker import groups
+from actuator.tracker import groups, hour
 from actuator.tracker import instructions as i
 from actuator.tracker.states import (
     FINAL_STATES,
-    HOUR_MS,
     NO_REASON,
     Deletion,
     GrowthRecord,
@@ -56,6 +55,9 @@ class Tracker:
             e.RegistrationNoted: self._group_event,
             e.NodeTypesSeen: self._group_event,
             e.ClockJumped: self._clock_jumped,
+            e.NodesCounted: self._hour_event,
+            e.TimeNoted: self._hour_event,
+            e.AbsenceEnded: self._hour_event,
         }
 
     def handle(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
@@ -67,6 +69,7 @@ class Tracker:
             assert isinstance(event, e.NodeEvent)
             instructions = self._node_event(event, now_ms)
         self.data.revision += 1
+        self.data.time_ms = now_ms
         self._forget(now_ms)
         return instructions
 
@@ -311,6 +314,10 @@ class Tracker:
             groups.note_growth(self.data, event, now_ms)
         return []
 
+    def _hour_event(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
+        hour.handle(self.data, event, now_ms)
+        return []
+
     def _group_event(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
         groups.handle(self.data, event, now_ms)
         return []
@@ -327,8 +334,7 @@ class Tracker:
                 deletion.drain_deadline_ms += by_ms
             if deletion.begun_ms:
                 deletion.begun_ms += by_ms
-        for removal in data.removals:
-            removal.time_ms += by_ms
+        hour.move_times(data, by_ms)
         for request in data.requests.values():
             request.time_ms += by_ms
         for growth in data.growths.values():
@@ -346,8 +352,7 @@ class Tracker:
         finished_before = now_ms - int(self.retention.finished_s * 1000)
         answered_before = now_ms - int(max(self.retention.finished_s, self.retention.answers_s) * 1000)
         evicted_before = now_ms - int(self.retention.evictions_s * 1000)
-        while data.removals and data.removals[0].time_ms <= now_ms - HOUR_MS:
-            data.removals.pop(0)
+        hour.forget(data, now_ms)
         while data.finished and data.finished[0].state_ms < finished_before:
             data.finished.pop(0)
         while data.evictions:

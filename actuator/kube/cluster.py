@@ -294,6 +294,10 @@ class TooManyRequestsError(ClusterError):
         self.retry_after_s = retry_after_s
 
 
+class FieldConflictError(ConflictError):
+    """Another client owns a field that an apply would change."""
+
+
 class ForeignCostError(ConflictError):
     """Another client has set the cost of the pod."""
 

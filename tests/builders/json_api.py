@@ -142,7 +142,7 @@ class JsonApiServer:
         if pod is None:
             return absent(path)
         if body["deleteOptions"]["preconditions"]["uid"] != pod["metadata"]["uid"]:
-            return 409, {"message": "Precondition failed: UID in precondition is another"}
+            return 409, {"message": "in another language: the uid differs"}
         self.evictions.append(body)
         return 201, {}
 
@@ -206,12 +206,13 @@ class JsonApiServer:
             return 200, self._set(path, metadata=meta, spec=body["spec"])
         item = json.loads(json.dumps(self.objects[path]))
         if body["metadata"].get("uid", item["metadata"]["uid"]) != item["metadata"]["uid"]:
-            return 422, {"message": "Pod is invalid: metadata.uid: Invalid value: field is immutable"}
+            return 422, {"message": "in another language: the uid never changes"}
         texts, ours = item["metadata"].setdefault("annotations", {}), self.applied.get(path, set())
         wanted = body["metadata"]["annotations"]
         foreign = [key for key, text in wanted.items() if key in texts and key not in ours and texts[key] != text]
         if foreign and not forced:
-            return 409, {"message": f'Apply failed with 1 conflict: conflict with "kubectl": {foreign[0]}'}
+            causes = [{"reason": "FieldManagerConflict", "message": 'conflict with "kubectl"', "field": foreign[0]}]
+            return 409, {"message": 'in another language: "kubectl" has it', "details": {"causes": causes}}
         for key in ours - wanted.keys():
             texts.pop(key, None)
         texts.update(wanted)
@@ -228,7 +229,7 @@ class JsonApiServer:
             item.setdefault("spec", {}).update(body["spec"])
             return 200, self.put(path.rpartition("/")[0], item)
         if body["metadata"]["uid"] != item["metadata"]["uid"]:
-            return 422, {"message": "Pod is invalid: metadata.uid: Invalid value: field is immutable"}
+            return 422, {"message": "in another language: the uid never changes"}
         annotations = item["metadata"].setdefault("annotations", {})
         for key, value in body["metadata"]["annotations"].items():
             annotations.pop(key, None)

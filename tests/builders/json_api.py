@@ -54,6 +54,8 @@ class JsonApiServer:
         self.faults: dict[str, deque[Fault]] = defaultdict(deque)
         # Annotations that server-side apply has set, by path of the object.
         self.applied: dict[str, set[str]] = {}
+        # Time that each request takes at least.
+        self.delay_s = 0.0
         # "METHOD path" of every request.
         self.requests: list[str] = []
         # Bodies of granted evictions.
@@ -255,6 +257,7 @@ def _handler(server: JsonApiServer) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(length)) if length else None
             assert self.headers["Authorization"] == "Bearer token"
             server.requests.append(f"{self.command} {parts.path}")
+            time.sleep(server.delay_s)
             queue = server.faults[self.command]
             fault = queue.popleft() if queue else None
             if fault is None or fault.after:

@@ -180,7 +180,7 @@ class EventProcessor:
             self._move_times(-ahead_ms, now_ms)
         elif ahead_ms < 0 and (tracker.data.removals or tracker.data.node_counts):
             # How much of this is true is not known.
-            self._record(AbsenceEnded(now_ms - tracker.data.time_ms), now_ms)
+            self._record(AbsenceEnded(-ahead_ms), now_ms)
 
     def _check_store(self) -> None:
         """Raise `StoreError` when the store has failed or is no longer there."""

@@ -23,6 +23,7 @@ from actuator.service.environment import EnvironmentOptions, SettingError
 from actuator.service.environments import CLOUDS, open_environment
 from actuator.service.external.servicer import external_registration
 from actuator.service.group_watch import GroupWatch
+from actuator.service.leading import Leadership
 from actuator.service.options import (
     AwsOptions,
     ClusterApiOptions,
@@ -102,10 +103,9 @@ def _run(
     shell = Shell("trimtab-actuator", registrations, settings, telemetry)
 
     watch = GroupWatch(actuator)
-    pulse = Pulse(actuator.processor.beat)
+    stack.enter_context(Pulse(actuator.processor.beat))
 
     def begin() -> None:
-        pulse.start()
         watch.start()
         if leadership is not None:
             actuator.processor.leader_name = lambda: leadership.leader_name
@@ -115,13 +115,17 @@ def _run(
         actuator.start()
 
     def end() -> None:
-        pulse.stop()
         watch.stop()
         actuator.stop()
         if leadership is not None:
             leadership.stop()
 
     serve(shell, begin, servicer.end_streams, end)
+    _check_end(actuator, leadership)
+
+
+def _check_end(actuator: Actuator, leadership: Leadership | None) -> None:
+    """Raise why the process ends, unless by a signal: `SettingError` without leadership, `StoreError`."""
     if leadership is not None and leadership.lost is not None:
         raise SettingError(f"exiting, to follow after a restart: {leadership.lost}")
     if actuator.processor.broken is not None:

@@ -41,8 +41,10 @@ def least_count(data: TrackerData, now_ms: int) -> int | None:
 
 def move_times(data: TrackerData, by_ms: int) -> None:
     """Shift all times of the hour."""
-    for entry in (*data.removals, *data.node_counts):
-        entry.time_ms += by_ms
+    for removal in data.removals:
+        removal.time_ms += by_ms
+    for counted in data.node_counts:
+        counted.time_ms += by_ms
 
 
 def forget(data: TrackerData, now_ms: int) -> None:

@@ -59,10 +59,6 @@ def test_a_step_of_the_wall_clock_is_neither_time_nor_suspension() -> None:
 
 def test_a_pulse_beats_until_it_is_stopped() -> None:
     beaten = threading.Semaphore(0)
-    pulse = Pulse(beaten.release)
-    pulse.start()
-    try:
-        assert beaten.acquire(timeout=LIMIT_S)
-        assert beaten.acquire(timeout=LIMIT_S)
-    finally:
-        pulse.stop()
+    with Pulse(beaten.release):
+        for _ in range(2):
+            assert beaten.acquire(timeout=LIMIT_S)

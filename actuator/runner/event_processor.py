@@ -106,7 +106,7 @@ class EventProcessor:
                 self._record(event, self._now())
 
     def note_time(self) -> None:
-        """Record the time from time to time while deletions of the last hour are counted. Raises as `propose`."""
+        """Record the time from time to time while deletions or sizes of the last hour count. Raises as `propose`."""
         self.propose(_time_to_note)
 
     def resume(self) -> None:
@@ -278,8 +278,9 @@ class EventProcessor:
 
 
 def _time_to_note(tracker: Tracker, now_ms: int) -> Event | None:
-    is_due = bool(tracker.data.removals) and now_ms - tracker.data.time_ms >= NOTE_TIME_MS
-    return TimeNoted() if is_due else None
+    data = tracker.data
+    is_counting = bool(data.removals) or len(data.node_counts) > 1
+    return TimeNoted() if is_counting and now_ms - data.time_ms >= NOTE_TIME_MS else None
 
 
 def _drop(instruction: Instruction) -> None:

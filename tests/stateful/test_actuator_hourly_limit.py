@@ -164,10 +164,16 @@ def test_setting_the_clock_while_no_actuator_runs_does_not_end_the_hour(step_s: 
     assert sum(ok for ok, _ in later.values()) == 2
 
 
-def test_time_is_noted_each_minute_while_deletions_are_counted_and_not_after() -> None:
+@pytest.mark.parametrize("grows", [False, True], ids=["a deletion", "a growth"])
+def test_time_is_noted_each_minute_while_something_of_the_last_hour_counts_and_not_after(grows: bool) -> None:
     stage = guarded(maxNodesPerHour=3)
-    stage.start(stage.request("r", "n4", drain=False))
-    stage.run()
+    if grows:
+        keeper = keeper_of(stage)
+        grow(stage, 2)
+        keeper.step()
+    else:
+        stage.start(stage.request("r", "n4", drain=False))
+        stage.run()
     events: list[Event] = []
     processor = stage.actuator.processor
     processor.listeners.append(lambda event, _tracker, _now_ms: events.append(event))

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass, field
 
-from clients.transport.backoff import Backoff
-
 
 @dataclass(frozen=True)
 class PriorityGroup:
@@ -65,8 +63,11 @@ class DeleteSettings:
     # Deletions of one node group within this time are requested together. Upstream:
     # --node-deletion-batcher-interval.
     batch_s: float = 0.0
-    # Threads for deletions, one node group each.
-    thread_count: int = 4
+    # Pause before an accepted deletion is requested again because its instance still runs: the list from which it was
+    # taken as accepted, or the one that shows it running, may be older than the request by as much.
+    repeat_s: float = 30.0
+    # Threads for deletions, one node group each. With a cloud whose calls take 30 s, a group keeps one for minutes.
+    thread_count: int = 16
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class GrowSettings:
     timeout_s: float = 60.0
     # Pause before a call to the cloud without answer is repeated.
     retry_s: float = 5.0
+    # Threads for scale-ups. Calls that hang keep their thread, so nothing else uses these.
+    thread_count: int = 8
 
 
 @dataclass(frozen=True)
@@ -93,5 +96,3 @@ class WorkSettings:
     taint_thread_count: int = 8
     # Pause before a failed removal of a taint is repeated.
     rollback_retry_s: float = 2.0
-    # Pauses of the short retries of a call.
-    call_backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 1.0))

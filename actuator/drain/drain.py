@@ -146,9 +146,9 @@ class DrainTask:
 
         The server's cached data are good enough to follow progress, but not to begin, to resolve doubts or to finish.
         """
-        recent = self._deadline_ms is not None and not self._in_doubt
-        if recent and now_ms < self._node_due_ms:
-            pods = list(self._cluster.list_pods(self.node, recent=True))
+        from_cache = self._deadline_ms is not None and not self._in_doubt
+        if from_cache and now_ms < self._node_due_ms:
+            pods = list(self._cluster.list_pods(self.node, from_cache=True))
             if self._to_move(pods):
                 return pods
         self._keep_taint()

@@ -16,3 +16,6 @@ class Recorder(Protocol):
 
     def steady_ms(self) -> int:
         """Return the steady time, for durations."""
+
+    def awake_ms(self) -> int:
+        """Return the steady time without that in which the process was suspended, for deadlines."""

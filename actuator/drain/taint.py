@@ -43,12 +43,12 @@ class KeptTaint:
         """Return whether the taint was missing at any time."""
         return self._settled_ms is not None
 
-    def keep(self, recent: bool = False) -> None:
-        """Restore the taint if it is missing. `recent` : read the server's cache.
+    def keep(self, from_cache: bool = False) -> None:
+        """Restore the taint if it is missing. `from_cache` : read the server's cache, which may be older.
 
         Raises `NotFoundError` when the node is gone, `NodeReplacedError`, `ClusterError`, and as the recorder does.
         """
-        node = self._cluster.get_node(self._node, recent=recent)
+        node = self._cluster.get_node(self._node, from_cache=from_cache)
         if self._uid and node.uid != self._uid:
             raise NodeReplacedError
         if node.taint(HARD_TAINT_KEY) is not None:

@@ -13,6 +13,7 @@ import msgspec
 from actuator.kube.cluster import (
     ClusterError,
     ConflictError,
+    FieldConflictError,
     ForbiddenError,
     InvalidError,
     NoAnswerError,
@@ -30,7 +31,8 @@ from clients.kubernetes_api.connection import ConnectionSettings, Request, conne
 # Asks for the objects' metadata only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
+# Cause of a conflict. Source: apimachinery, meta/v1, `CauseTypeFieldManagerConflict`.
+FIELD_CONFLICT: Final = "FieldManagerConflict"
 
 # Objects of a list that are asked for at a time.
 PAGE: Final = 500
@@ -141,7 +143,7 @@ def _error(call: Call, error: errors.ApiError) -> ClusterError:
         case 404:  # 410 is not about the object: a version or a page of a list has expired
             return _absence(call, error)(text)
         case 409:
-            return ConflictError(text)
+            return (FieldConflictError if FIELD_CONFLICT in error.causes else ConflictError)(text)
         case 429:
             return TooManyRequestsError(text, error.retry_after_s)
         case 403:

@@ -298,6 +298,10 @@ class TooManyRequestsError(ClusterError):
         self.retry_after_s = retry_after_s
 
 
+class FieldConflictError(ConflictError):
+    """Another client owns a field that an apply would change."""
+
+
 class ForeignCostError(ConflictError):
     """Another client has set the cost of the pod."""
 
@@ -317,8 +321,10 @@ class ForbiddenError(RefusedError):
 class ClusterApi(Protocol):
     """The Kubernetes API, reduced to what the actuator needs."""
 
-    def get_node(self, name: str, recent: bool = False) -> NodeView:
-        """Return one node; with `recent`, from the server's cache, which costs less. Raises `NotFoundError`."""
+    def get_node(self, name: str, from_cache: bool = False) -> NodeView:
+        """Return one node. `from_cache` : as the server's cache has it, which costs less and may be older than the last
+        write. Raises `NotFoundError`.
+        """
 
     def list_nodes(self) -> Sequence[NodeView]:
         """Return all nodes, sorted by name."""
@@ -335,10 +341,10 @@ class ClusterApi(Protocol):
         `uncordon` : also uncordon the node, whoever cordoned it, as the Cluster Autoscaler does with its own taint.
         """
 
-    def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
+    def list_pods(self, node: str, from_cache: bool = False) -> Sequence[PodView]:
         """Return the pods bound to a node, sorted by namespace and name; none when the node does not exist.
 
-        `recent` as for `get_node`: the list may lack a new pod and contain one that has just gone.
+        `from_cache` as for `get_node`: the list may lack a new pod and contain one that has just gone.
         """
 
     def evict(self, pod: PodView, grace_s: int | None) -> None:

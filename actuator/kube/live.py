@@ -16,9 +16,9 @@ from actuator.kube.api import METADATA, METADATA_LIST, Api, Call
 from actuator.kube.buffers import Buffers
 from actuator.kube.cluster import (
     HARD_TAINT_KEY,
-    ClusterError,
     ConflictError,
     CostWrite,
+    FieldConflictError,
     ForeignCostError,
     GroupCost,
     GroupCostStatus,
@@ -29,7 +29,6 @@ from actuator.kube.cluster import (
     NotFoundError,
     PodCost,
     PodView,
-    RefusedError,
     Taint,
 )
 from actuator.kube.group_costs import APPLY_PATCH, FIELD_MANAGER
@@ -61,8 +60,6 @@ CORDON_ANNOTATION = "trimtab.dev/cordoned"
 CORDON_PATH = "/metadata/annotations/trimtab.dev~1cordoned"
 UNCORDON: list[Json] = [{"op": "add", "path": "/spec/unschedulable", "value": False}]
 UNMARK: Json = {"op": "remove", "path": CORDON_PATH}
-# Beginning of the answer to an apply that would change fields of another manager. Source: apimachinery, managedfields.
-APPLY_CONFLICT = "Apply failed with"
 # Other clients write nodes too (kubelet, controllers): a patch is tried this often.
 PATCH_ATTEMPTS = 8
 
@@ -75,9 +72,9 @@ class KubeCluster:
         self._settings = settings or KubeSettings()
         self._buffers = Buffers(api, self._settings.list_timeout_s)
 
-    def get_node(self, name: str, recent: bool = False) -> NodeView:
-        """Return one node; with `recent`, from the server's cache."""
-        return node_view(self._get(name, IN_MEMORY if recent else {}))
+    def get_node(self, name: str, from_cache: bool = False) -> NodeView:
+        """Return one node; with `from_cache`, as the server's cache has it."""
+        return node_view(self._get(name, IN_MEMORY if from_cache else {}))
 
     def list_nodes(self) -> Sequence[NodeView]:
         """Return all nodes, sorted by name."""
@@ -116,11 +113,11 @@ class KubeCluster:
 
         return self._change(node, change)
 
-    def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
-        """Return the pods bound to a node, sorted by namespace and name; `recent` as for `get_node`."""
+    def list_pods(self, node: str, from_cache: bool = False) -> Sequence[PodView]:
+        """Return the pods bound to a node, sorted by namespace and name; `from_cache` as for `get_node`."""
         if not is_subdomain(node):
             return []
-        query = {"fieldSelector": f"spec.nodeName={node}"} | (IN_MEMORY if recent else {})
+        query = {"fieldSelector": f"spec.nodeName={node}"} | (IN_MEMORY if from_cache else {})
         call = Call("GET", "/api/v1/pods", query)
         pods: PodList = read(PodList, self._api.call(call))
         return sorted((pod_view(pod) for pod in pods.items or ()), key=lambda pod: (pod.namespace, pod.name))
@@ -140,8 +137,9 @@ class KubeCluster:
         try:
             self._api.call(Call("POST", path, body=eviction, repeat=False))
         except ConflictError as error:
-            # Another pod has the name by now, or there was a concurrent write; the drain retries.
-            if _is_another(error):
+            # Another pod has the name by now, or there was a concurrent write; the drain retries. No code of the answer
+            # tells them apart.
+            if all(one.uid != pod.uid for one in self.list_pods(pod.node)):
                 raise NotFoundError(str(error)) from error
             raise
 
@@ -154,8 +152,8 @@ class KubeCluster:
             self._api.call(Call("DELETE", object_path(NODES, name), body=options))
         except NotFoundError:
             return
-        except ConflictError as error:
-            if not _is_another(error):
+        except ConflictError:
+            if self._has_node(name, uid):
                 raise
 
     def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
@@ -184,11 +182,12 @@ class KubeCluster:
         query = {"fieldManager": FIELD_MANAGER}
         try:
             self._api.call(Call("PATCH", path, query, body=body, content_type=APPLY_PATCH, accept=METADATA))
-        except (ConflictError, RefusedError) as error:
-            if _is_another(error):
+        except FieldConflictError as error:
+            raise ForeignCostError(str(error)) from error
+        except (ConflictError, InvalidError) as error:
+            now = next(self._pods_named(pod.namespace, {pod.name}, {}), None)
+            if now is None or now.uid != pod.uid:
                 raise NotFoundError(str(error)) from error
-            if APPLY_CONFLICT in str(error):
-                raise ForeignCostError(str(error)) from error
             raise
 
     def group_costs(self) -> Sequence[KnownGroupCost]:
@@ -215,11 +214,13 @@ class KubeCluster:
         """Apply the status of a CapacityBuffer."""
         self._buffers.write_status(buffer, status)
 
-    def _pods_named(self, namespace: str, names: AbstractSet[str]) -> Iterator[PodCost]:
+    def _pods_named(
+        self, namespace: str, names: AbstractSet[str], query: Mapping[str, str] = IN_MEMORY
+    ) -> Iterator[PodCost]:
         for name in sorted(names):
             path = object_path(NAMESPACES, namespace, "pods", name)
             try:
-                pod: PodMetadata = read(PodMetadata, self._api.call(Call("GET", path, IN_MEMORY, accept=METADATA)))
+                pod: PodMetadata = read(PodMetadata, self._api.call(Call("GET", path, query, accept=METADATA)))
             except NotFoundError:
                 continue
             yield pod_cost(pod)
@@ -241,6 +242,13 @@ class KubeCluster:
             raise NotFoundError(f"{name} is not the name of a Node: a name has {RULE}")
         found: Node = read(Node, self._api.call(Call("GET", object_path(NODES, name), query)))
         return found
+
+    def _has_node(self, name: str, uid: str) -> bool:
+        """Return whether exactly this node exists."""
+        try:
+            return self._get(name).metadata.uid == uid
+        except NotFoundError:
+            return False
 
     def _holds(self, found: Node) -> bool:
         """Return whether the precondition of a patch made on `found` holds now."""
@@ -282,11 +290,6 @@ def _precondition(found: Node) -> list[Json]:
         same_node,
         {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version},
     ]
-
-
-def _is_another(error: ClusterError) -> bool:
-    """Return whether a call was refused because another object has the name now."""
-    return any(words in str(error) for words in ("UID in precondition", "metadata.uid: Invalid value"))
 
 
 def _patch(found: Node, taints: list[NodeTaint]) -> list[Json]:

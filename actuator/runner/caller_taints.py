@@ -39,7 +39,7 @@ class CallerTaints:
 
         Raises `ClusterError`.
         """
-        taint = self._restored(wanted, recent=False)
+        taint = self._restored(wanted, from_cache=False)
         if not taint.was_restored:
             return ()
         if taint.settling_s():
@@ -53,14 +53,14 @@ class CallerTaints:
         now_ms = self._recorder.steady_ms()
         if now_ms - self._looked_ms.get(wanted.node, -LOOK_MS) >= LOOK_MS:
             self._looked_ms[wanted.node] = now_ms
-            self._restored(wanted, recent=True)
+            self._restored(wanted, from_cache=True)
 
     def forget(self, node: str) -> None:
         """Stop checking a node."""
         self._looked_ms.pop(node, None)
         self._taints.pop(node, None)
 
-    def _restored(self, wanted: DeleteInstance, recent: bool) -> KeptTaint:
+    def _restored(self, wanted: DeleteInstance, from_cache: bool) -> KeptTaint:
         """Restore the taint, if the node still exists, and return it."""
         taint = self._taints.get(wanted.node)
         if taint is None:
@@ -70,7 +70,7 @@ class CallerTaints:
             )
             self._taints[wanted.node] = taint
         try:
-            taint.keep(recent)
+            taint.keep(from_cache)
         except (NotFoundError, NodeReplacedError, ImpossibleEventError):
             # Its machine may still be there; the pods of another node of its name, or after the end of the deletion,
             # are no concern.

@@ -1,13 +1,16 @@
 """Deletes the instances of one node group.
 
 Decides when the cloud is called: requests within the batch time are sent together, and an annotation can delay the
-request for its node. A deletion that the cloud refuses, or does not finish in time, or whose instance it does not know,
-is rolled back. A Node object is deleted only when the cloud reports that its instance is gone: the machine of an
-unknown one may still run. An error about one node does not hold up the others. Durations in seconds.
+request for its node. One that was accepted is requested again if its instance still runs. A deletion that the cloud
+refuses, or does not finish in time, or whose instance it does not know, is rolled back. Its time is that in which the
+process was awake, calls of the cloud included; once it is over, nothing more is requested. A restart begins it anew. A
+Node object is deleted only when the cloud reports that its instance is gone: the machine of an unknown one may still
+run. Calls are not repeated here, but in the next step. An error about one node does not hold up the others. Durations
+in seconds.
 """
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -17,7 +20,6 @@ from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError
 from actuator.drain.recorder import Recorder
 from actuator.kube.cluster import ClusterApi, ClusterError, NoAnswerError, NotFoundError
 from actuator.runner.caller_taints import CallerTaints
-from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
 from actuator.tracker import events as e
 from actuator.tracker.instructions import DeleteInstance
@@ -26,18 +28,18 @@ from actuator.tracker.transitions import ImpossibleEventError
 
 log = structlog.get_logger("deleter")
 
-
-# Steps follow each other within seconds: if more time passes between two, only this much counts.
-LONGEST_STEP_MS = 10_000
 DELETABLE = frozenset({InstanceState.RUNNING, InstanceState.CREATING})
 
 
 class InstanceDeletion(NamedTuple):
-    """An instance to delete, with the end of its delay and its deadline, both in observed time."""
+    """An instance to delete, with the end of its delay, its deadline, and when it was last requested; all in time in
+    which the process was awake.
+    """
 
     wanted: DeleteInstance
     patience_ms: int
     deadline_ms: int
+    asked_ms: int = 0
 
 
 class GroupDeleter:
@@ -56,9 +58,6 @@ class GroupDeleter:
         # Guards the fields below: `want` is called while a step runs.
         self._lock = threading.Lock()
         self._running = False
-        # When the clock was last read, and the time observed so far.
-        self._clock_ms: int | None = None
-        self._passed_ms = 0
         # By node: deletions to request, and deletions requested.
         self._wanted: dict[str, InstanceDeletion] = {}
         self._asked: dict[str, InstanceDeletion] = {}
@@ -66,7 +65,7 @@ class GroupDeleter:
     def want(self, instruction: DeleteInstance) -> bool:
         """Add a node. True = the task is not running and has to be scheduled."""
         with self._lock:
-            now_ms, settings = self._time_ms(), self._settings.delete
+            now_ms, settings = self._recorder.awake_ms(), self._settings.delete
             patience_ms, deadline_ms = now_ms + int(settings.delay_s * 1000), now_ms + int(settings.timeout_s * 1000)
             self._wanted[instruction.node] = InstanceDeletion(instruction, patience_ms, deadline_ms)
             started, self._running = not self._running, True
@@ -102,13 +101,15 @@ class GroupDeleter:
         self._expire(unknown, "the cloud does not know its instance", Reason.INSTANCE_UNKNOWN)
         deletable = {node: order for node, order in batch.items() if states[node] in DELETABLE}
         kept = self._keep_occupied(deletable)
-        failed = self._delete([order for node, order in deletable.items() if node not in kept])
+        # The caller has given such a node up, or soon will: nothing is requested for it any more.
+        kept |= self._expire(_without(deletable, kept), "the cloud did not answer in time to request its deletion")
+        failed = self._delete(_without(deletable, kept))
         for node in sorted(batch.keys() - unknown.keys() - kept):
             error = failed.get(batch[node].wanted.provider_id)
             if error is None:
                 self._report(e.DeleteAccepted(node))
                 with self._lock:
-                    self._asked[node] = self._wanted.pop(node)
+                    self._asked[node] = self._wanted.pop(node)._replace(asked_ms=self._recorder.awake_ms())
             elif isinstance(error, CloudRefusedError):
                 self._fail(node, str(error))
             else:
@@ -117,12 +118,13 @@ class GroupDeleter:
 
     def _without_delayed(self, orders: dict[str, InstanceDeletion]) -> dict[str, InstanceDeletion]:
         """Return the orders that no annotation delays any longer. Move the deadline of the others."""
-        with self._lock:
-            now_ms = self._time_ms()
+        now_ms = self._recorder.awake_ms()
         ready = {}
         for node, order in orders.items():
+            # An instance without Node object has no annotation.
+            may_wait = bool(order.wanted.node_uid) and not order.wanted.drained_by_caller
             with self._apart(node, order):
-                if not order.wanted.drained_by_caller and now_ms < order.patience_ms and self._is_delayed(node):
+                if may_wait and now_ms < order.patience_ms and self._is_delayed(node):
                     with self._lock:
                         deadline_ms = now_ms + int(self._settings.delete.timeout_s * 1000)
                         self._wanted[node] = order._replace(deadline_ms=deadline_ms)
@@ -143,7 +145,7 @@ class GroupDeleter:
 
     def _is_delayed(self, node: str) -> bool:
         try:
-            return self._cluster.get_node(node, recent=True).deletion_delayed
+            return self._cluster.get_node(node, from_cache=True).deletion_delayed
         except NotFoundError:
             return False
 
@@ -165,12 +167,12 @@ class GroupDeleter:
                     kept.remove(node)
         return kept
 
-    def _delete(self, orders: list[InstanceDeletion]) -> Mapping[str, CloudError]:
+    def _delete(self, orders: Mapping[str, InstanceDeletion]) -> Mapping[str, CloudError]:
         """Request deletions from the cloud; return the failed ones by provider id."""
         if not orders:
             return {}
-        instances = [order.wanted.provider_id for order in orders]
-        return persistent(lambda: self._cloud.delete_instances(self._group, instances), self._settings.call_backoff)
+        instances = [order.wanted.provider_id for order in orders.values()]
+        return self._cloud.delete_instances(self._group, instances)
 
     def _look(self) -> None:
         asked = self._orders(self._asked)
@@ -190,12 +192,25 @@ class GroupDeleter:
                     self._taints.keep(order.wanted)
         unknown = {node: order for node, order in left.items() if states.get(node) is InstanceState.UNKNOWN}
         self._expire(unknown, "the cloud no longer knows its instance", Reason.INSTANCE_UNKNOWN)
-        self._expire({node: left[node] for node in left.keys() - unknown.keys()}, "the instance is still there")
+        expired = self._expire(_without(left, unknown.keys()), "the instance is still there")
+        running = {node: order for node, order in left.items() if states.get(node) in DELETABLE}
+        self._ask_again(_without(running, expired))
+
+    def _ask_again(self, running: Mapping[str, InstanceDeletion]) -> None:
+        """Request accepted deletions again whose instances still run: what was accepted may have been read from an
+        outdated list. A refusal may only mean that the first request counts already; the deadline decides.
+        """
+        now_ms, pause_ms = self._recorder.awake_ms(), int(self._settings.delete.repeat_s * 1000)
+        due = {node: order for node, order in running.items() if now_ms - order.asked_ms >= pause_ms}
+        with self._lock:
+            self._asked |= {node: order._replace(asked_ms=now_ms) for node, order in due.items()}
+        for instance, error in self._delete(due).items():
+            log.warning("deletion requested again", instance=instance, detail=str(error))
 
     def _states(self, orders: Mapping[str, InstanceDeletion]) -> dict[str, InstanceState]:
         """Return the state of each instance, by node; UNKNOWN where the cloud gives no answer."""
         instances = [order.wanted.provider_id for order in orders.values()]
-        found = persistent(lambda: self._cloud.instance_states(self._group, instances), self._settings.call_backoff)
+        found = self._cloud.instance_states(self._group, instances)
         return {
             node: found.get(order.wanted.provider_id, InstanceState.UNKNOWN)
             if order.wanted.provider_id
@@ -207,24 +222,17 @@ class GroupDeleter:
         """Delete the Node object if there was one and the cloud did not delete it."""
         if not wanted.node_uid:
             return
-        persistent(lambda: self._cluster.delete_node(wanted.node, wanted.node_uid), self._settings.call_backoff)
+        self._cluster.delete_node(wanted.node, wanted.node_uid)
 
     def _expire(
         self, orders: Mapping[str, InstanceDeletion], detail: str, reason: int = Reason.FAILED_TO_DELETE
-    ) -> None:
-        """Fail the deletions whose deadline has passed."""
-        with self._lock:
-            now_ms = self._time_ms()
-        for node in sorted(node for node, order in orders.items() if order.deadline_ms < now_ms):
+    ) -> set[str]:
+        """Fail the deletions whose deadline has passed; return their nodes."""
+        now_ms = self._recorder.awake_ms()
+        expired = {node for node, order in orders.items() if order.deadline_ms < now_ms}
+        for node in sorted(expired):
             self._fail(node, f"not deleted within {self._settings.delete.timeout_s:g} s: {detail}", reason)
-
-    def _time_ms(self) -> int:
-        """Return the time that this process observed. While the process is suspended, no deadline comes closer."""
-        clock_ms = self._recorder.steady_ms()
-        since_ms = clock_ms if self._clock_ms is None else self._clock_ms
-        self._passed_ms += min(clock_ms - since_ms, LONGEST_STEP_MS)
-        self._clock_ms = clock_ms
-        return self._passed_ms
+        return expired
 
     def _fail(self, node: str, detail: str, reason: int = Reason.FAILED_TO_DELETE, pods: tuple[str, ...] = ()) -> None:
         self._report(e.DeletionFailed(node, reason, detail, pods))
@@ -242,3 +250,9 @@ class GroupDeleter:
             self._wanted.pop(node, None)
             self._asked.pop(node, None)
         self._taints.forget(node)
+
+
+def _without(orders: Mapping[str, InstanceDeletion], nodes: Iterable[str]) -> dict[str, InstanceDeletion]:
+    """Return the orders of other nodes than these."""
+    left_out = set(nodes)
+    return {node: order for node, order in orders.items() if node not in left_out}

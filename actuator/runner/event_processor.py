@@ -14,7 +14,7 @@ from actuator.leadership import NotLeaderError
 from actuator.runner.clock import Clock
 from actuator.store.journal import Journal
 from actuator.store.records import StoreError
-from actuator.tracker.events import ClockJumped, Event
+from actuator.tracker.events import AbsenceEnded, ClockJumped, Event, TimeNoted
 from actuator.tracker.instructions import Instruction
 from actuator.tracker.tracker import Tracker
 
@@ -25,6 +25,9 @@ Proposal = Callable[[Tracker, int], Event | None]
 Listener = Callable[[Event, Tracker, int], None]
 
 log = structlog.get_logger("processor")
+
+# A restart makes deletions of the last hour seem younger by at most this, besides the time in which no actuator ran.
+NOTE_TIME_MS = 60_000
 
 
 class _Ticket:
@@ -51,6 +54,8 @@ class EventProcessor:
         self._queue: list[_Ticket] = []
         self._changed = threading.Condition()
         self._revision = journal.tracker.data.revision
+        # Whether stored times were compared with the clock since the data were read.
+        self._is_time_checked = False
         # Whether this process decides; a follower reads what the leader writes.
         self.leading = True
         # Identity of the leader, as last read, for callers of a follower.
@@ -96,8 +101,13 @@ class EventProcessor:
         """Record what was found before work is resumed; nothing may follow from it. Raises `StoreError`."""
         with self._lock:
             self._check_store()
+            self._check_times()
             for event in events:
                 self._record(event, self._now())
+
+    def note_time(self) -> None:
+        """Record the time from time to time while deletions or sizes of the last hour count. Raises as `propose`."""
+        self.propose(_time_to_note)
 
     def resume(self) -> None:
         """Dispatch the instructions after a restart; decisions are made only after that. Raises `StoreError`.
@@ -107,11 +117,7 @@ class EventProcessor:
         with self._lock:
             self._check_store()
             self.leading = True
-            now_ms = self._now()
-            ahead_ms = self._journal.tracker.latest_ms() - now_ms
-            if ahead_ms > 0:
-                log.warning("the clock is behind stored times; ages count from now", by_s=ahead_ms / 1000)
-                self._move_times(-ahead_ms, now_ms)
+            self._check_times()
             for instruction in self._journal.tracker.resume():
                 self.dispatch(instruction)
         self._notify_change()
@@ -120,7 +126,13 @@ class EventProcessor:
         """Read what the leader has written since. Raises `StoreError`."""
         with self._lock:
             self._journal.refresh()
+            self._is_time_checked = False
         self._notify_change()
+
+    @property
+    def revision(self) -> int:
+        """Return the number of the last durable event."""
+        return self._revision
 
     def wait_for_change(self, revision: int, timeout_s: float) -> int:
         """Wait until the revision changes; returns the new one."""
@@ -145,6 +157,30 @@ class EventProcessor:
     def steady_ms(self) -> int:
         """Return the steady time, for durations."""
         return self._clock.steady_ms()
+
+    def awake_ms(self) -> int:
+        """Return the steady time without that in which the process was suspended, for deadlines."""
+        return self._clock.awake_ms()
+
+    def beat(self) -> None:
+        """Note that the process is awake."""
+        self._clock.beat()
+
+    def _check_times(self) -> None:
+        """Compare stored times with the clock, before anything is recorded or decided: it may have been set while no
+        actuator ran. Raises `StoreError`. Call under the lock.
+        """
+        if self._is_time_checked:
+            return
+        self._is_time_checked = True
+        now_ms, tracker = self._now(), self._journal.tracker
+        ahead_ms = max(tracker.latest_ms(), tracker.data.time_ms) - now_ms
+        if ahead_ms > 0:
+            log.warning("the clock is behind stored times; ages count from now", by_s=ahead_ms / 1000)
+            self._move_times(-ahead_ms, now_ms)
+        elif ahead_ms < 0 and (tracker.data.removals or tracker.data.node_counts):
+            # How much of this is true is not known.
+            self._record(AbsenceEnded(-ahead_ms), now_ms)
 
     def _check_store(self) -> None:
         """Raise `StoreError` when the store has failed or is no longer there."""
@@ -239,6 +275,12 @@ class EventProcessor:
         for ticket in batch:
             ticket.done = True
             ticket.error = error
+
+
+def _time_to_note(tracker: Tracker, now_ms: int) -> Event | None:
+    data = tracker.data
+    is_counting = bool(data.removals) or len(data.node_counts) > 1
+    return TimeNoted() if is_counting and now_ms - data.time_ms >= NOTE_TIME_MS else None
 
 
 def _drop(instruction: Instruction) -> None:

@@ -1,6 +1,7 @@
 """The runner: assigns every instruction of the tracker to the thread pool that carries it out.
 
-Decides which pool: drains, instance deletions and short tasks have separate threads and do not wait for each other.
+Decides which pool: drains, instance deletions, scale-ups and short tasks have separate threads and do not wait for each
+other. Short tasks make no calls of the cloud: one that hangs delays neither taints nor roll-backs.
 Keeps the task of each node, because a roll-back has to stop it first.
 """
 
@@ -25,6 +26,7 @@ class Runner:
         self._short = make_pool("short", SHORT_THREADS)
         self._drains = make_pool("drain", context.settings.drain.thread_count)
         self._deletes = make_pool("delete", context.settings.delete.thread_count)
+        self._growths = make_pool("grow", context.settings.grow.thread_count)
         self._lock = threading.Lock()
         # The task that drains a node, or checks that it is empty.
         self._work_of: dict[str, DrainTask | CheckEmptyTask] = {}
@@ -52,13 +54,13 @@ class Runner:
             case i.RollBack():
                 self._short.add(RollBackTask(instruction, self._work_to_end(instruction), context))
             case i.Grow():
-                self._short.add(GrowTask(instruction, context))
+                self._growths.add(GrowTask(instruction, context))
             case _:
                 raise AssertionError(f"no task for {instruction}")
 
     def stop(self) -> None:
         """Stop after the running steps."""
-        for pool in (self._drains, self._short, self._deletes):
+        for pool in (self._drains, self._short, self._deletes, self._growths):
             pool.stop()
 
     def _begin(self, node: str, work: DrainTask | CheckEmptyTask) -> None:

@@ -16,7 +16,6 @@ from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
 from actuator.drain.recorder import Recorder
 from actuator.drain.taint import KeptTaint, NodeReplacedError
 from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NotFoundError, PodView, hard_taint
-from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
 from actuator.steady_time import SteadyTime
 from actuator.tracker import events as e
@@ -66,7 +65,7 @@ class TaintTask:
         context = self._context
         taint = hard_taint(context.recorder.now_ms())
         try:
-            persistent(lambda: context.cluster.add_taint(node, taint), context.settings.call_backoff)
+            context.cluster.add_taint(node, taint)
         except ClusterError as error:
             return str(error) or type(error).__name__
         return ""
@@ -146,7 +145,7 @@ class BeginDeleteTask:
         self._recorder = context.recorder
 
     def step(self) -> None:
-        """Write the taints."""
+        """Record that the cloud is about to be called."""
         self._recorder.submit(e.DeleteBegun(self._node))
 
 
@@ -208,11 +207,11 @@ class GrowTask:
 
     def _grow(self, growth: Growth, token: str) -> GrowthAnswer:
         """Request one scale-up; after the deadline, only read its result. Raises `CloudError` if there is no answer."""
-        cloud, backoff, group = self._context.cloud, self._context.settings.call_backoff, growth.node_group
+        cloud, group = self._context.cloud, growth.node_group
         try:
             if self._context.recorder.steady_ms() <= self._until_ms:
-                persistent(lambda: cloud.set_size(group, growth.expected, growth.wanted, token), backoff)
-            elif not persistent(lambda: cloud.was_set(group, growth.wanted, token), backoff):
+                cloud.set_size(group, growth.expected, growth.wanted, token)
+            elif not cloud.was_set(group, growth.wanted, token):
                 detail = (
                     f"the cloud has not completed it within {self._context.settings.grow.timeout_s:g} s; plan again"
                 )

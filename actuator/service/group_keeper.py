@@ -32,6 +32,7 @@ from actuator.service.type_teacher import TypeTeacher
 from actuator.tracker import events as e
 from actuator.tracker.admission import GroupFacts, hourly_limit
 from actuator.tracker.groups import FAILED_START, KEPT, REGISTRATION, REPLACEMENT
+from actuator.tracker.hour import count_nodes
 from actuator.tracker.states import Deletion, Growth, TrackerData
 from actuator.tracker.tracker import Tracker
 
@@ -92,6 +93,7 @@ class GroupKeeper:
         self._look_ms = self._processor.steady_ms() + LOOK_MS
         seen = self._look(groups)
         self._teacher.learn(seen.instances, seen.nodes)
+        self._count_nodes(seen)
         joined = self._note_joined(seen, known)
         self._quiet = groups if not any(known) else None
         for group in sorted(known.awaited.keys() | known.owed.keys()):
@@ -121,6 +123,17 @@ class GroupKeeper:
         # Read after the instances: a node listed here has registered by then.
         nodes = {node.provider_id: node for node in self._cluster.list_nodes() if node.provider_id}
         return _Seen({view.id: view for view in groups}, staying, nodes)
+
+    def _count_nodes(self, seen: _Seen) -> None:
+        """Record how many nodes have registered, for the share of them that may be deleted within an hour."""
+        found = (seen.nodes.get(one.id) for members in seen.instances.values() for one in members)
+        names = {node.name for node in found if node is not None}
+
+        def proposal(tracker: Tracker, now_ms: int) -> e.Event | None:
+            counts, count = tracker.data.node_counts, count_nodes(tracker.data, names, now_ms)
+            return None if counts and counts[-1].count == count else e.NodesCounted(count)
+
+        self._processor.propose(proposal)
 
     def _note_joined(self, seen: _Seen, known: _Open) -> dict[str, int]:
         """Return how many nodes of each group have joined. Whether a node from before this process started was ever
@@ -318,5 +331,7 @@ def _deletions_of(data: TrackerData, group: str) -> list[Deletion]:
 
 
 def _planned(group: str, instance: str) -> e.PlannedNode:
-    """Return the deletion of an instance without Node object; the last part of its id serves as the name."""
-    return e.PlannedNode(instance.rpartition("/")[2] or instance, group, drain=False, provider_id=instance)
+    """Return the deletion of an instance without Node object. Its whole id serves as the name, as for the Cluster
+    Autoscaler: the last part, such as "0", may be that of several instances.
+    """
+    return e.PlannedNode(instance, group, drain=False, provider_id=instance)

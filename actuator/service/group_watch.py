@@ -29,6 +29,8 @@ class GroupWatch:
         self._processor = actuator.processor
         settings = actuator.settings
         self._steps = (
+            # First: the others may wait for the cloud.
+            actuator.processor.note_time,
             ActivityWatch(actuator.processor, actuator.cloud, settings.groups.backoff).step,
             GroupKeeper(actuator.processor, actuator.cluster, actuator.cloud, settings).step,
         )

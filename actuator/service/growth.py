@@ -12,7 +12,7 @@ from trimtab.v1 import actuator_pb2
 from actuator.runner.event_processor import EventProcessor
 from actuator.service.validation import check_epoch, digest_request, growths
 from actuator.tracker.events import Event, GrowthRequested
-from actuator.tracker.states import GrowthAnswer
+from actuator.tracker.states import GrowthAnswer, GrowthRecord
 from actuator.tracker.tracker import Tracker
 from clients.transport.errors import Reason, ServiceError
 
@@ -51,8 +51,10 @@ class Growths:
         self._processor.propose(proposal)
 
     def answers(self, request_id: str) -> Sequence[GrowthAnswer] | None:
-        """Return the answers to a recorded request; None = the cloud has not answered yet."""
-        return self._processor.read(lambda tracker, _: tracker.data.growths[request_id].answers)
+        """Return the answers to a recorded request; None = the cloud has not answered yet. Raises `ServiceError` if its
+        record is no longer kept.
+        """
+        return self._processor.read(lambda tracker, _: growth_record(tracker, request_id).answers)
 
     def _wait(self, request_id: str) -> Sequence[GrowthAnswer]:
         until = time.monotonic() + self._answer_s
@@ -67,6 +69,19 @@ class Growths:
             Reason.BACKEND_UNAVAILABLE,
             f"the cloud has not answered after {self._answer_s:g} s; repeat the call with the same request_id",
         )
+
+
+def growth_record(tracker: Tracker, request_id: str) -> GrowthRecord:
+    """Return the record of a scale-up. Raises `ServiceError` if it is no longer kept."""
+    record = tracker.data.growths.get(request_id)
+    if record is None:
+        raise ServiceError(
+            grpc.StatusCode.UNAVAILABLE,
+            Reason.BACKEND_UNAVAILABLE,
+            f"the answer to request {request_id} is no longer kept; read the sizes of the groups and plan again",
+            {"request_id": request_id},
+        )
+    return record
 
 
 def growth_response(answers: Sequence[GrowthAnswer]) -> actuator_pb2.ScaleUpResponse:

@@ -112,7 +112,7 @@ class Leadership:
             try:
                 processor.refresh()
             except StoreError as error:
-                # The leader may have just compacted the log. If the store is damaged, that stops the leader.
+                # If the store is damaged, that stops the leader.
                 log.warning("the store cannot be followed", detail=str(error))
 
     def _end(self, why: str) -> None:

@@ -33,7 +33,7 @@ def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: froz
 
     def look(node: NodeView) -> NodeFacts:
         pods = pods_to_move(
-            cluster.list_pods(node.name, recent=True), now_ms, context.settings.drain.expendable_priority
+            cluster.list_pods(node.name, from_cache=True), now_ms, context.settings.drain.expendable_priority
         )
         return NodeFacts(
             node_group=group_of.get(node.provider_id),

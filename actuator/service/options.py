@@ -92,7 +92,9 @@ class WorkOptions:
     max_clock_skew: Annotated[float, typer.Option(min=0, help="how far a plan's time may be ahead of this clock")] = (
         _S.limits.max_clock_skew_s
     )
-    keep_finished: Annotated[float, typer.Option(min=0, help="how long results are kept")] = _S.retention.finished_s
+    keep_finished: Annotated[
+        float, typer.Option(min=0, help="how long results are kept; answers to requests at least 300")
+    ] = _S.retention.finished_s
     keep_evictions: Annotated[float, typer.Option(min=0, help="how long evictions are kept")] = _S.retention.evictions_s
     max_soft_taints: Annotated[int, typer.Option(min=1, help="most soft taints changed by one call")] = (
         _S.soft_taints.max_count

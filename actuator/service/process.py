@@ -16,12 +16,14 @@ from pathlib import Path
 
 from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError
+from actuator.runner.clock import Pulse
 from actuator.service.app import Actuator, Runtime
 from actuator.service.encoded import SERVICE, add_actuator
 from actuator.service.environment import EnvironmentOptions, SettingError
 from actuator.service.environments import CLOUDS, open_environment
 from actuator.service.external.servicer import external_registration
 from actuator.service.group_watch import GroupWatch
+from actuator.service.leading import Leadership
 from actuator.service.options import (
     AwsOptions,
     ClusterApiOptions,
@@ -103,6 +105,7 @@ def _run(
     shell = Shell("trimtab-actuator", registrations, settings, telemetry)
 
     watch = GroupWatch(actuator)
+    stack.enter_context(Pulse(actuator.processor.beat))
 
     def begin() -> None:
         watch.start()
@@ -120,6 +123,11 @@ def _run(
             leadership.stop()
 
     serve(shell, begin, servicer.end_streams, end)
+    _check_end(actuator, leadership)
+
+
+def _check_end(actuator: Actuator, leadership: Leadership | None) -> None:
+    """Raise why the process ends, unless by a signal: `SettingError` without leadership, `StoreError`."""
     if leadership is not None and leadership.lost is not None:
         raise SettingError(f"exiting, to follow after a restart: {leadership.lost}")
     if actuator.processor.broken is not None:

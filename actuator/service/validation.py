@@ -15,6 +15,7 @@ from trimtab.v1 import actuator_pb2
 from actuator.kube.cluster import BufferStatus
 from actuator.service.pod_cost_progress import CostOrders, GroupOrder
 from actuator.tracker.admission import NodeRequest
+from actuator.tracker.groups import RESERVED
 from actuator.tracker.states import Growth, TrackerData
 from clients.kubernetes_api.names import RULE, is_label, is_subdomain
 from clients.transport.errors import Reason, ServiceError, invalid_request
@@ -56,6 +57,12 @@ def check_request_id(request_id: str) -> None:
         raise invalid_request(
             f"request_id has {size} bytes; give one of 1 to {MAX_REQUEST_ID_BYTES}", field="request_id"
         )
+    for prefix in RESERVED:
+        if request_id.startswith(prefix):
+            raise invalid_request(
+                f"request_id begins with {prefix}, which is reserved for the actuator's own requests; give another one",
+                field="request_id",
+            )
 
 
 def node_requests(request: actuator_pb2.StartDeletionRequest) -> list[NodeRequest]:

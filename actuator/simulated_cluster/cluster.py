@@ -95,9 +95,9 @@ class SimulatedCluster:
         if operation:
             self.faults.after(operation, subject)
 
-    def get_node(self, name: str, recent: bool = False) -> NodeView:
+    def get_node(self, name: str, from_cache: bool = False) -> NodeView:
         """Return one node, as it is now."""
-        del recent
+        del from_cache
         with self.transaction("get_node", name) as state:
             return _view(_node_info(state, name))
 
@@ -135,9 +135,9 @@ class SimulatedCluster:
             state.note("untainted", f"{node} {key}")
             return True
 
-    def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
+    def list_pods(self, node: str, from_cache: bool = False) -> Sequence[PodView]:
         """Return the pods bound to a node, as they are now, sorted by namespace and name."""
-        del recent
+        del from_cache
         with self.transaction("list_pods", node) as state:
             info = state.nodes.get(node)
             return [pod.view() for _, pod in sorted(info.pods.items())] if info else []

@@ -103,7 +103,7 @@ class SqlStore:
 
     def load(self) -> History:
         """Read everything."""
-        with self._errors("read"), self._engine.connect() as connection:
+        with self._errors("read"), self._reading() as connection:
             snapshot = connection.execute(
                 sa.select(_snapshots.c.seq, _snapshots.c.payload).order_by(_snapshots.c.seq.desc()).limit(1)
             ).first()
@@ -174,6 +174,17 @@ class SqlStore:
     def close(self) -> None:
         """Close the database."""
         self._engine.dispose()
+
+    @contextmanager
+    def _reading(self) -> Iterator[sa.Connection]:
+        """Return a transaction whose reads all see the same moment, also while another process compacts the log."""
+        with self._engine.connect() as connection:
+            if self._engine.dialect.name == "sqlite":
+                # The driver begins a transaction only before it writes.
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection.execution_options(isolation_level="REPEATABLE READ")
+            yield connection
 
     def _identify(self) -> None:
         """Store the identities of database and write-ahead log, and keep others from reading the files."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from actuator.tracker.events import PlannedNode
+from actuator.tracker.hour import least_count
 from actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Reason, State, TrackerData
 
 
@@ -24,8 +25,8 @@ class Limits(NamedTuple):
     max_plan_age_s: float
     # How far the planner's clock may be ahead of the actuator's, seconds.
     max_clock_skew_s: float = 30.0
-    # Most nodes deleted in the cloud within any hour, and the same as a share of all nodes of the groups
-    # (rounded down, but at least one). None = no limit.
+    # Most nodes deleted in the cloud within any hour, and the same as a share of the nodes of all groups, of their
+    # least number within the hour (rounded down, but at least one). None = no limit.
     max_nodes_per_hour: int | None = None
     max_share_per_hour: float | None = None
     # Whether nodes without assumption, and requests without plan time, are refused.
@@ -110,6 +111,11 @@ class HourlyLimit(NamedTuple):
     text: str
 
     @property
+    def left(self) -> int | None:
+        """Return how many more nodes may be deleted now; None = no limit."""
+        return None if self.most is None else max(0, self.most - self.counted)
+
+    @property
     def description(self) -> str:
         """Return the limit in words, for a refusal."""
         return (
@@ -118,7 +124,9 @@ class HourlyLimit(NamedTuple):
 
 
 def hourly_limit(data: TrackerData, groups: Mapping[str, GroupFacts], limits: Limits, now_ms: int) -> HourlyLimit:
-    """Return the state of the limit. For the share, nodes deleted within the hour still count."""
+    """Return the state of the limit. For the share, nodes deleted within the hour still count, and nodes that joined
+    within the hour do not.
+    """
     since_ms = now_ms - HOUR_MS
     recent = [removal.node for removal in data.removals if removal.time_ms > since_ms]
     coming = sum(
@@ -127,6 +135,9 @@ def hourly_limit(data: TrackerData, groups: Mapping[str, GroupFacts], limits: Li
     )
     node_count = sum(group.target_size for group in groups.values())
     node_count += sum(node not in data.deletions for node in recent)
+    least = least_count(data, now_ms)
+    # The target sizes may be lower already.
+    node_count = node_count if least is None else min(node_count, least)
     most, text = limits.max_nodes_per_hour, f"maxNodesPerHour {limits.max_nodes_per_hour}"
     share = limits.max_share_per_hour
     if share is not None:

@@ -203,6 +203,24 @@ class ClockJumped(Event, frozen=True, tag="clock_jumped"):
     by_ms: int
 
 
+class NodesCounted(Event, frozen=True, tag="nodes_counted"):
+    """The groups have this number of nodes: registered ones, and those deleted within the last hour."""
+
+    count: int
+
+
+class TimeNoted(Event, frozen=True, tag="time_noted"):
+    """Time has passed. Written while deletions of the last hour are counted, so that a restart knows their age."""
+
+
+class AbsenceEnded(Event, frozen=True, tag="absence_ended"):
+    """No actuator has recorded anything for this time, by a clock that may have been set meanwhile. What counts for an
+    hour keeps its age.
+    """
+
+    by_ms: int
+
+
 AnyEvent = (
     SetAccepted
     | SetTainted
@@ -231,6 +249,9 @@ AnyEvent = (
     | RegistrationNoted
     | NodeTypesSeen
     | ClockJumped
+    | NodesCounted
+    | TimeNoted
+    | AbsenceEnded
 )
 
 _encoder = msgspec.json.Encoder()

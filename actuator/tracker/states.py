@@ -122,6 +122,13 @@ class Removal(msgspec.Struct):
     time_ms: int
 
 
+class NodeCount(msgspec.Struct):
+    """How many nodes the groups had from a time on: registered ones, and those deleted in the hour before it."""
+
+    count: int
+    time_ms: int
+
+
 class NodeAnswer(msgspec.Struct, frozen=True):
     """The answer for one node of a `StartDeletion`."""
 
@@ -139,6 +146,7 @@ class RequestRecord(msgspec.Struct):
     request_id: str
     # Digest of the request's content.
     digest: str
+    # When it was accepted, or when the last of its deletions ended.
     time_ms: int
     answers: tuple[NodeAnswer, ...]
     # Whether the answer is final: the taints are written, or the set has failed.
@@ -168,6 +176,7 @@ class GrowthRecord(msgspec.Struct):
 
     request_id: str
     digest: str
+    # When it was accepted, then when it was answered.
     time_ms: int
     growths: tuple[Growth, ...]
     answers: tuple[GrowthAnswer, ...] | None = None
@@ -250,6 +259,11 @@ class TrackerData(msgspec.Struct):
     epoch: int = 0
     # Of the last hour, in order of time; independent of their outcome, and of how long results are kept.
     removals: list[Removal] = []
+    # Counts of nodes from which the least of any last hour follows, in order of time; each is larger than the one
+    # before.
+    node_counts: list[NodeCount] = []
+    # Time of the last event.
+    time_ms: int = 0
 
 
 class Retention(msgspec.Struct, frozen=True):
@@ -257,5 +271,8 @@ class Retention(msgspec.Struct, frozen=True):
 
     # Finished deletions and the answers of requests. One hour: no caller retries for longer.
     finished_s: float = 3600.0
+    # The least for the answers of requests, however short `finished_s` is: a caller that waits must find its answer,
+    # and one that lost it repeats the request within minutes.
+    answers_s: float = 300.0
     # Evictions. Five minutes: owners replace pods within seconds; the planner counts the replacements itself.
     evictions_s: float = 300.0

@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from actuator.tracker import events as e
-from actuator.tracker import groups
+from actuator.tracker import groups, hour
 from actuator.tracker import instructions as i
 from actuator.tracker.states import (
     FINAL_STATES,
-    HOUR_MS,
     NO_REASON,
     Deletion,
     GrowthRecord,
@@ -56,6 +55,9 @@ class Tracker:
             e.RegistrationNoted: self._group_event,
             e.NodeTypesSeen: self._group_event,
             e.ClockJumped: self._clock_jumped,
+            e.NodesCounted: self._hour_event,
+            e.TimeNoted: self._hour_event,
+            e.AbsenceEnded: self._hour_event,
         }
 
     def handle(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
@@ -67,6 +69,7 @@ class Tracker:
             assert isinstance(event, e.NodeEvent)
             instructions = self._node_event(event, now_ms)
         self.data.revision += 1
+        self.data.time_ms = now_ms
         self._forget(now_ms)
         return instructions
 
@@ -283,6 +286,7 @@ class Tracker:
             # The record of an ended deletion does without these.
             deletion.planned_uids, deletion.pods, deletion.evicted = None, {}, set()
             self.data.finished.append(deletion)
+            _renew(self.data.requests, deletion.request_id, now_ms)
 
     def _record_evictions(self, event: e.Event, now_ms: int) -> None:
         if isinstance(event, e.PodsEvicted):
@@ -306,7 +310,12 @@ class Tracker:
             raise ImpossibleEventError(f"growth {event.request_id} is unknown")
         if record.answers is None:
             record.answers = event.answers
+            _renew(self.data.growths, event.request_id, now_ms)
             groups.note_growth(self.data, event, now_ms)
+        return []
+
+    def _hour_event(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
+        hour.handle(self.data, event, now_ms)
         return []
 
     def _group_event(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
@@ -325,8 +334,7 @@ class Tracker:
                 deletion.drain_deadline_ms += by_ms
             if deletion.begun_ms:
                 deletion.begun_ms += by_ms
-        for removal in data.removals:
-            removal.time_ms += by_ms
+        hour.move_times(data, by_ms)
         for request in data.requests.values():
             request.time_ms += by_ms
         for growth in data.growths.values():
@@ -342,9 +350,9 @@ class Tracker:
         """Delete records older than the retention."""
         data = self.data
         finished_before = now_ms - int(self.retention.finished_s * 1000)
+        answered_before = now_ms - int(max(self.retention.finished_s, self.retention.answers_s) * 1000)
         evicted_before = now_ms - int(self.retention.evictions_s * 1000)
-        while data.removals and data.removals[0].time_ms <= now_ms - HOUR_MS:
-            data.removals.pop(0)
+        hour.forget(data, now_ms)
         while data.finished and data.finished[0].state_ms < finished_before:
             data.finished.pop(0)
         while data.evictions:
@@ -353,10 +361,10 @@ class Tracker:
                 break
             del data.evictions[uid]
         groups.forget(data, now_ms)
-        for request_id in _old(data.requests, finished_before):
+        for request_id in _old(data.requests, answered_before):
             if not any(d.request_id == request_id for d in data.deletions.values()):
                 del data.requests[request_id]
-        for request_id in _old(data.growths, finished_before):
+        for request_id in _old(data.growths, answered_before):
             if data.growths[request_id].answers is not None:
                 del data.growths[request_id]
 
@@ -368,6 +376,14 @@ def _kept_once(data: TrackerData, pod: PodRef, node: str) -> tuple[PodRef, str]:
         return pod.compact(), intern(node)
     known = deletion.pods.get(pod.uid)
     return known if known == pod else pod.compact(), deletion.node
+
+
+def _renew(records: dict[str, Any], request_id: str, now_ms: int) -> None:
+    """Count the age of a record from now on, in place; records stay in order of time."""
+    if request_id in records:
+        record = records.pop(request_id)
+        record.time_ms = now_ms
+        records[request_id] = record
 
 
 def _old(records: dict[str, Any], before_ms: int) -> list[str]:

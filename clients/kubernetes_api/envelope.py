@@ -119,7 +119,9 @@ def status_error(found: meta_pb2.Status, status: int = 0, hint_s: float | None =
     told_s = float(min(max(found.details.retry_after_seconds, 0), MOST_RETRY_AFTER_S)) or None
     hint_s = max(filter(None, (hint_s, told_s)), default=hint_s)
     about = (found.details.kind, found.details.name)
-    return ApiError(found.code or status, found.reason, found.message, hint_s, about)
+    error = ApiError(found.code or status, found.reason, found.message, hint_s, about)
+    error.causes = frozenset(cause.reason for cause in found.details.causes)
+    return error
 
 
 def _seconds(retry_after: str) -> float | None:
@@ -145,9 +147,13 @@ def _protobuf_status(body: bytes) -> meta_pb2.Status | None:
 def _json_status(body: bytes) -> meta_pb2.Status | None:
     import msgspec
 
+    class Cause(msgspec.Struct):
+        reason: str = ""
+
     class Details(msgspec.Struct):
         name: str = ""
         kind: str = ""
+        causes: list[Cause] | None = None
         seconds: int = msgspec.field(default=0, name="retryAfterSeconds")
 
     class Status(msgspec.Struct):
@@ -161,5 +167,6 @@ def _json_status(body: bytes) -> meta_pb2.Status | None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     told = found.details or Details()
-    details = meta_pb2.StatusDetails(name=told.name, kind=told.kind, retry_after_seconds=told.seconds)
+    causes = [meta_pb2.StatusCause(reason=cause.reason) for cause in told.causes or ()]
+    details = meta_pb2.StatusDetails(name=told.name, kind=told.kind, causes=causes, retry_after_seconds=told.seconds)
     return meta_pb2.Status(message=found.message, reason=found.reason, code=found.code, details=details)

@@ -16,6 +16,7 @@ class ApiError(ClusterError):
 
     status : HTTP code; reason : for programs, such as "Expired"; retry_after_s : the server's hint, None = it gave none
     about : the object that a `Status` names as (resource, name), such as ("nodes", "n1"); "" = it names none
+    causes : codes of the parts of a failure, such as "FieldManagerConflict"
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class ApiError(ClusterError):
         super().__init__(f"the API server answered {named}: {message}")
         self.status, self.reason, self.message, self.retry_after_s = status, reason, message, retry_after_s
         self.about = about
+        self.causes: frozenset[str] = frozenset()
 
     @property
     def is_expired(self) -> bool:

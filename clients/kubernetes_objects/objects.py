@@ -48,7 +48,7 @@ _VERSIONS = {
     "policy": ("v1", "v1beta1"),
     "storage.k8s.io": ("v1", "v1beta1"),
     "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1"),
-    "autoscaling.x-k8s.io": ("v1beta1", "v1alpha1"),
+    "autoscaling.x-k8s.io": ("v1", "v1beta1", "v1alpha1"),
     "trimtab.dev": ("v1",),
 }
 _API_VERSIONS = frozenset(

@@ -43,7 +43,6 @@ from clients.simulator.timers import next_due
 from clients.simulator.trace import Arrival
 from clients.simulator.virtual_time import VirtualTime
 from clients.simulator.workloads import Workloads
-from clients.transport.backoff import Backoff
 
 SAMPLES: Final = 288
 """Samples of a whole scenario, unless they would be less than a minute apart."""
@@ -314,7 +313,6 @@ class Simulation:
                 drain=DrainSettings(timeout_s=timing.drain_timeout),
                 delay_after_taint_s=timing.delay_after_taint,
                 taint_thread_count=1,
-                call_backoff=Backoff(0.0, 0.0),
             ),
             limits=Limits(UNLIMITED, UNLIMITED, 300.0),
             soft_taints=SoftTaintSettings(max_s=math.inf),

@@ -27,7 +27,6 @@ from actuator.store.records import History, Record, Store
 from actuator.tracker.admission import Limits, digest_of
 from actuator.tracker.states import Retention
 from clients.simulator.virtual_time import VirtualTime
-from clients.transport.backoff import Backoff
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, pod, pods_of, replica_set, stateful_set
 
 START_S = 1_800_000_000.0
@@ -39,7 +38,6 @@ SETTINGS = ActuatorSettings(
         grow=GrowSettings(timeout_s=30, retry_s=2),
         delay_after_taint_s=1,
         taint_thread_count=1,
-        call_backoff=Backoff(0.0, 0.0),
     ),
     limits=Limits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300),
     retention=Retention(finished_s=36_000, evictions_s=36_000),

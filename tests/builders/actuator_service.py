@@ -18,7 +18,6 @@ from actuator.simulated_cluster.controllers import Delays
 from actuator.store.memory import MemoryStore
 from actuator.tracker.admission import Limits
 from clients.actuator_client import ActuatorClient
-from clients.transport.backoff import Backoff
 from clients.transport.client import RetryPolicy
 from clients.transport.errors import TrimtabError
 from clients.transport.server import Registration, Shell
@@ -32,7 +31,6 @@ SETTINGS = ActuatorSettings(
         grow=GrowSettings(retry_s=0.02),
         delay_after_taint_s=0.0,
         rollback_retry_s=0.05,
-        call_backoff=Backoff(0.001, 0.01),
     ),
     limits=Limits(max_parallelism=6, max_drain_parallelism=4, max_plan_age_s=300),
     max_watchers=2,

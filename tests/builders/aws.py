@@ -6,6 +6,7 @@ scaling activities, outdated lists, life-cycle states.
 
 import os
 import threading
+import time
 import urllib.request
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
@@ -64,6 +65,8 @@ class AwsProxy:
         # By action: answers a request instead of moto, which does not know the action.
         self.answers: dict[str, Callable[[str], str]] = {}
         self.actions: list[str] = []
+        # Time that each call takes at least.
+        self.delay_s = 0.0
 
     def __enter__(self) -> Self:
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
@@ -97,6 +100,7 @@ def _handler(proxy: AwsProxy) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             action = _action(self.headers.get("X-Amz-Target", ""), body)
             proxy.actions.append(action)
+            time.sleep(proxy.delay_s)
             fault = proxy.faults[action].popleft() if proxy.faults[action] else None
             if fault is not None and fault.code:
                 self._answer(fault.status, fault.body or XML_ERROR.format(code=fault.code).encode())

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ from actuator.service.settings import ActuatorSettings
 from actuator.settings import DeleteSettings, GrowSettings, WorkSettings
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.controllers import Delays
+from actuator.simulated_cluster.faults import Fault
 from actuator.store.memory import MemoryStore
 from clients.transport.backoff import Backoff
 from clients.transport.channel_security import ChannelSecurity
@@ -44,10 +46,11 @@ START_S = 1_800_000_000.0
 
 
 class World(NamedTuple):
-    """A cloud; `settle` makes its machines start and end."""
+    """A cloud; `settle` makes its machines start and end, `slow` makes each call behind it take so many seconds."""
 
     cloud: CloudProvider
     settle: Callable[[], None]
+    slow: Callable[[float], None] = lambda _seconds: None
 
 
 class Clock:
@@ -75,18 +78,30 @@ def simulated_cluster(clock: Clock, objects: Sequence[Json] = ()) -> SimulatedCl
     machines = [node(f"g-{number}", cpu="8", memory="32Gi") for number in range(3)]
     delays = Delays(node_start_s=3, instance_delete_s=2)
     made = list(objects) or [*machines, *cloud_groups(nodes=True)]
-    return SimulatedCluster(made, None, delays, clock, lambda _s: None)
+    return SimulatedCluster(made, None, delays, clock, time.sleep)
+
+
+def slow_calls(cluster: SimulatedCluster) -> Callable[[float], None]:
+    """Return a function that makes the calls of the cloud behind a cluster slow."""
+
+    def slow(seconds: float) -> None:
+        cluster.faults.clear()
+        for operation in ("node_groups", "instances", "instance_states", "delete_instances", "set_size"):
+            cluster.faults.add(Fault(operation, delay_s=seconds))
+
+    return slow
 
 
 @contextmanager
 def memory() -> Iterator[World]:
     """The simulated cluster's cloud."""
     clock = Clock()
+    cluster = simulated_cluster(clock)
 
     def settle() -> None:
         clock.now_s += 30
 
-    yield World(MemoryCloud(simulated_cluster(clock)), settle)
+    yield World(MemoryCloud(cluster), settle, slow_calls(cluster))
 
 
 @contextmanager
@@ -104,14 +119,13 @@ def kwok(**settings: Any) -> Iterator[World]:
 
         cloud.open()
         settle()
-        yield World(cloud, settle)
+        yield World(cloud, settle, partial(setattr, server, "delay_s"))
 
 
 SETTINGS = ActuatorSettings(
     work=WorkSettings(
         delete=DeleteSettings(poll_s=0.02, retry_s=0.02),
         grow=GrowSettings(retry_s=0.02),
-        call_backoff=Backoff(0.001, 0.01),
     )
 )
 
@@ -123,6 +137,7 @@ class ExternalWorld(NamedTuple):
     actuator: Actuator
     channel: grpc.Channel
     settle: Callable[[], None]
+    clock: Clock
 
 
 @contextmanager
@@ -143,7 +158,7 @@ def external_actuator(
             def settle() -> None:
                 clock.now_s += 30
 
-            yield ExternalWorld(cluster, actuator, channel, settle)
+            yield ExternalWorld(cluster, actuator, channel, settle, clock)
         actuator.stop()
 
 
@@ -151,7 +166,9 @@ def external_actuator(
 def externalgrpc() -> Iterator[World]:
     """Our own external cloud provider, as a cloud."""
     with external_actuator() as world:
-        yield World(ExternalCloud(Calls(world.channel, 60.0)), world.settle)
+        yield World(
+            ExternalCloud(Calls(world.channel, 60.0), steady=world.clock), world.settle, slow_calls(world.cluster)
+        )
 
 
 def aws_cloud(proxy: fake_aws.AwsProxy, settings: AwsSettings, clock: Callable[[], float] = time.monotonic) -> AwsCloud:
@@ -176,7 +193,7 @@ def aws() -> Iterator[World]:
             fake_aws.launch_template(name, kind)
             fake_aws.scaling_group(name, sizes, tags=tags if name == "g" else {"owner": "trimtab"})
         settings = AwsSettings(tags={"owner": "trimtab"}, prices=prices)
-        yield World(aws_cloud(proxy, settings), lambda: None)
+        yield World(aws_cloud(proxy, settings), lambda: None, partial(setattr, proxy, "delay_s"))
 
 
 @contextmanager
@@ -184,7 +201,8 @@ def clusterapi() -> Iterator[World]:
     """MachineDeployments on an API server on loopback."""
     with JsonApiServer() as server:
         controllers = fake_capi.fill(server)
-        yield World(fake_capi.ShortNames(ClusterApiCloud(server.api()), controllers), controllers.settle)
+        cloud = fake_capi.ShortNames(ClusterApiCloud(server.api()), controllers)
+        yield World(cloud, controllers.settle, partial(setattr, server, "delay_s"))
 
 
 WORLDS: dict[str, Callable[[], Any]] = {

@@ -54,6 +54,8 @@ class JsonApiServer:
         self.faults: dict[str, deque[Fault]] = defaultdict(deque)
         # Annotations that server-side apply has set, by path of the object.
         self.applied: dict[str, set[str]] = {}
+        # Time that each request takes at least.
+        self.delay_s = 0.0
         # "METHOD path" of every request.
         self.requests: list[str] = []
         # Bodies of granted evictions.
@@ -142,7 +144,7 @@ class JsonApiServer:
         if pod is None:
             return absent(path)
         if body["deleteOptions"]["preconditions"]["uid"] != pod["metadata"]["uid"]:
-            return 409, {"message": "Precondition failed: UID in precondition is another"}
+            return 409, {"message": "in another language: the uid differs"}
         self.evictions.append(body)
         return 201, {}
 
@@ -206,12 +208,13 @@ class JsonApiServer:
             return 200, self._set(path, metadata=meta, spec=body["spec"])
         item = json.loads(json.dumps(self.objects[path]))
         if body["metadata"].get("uid", item["metadata"]["uid"]) != item["metadata"]["uid"]:
-            return 422, {"message": "Pod is invalid: metadata.uid: Invalid value: field is immutable"}
+            return 422, {"message": "in another language: the uid never changes"}
         texts, ours = item["metadata"].setdefault("annotations", {}), self.applied.get(path, set())
         wanted = body["metadata"]["annotations"]
         foreign = [key for key, text in wanted.items() if key in texts and key not in ours and texts[key] != text]
         if foreign and not forced:
-            return 409, {"message": f'Apply failed with 1 conflict: conflict with "kubectl": {foreign[0]}'}
+            causes = [{"reason": "FieldManagerConflict", "message": 'conflict with "kubectl"', "field": foreign[0]}]
+            return 409, {"message": 'in another language: "kubectl" has it', "details": {"causes": causes}}
         for key in ours - wanted.keys():
             texts.pop(key, None)
         texts.update(wanted)
@@ -228,7 +231,7 @@ class JsonApiServer:
             item.setdefault("spec", {}).update(body["spec"])
             return 200, self.put(path.rpartition("/")[0], item)
         if body["metadata"]["uid"] != item["metadata"]["uid"]:
-            return 422, {"message": "Pod is invalid: metadata.uid: Invalid value: field is immutable"}
+            return 422, {"message": "in another language: the uid never changes"}
         annotations = item["metadata"].setdefault("annotations", {})
         for key, value in body["metadata"]["annotations"].items():
             annotations.pop(key, None)
@@ -254,6 +257,7 @@ def _handler(server: JsonApiServer) -> type[BaseHTTPRequestHandler]:
             body = json.loads(self.rfile.read(length)) if length else None
             assert self.headers["Authorization"] == "Bearer token"
             server.requests.append(f"{self.command} {parts.path}")
+            time.sleep(server.delay_s)
             queue = server.faults[self.command]
             fault = queue.popleft() if queue else None
             if fault is None or fault.after:

@@ -151,7 +151,7 @@ class Wire:
 
     def _delete(self, name: str, uid: str) -> tuple[int, Json]:
         if self._cluster.get_node(name).uid != uid:
-            return 409, {"message": "Precondition failed: UID in precondition is another"}
+            return 409, {"message": "in another language: the uid differs"}
         self._cluster.delete_node(name, uid)
         return 200, {}
 
@@ -170,7 +170,7 @@ class Wire:
             raise NotFoundError(key)
         options = body["deleteOptions"]
         if options["preconditions"]["uid"] != found.uid:
-            return 409, {"message": "Precondition failed: UID in precondition is another"}
+            return 409, {"message": "in another language: the uid differs"}
         self._cluster.evict(found.view(), options.get("gracePeriodSeconds"))
         return 201, {}
 

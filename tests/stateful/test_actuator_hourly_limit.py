@@ -4,11 +4,19 @@ actuator dies.
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import grpc
 import pytest
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.v1 import actuator_pb2, plan_pb2
 
+from actuator.kube.cluster import HARD_TAINT_KEY
+from actuator.service.external.deletion_room import DeletionRoom
 from actuator.service.external.orders import ExternalOrders, NodeOrder
+from actuator.service.external.servicer import ExternalServicer
+from actuator.service.group_keeper import GroupKeeper
+from actuator.tracker.events import Event, TimeNoted
 from actuator.tracker.states import HOUR_MS, Retention
 from clients.transport.access_policy import DeletionRules
 from clients.transport.errors import ServiceError
@@ -96,3 +104,112 @@ def test_a_cluster_autoscaler_that_deletes_through_us_is_held_to_the_same_hour()
     stage.boot()
     stage.run_for(3601)
     assert stage.start(stage.request("later", "n7", drain=False)) == {"n7": (True, "UNSPECIFIED")}
+
+
+def keeper_of(stage: Stage) -> GroupKeeper:
+    """Return what counts the nodes, after its first look."""
+    actuator = stage.actuator
+    keeper = GroupKeeper(actuator.processor, stage.cluster, stage.cloud, actuator.settings)
+    keeper.step()
+    return keeper
+
+
+def grow(stage: Stage, by: int) -> None:
+    size = stage.target("g")
+    with stage.cluster.transaction() as state:
+        state.groups["g"]["spec"]["maxSize"] = size + by
+    split = plan_pb2.ScaleUpSplit(node_group="g", current_size=size, new_size=size + by)
+    stage.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=f"grow-{size}", splits=[split]))
+    stage.run_for(60)
+
+
+def test_a_growth_does_not_raise_the_share_before_its_nodes_have_been_there_for_an_hour() -> None:
+    stage = guarded(maxSharePerHour=0.2)
+    keeper = keeper_of(stage)
+    grow(stage, 40)
+    keeper.step()
+    assert len(stage.cluster.state.nodes) == 54
+    for number in range(3):
+        ask_for_all(stage, f"r{number}")
+        stage.run_for(600)
+        keeper.step()
+    assert len(stage.noted("deleted")) == 2, "a fifth of the 14 nodes of before"
+    stage.run_for(3_600)
+    ask_for_all(stage, "later")
+    stage.run()
+    assert busiest_hour(stage) == 10, "a fifth of 52"
+
+
+@pytest.mark.parametrize("step_s", [2 * 3600.0, -2 * 3600.0], ids=["ahead", "back"])
+@pytest.mark.parametrize("is_tainted", [False, True], ids=["idle", "with a drain to resume"])
+def test_setting_the_clock_while_no_actuator_runs_does_not_end_the_hour(step_s: float, is_tainted: bool) -> None:
+    stage = guarded(maxNodesPerHour=3)
+    drains = ["n0"] if is_tainted else []
+    assert stage.start(stage.request("r", "n4", "n5", drain=False))["n4"] == (True, "UNSPECIFIED")
+    stage.run_for(1_200)
+    if drains:
+        stage.start(stage.request("d", *drains))
+        with stage.looking():
+            stage.cluster.remove_taint("n0", HARD_TAINT_KEY)
+    stage.actuator.processor.note_time()
+    stage.time.stop()
+    stage.skew_s = step_s
+    stage.boot()
+    stage.run_for(1_200)
+    left = {f"n{number}" for number in range(6, 9)}
+    accepted = [name for name, (ok, _) in stage.start(stage.request("s", *left, drain=False)).items() if ok]
+    assert len(accepted) == 1 - len(drains)
+    stage.run_for(1_300)
+    later = stage.start(stage.request("t", *sorted(left - set(accepted)), drain=False))
+    assert sum(ok for ok, _ in later.values()) == 2
+
+
+@pytest.mark.parametrize("grows", [False, True], ids=["a deletion", "a growth"])
+def test_time_is_noted_each_minute_while_something_of_the_last_hour_counts_and_not_after(grows: bool) -> None:
+    stage = guarded(maxNodesPerHour=3)
+    if grows:
+        keeper = keeper_of(stage)
+        grow(stage, 2)
+        keeper.step()
+    else:
+        stage.start(stage.request("r", "n4", drain=False))
+        stage.run()
+    events: list[Event] = []
+    processor = stage.actuator.processor
+    processor.listeners.append(lambda event, _tracker, _now_ms: events.append(event))
+    for _ in range(1_000):
+        stage.run_for(10)
+        processor.note_time()
+    assert 55 <= sum(isinstance(event, TimeNoted) for event in events) <= 61
+
+
+def test_a_cluster_autoscaler_is_told_before_the_drain_how_many_nodes_may_still_go() -> None:
+    stage = guarded(maxNodesPerHour=3)
+    actuator = stage.actuator
+    room = DeletionRoom(actuator.processor, actuator.settings.present_limits)
+    orders = ExternalOrders(actuator.processor, stage.cluster, stage.cloud, limits=actuator.settings.present_limits)
+
+    def minimum() -> int:
+        with stage.looking():
+            return room.bounded({one.id: one for one in stage.cloud.node_groups()})["g"].min_size
+
+    assert minimum() == 14 - 3
+    orders.begin_delete("g", [NodeOrder("n4", "test://n4"), NodeOrder("n5", "test://n5")])
+    stage.run()
+    assert minimum() == 12 - 1
+    orders.begin_delete("g", [NodeOrder("n6", "test://n6")])
+    stage.run()
+    assert minimum() == stage.target("g") == 11, "nothing may be drained now"
+    servicer: Any = ExternalServicer(actuator)
+    (listed,) = servicer.NodeGroups(pb.NodeGroupsRequest(), None).node_groups
+    node = pb.ExternalGrpcNode(provider_id="test://n0", name="n0")
+    found = servicer.NodeGroupForNode(pb.NodeGroupForNodeRequest(node=node), None).node_group
+    assert (listed.min_size, found.min_size) == (11, 11)
+    stage.run_for(3_601)
+    assert minimum() == 11 - 3
+
+
+def test_without_a_limit_a_cluster_autoscaler_gets_the_minimums_of_the_cloud() -> None:
+    stage = Stage(small_cluster())
+    groups = {one.id: one for one in stage.cloud.node_groups()}
+    assert DeletionRoom(stage.actuator.processor, stage.actuator.settings.present_limits).bounded(groups) is groups

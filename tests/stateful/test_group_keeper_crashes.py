@@ -36,7 +36,7 @@ def survive(die_at: int | None) -> KeeperStage:
 def check(stage: KeeperStage) -> None:
     assert stage.noted("deleted") == ["n3"]
     assert (stage.is_backed_off, stage.target("g"), len(stage.cluster.state.nodes)) == (True, 6, 5)
-    assert stage.finished() == {"n3": ("DELETED", "UNSPECIFIED")}
+    assert stage.finished() == {"test://n3": ("DELETED", "UNSPECIFIED")}
     stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())
 
 

@@ -1,16 +1,23 @@
-"""Calls of an external cloud provider: time limit, and the meaning of errors. Only a status with which a server refuses
-is a refusal; after any other error the call may have taken effect. Seconds.
+"""Calls of an external cloud provider: time limit, repetition, and the meaning of errors. Only a status with which a
+server refuses is a refusal; after any other error the call may have taken effect. A read is repeated at once while the
+server cannot be reached, a call that changes something never, nor one that took too long. Seconds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import grpc
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
 from actuator.cloud.provider import CloudError, CloudRefusedError
+from clients.transport.backoff import Backoff
 
+T = TypeVar("T")
+
+WRITES: Final = frozenset({"NodeGroupIncreaseSize", "NodeGroupDeleteNodes", "NodeGroupDecreaseTargetSize"})
+READ_ATTEMPTS: Final = 3
 REFUSALS: Final = frozenset(
     {
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -29,20 +36,42 @@ class NotImplementedByCloudError(CloudRefusedError):
     """The provider does not have this call."""
 
 
+class UnreachableCloudError(CloudError):
+    """The provider cannot be reached now."""
+
+
 class Calls:
     """The calls of one provider. Thread-safe."""
 
-    def __init__(self, channel: grpc.Channel, timeout_s: float) -> None:
+    def __init__(self, channel: grpc.Channel, timeout_s: float, backoff: Backoff | None = None) -> None:
         self._stub = pb_grpc.CloudProviderStub(channel)
         self._timeout_s = timeout_s
+        self._backoff = backoff or Backoff(0.1, 1.0)
 
     def one(self, method: str, request: Any) -> Any:
         """Make one call. Raises `CloudError`, `CloudRefusedError`, `NotImplementedByCloudError`."""
-        with _errors(method):
-            return getattr(self._stub, method)(request, timeout=self._timeout_s)
+
+        def once() -> Any:
+            with _errors(method):
+                return getattr(self._stub, method)(request, timeout=self._timeout_s)
+
+        return self._made(method, once)
 
     def many(self, method: str, requests: Sequence[Any]) -> list[Any]:
         """Make one call for each request, all at a time. Raises as `one`, for the first that fails."""
+        return self._made(method, lambda: self._many(method, requests))
+
+    def _made(self, method: str, once: Callable[[], T]) -> T:
+        """Make calls of a method; repeat those of a read while the provider cannot be reached."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(UnreachableCloudError),
+            stop=stop_after_attempt(1 if method in WRITES else READ_ATTEMPTS),
+            wait=self._backoff.pause_s,
+            reraise=True,
+        )
+        return retrying(once)
+
+    def _many(self, method: str, requests: Sequence[Any]) -> list[Any]:
         call = getattr(self._stub, method)
         with _errors(method):
             futures = [call.future(request, timeout=self._timeout_s) for request in requests]
@@ -65,4 +94,4 @@ def _errors(method: str) -> Iterator[None]:
             raise NotImplementedByCloudError(text) from error
         if code in REFUSALS:
             raise CloudRefusedError(text) from error
-        raise CloudError(text) from error
+        raise (UnreachableCloudError if code is grpc.StatusCode.UNAVAILABLE else CloudError)(text) from error

@@ -1,15 +1,17 @@
 """The cloud `externalgrpc`: a provider that serves the Cluster Autoscaler.
 
 Decides how its calls are interpreted where they are less precise than `actuator.cloud.provider`. An instance that was
-listed, or that a journal names, and is missing from two lists is GONE; from ten lists if the provider still has a group
-for it. A scale-up has no token: its call is made once, and after a lost answer the target size shows the result.
-Deletions are requested together; if that fails, the list shows which were made. `Cleanup` is never called, because
-other replicas continue.
+listed, or that a journal names, and is missing from two lists for five seconds is GONE; from ten lists for half a
+minute if the provider still has a group for it. Until then it is UNKNOWN, unless this process has requested its
+deletion: a single list may be outdated. A scale-up has no token: its call is made once, and after a lost answer the
+target size shows the result. Deletions are requested together; if that fails, the list shows which were made. `Cleanup`
+is never called, because other replicas continue.
 """
 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
@@ -35,12 +37,20 @@ from actuator.cloud.provider import (
     check_size,
 )
 
-# Consecutive lists from which an instance must be missing: a single one may be outdated.
-MISSING_LISTS = 2
+# Consecutive lists from which an instance must be missing, and for how long: several lists within one moment may be
+# outdated together.
+MISSING_LISTS, MISSING_S = 2, 5.0
 # The same where the provider says that the instance is still of its group: some say so of every id that they can read.
-DOUBTED_LISTS = 10
+DOUBTED_LISTS, DOUBTED_S = 10, 30.0
 # Missing instances of a group that are kept, the latest ones.
 MAX_MISSING = 10_000
+
+
+class Absence(NamedTuple):
+    """From how many lists in a row an instance was missing, and since when, in steady seconds."""
+
+    list_count: int = 0
+    since_s: float = 0.0
 
 
 class ExternalCloud:
@@ -49,16 +59,23 @@ class ExternalCloud:
     name = "externalgrpc"
 
     def __init__(
-        self, calls: Calls, guard: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.time
+        self,
+        calls: Calls,
+        guard: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up; `guard` raises unless this process may change something now."""
         self._calls = calls
         self._guard = guard
         self._clock = clock
+        self._steady = steady
         self._lock = threading.Lock()
         self._gpu_label: str | None = None
-        # By group: instances that it had, and how many lists in a row did not have them.
-        self._missing: dict[str, dict[str, int]] = {}
+        # By group: instances that it had, and their absence from the latest lists.
+        self._missing: dict[str, dict[str, Absence]] = {}
+        # By group: instances whose deletion this process has requested and the provider has accepted.
+        self._requested: dict[str, set[str]] = {}
         # Tokens whose call was made without an answer.
         self._unanswered: set[str] = set()
 
@@ -112,22 +129,27 @@ class ExternalCloud:
         with self._lock:
             known = self._missing.setdefault(group, {})
             for instance in instances:
-                known.setdefault(instance, 0)
+                known.setdefault(instance, Absence())
 
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
-        """Start the deletion of instances."""
+        """Start the deletion of instances. One that was requested before and is still listed as running is requested
+        again, unless the target size is already below the number of running instances: it counts as requested then.
+        """
         view = self._view(group)
         listed = {one.id: one.state for one in self._lists([group])[group]}
+        leaving_count = sum(state is not InstanceState.DELETING for state in listed.values()) - view.target_size
         failed: dict[str, CloudError] = {}
         wanted: list[str] = []
         for instance in instances:
             state = listed.get(instance)
-            list_count = self._missing_from(group, instance) if state is None else 0
-            if list_count is None:
-                failed[instance] = CloudRefusedError(f"node group {group} has no instance {instance}")
-            elif state is None and self._is_claimed(group, instance, list_count):
-                failed[instance] = CloudError(f"node group {group}: {instance} is not listed, but may return")
-            elif state not in (None, InstanceState.DELETING):
+            if state is None:
+                error = self._refuse_unlisted(group, instance)
+                failed |= {instance: error} if error else {}
+            elif state is InstanceState.DELETING:
+                continue
+            elif leaving_count > 0 and self._has_requested(group, instance):
+                leaving_count -= 1
+            else:
                 wanted.append(instance)
         room = max(0, view.target_size - view.min_size)
         for instance in wanted[room:]:
@@ -237,36 +259,58 @@ class ExternalCloud:
             group: sorted(map(instance_of, answer.instances), key=lambda one: one.id)
             for group, answer in zip(groups, answers, strict=True)
         }
+        now_s = self._steady()
         with self._lock:
             for group, members in found.items():
                 known = self._missing.setdefault(group, {})
-                for instance in known:
-                    known[instance] += 1
-                known.update(dict.fromkeys((one.id for one in members), 0))
-                for instance in [one for one, count in known.items() if count][:-MAX_MISSING]:
+                for instance, absence in known.items():
+                    since_s = absence.since_s if absence.list_count else now_s
+                    known[instance] = Absence(absence.list_count + 1, since_s)
+                known.update(dict.fromkeys((one.id for one in members), Absence()))
+                for instance in [one for one, absence in known.items() if absence.list_count][:-MAX_MISSING]:
                     del known[instance]
+                self._requested.get(group, set()).intersection_update(known)
         return found
 
-    def _missing_from(self, group: str, instance: str) -> int | None:
-        """Return from how many of the last lists an instance was missing; None if the group never had it."""
+    def _absence(self, group: str, instance: str) -> Absence | None:
+        """Return the absence of an instance from the latest lists; None if the group never had it."""
         with self._lock:
             return self._missing.get(group, {}).get(instance)
 
+    def _has_requested(self, group: str, instance: str) -> bool:
+        with self._lock:
+            return instance in self._requested.get(group, ())
+
     def _unlisted(self, group: str, instance: str) -> InstanceState:
         """Return the state of an instance that the last list does not have. Raises `CloudError`."""
-        list_count = self._missing_from(group, instance)
-        if list_count is None:
+        absence = self._absence(group, instance)
+        if absence is None:
             return InstanceState.UNKNOWN
-        if list_count < MISSING_LISTS or self._is_claimed(group, instance, list_count):
-            return InstanceState.DELETING
-        return InstanceState.GONE
+        if self._is_gone(group, instance, absence):
+            return InstanceState.GONE
+        return InstanceState.DELETING if self._has_requested(group, instance) else InstanceState.UNKNOWN
 
-    def _is_claimed(self, group: str, instance: str, list_count: int) -> bool:
-        """Return whether the provider has the group for an instance missing from its last lists; not for ever."""
-        if list_count >= DOUBTED_LISTS:
+    def _is_gone(self, group: str, instance: str, absence: Absence) -> bool:
+        """Return whether an instance was missing from enough lists for long enough. Raises `CloudError`."""
+        missing_s = self._steady() - absence.since_s
+        if absence.list_count < MISSING_LISTS or missing_s < MISSING_S:
             return False
+        if absence.list_count >= DOUBTED_LISTS and missing_s >= DOUBTED_S:
+            return True
         answer = self._calls.one("NodeGroupForNode", pb.NodeGroupForNodeRequest(node=_node(instance)))
-        return bool(answer.node_group.id == group)
+        return bool(answer.node_group.id != group)
+
+    def _refuse_unlisted(self, group: str, instance: str) -> CloudError | None:
+        """Return why the deletion of an instance that the last list lacks is not done; None = there is nothing to do.
+        Raises `CloudError`.
+        """
+        match self._unlisted(group, instance):
+            case InstanceState.GONE | InstanceState.DELETING:
+                return None
+            case _ if self._absence(group, instance) is None:
+                return CloudRefusedError(f"node group {group} has no instance {instance}")
+            case _:
+                return CloudError(f"node group {group}: {instance} is not listed, but may return")
 
     def _answered(self, token: str) -> None:
         with self._lock:
@@ -282,8 +326,12 @@ class ExternalCloud:
             self._calls.one("NodeGroupDeleteNodes", pb.NodeGroupDeleteNodesRequest(id=group, nodes=nodes))
         except CloudError as error:
             left = {one.id for one in self._lists([group])[group] if one.state is not InstanceState.DELETING}
-            return {instance: error for instance in instances if instance in left}
-        return {}
+            failed = {instance: error for instance in instances if instance in left}
+        else:
+            failed = {}
+        with self._lock:
+            self._requested.setdefault(group, set()).update(one for one in instances if one not in failed)
+        return failed
 
 
 def _node(instance: str) -> pb.ExternalGrpcNode:

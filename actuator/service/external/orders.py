@@ -15,10 +15,12 @@ import grpc
 from actuator.cloud.provider import CloudProvider, InstanceState, NodeGroupView
 from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, NodeView
 from actuator.runner.event_processor import EventProcessor
+from actuator.service.growth import growth_record
 from actuator.service.observe import nodes_named
 from actuator.service.settings import DEFAULT_LIMITS
 from actuator.tracker.admission import GroupFacts, HourlyLimit, Limits, hourly_limit, pending_nodes
 from actuator.tracker.events import Event, GrowthRequested, InstancesAccepted, PlannedNode
+from actuator.tracker.groups import EXTERNAL
 from actuator.tracker.states import FINAL_STATES, Deletion, Growth, GrowthReason, State
 from actuator.tracker.tracker import Tracker
 from clients.transport.errors import Reason, ServiceError, invalid_request
@@ -131,7 +133,7 @@ class ExternalOrders:
             _check_hour(hourly_limit(tracker.data, groups, limits, now_ms), accepted)
             if not accepted:
                 return None
-            return InstancesAccepted(f"externalgrpc/{tracker.data.revision}", accepted)
+            return InstancesAccepted(f"{EXTERNAL}{tracker.data.revision}", accepted)
 
         self._processor.propose(proposal)
         return refused
@@ -172,7 +174,7 @@ class ExternalOrders:
                         raise _later(f"node group {group} is growing to {growth.wanted}; try again later")
                     found.append(record.request_id)
                     return None
-            found.append(f"externalgrpc/{tracker.data.revision}")
+            found.append(f"{EXTERNAL}{tracker.data.revision}")
             growth = Growth(group, view.target_size, view.target_size + delta)
             return GrowthRequested(found[0], f"{group}+{delta}", (growth,))
 
@@ -350,7 +352,7 @@ def _deletions_left(tracker: Tracker, provider_ids: set[str]) -> bool:
 
 def _growth_left(tracker: Tracker, request_id: str) -> bool:
     """Return whether a growth has no answer yet. Raises when it was refused, or not carried out."""
-    answers = tracker.data.growths[request_id].answers
+    answers = growth_record(tracker, request_id).answers
     for answer in answers or ():
         if answer.reason == GrowthReason.REFUSED:
             raise ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.LIMIT_EXCEEDED, answer.detail)
@@ -360,5 +362,5 @@ def _growth_left(tracker: Tracker, request_id: str) -> bool:
 
 
 def _size_changed(tracker: Tracker, _now_ms: int, *, request_id: str) -> bool:
-    answers = tracker.data.growths[request_id].answers or ()
+    answers = growth_record(tracker, request_id).answers or ()
     return any(answer.reason == GrowthReason.SIZE_CHANGED for answer in answers)

@@ -27,6 +27,7 @@ from actuator.cloud.externalgrpc.messages import (
 from actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, NodeGroupView, NodeTemplate
 from actuator.service.app import Actuator
 from actuator.service.external.cloud_cache import CloudCache, CloudState
+from actuator.service.external.deletion_room import DeletionRoom
 from actuator.service.external.orders import ExternalOrders, NodeOrder
 from actuator.service.external.prices import pod_price
 from actuator.service.servicer import backend_errors
@@ -63,6 +64,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         self._has_warned = False
         self._cache = CloudCache(actuator.cloud, actuator.offered)
         actuator.processor.listeners.append(self._cache.on_event)
+        self._room = DeletionRoom(actuator.processor, actuator.settings.present_limits)
         self._orders = ExternalOrders(
             actuator.processor, actuator.cluster, actuator.cloud, limits=actuator.settings.present_limits
         )
@@ -70,7 +72,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
     def NodeGroups(self, request: pb.NodeGroupsRequest, context: grpc.ServicerContext) -> pb.NodeGroupsResponse:  # noqa: N802
         """Return all node groups."""
         del request, context
-        groups = [_group_message(group) for _, group in sorted(self._state().groups.items())]
+        groups = [_group_message(group) for _, group in sorted(self._bounded_groups(self._state()).items())]
         return _bounded(pb.NodeGroupsResponse(node_groups=groups), "the list of node groups")
 
     def NodeGroupForNode(  # noqa: N802
@@ -79,7 +81,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         """Return the group of a node; one without id = in no group."""
         del context
         state = self._state()
-        group = state.groups.get(_group_of(request.node, state))
+        group = self._bounded_groups(state).get(_group_of(request.node, state))
         return pb.NodeGroupForNodeResponse(node_group=_group_message(group) if group else pb.NodeGroup())
 
     def NodeGroupTargetSize(  # noqa: N802
@@ -241,6 +243,11 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             detail="with any option of its own, a group has a --max-node-startup-time of 0 in the Cluster Autoscaler"
             " since 1.35: its nodes count as unready until they are ready; set options by the caller's flags instead",
         )
+
+    def _bounded_groups(self, state: CloudState) -> Mapping[str, NodeGroupView]:
+        """Return groups with minimums that keep the caller from draining what may not be deleted now."""
+        with backend_errors():
+            return self._room.bounded(state.groups)
 
     def _state(self) -> CloudState:
         with backend_errors():

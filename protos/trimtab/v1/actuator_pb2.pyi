@@ -91,7 +91,9 @@ class StartDeletionRequest(_message.Message):
     MAX_DRAIN_PARALLELISM_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Identity of the request, 1 to 128 bytes. REQUIRED."""
+    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
+    registration/ and replacement/ of the actuator's own requests. REQUIRED.
+    """
     snapshot_version: _builtins.str
     """Version of the plan's snapshot, for the log. OPTIONAL."""
     max_parallelism: _builtins.int
@@ -240,7 +242,9 @@ class ScaleUpRequest(_message.Message):
     SPLITS_FIELD_NUMBER: _builtins.int
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """Identity of the request, 1 to 128 bytes. REQUIRED."""
+    """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
+    registration/ and replacement/ of the actuator's own requests. REQUIRED.
+    """
     epoch: _builtins.int
     """Epoch of the caller's leadership; increases with each new leader, such as
     `Lease.epoch` of the reference loop. A request with a lower epoch than one
@@ -1038,7 +1042,7 @@ class NodeDeletion(_message.Message):
     PODS_LEFT_FIELD_NUMBER: _builtins.int
     DRAIN_TIMEOUT_FIELD_NUMBER: _builtins.int
     node: _builtins.str
-    """Name of the node."""
+    """Name of the node; the provider id of an instance that never registered."""
     node_group: _builtins.str
     """Id of its node group."""
     drain: _builtins.bool

@@ -285,6 +285,8 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
     ("request_", "names"),
     [
         pytest.param(deletion("", "n0"), "request_id", id="no request id"),
+        pytest.param(deletion("externalgrpc/7", "n0"), "reserved", id="an id of an autoscaler's orders"),
+        pytest.param(deletion("registration/7", "n0"), "reserved", id="an id of the upkeep of groups"),
         pytest.param(deletion("x" * 129, "n0"), "129 bytes", id="request id too long"),
         pytest.param(deletion("ü" * 65, "n0"), "130 bytes", id="request id too long in bytes"),
         pytest.param(deletion("r1"), "nodes is empty", id="no nodes"),
@@ -316,6 +318,9 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
         pytest.param(actuator_pb2.CancelDeletionRequest(nodes=["a", "a"]), "given before", id="cancel twice"),
         pytest.param(actuator_pb2.ScaleUpRequest(request_id="g1"), "splits is empty", id="grow nothing"),
         pytest.param(actuator_pb2.ScaleUpRequest(splits=[split()]), "request_id", id="growth without id"),
+        pytest.param(
+            actuator_pb2.ScaleUpRequest(request_id="replacement/3", splits=[split()]), "reserved", id="a reserved id"
+        ),
         pytest.param(
             actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(then=8)]), "not a growth", id="not a growth"
         ),

@@ -1,6 +1,8 @@
 """The guarantees of every cloud provider: the same tests for each."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -12,6 +14,10 @@ from actuator.cloud.provider import (
     NodeGroupView,
     SizeChangedError,
 )
+from actuator.runner.deleter import GroupDeleter
+from actuator.settings import DeleteSettings, WorkSettings
+from actuator.tracker import events as e
+from actuator.tracker.instructions import DeleteInstance
 from tests.builders.clouds import WORLDS, World
 
 STARTED = frozenset({InstanceState.CREATING, InstanceState.RUNNING})
@@ -107,8 +113,11 @@ def test_a_deletion_lowers_the_target_in_the_same_step_and_once(world: World) ->
         assert target(world.cloud) == 2
     assert state(world.cloud, victim) in (InstanceState.DELETING, InstanceState.GONE)
     world.settle()
-    # If a cloud only lists what exists, a single read could return an older list.
-    assert [state(world.cloud, victim) for _ in range(3)][-1] is InstanceState.GONE
+    # If a cloud only lists what exists, a single read could return an older list, and so could several of one moment.
+    for _ in range(3):
+        found = state(world.cloud, victim)
+        world.settle()
+    assert found is InstanceState.GONE
     assert victim not in running(world.cloud)
     assert view(world.cloud) == NodeGroupView("g", 1, 6, 2, 2)
 
@@ -181,3 +190,73 @@ def test_prices_and_options_are_those_of_the_group(world: World) -> None:
 
 def test_a_healthy_group_has_no_failed_activity(world: World) -> None:
     assert [one for one in world.cloud.activities("g") if one.failed] == []
+
+
+CALL_S = 0.15
+"""Time of each call behind a slow cloud; one of ours makes up to ten of them."""
+
+
+class Recorder:
+    """Records events by the real clock."""
+
+    def __init__(self) -> None:
+        self.events: list[e.Event] = []
+
+    def submit(self, event: e.Event) -> None:
+        self.events.append(event)
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000)
+
+    def steady_ms(self) -> int:
+        return int(time.monotonic() * 1000)
+
+    def awake_ms(self) -> int:
+        return self.steady_ms()
+
+
+def test_what_a_slow_cloud_is_asked_for_is_done_once(world: World) -> None:
+    (victim, *_) = running(world.cloud)
+    world.slow(CALL_S)
+    for _ in range(2):
+        world.cloud.set_size("g", 3, 5, "token")
+        assert target(world.cloud) == 5
+    world.slow(0.0)
+    world.settle()
+    world.slow(CALL_S)
+    for _ in range(2):
+        assert world.cloud.delete_instances("g", [victim]) == {}
+        assert target(world.cloud) == 4
+    assert state(world.cloud, victim) in (InstanceState.DELETING, InstanceState.GONE)
+
+
+def test_a_deletion_in_a_slow_cloud_is_given_up_in_time(world: World) -> None:
+    (victim, *_) = running(world.cloud)
+    world.slow(CALL_S)
+    # Whatever the cloud does, the instance remains.
+    cloud: Any = Staying(world.cloud)
+    recorder, delete = Recorder(), DeleteSettings(timeout_s=2.0, poll_s=0.01, retry_s=0.01, repeat_s=0.5)
+    deleter = GroupDeleter("g", cast(Any, None), cloud, recorder, WorkSettings(delete=delete))
+    begin_s = time.monotonic()
+    deleter.want(DeleteInstance("n1", "g", victim, ""))
+    while deleter.step() is not None:
+        pass
+    took_s = time.monotonic() - begin_s
+    assert [type(event) for event in recorder.events] == [e.DeleteAccepted, e.DeletionFailed]
+    # The step in progress when the time is over ends first.
+    assert delete.timeout_s <= took_s <= delete.timeout_s + 20 * CALL_S
+    world.slow(0.0)
+    assert target(world.cloud) == 2, "it was requested once"
+
+
+class Staying:
+    """A cloud whose instances stay."""
+
+    def __init__(self, cloud: CloudProvider) -> None:
+        self._cloud = cloud
+        self.delete_instances = cloud.delete_instances
+
+    def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
+        self._cloud.refresh()
+        self._cloud.instance_states(group, instances)
+        return dict.fromkeys(instances, InstanceState.RUNNING)

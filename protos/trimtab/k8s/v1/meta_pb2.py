@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trimtab/k8s/v1/meta.proto\x12\x0etrimtab.k8s.v1\"s\n\x07Unknown\x12+\n\ttype_meta\x18\x01 \x01(\x0b\x32\x18.trimtab.k8s.v1.TypeMeta\x12\x0b\n\x03raw\x18\x02 \x01(\x0c\x12\x18\n\x10\x63ontent_encoding\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x04 \x01(\t\"-\n\x08TypeMeta\x12\x13\n\x0b\x61pi_version\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\"H\n\nWatchEvent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12,\n\x06object\x18\x02 \x01(\x0b\x32\x1c.trimtab.k8s.v1.RawExtension\"\x1b\n\x0cRawExtension\x12\x0b\n\x03raw\x18\x01 \x01(\x0c\"D\n\x07RawList\x12*\n\x08metadata\x18\x01 \x01(\x0b\x32\x18.trimtab.k8s.v1.ListMeta\x12\r\n\x05items\x18\x02 \x03(\x0c\":\n\nObjectHead\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\"r\n\x08ListMeta\x12\x18\n\x10resource_version\x18\x02 \x01(\t\x12\x10\n\x08\x63ontinue\x18\x03 \x01(\t\x12!\n\x14remaining_item_count\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\x17\n\x15_remaining_item_count\"w\n\x06Status\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12.\n\x07\x64\x65tails\x18\x05 \x01(\x0b\x32\x1d.trimtab.k8s.v1.StatusDetails\x12\x0c\n\x04\x63ode\x18\x06 \x01(\x05\"H\n\rStatusDetails\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12\x1b\n\x13retry_after_seconds\x18\x05 \x01(\x05\"\xe5\x02\n\nObjectMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\t\x12\x18\n\x10resource_version\x18\x06 \x01(\t\x12\x12\n\ngeneration\x18\x07 \x01(\x03\x12\x30\n\x12\x63reation_timestamp\x18\x08 \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\x12\x30\n\x12\x64\x65letion_timestamp\x18\t \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\x12+\n\x06labels\x18\x0b \x03(\x0b\x32\x1b.trimtab.k8s.v1.StringEntry\x12\x30\n\x0b\x61nnotations\x18\x0c \x03(\x0b\x32\x1b.trimtab.k8s.v1.StringEntry\x12\x38\n\x10owner_references\x18\r \x03(\x0b\x32\x1e.trimtab.k8s.v1.OwnerReference\"\xda\x01\n\x07RawMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\t\x12\x30\n\x12\x63reation_timestamp\x18\x08 \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\x12\x30\n\x12\x64\x65letion_timestamp\x18\t \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\x12\x0e\n\x06labels\x18\x0b \x03(\x0c\x12\x13\n\x0b\x61nnotations\x18\x0c \x03(\x0c\x12\x18\n\x10owner_references\x18\r \x03(\x0c\")\n\x0bStringEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"v\n\x0eOwnerReference\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x13\n\x0b\x61pi_version\x18\x05 \x01(\t\x12\x17\n\ncontroller\x18\x06 \x01(\x08H\x00\x88\x01\x01\x42\r\n\x0b_controller\"&\n\x04Time\x12\x0f\n\x07seconds\x18\x01 \x01(\x03\x12\r\n\x05nanos\x18\x02 \x01(\x05\"\x87\x01\n\rLabelSelector\x12\x31\n\x0cmatch_labels\x18\x01 \x03(\x0b\x32\x1b.trimtab.k8s.v1.StringEntry\x12\x43\n\x11match_expressions\x18\x02 \x03(\x0b\x32(.trimtab.k8s.v1.LabelSelectorRequirement\"I\n\x18LabelSelectorRequirement\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08operator\x18\x02 \x01(\t\x12\x0e\n\x06values\x18\x03 \x03(\t\"\x1a\n\x08Quantity\x12\x0e\n\x06string\x18\x01 \x01(\t\"E\n\rQuantityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.trimtab.k8s.v1.Quantity\"=\n\x0bIntOrString\x12\x0c\n\x04type\x18\x01 \x01(\x03\x12\x0f\n\x07int_val\x18\x02 \x01(\x05\x12\x0f\n\x07str_val\x18\x03 \x01(\tb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trimtab/k8s/v1/meta.proto\x12\x0etrimtab.k8s.v1\"s\n\x07Unknown\x12+\n\ttype_meta\x18\x01 \x01(\x0b\x32\x18.trimtab.k8s.v1.TypeMeta\x12\x0b\n\x03raw\x18\x02 \x01(\x0c\x12\x18\n\x10\x63ontent_encoding\x18\x03 \x01(\t\x12\x14\n\x0c\x63ontent_type\x18\x04 \x01(\t\"-\n\x08TypeMeta\x12\x13\n\x0b\x61pi_version\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\"H\n\nWatchEvent\x12\x0c\n\x04type\x18\x01 \x01(\t\x12,\n\x06object\x18\x02 \x01(\x0b\x32\x1c.trimtab.k8s.v1.RawExtension\"\x1b\n\x0cRawExtension\x12\x0b\n\x03raw\x18\x01 \x01(\x0c\"D\n\x07RawList\x12*\n\x08metadata\x18\x01 \x01(\x0b\x32\x18.trimtab.k8s.v1.ListMeta\x12\r\n\x05items\x18\x02 \x03(\x0c\":\n\nObjectHead\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\"r\n\x08ListMeta\x12\x18\n\x10resource_version\x18\x02 \x01(\t\x12\x10\n\x08\x63ontinue\x18\x03 \x01(\t\x12!\n\x14remaining_item_count\x18\x04 \x01(\x03H\x00\x88\x01\x01\x42\x17\n\x15_remaining_item_count\"w\n\x06Status\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12.\n\x07\x64\x65tails\x18\x05 \x01(\x0b\x32\x1d.trimtab.k8s.v1.StatusDetails\x12\x0c\n\x04\x63ode\x18\x06 \x01(\x05\"u\n\rStatusDetails\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x03 \x01(\t\x12+\n\x06\x63\x61uses\x18\x04 \x03(\x0b\x32\x1b.trimtab.k8s.v1.StatusCause\x12\x1b\n\x13retry_after_seconds\x18\x05 \x01(\x05\"\x1d\n\x0bStatusCause\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\xe5\x02\n\nObjectMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\t\x12\x18\n\x10resource_version\x18\x06 \x01(\t\x12\x12\n\ngeneration\x18\x07 \x01(\x03\x12\x30\n\x12\x63reation_timestamp\x18\x08 \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\x12\x30\n\x12\x64\x65letion_timestamp\x18\t \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\x12+\n\x06labels\x18\x0b \x03(\x0b\x32\x1b.trimtab.k8s.v1.StringEntry\x12\x30\n\x0b\x61nnotations\x18\x0c \x03(\x0b\x32\x1b.trimtab.k8s.v1.StringEntry\x12\x38\n\x10owner_references\x18\r \x03(\x0b\x32\x1e.trimtab.k8s.v1.OwnerReference\"\xda\x01\n\x07RawMeta\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x05 \x01(\t\x12\x30\n\x12\x63reation_timestamp\x18\x08 \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\x12\x30\n\x12\x64\x65letion_timestamp\x18\t \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\x12\x0e\n\x06labels\x18\x0b \x03(\x0c\x12\x13\n\x0b\x61nnotations\x18\x0c \x03(\x0c\x12\x18\n\x10owner_references\x18\r \x03(\x0c\")\n\x0bStringEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"v\n\x0eOwnerReference\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12\x0b\n\x03uid\x18\x04 \x01(\t\x12\x13\n\x0b\x61pi_version\x18\x05 \x01(\t\x12\x17\n\ncontroller\x18\x06 \x01(\x08H\x00\x88\x01\x01\x42\r\n\x0b_controller\"&\n\x04Time\x12\x0f\n\x07seconds\x18\x01 \x01(\x03\x12\r\n\x05nanos\x18\x02 \x01(\x05\"\x87\x01\n\rLabelSelector\x12\x31\n\x0cmatch_labels\x18\x01 \x03(\x0b\x32\x1b.trimtab.k8s.v1.StringEntry\x12\x43\n\x11match_expressions\x18\x02 \x03(\x0b\x32(.trimtab.k8s.v1.LabelSelectorRequirement\"I\n\x18LabelSelectorRequirement\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x10\n\x08operator\x18\x02 \x01(\t\x12\x0e\n\x06values\x18\x03 \x03(\t\"\x1a\n\x08Quantity\x12\x0e\n\x06string\x18\x01 \x01(\t\"E\n\rQuantityEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\'\n\x05value\x18\x02 \x01(\x0b\x32\x18.trimtab.k8s.v1.Quantity\"=\n\x0bIntOrString\x12\x0c\n\x04type\x18\x01 \x01(\x03\x12\x0f\n\x07int_val\x18\x02 \x01(\x05\x12\x0f\n\x07str_val\x18\x03 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -48,25 +48,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_STATUS']._serialized_start=558
   _globals['_STATUS']._serialized_end=677
   _globals['_STATUSDETAILS']._serialized_start=679
-  _globals['_STATUSDETAILS']._serialized_end=751
-  _globals['_OBJECTMETA']._serialized_start=754
-  _globals['_OBJECTMETA']._serialized_end=1111
-  _globals['_RAWMETA']._serialized_start=1114
-  _globals['_RAWMETA']._serialized_end=1332
-  _globals['_STRINGENTRY']._serialized_start=1334
-  _globals['_STRINGENTRY']._serialized_end=1375
-  _globals['_OWNERREFERENCE']._serialized_start=1377
-  _globals['_OWNERREFERENCE']._serialized_end=1495
-  _globals['_TIME']._serialized_start=1497
-  _globals['_TIME']._serialized_end=1535
-  _globals['_LABELSELECTOR']._serialized_start=1538
-  _globals['_LABELSELECTOR']._serialized_end=1673
-  _globals['_LABELSELECTORREQUIREMENT']._serialized_start=1675
-  _globals['_LABELSELECTORREQUIREMENT']._serialized_end=1748
-  _globals['_QUANTITY']._serialized_start=1750
-  _globals['_QUANTITY']._serialized_end=1776
-  _globals['_QUANTITYENTRY']._serialized_start=1778
-  _globals['_QUANTITYENTRY']._serialized_end=1847
-  _globals['_INTORSTRING']._serialized_start=1849
-  _globals['_INTORSTRING']._serialized_end=1910
+  _globals['_STATUSDETAILS']._serialized_end=796
+  _globals['_STATUSCAUSE']._serialized_start=798
+  _globals['_STATUSCAUSE']._serialized_end=827
+  _globals['_OBJECTMETA']._serialized_start=830
+  _globals['_OBJECTMETA']._serialized_end=1187
+  _globals['_RAWMETA']._serialized_start=1190
+  _globals['_RAWMETA']._serialized_end=1408
+  _globals['_STRINGENTRY']._serialized_start=1410
+  _globals['_STRINGENTRY']._serialized_end=1451
+  _globals['_OWNERREFERENCE']._serialized_start=1453
+  _globals['_OWNERREFERENCE']._serialized_end=1571
+  _globals['_TIME']._serialized_start=1573
+  _globals['_TIME']._serialized_end=1611
+  _globals['_LABELSELECTOR']._serialized_start=1614
+  _globals['_LABELSELECTOR']._serialized_end=1749
+  _globals['_LABELSELECTORREQUIREMENT']._serialized_start=1751
+  _globals['_LABELSELECTORREQUIREMENT']._serialized_end=1824
+  _globals['_QUANTITY']._serialized_start=1826
+  _globals['_QUANTITY']._serialized_end=1852
+  _globals['_QUANTITYENTRY']._serialized_start=1854
+  _globals['_QUANTITYENTRY']._serialized_end=1923
+  _globals['_INTORSTRING']._serialized_start=1925
+  _globals['_INTORSTRING']._serialized_end=1986
 # @@protoc_insertion_point(module_scope)

@@ -271,6 +271,7 @@ class StatusDetails(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
+    CAUSES_FIELD_NUMBER: _builtins.int
     RETRY_AFTER_SECONDS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name of the object that the failure is about; "" = none."""
@@ -278,20 +279,49 @@ class StatusDetails(_message.Message):
     """Its resource, such as "nodes"."""
     retry_after_seconds: _builtins.int
     """Seconds to wait before asking again."""
+    @_builtins.property
+    def causes(self) -> _containers.RepeatedCompositeFieldContainer[Global___StatusCause]:
+        """More than one reason, in parts; such as each field that an apply may not
+        change.
+        """
+
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         kind: _builtins.str = ...,
+        causes: _abc.Iterable[Global___StatusCause] | None = ...,
         retry_after_seconds: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "retry_after_seconds", b"retry_after_seconds"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["causes", b"causes", "kind", b"kind", "name", b"name", "retry_after_seconds", b"retry_after_seconds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StatusDetails: _TypeAlias = StatusDetails  # noqa: Y015
+
+@_typing.final
+class StatusCause(_message.Message):
+    """A part of a failure."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """For programs, such as "FieldManagerConflict"."""
+    def __init__(
+        self,
+        *,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StatusCause: _TypeAlias = StatusCause  # noqa: Y015
 
 @_typing.final
 class ObjectMeta(_message.Message):

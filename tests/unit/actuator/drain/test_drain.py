@@ -460,9 +460,9 @@ def test_the_end_of_a_drain_is_never_read_from_the_servers_cache() -> None:
     real = stage.cluster.list_pods
     asked: list[bool] = []
 
-    def list_pods(name: str, recent: bool = False) -> object:
-        asked.append(recent)
-        return [] if recent else real(name)
+    def list_pods(name: str, from_cache: bool = False) -> object:
+        asked.append(from_cache)
+        return [] if from_cache else real(name)
 
     stage.cluster.list_pods = list_pods  # type: ignore[method-assign, assignment]
     drained(stage, "n0")

@@ -11,11 +11,13 @@ from actuator.kube.cluster import (
     NO_SCHEDULE,
     SOFT_TAINT_KEY,
     ClusterError,
+    ConflictError,
     CostWrite,
     ForbiddenError,
     ForeignCostError,
     GroupCost,
     GroupCostStatus,
+    InvalidError,
     KnownBuffer,
     KnownGroupCost,
     NotFoundError,
@@ -402,3 +404,41 @@ def test_a_list_whose_pages_repeat_ends_with_an_error(server: JsonApiServer) -> 
     with pytest.raises(ClusterError, match="the list does not end"):
         KubeCluster(server.api()).list_nodes()
     assert server.requests.count("GET /api/v1/nodes") == 2
+
+
+def test_a_conflict_means_another_node_or_pod_only_if_the_uid_shows_it(server: JsonApiServer) -> None:
+    """The answer to a failed precondition has no code, and its text is not for programs."""
+    put_pod(server, "p1")
+    cluster = KubeCluster(server.api())
+    (pod,) = cluster.list_pods("n1")
+    conflict = Fault(409, "an answer in any language")
+    uid = cluster.get_node("n1").uid
+    server.fail("DELETE", conflict)
+    cluster.delete_node("n1", "another")
+    server.fail("DELETE", conflict)
+    with pytest.raises(ConflictError):
+        cluster.delete_node("n1", uid)
+    server.fail("POST", conflict)
+    with pytest.raises(ConflictError):
+        cluster.evict(pod, None)
+    server.fail("POST", conflict)
+    with pytest.raises(NotFoundError):
+        cluster.evict(pod._replace(uid="another"), None)
+    (cost,) = cluster.pod_costs(["ns/p1"]).values()
+    for status, error in ((409, ConflictError), (422, InvalidError)):
+        server.fail("PATCH", Fault(status, "an answer in any language"))
+        with pytest.raises(error) as caught:
+            cluster.write_pod_cost(cost, FIVE)
+        assert not isinstance(caught.value, ForeignCostError)
+        server.fail("PATCH", Fault(status, "an answer in any language"))
+        with pytest.raises(NotFoundError):
+            cluster.write_pod_cost(cost._replace(uid="another"), FIVE)
+
+
+def test_only_a_permission_that_is_missing_is_no_reason_to_read_the_pod_again(server: JsonApiServer) -> None:
+    put_pod(server, "p1")
+    cluster = KubeCluster(server.api())
+    (cost,) = cluster.pod_costs(["ns/p1"]).values()
+    server.fail("PATCH", Fault(403))
+    with pytest.raises(ForbiddenError):
+        cluster.write_pod_cost(cost._replace(uid="another"), FIVE)

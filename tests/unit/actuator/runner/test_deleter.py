@@ -11,6 +11,7 @@ import pytest
 from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState
 from actuator.kube.cluster import ClusterError
 from actuator.runner.deleter import GroupDeleter
+from actuator.settings import DeleteSettings
 from actuator.simulated_cluster.faults import Fault
 from actuator.tracker.events import Event, NodeEvent
 from actuator.tracker.instructions import DeleteInstance
@@ -124,6 +125,89 @@ def test_a_machine_that_does_not_terminate_in_time_is_released_and_reported() ->
     assert deletion.detail == f"not deleted within {SETTINGS.work.delete.timeout_s:g} s: the instance is still there"
 
 
+CALL_S = 30.0
+
+
+def patient() -> Stage:
+    """Return a stage with the default time for a deletion, five minutes."""
+    return Stage(small_cluster(), replace(SETTINGS, work=replace(SETTINGS.work, delete=DeleteSettings())))
+
+
+@pytest.mark.parametrize("operation", ["instance_states", "delete_instances"])
+@pytest.mark.parametrize("answers", [False, True], ids=["all fail", "the machine stays"])
+def test_a_deletion_is_given_up_in_time_where_each_call_of_the_cloud_takes_half_a_minute(
+    operation: str, answers: bool
+) -> None:
+    stage = patient()
+    for slow in ("instance_states", "delete_instances"):
+        error = None if answers or slow != operation else CloudError("timed out")
+        stage.cluster.faults.add(Fault(slow, error=error, delay_s=CALL_S))
+    if answers:
+        stage.cluster.controllers.end_instance = lambda _machine: None  # type: ignore[method-assign]
+    begin_s = stage.time.now_s
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.run()
+    assert stage.finished() == {"n6": REFUSED}
+    # The calls in progress when the time is over come to their end.
+    assert 300 <= stage.time.now_s - begin_s <= 300 + 3 * CALL_S
+    assert stage.tainted() == set()
+
+
+def test_a_deletion_that_a_slow_cloud_carries_out_in_time_succeeds() -> None:
+    stage = patient()
+    for operation in ("instance_states", "delete_instances"):
+        stage.cluster.faults.add(Fault(operation, delay_s=CALL_S))
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.run()
+    assert (stage.finished(), stage.noted("deleted")) == ({"n6": DELETED}, ["n6"])
+
+
+def test_nothing_is_requested_of_the_cloud_once_the_time_is_over() -> None:
+    stage = patient()
+    stage.cluster.faults.add(Fault("instance_states", delay_s=310.0, times=1))
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.run()
+    assert (stage.finished(), stage.noted("deleted")) == ({"n6": REFUSED}, [])
+
+
+def test_time_in_which_the_process_was_suspended_does_not_count() -> None:
+    stage = patient()
+    stage.cluster.faults.add(Fault("delete_instances", error=CloudError("away"), times=3))
+    stage.start(stage.request("r", "n6", drain=False))
+    beat = stage.actuator.processor.beat
+    beat()
+    stage.run_for(5)
+    beat()
+    # Suspended within a pause between two calls: nothing was observed.
+    stage.time.sleep(3_600)
+    stage.run()
+    assert stage.finished() == {"n6": DELETED}
+
+
+def test_an_accepted_deletion_whose_machine_still_runs_is_requested_again_but_not_at_once() -> None:
+    stage = patient()
+    asked_s: list[float] = []
+    real, states = stage.cloud.delete_instances, stage.cloud.instance_states
+    outdated = iter([InstanceState.DELETING])
+
+    def instance_states(group: str, instances: Sequence[str]) -> Any:
+        found = states(group, instances)
+        return {one: next(outdated, found[one]) for one in instances}
+
+    def delete_instances(group: str, instances: Sequence[str]) -> Any:
+        asked_s.append(stage.time.now_s)
+        return real(group, instances)
+
+    stage.cloud.instance_states = instance_states  # type: ignore[method-assign]
+    stage.cloud.delete_instances = delete_instances  # type: ignore[method-assign]
+    stage.start(stage.request("r", "n6", drain=False))
+    begin_s = stage.time.now_s
+    stage.run()
+    assert stage.finished() == {"n6": DELETED}
+    assert len(asked_s) == 1
+    assert 30 <= asked_s[0] - begin_s < 40
+
+
 @pytest.mark.parametrize("asked", [False, True], ids=["before it was asked for", "after it was asked for"])
 def test_an_instance_that_the_cloud_does_not_know_is_given_back_with_its_node(asked: bool) -> None:
     stage = Stage(small_cluster())
@@ -169,9 +253,12 @@ def test_nodes_may_come_while_a_step_gives_others_up() -> None:
         def __init__(self) -> None:
             self.looks, self.failed = 0, set[str]()
 
-        def steady_ms(self) -> int:
+        def awake_ms(self) -> int:
             self.looks += 5_000
             return self.looks
+
+        def steady_ms(self) -> int:
+            return self.awake_ms()
 
         def now_ms(self) -> int:
             return 0

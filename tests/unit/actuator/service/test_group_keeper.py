@@ -9,12 +9,12 @@ from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 from actuator.cloud.options import ANNOTATION_PREFIX
 from actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, InstanceError
 from actuator.kube.cluster import Taint
-from actuator.service.group_keeper import GroupKeeper
+from actuator.service.group_keeper import GroupKeeper, _Seen
 from actuator.service.group_watch import GroupWatch
 from actuator.service.settings import BackoffPolicy, GroupSettings
 from actuator.simulated_cluster.controllers import Delays
 from actuator.simulated_cluster.faults import Fault
-from actuator.tracker.events import GroupBackedOff
+from actuator.tracker import events as e
 from tests.builders.actuator import SETTINGS, Stage
 from tests.builders.kubernetes import Json, node, node_group
 
@@ -255,7 +255,7 @@ def test_an_instance_that_never_registers_is_deleted_once() -> None:
     stage.look_for(120)
     stage.run()
     assert (stage.target("g"), stage.noted("deleted")) == (5, ["n3"])
-    assert stage.finished() == {"n3": ("DELETED", "UNSPECIFIED")}
+    assert stage.finished() == {"test://n3": ("DELETED", "UNSPECIFIED")}
     assert lost not in {one.provider_id for one in stage.cluster.state.instances.values()}
     stage.look_for(2 * PROVISION_S)
     assert stage.noted("deleted") == ["n3"]
@@ -356,7 +356,20 @@ def test_an_instance_that_another_autoscaler_requested_and_that_never_registers_
 def test_the_node_that_joins_ends_the_back_off_where_another_autoscaler_sets_the_sizes() -> None:
     stage = KeeperStage(sized_by_caller=True)
     stage.grow("r", 2, by=2)
-    stage.actuator.processor.submit(GroupBackedOff("g", "start", "no capacity"))
+    stage.actuator.processor.submit(e.GroupBackedOff("g", "start", "no capacity"))
     assert stage.is_backed_off
     stage.look_for(30)
     assert (stage.is_backed_off, stage.target("g")) == (False, 4)
+
+
+def test_instances_whose_ids_end_alike_are_deleted_one_by_one() -> None:
+    stage = KeeperStage(count=8)
+    same = ["azure:///a/scaleset/0", "azure:///b/scaleset/0"]
+    data = stage.actuator.processor
+    data.submit(e.RegistrationNoted(tuple(("g", one) for one in same), ()))
+    stage.run_for(2000)
+    groups = list(stage.cloud.node_groups())
+    seen = _Seen({one.id: one for one in groups}, {}, {})
+    stage.keeper._delete_missing(groups[0], seen)
+    found = data.read(lambda tracker, _: {name: one.provider_id for name, one in tracker.data.deletions.items()})
+    assert found == {one: one for one in same}

@@ -3,7 +3,9 @@
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -103,6 +105,35 @@ def test_a_snapshot_replaces_the_records_before_it(reopen: Opener) -> None:
     assert (history.snapshot, history.snapshot_seq, history.last_seq) == (b"abc", 3, 4)
     assert [record.payload for record in history.records] == [b"d"]
     store.close()
+
+
+@contextmanager
+def between_the_reads(store: SqlStore, happens: Callable[[], None]) -> Iterator[None]:
+    """Make something happen after the store has read the snapshot, and before it reads the records."""
+
+    def after(_conn: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "trimtab_snapshot" in statement:
+            happens()
+
+    sa.event.listen(store._engine, "after_cursor_execute", after)
+    try:
+        yield
+    finally:
+        sa.event.remove(store._engine, "after_cursor_execute", after)
+
+
+def test_a_follower_reads_one_moment_while_the_leader_compacts_the_log(shared_url: str) -> None:
+    leader, follower = SqlStore(shared_url), SqlStore(shared_url)
+    leader.append(1, records("a", "b", "c"))
+    with between_the_reads(follower, lambda: leader.compact(2, b"ab")):
+        history = follower.load()
+    assert (history.snapshot, [record.payload for record in history.records]) == (None, [b"a", b"b", b"c"])
+    history = follower.load()
+    assert (history.snapshot, [record.payload for record in history.records]) == (b"ab", [b"c"])
+    # The leader is not kept from writing by a follower that has read.
+    leader.append(4, records("d"))
+    leader.close()
+    follower.close()
 
 
 def test_only_the_last_process_to_take_over_a_store_can_write(shared_url: str) -> None:

@@ -17,6 +17,7 @@ from actuator.tracker.admission import (
     hourly_limit,
     pending_nodes,
 )
+from actuator.tracker.hour import count_nodes
 from actuator.tracker.states import HOUR_MS, NodeAnswer, Reason, Retention
 from actuator.tracker.tracker import Tracker
 
@@ -208,3 +209,34 @@ def test_what_the_policy_requires_of_a_request_is_named_where_it_is_missing() ->
     assumed, bare = NodeRequest("n1", True, 2, digest_of(("uid-a", "uid-b"))), NodeRequest("n2", True)
     assert decide(assumed, limits=strict) == {"n1": "PLAN_TIME_REQUIRED"}
     assert decide(assumed, bare, limits=strict, age_s=1.0) == {"n1": "yes", "n2": "ASSUMPTION_REQUIRED"}
+
+
+def test_the_share_is_of_the_least_number_of_nodes_within_the_hour() -> None:
+    tracker = Tracker()
+    minute_ms = 60_000
+    for minutes, count in ((0, 20), (5, 60), (10, 40), (15, 50)):
+        tracker.handle(e.NodesCounted(count), minutes * minute_ms)
+    groups, limits = {"g": GroupFacts(0, 1_000)}, HOURLY._replace(max_nodes_per_hour=None, max_share_per_hour=0.5)
+    loaded = Tracker.load(tracker.dump())
+    # The count of 60 is not kept, so that of 20 is taken to be in force until the next one that is.
+    for minutes, most in ((15, 10), (69, 10), (71, 20), (76, 25), (600, 25)):
+        assert hourly_limit(loaded.data, groups, limits, minutes * minute_ms).most == most
+    tracker.handle(e.NodesCounted(10), 601 * minute_ms)
+    assert hourly_limit(tracker.data, groups, limits, 601 * minute_ms).most == 5
+    assert len(tracker.data.node_counts) == 1
+
+
+def test_nodes_deleted_within_the_hour_are_counted_whether_their_nodes_still_exist_or_not() -> None:
+    data = removed(NOW - 5, NOW - 4).data
+    assert count_nodes(data, {"gone-0", "a", "b"}, NOW) == 4
+    assert count_nodes(data, {"a", "b"}, NOW) == 4
+    assert count_nodes(data, {"a", "b"}, NOW + HOUR_MS) == 2
+
+
+def test_time_without_an_actuator_makes_no_deletion_older() -> None:
+    tracker = removed(NOW)
+    tracker.handle(e.NodesCounted(9), NOW + 1)
+    tracker.handle(e.AbsenceEnded(5 * HOUR_MS), NOW + 5 * HOUR_MS + 1)
+    assert [one.time_ms for one in tracker.data.removals] == [NOW + 5 * HOUR_MS]
+    assert [one.time_ms for one in tracker.data.node_counts] == [NOW + 5 * HOUR_MS + 1]
+    assert tracker.data.time_ms == NOW + 5 * HOUR_MS + 1

@@ -174,7 +174,8 @@ def test_a_pod_is_kept_in_memory_once_though_many_events_tell_of_it() -> None:
     [
         pytest.param(9, 1, 1, 1, id="all is remembered within its time"),
         pytest.param(11, 0, 1, 1, id="evictions are forgotten first"),
-        pytest.param(21, 0, 0, 0, id="results and answers later"),
+        pytest.param(21, 0, 0, 1, id="results later"),
+        pytest.param(301, 0, 0, 0, id="answers, which a repeated request gets, after five minutes"),
     ],
 )
 def test_finished_work_is_dropped_in_time(after_s: int, evictions: int, finished: int, requests: int) -> None:

@@ -111,3 +111,16 @@ def test_errors_are_read_in_every_form_a_server_or_proxy_gives(
 ) -> None:
     error = read_error(503, body, hint)
     assert (error.status, error.reason, error.retry_after_s) == expected
+
+
+def test_the_codes_of_the_parts_of_a_failure_are_read_from_both_encodings() -> None:
+    causes = [meta_pb2.StatusCause(reason="FieldManagerConflict")]
+    status = meta_pb2.Status(code=409, reason="Conflict", details=meta_pb2.StatusDetails(causes=causes))
+    text = {
+        "code": 409,
+        "reason": "Conflict",
+        "details": {"causes": [{"reason": "FieldManagerConflict", "field": "f"}]},
+    }
+    for body in (wrap("Status", "v1", status.SerializeToString()), json.dumps(text).encode()):
+        assert read_error(409, body).causes == {"FieldManagerConflict"}
+    assert read_error(409, b"Conflict").causes == frozenset()

@@ -366,3 +366,13 @@ def test_a_kind_or_version_of_ours_that_is_unknown_is_refused(
         file.write_bytes(form(listed({**node_group("a"), **changes})))
         with pytest.raises(InputError, match=problem):
             read_files([file])
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
+def test_every_version_of_capacity_buffers_that_a_watcher_knows_is_known_in_files(version: str) -> None:
+    from clients.kubernetes_objects.objects import version_problem
+    from clients.live_cluster.resources import BY_KIND
+
+    resource = BY_KIND["CapacityBuffer"]
+    assert version in (resource.version, *resource.other_versions)
+    assert version_problem(f"{resource.group}/{version}", "CapacityBuffer") == ""

@@ -68,7 +68,7 @@ def test_pods_of_an_annotated_template_ask_once_for_their_workload() -> None:
     assert [(name, one.amount, one.scale) for name, one in found.items()] == [("Deployment/default/web", "50%", 4)]
 
 
-@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
 def test_a_buffer_refers_to_a_pod_template_or_to_a_workload(version: str) -> None:
     found = requests(
         template(),

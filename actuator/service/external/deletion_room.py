@@ -1,0 +1,61 @@
+"""How many nodes a Cluster Autoscaler may still have deleted within the hour, told before it drains them.
+
+The protocol has no answer for "not now" before the drain: `NodeGroupDeleteNodes` comes after it. But the caller never
+removes a node of a group at its minimum size, and asks for that before it taints. So while the limit per hour leaves
+less room, groups are answered with a minimum that leaves as much. Decides only these minimums; what is ordered is still
+checked when it is ordered. Thread-safe.
+Source: CA, scaledown/planner: `NodeGroupMinSizeReached`; the external provider keeps minimums until its next `Refresh`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from actuator.cloud.provider import NodeGroupView
+from actuator.runner.event_processor import EventProcessor
+from actuator.tracker.admission import GroupFacts, Limits, hourly_limit
+from actuator.tracker.tracker import Tracker
+
+
+class _Answer(NamedTuple):
+    """Groups as read from the cloud, the limits and the revision for which they were bounded, and the result."""
+
+    groups: Mapping[str, NodeGroupView]
+    limits: Limits
+    revision: int
+    bounded: Mapping[str, NodeGroupView]
+
+
+class DeletionRoom:
+    """The room that the limit per hour leaves, for all groups together."""
+
+    def __init__(self, processor: EventProcessor, limits: Callable[[], Limits]) -> None:
+        """Set up; `limits` returns the limits that the access policy currently sets."""
+        self._processor = processor
+        self._limits = limits
+        # The last answer, and what it was made of: a loop of the caller asks for the group of each node.
+        self._answer: _Answer | None = None
+
+    def bounded(self, groups: Mapping[str, NodeGroupView]) -> Mapping[str, NodeGroupView]:
+        """Return groups, which the caller must not change, with the minimums to answer with; the same ones if there is
+        no limit. Raises `StoreError`.
+        """
+        limits, revision, answer = self._limits(), self._processor.revision, self._answer
+        if limits.max_nodes_per_hour is None and limits.max_share_per_hour is None:
+            return groups
+        if answer is None or answer.groups is not groups or (answer.limits, answer.revision) != (limits, revision):
+            self._answer = answer = _Answer(groups, limits, revision, self._made(groups, limits))
+        return answer.bounded
+
+    def _made(self, groups: Mapping[str, NodeGroupView], limits: Limits) -> Mapping[str, NodeGroupView]:
+        facts = {name: GroupFacts(one.min_size, one.target_size) for name, one in groups.items()}
+
+        def look(tracker: Tracker, now_ms: int) -> int | None:
+            return hourly_limit(tracker.data, facts, limits, now_ms).left
+
+        left = self._processor.read(look)
+        if left is None:
+            return groups
+        return {
+            name: one._replace(min_size=max(one.min_size, min(one.target_size - left, one.max_size)))
+            for name, one in groups.items()
+        }

@@ -48,8 +48,9 @@ _OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     # A connection without calls is closed; clients connect again by themselves.
     ("grpc.max_connection_idle_ms", 900_000),
-    # Further calls of one connection wait at the caller.
-    ("grpc.max_concurrent_streams", 1000),
+    # Further calls of one connection wait at the caller, or end without our error details if the connection is so new
+    # that the caller does not know the number yet. A call that waits to be refused takes 16 KiB.
+    ("grpc.max_concurrent_streams", 5000),
     # Calls that Python has not seen yet; beyond this number gRPC ends them, without our error details.
     ("grpc.server.max_pending_requests", 100_000),
     ("grpc.server.max_pending_requests_hard_limit", 100_000),

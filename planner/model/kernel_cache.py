@@ -9,11 +9,11 @@ Built on private classes of numba, which are not guaranteed: `missing_parts` lis
 nothing is cached. tests/unit/planner/model/test_kernel_cache.py reports the same in words. Never compiles.
 """
 
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
@@ -84,7 +84,7 @@ def keep(compiled: Any) -> None:
     # numba raises RuntimeError if there is no writable directory.
     with suppress(RuntimeError):
         kernels = _Cache(compiled.py_func)
-        if _is_safe_folder(kernels._cache_path, os.path.dirname(compiled.py_func.__code__.co_filename)):
+        if _is_safe_folder(kernels._cache_path, str(Path(compiled.py_func.__code__.co_filename).parent)):
             _directories.add(kernels._cache_path)
             compiled._cache = kernels
 

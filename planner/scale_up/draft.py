@@ -27,7 +27,7 @@ from planner.scale_up.variants import Variant
 from planner.scale_up.waiting_pods import Unserved, serve_as, serve_from_room
 from planner.scale_up.whole_plan import PlannedNodes, plan_whole
 from planner.simulation.build import Simulation
-from planner.simulation.kernels import revert
+from planner.simulation.kernels import place, revert
 from planner.simulation.log import current_mark
 from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Bool, Int32
@@ -57,10 +57,12 @@ class Attempt:
         self.context = context._replace(request=self.request)
         self.simulation, self.given, self.fewest_nodes = simulation, given, variant.fewest_nodes
         if given is None:
-            self.unserved = serve_from_room(context, simulation, variant.way)
+            self.unserved = serve_from_room(context, simulation, variant.way, variant.held_back)
         else:
             self.unserved = serve_as(context, simulation, given.unserved, given.nodes.node)
         self.before = current_mark(simulation.state)
+        self.check_room = self.unserved.in_room.depend_on_new_nodes(simulation)
+        """Whether pods on existing and upcoming nodes are placed again once new nodes are open."""
 
     def kind(self) -> tuple[bytes, tuple[int, ...]]:
         """Return the key that shows whether this plan differs: the classes of pods that are left, and the expanders."""
@@ -81,8 +83,8 @@ class Attempt:
         if rating(by_group) < rating(found):
             return by_group
         # Amounts released by one plan are available to the other, as far as counters allow.
-        revert(self.simulation.state, self.before)
-        return self._drafted(jointly=True) if len(found.growing.open_all_first(self.before)) else found
+        self._return_to_room()
+        return self._drafted(jointly=True) if len(found.growing.open_all_first()) else found
 
     def _suffices(self, found: Finding) -> bool:
         """Return whether no additional plan group by group is tried: for lack of time, or because there are very many
@@ -95,8 +97,18 @@ class Attempt:
         return nearly and not len(found.refusals.pods) and len(found.growing.groups) > MANY
 
     def _drafted(self, *, jointly: bool) -> Finding:
-        revert(self.simulation.state, self.before)
+        self._return_to_room()
         return Draft(self, jointly=jointly).run()
+
+    def _return_to_room(self) -> None:
+        """Undo all moves but those that placed pods where there was room."""
+        state, room = self.simulation.state, self.unserved.in_room
+        if not self.check_room:
+            revert(state, self.before)
+            return
+        revert(state, room.start)
+        for pod, node in zip(room.pods.tolist(), room.nodes.tolist(), strict=True):
+            place(state, pod, node)
 
 
 class Draft:
@@ -107,17 +119,20 @@ class Draft:
 
     def __init__(self, attempt: Attempt, *, jointly: bool) -> None:
         self.context, self.request = attempt.context, attempt.request
-        self.unserved, self.before, self.jointly, self.given = attempt.unserved, attempt.before, jointly, attempt.given
+        self.unserved, self.jointly, self.given = attempt.unserved, jointly, attempt.given
         self.fewest_nodes = attempt.fewest_nodes
         request, context = self.request, self.context
         cluster = LimitInputs(request.snapshot, context.templates, context.leaving, request.now_ns)
         limits = partial(Limits, cluster, request.round.settings.limits, request.settings.max_new_nodes)
         within = packer(attempt.simulation, request.round.growth)
-        self.growing = Growing(within, request.snapshot.groups, limits, self.unserved.where)
+        room, nobody = self.unserved.in_room, np.zeros(0, np.int32)
+        start = (room.start, room.pods, room.nodes) if attempt.check_room else (attempt.before, nobody, nobody)
+        self.growing = Growing(within, request.snapshot.groups, limits, self.unserved.where, *start)
+        self.room_only, self.in_no_room = self.unserved.pending.pods[~self.unserved.pending.may_add], nobody
         self.sharing = Sharing(context.similarity, request.settings.balance_similar, context.sizes)
         self.planned: PlannedNodes | None = None
         self.choices: list[Choice] = []
-        self.out_of_time = False
+        self.out_of_time, self.is_complete = False, True
         self.passed_over: set[int] = set()
         self.reasons = self.growing.limits.reasons.copy()
         if self.given is not None:
@@ -130,22 +145,48 @@ class Draft:
         left = self._grow(self._open_given(self._plan_whole(self.unserved.left)))
         # Placeholders take the room that pods leave on new nodes, and only then request more nodes.
         left = np.concatenate([left, self._grow(growing.fill(self.unserved.placeholders))])
-        refusals: Refusals
-        for _ in range(MOST_ROUNDS):
-            opened = len(growing.group_of)
-            if opened:
-                left = growing.fill(np.concatenate([left, growing.open_all_first(self.before)]))
-            if growing.give_up_empty():
-                left = growing.fill(np.concatenate([left, growing.open_all_first(self.before)]))
-                opened = len(growing.group_of)
-            refusals = self._refuse(left)
-            helped = left[refusals.helped]
-            rest = self._grow(helped)
-            if len(growing.group_of) == opened:
-                break
-            left = np.concatenate([left[~refusals.helped], rest])
+        refusals = self._complete(self._with_those_held_back(left))
         made = Made(self.planned, self.choices, self._final_reasons())
-        return Finding(self.context, self.unserved, growing, made, refusals)
+        return Finding(self.context, self.unserved, growing, made, refusals, self.is_complete)
+
+    def _with_those_held_back(self, left: Int32) -> Int32:
+        """Place the pods that were held back; return all pods that are left and for which nodes are added."""
+        pods = self.unserved.held_back
+        pods = pods[self.growing.state.pod_node[pods] == NOWHERE]
+        adds_no_node = np.isin(pods, self.room_only)
+        self.in_no_room = self.growing.fill_room(pods[adds_no_node])
+        return np.concatenate([left, self.growing.fill(pods[~adds_no_node])])
+
+    def _complete(self, left: Int32) -> Refusals:
+        """Add nodes for pods that are left with all new nodes present, up to MOST_ROUNDS times; return why the others
+        are left.
+        """
+        growing = self.growing
+        for _ in range(MOST_ROUNDS):
+            left = self._with_all_nodes(left)
+            refusals, opened = self._refuse(left), len(growing.group_of)
+            rest = self._grow(left[refusals.helped])
+            if len(growing.group_of) == opened:
+                return refusals
+            left = np.concatenate([left[~refusals.helped], rest])
+        # The last nodes may keep pods from their places, or help others: nothing said before holds.
+        refusals = self._refuse(self._with_all_nodes(left))
+        self.is_complete = not refusals.helped.any()
+        return refusals
+
+    def _with_all_nodes(self, left: Int32) -> Int32:
+        """Repeat all moves with all new nodes present from the start, without those that get no pods; return the pods
+        that are left.
+        """
+        growing = self.growing
+        while growing.group_of:
+            displaced = growing.open_all_first()
+            adds_no_node = np.isin(displaced, self.room_only)
+            left = growing.fill(np.concatenate([left, displaced[~adds_no_node]]))
+            self.in_no_room = growing.fill_room(np.concatenate([self.in_no_room, displaced[adds_no_node]]))
+            if not growing.give_up_empty():
+                break
+        return left
 
     def _plan_whole(self, left: Int32) -> Int32:
         """Plan for all pods at once, if required; return the pods that are left."""

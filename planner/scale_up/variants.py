@@ -16,6 +16,9 @@ from planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder
 from planner.scale_up.context import Context
 from planner.scale_up.preference import BY_GROUP
 from planner.scale_up.report.finding import Finding
+from planner.scale_up.waiting_pods import NOBODY
+from planner.simulation.state import NOWHERE
+from planner.snapshot.columns import Int32
 
 WAYS: Final = (
     PlacementOrder(PodOrder.LARGEST_FIRST, NodeOrder.FULLEST_FIRST),
@@ -29,11 +32,13 @@ MOST_WORK: Final = 1 << 16
 
 class Variant(NamedTuple):
     """Options of a plan. way : in which waiting pods are placed where there is room; expanders : in order;
-    fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price."""
+    fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price; held_back : int32 pods
+    placed only once node groups have grown."""
 
     way: PlacementOrder
     expanders: tuple[int, ...]
     fewest_nodes: bool = False
+    held_back: Int32 = NOBODY
 
 
 def usual(context: Context) -> Variant:
@@ -44,14 +49,23 @@ def usual(context: Context) -> Variant:
 def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
     """Yield options of plans besides the usual one, given its result; none if they are too much work.
 
-    The room is given to other pods if only some went to existing nodes, and pods are left or fewer nodes might suffice
-    (too_many_nodes) or the price decides. Groups are chosen differently if there was more than one choice, or pods are
-    left; if the price or the number of nodes decides, also as a whole. Ends once the time is over.
+    Pods that new nodes keep from all nodes give their room to others. The room is also given to others if only some
+    pods went to existing nodes, and pods are left or fewer nodes might suffice (too_many_nodes) or the price decides.
+    Groups are chosen differently if there was more than one choice, or pods are left; if the price or the number of
+    nodes decides, also as a whole. Ends once the time is over.
     """
-    for one in (*_as_a_whole(usual), *_otherwise(usual, too_many_nodes=too_many_nodes)):
+    for one in (*_without_lost_places(usual), *_as_a_whole(usual), *_otherwise(usual, too_many_nodes=too_many_nodes)):
         if not usual.context.request.round.in_time():
             return
         yield one
+
+
+def _without_lost_places(usual: Finding) -> list[Variant]:
+    """Return the plan in which pods that new nodes keep from existing ones, and that fit nowhere then, take no room
+    from others; it is made for any number of pods."""
+    room = usual.unserved.in_room
+    lost = room.pods[usual.growing.state.pod_node[room.pods] == NOWHERE]
+    return [Variant(USUAL, usual.context.request.settings.expanders, held_back=lost)] if len(lost) else []
 
 
 def _as_a_whole(usual: Finding) -> list[Variant]:

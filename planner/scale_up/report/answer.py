@@ -25,6 +25,7 @@ from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int64
 
 Outcome = reason_pb2.ScaleUpResult
+_INCOMPLETE: Final = "new nodes kept requiring others until the plan reached its bound: a later plan may help more pods"
 
 
 def not_tried(request: ScaleUpRequest) -> Decided:
@@ -44,7 +45,8 @@ def conclude(finding: Finding) -> Decided:
     decision.result = _result(decision, len(left) > 0)
     summary = summary_of(decision, len(left))
     more = (_unschedulable(finding, left),)
-    return Decided(decision, _state(finding), finding.context.notes, more=more, summary=summary)
+    notes = (*finding.context.notes, *([f"scale-up: {_INCOMPLETE}"] if decision.incomplete else []))
+    return Decided(decision, _state(finding), notes, more=more, summary=summary)
 
 
 def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summary:
@@ -83,8 +85,7 @@ def _add_placed(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     decision.on_existing.update({name: nodes[node] for name, node in zip(names, on[exists].tolist(), strict=True)})
     ids = [finding.growing.groups[group].id for group in coming[on[arrives]].tolist()]
     decision.on_upcoming.update(dict(zip(finding.names_of(pods[arrives]), ids, strict=True)))
-    # Those that found no place before node groups grew.
-    later = np.isin(pods, finding.unserved.left) & (exists | arrives)
+    later = np.isin(pods, finding.bound_after_new_nodes()) & (exists | arrives)
     decision.after_new_nodes.extend(sorted(finding.names_of(pods[later])))
 
 
@@ -146,6 +147,9 @@ def _add_options(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     if decision.not_evaluated:
         why = "others were more promising, or time or the bound ran out"
         decision.detail = f"{decision.not_evaluated} node groups were not evaluated: {why}"
+    decision.incomplete = not finding.is_complete
+    if decision.incomplete:
+        decision.detail = "; ".join(filter(None, (decision.detail, _INCOMPLETE)))
     if len(finding.unserved.left):
         looked_at = {option.node_group for option in decision.options}
         for group, reason in zip(groups, made.reasons.tolist(), strict=True):

@@ -4,12 +4,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.placement.waiting import place_where
 from planner.scale_up.choose import Choice
 from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
 from planner.scale_up.reasons import Refusals
 from planner.scale_up.waiting_pods import Unserved
 from planner.scale_up.whole_plan import PlannedNodes
+from planner.simulation.fresh import branch
+from planner.simulation.kernels import revert
+from planner.simulation.log import check_log
+from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int32
 
 
@@ -23,13 +28,33 @@ class Made(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The result of the loop. refusals : why pods are left."""
+    """The result of the loop. refusals : why pods are left; is_complete : False if the plan reached its bound while
+    node groups might still help."""
 
     context: Context
     unserved: Unserved
     growing: Growing
     made: Made
     refusals: Refusals
+    is_complete: bool
+
+    def bound_after_new_nodes(self) -> Int32:
+        """Return the pods on existing and upcoming nodes that only fit once the new nodes, or pods on them, are there.
+        int32. To be called while the simulation contains the plan's moves.
+        """
+        growing, room, state = self.growing, self.unserved.in_room, self.growing.state
+        pods = np.unique(np.concatenate([room.pods, growing.pods]))
+        pods = pods[(state.pod_node[pods] != NOWHERE) & ~np.isin(state.pod_node[pods], growing.opened)]
+        if (state.pod_node[room.pods] == room.nodes).all():
+            # Room has not changed for those that found none.
+            later: Int32 = pods[~np.isin(pods, room.pods)]
+            return later
+        node, before = state.pod_node.astype(np.int32), branch(state)
+        revert(before, room.start)
+        place_where(growing.within.simulation._replace(state=before), self.unserved.where, pods, node)
+        check_log(before)
+        found: Int32 = pods[before.pod_node[pods] == NOWHERE]
+        return found
 
     def name_of(self, pod: int) -> str:
         """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""

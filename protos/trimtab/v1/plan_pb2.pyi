@@ -507,6 +507,7 @@ class ScaleUpDecision(_message.Message):
     EVALUATED_FIELD_NUMBER: _builtins.int
     NOT_EVALUATED_FIELD_NUMBER: _builtins.int
     AFTER_NEW_NODES_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -519,13 +520,21 @@ class ScaleUpDecision(_message.Message):
     """Number of options computed."""
     not_evaluated: _builtins.int
     """Number of node groups left out because of the bound."""
+    incomplete: _builtins.bool
+    """Whether the plan stopped at its bound: after its last new nodes, pods of
+    `unschedulable` are left that more nodes might help. Their reason for the
+    node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
+    continues. All places in the plan are valid. False = the plan is complete.
+    """
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
         """One entry per node group that grows, sorted by node group."""
 
     @_builtins.property
     def unschedulable(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnschedulablePod]:
-        """Pods that no node group helps, sorted by pod."""
+        """Pods that no node group helps and that fit no node once the new nodes are
+        there, sorted by pod.
+        """
 
     @_builtins.property
     def on_existing(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -555,8 +564,9 @@ class ScaleUpDecision(_message.Message):
     @_builtins.property
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
-        after pods on the new nodes, because of a topology spread or an affinity;
-        sorted.
+        once the new nodes, or pods on them, are there, because of a topology
+        spread or an affinity; sorted. All other pods of these two fit their nodes
+        both before and after the new nodes register.
         """
 
     def __init__(
@@ -575,10 +585,11 @@ class ScaleUpDecision(_message.Message):
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
         after_new_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        incomplete: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

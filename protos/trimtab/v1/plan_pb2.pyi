@@ -813,10 +813,12 @@ class ScaleUpOption(_message.Message):
     reason: _reason_pb2.NodeGroupReason.Code.ValueType
     """Why it was not chosen; UNSPECIFIED when it was."""
     decided_by: Global___Expander.Code.ValueType
-    """With NOT_CHOSEN: the expander that preferred another option. It may be
-    MOST_PODS, or CHEAPEST_PLAN if PRICE is configured first, even if it is not
-    configured itself: in small clusters these are also tried, and used if
-    their plan is better.
+    """With NOT_CHOSEN: the expander that preferred another option. It may be one
+    that is not configured itself. PRICE decides before RANDOM among options
+    of known price that all other expanders rate equal, there without regard
+    to the preferred size of nodes. MOST_PODS, or CHEAPEST_PLAN if PRICE is
+    configured first, are also tried in small clusters, and used if their plan
+    is better.
     """
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpanderScore]:
@@ -910,7 +912,8 @@ class Expander(_message.Message):
         """
         RANDOM: Expander._Code.ValueType  # 9
         """A random one, by `PlanRequest.seed`. Always the last, whether listed or
-        not.
+        not. Unless it is the only one, options that the others rate equal are
+        first compared by price, if all of them have one.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
@@ -943,7 +946,8 @@ class Expander(_message.Message):
     """
     RANDOM: Expander.Code.ValueType  # 9
     """A random one, by `PlanRequest.seed`. Always the last, whether listed or
-    not.
+    not. Unless it is the only one, options that the others rate equal are
+    first compared by price, if all of them have one.
     """
 
     def __init__(

@@ -13,6 +13,7 @@ from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.placement.packing import packer
+from planner.placement.waiting import priorities
 from planner.scale_up.choose import Choice, choose, excluded, rank
 from planner.scale_up.context import Context
 from planner.scale_up.estimate import EstimateBounds, EstimateInput, estimates
@@ -34,6 +35,8 @@ from planner.snapshot.columns import Bool, Int32
 
 FEW: Final = 16
 """The plan for all pods at once nearly holds if at most one in this many pods is handled group by group."""
+MOST_PRIORITIES: Final = 16
+"""For how many priorities groups grow one after the other; pods of the lowest ones count as having the same."""
 MOST_ROUNDS: Final = 8
 """How often a plan is completed if it is not valid with all its new nodes present from the start."""
 
@@ -55,7 +58,7 @@ class Attempt:
         request = context.request
         self.request = request._replace(settings=replace(request.settings, expanders=variant.expanders))
         self.context = context._replace(request=self.request)
-        self.simulation, self.given, self.fewest_nodes = simulation, given, variant.fewest_nodes
+        self.simulation, self.given, self.variant = simulation, given, variant
         if given is None:
             self.unserved = serve_from_room(context, simulation, variant.way, variant.held_back)
         else:
@@ -64,20 +67,24 @@ class Attempt:
         self.check_room = self.unserved.in_room.depend_on_new_nodes(simulation)
         """Whether pods on existing and upcoming nodes are placed again once new nodes are open."""
 
-    def kind(self) -> tuple[bytes, tuple[int, ...]]:
-        """Return the key that shows whether this plan differs: the classes of pods that are left, and the expanders."""
-        left = np.concatenate([self.unserved.left, self.unserved.placeholders])
-        return np.sort(self.simulation.state.pod_class[left]).tobytes(), self.request.settings.expanders
+    def kind(self) -> tuple[bytes, tuple[int, ...], bool, bool]:
+        """Return the key that shows whether this plan differs: the classes of pods that are left, the expanders, and
+        the order of pods.
+        """
+        left, variant = np.concatenate([self.unserved.left, self.unserved.placeholders]), self.variant
+        classes = np.sort(self.simulation.state.pod_class[left]).tobytes()
+        return classes, self.request.settings.expanders, variant.by_priority, variant.smallest_first
 
     def run(self) -> Finding:
         """Return the plan; with CHEAPEST_PLAN, the better one of the plan made as a whole and the plan made group by
         group.
         """
-        by_choice = self.given is not None or self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
-        if by_choice or not len(self.unserved.left):
+        in_order = self.variant.by_priority or self.variant.smallest_first
+        by_choice = self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
+        if self.given is not None or in_order or by_choice or not len(self.unserved.left):
             return self._drafted(jointly=False)
         found = self._drafted(jointly=True)
-        if self.fewest_nodes or self._suffices(found):
+        if self.variant.fewest_nodes or self._suffices(found):
             return found
         by_group = self._drafted(jointly=False)
         if rating(by_group) < rating(found):
@@ -120,7 +127,7 @@ class Draft:
     def __init__(self, attempt: Attempt, *, jointly: bool) -> None:
         self.context, self.request = attempt.context, attempt.request
         self.unserved, self.jointly, self.given = attempt.unserved, jointly, attempt.given
-        self.fewest_nodes = attempt.fewest_nodes
+        self.variant = attempt.variant
         request, context = self.request, self.context
         cluster = LimitInputs(request.snapshot, context.templates, context.leaving, request.now_ns)
         limits = partial(Limits, cluster, request.round.settings.limits, request.settings.max_new_nodes)
@@ -142,7 +149,7 @@ class Draft:
     def run(self) -> Finding:
         """Make the plan, and complete it until it is valid with all its nodes present from the start."""
         growing = self.growing
-        left = self._grow(self._open_given(self._plan_whole(self.unserved.left)))
+        left = self._grow_in_turn(self._open_given(self._plan_whole(self.unserved.left)))
         # Placeholders take the room that pods leave on new nodes, and only then request more nodes.
         left = np.concatenate([left, self._grow(growing.fill(self.unserved.placeholders))])
         refusals = self._complete(self._with_those_held_back(left))
@@ -193,7 +200,7 @@ class Draft:
         growing = self.growing
         if not self.jointly:
             return left
-        self.planned = plan_whole(self.context, growing, left, fewest_nodes=self.fewest_nodes)
+        self.planned = plan_whole(self.context, growing, left, fewest_nodes=self.variant.fewest_nodes)
         growing.open(self.planned.group_of, left[:0], left[:0])
         growing.place_in_slots(self.planned.on(growing.opened))
         return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
@@ -215,6 +222,17 @@ class Draft:
     def _refuse(self, left: Int32) -> Refusals:
         return refuse(self.growing, left, self.reasons)
 
+    def _grow_in_turn(self, left: Int32) -> Int32:
+        """Choose groups for all pods together or, if so required, for those of one priority after the other; return
+        the pods that are left.
+        """
+        if not self.variant.by_priority or not len(left):
+            return self._grow(left)
+        priority = priorities(self.growing.within.simulation, left)
+        lowest = np.unique(priority)[::-1][:MOST_PRIORITIES]
+        turn = np.searchsorted(-lowest, -np.maximum(priority, lowest[-1]))
+        return np.concatenate([self._grow(self.growing.fill(left[turn == at])) for at in range(len(lowest))])
+
     def _grow(self, left: Int32) -> Int32:
         """Choose groups until nothing helps; return the pods that are left."""
         growing = self.growing
@@ -222,7 +240,8 @@ class Draft:
             shared_room = partial(self.sharing.room, growing, left)
             ranking = partial(rank, self.context, len(self.choices), growing.limits.added)
             until = EstimateBounds(self.request.round.work.time_left, ranking)
-            found = estimates(growing, EstimateInput(self._groups(), left, shared_room), until)
+            inputs = EstimateInput(self._groups(), left, shared_room, self.variant.smallest_first)
+            found = estimates(growing, inputs, until)
             self.out_of_time = bool(found.not_evaluated)
             self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED
             self.passed_over.update(found.passed_over)

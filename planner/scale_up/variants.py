@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from trimtab.v1.plan_pb2 import Expander
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
-from planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder
+from planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder, priorities
 from planner.scale_up.context import Context
 from planner.scale_up.preference import BY_GROUP
 from planner.scale_up.report.finding import Finding
@@ -26,6 +27,13 @@ WAYS: Final = (
     PlacementOrder(PodOrder.LISTED, NodeOrder.LISTED),
     PlacementOrder(PodOrder.LISTED_BACKWARDS, NodeOrder.EMPTIEST_FIRST),
 )
+LIMITED: Final = (
+    NodeGroupReason.MAX_SIZE_REACHED,
+    NodeGroupReason.RESOURCE_LIMIT_REACHED,
+    NodeGroupReason.MAX_NEW_NODES_REACHED,
+    NodeGroupReason.NOT_WHOLE,
+)
+"""Reasons of groups that would help a pod if they might grow more."""
 MOST_WORK: Final = 1 << 16
 """Number of waiting pods, times nodes and groups that could take them, up to which other plans are made."""
 
@@ -33,12 +41,15 @@ MOST_WORK: Final = 1 << 16
 class Variant(NamedTuple):
     """Options of a plan. way : in which waiting pods are placed where there is room; expanders : in order;
     fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price; held_back : int32 pods
-    placed only once node groups have grown."""
+    placed only once node groups have grown; by_priority : groups grow for the most important pods first;
+    smallest_first : where nodes do not suffice for all pods, small ones may come first."""
 
     way: PlacementOrder
     expanders: tuple[int, ...]
     fewest_nodes: bool = False
     held_back: Int32 = NOBODY
+    by_priority: bool = False
+    smallest_first: bool = False
 
 
 def usual(context: Context) -> Variant:
@@ -49,12 +60,16 @@ def usual(context: Context) -> Variant:
 def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
     """Yield options of plans besides the usual one, given its result; none if they are too much work.
 
-    Pods that new nodes keep from all nodes give their room to others. The room is also given to others if only some
+    Pods that new nodes keep from all nodes give their room to others. If limits leave pods that are more important
+    than others on new nodes, groups grow for these first. The room is also given to others if only some
     pods went to existing nodes, and pods are left or fewer nodes might suffice (too_many_nodes) or the price decides.
     Groups are chosen differently if there was more than one choice, or pods are left; if the price or the number of
     nodes decides, also as a whole. Ends once the time is over.
     """
-    for one in (*_without_lost_places(usual), *_as_a_whole(usual), *_otherwise(usual, too_many_nodes=too_many_nodes)):
+    for one in (
+        *_without_lost_places(usual), *_by_priority(usual), *_as_a_whole(usual),
+        *_otherwise(usual, too_many_nodes=too_many_nodes),
+    ):  # fmt: skip
         if not usual.context.request.round.in_time():
             return
         yield one
@@ -66,6 +81,27 @@ def _without_lost_places(usual: Finding) -> list[Variant]:
     room = usual.unserved.in_room
     lost = room.pods[usual.growing.state.pod_node[room.pods] == NOWHERE]
     return [Variant(USUAL, usual.context.request.settings.expanders, held_back=lost)] if len(lost) else []
+
+
+def _by_priority(usual: Finding) -> list[Variant]:
+    """Return the plan in which groups grow for the most important pods first, if limits keep some of these waiting
+    while less important ones get new nodes; it is made for any number of pods."""
+    growing, left = usual.growing, _left_by_limits(usual)
+    served = growing.pods[np.isin(growing.nodes, growing.opened)]
+    if not len(left) or not len(served):
+        return []
+    simulation = growing.within.simulation
+    if priorities(simulation, left).max() <= priorities(simulation, served).min():
+        return []
+    return [Variant(USUAL, usual.context.request.settings.expanders, by_priority=True)]
+
+
+def _left_by_limits(usual: Finding) -> Int32:
+    """Return the pods left that one more node of some group would take, if limits allowed it. int32."""
+    refusals = usual.refusals
+    limited = np.isin(refusals.reason, LIMITED).sum(axis=1, dtype=np.int64)
+    found: Int32 = refusals.pods[limited[refusals.kind] > 0]
+    return found
 
 
 def _as_a_whole(usual: Finding) -> list[Variant]:
@@ -89,6 +125,8 @@ def _otherwise(usual: Finding, *, too_many_nodes: bool) -> list[Variant]:
     expanders = request.settings.expanders
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
     found = [Variant(way, expanders) for way in WAYS if left < waiting and (some_left or too_many_nodes or by_price)]
+    if growing.group_of and len(_left_by_limits(usual)):
+        found += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
     price = np.array([group.price_per_hour for group in growing.groups], np.float64)
     is_priced, grows = not np.isnan(price).any(), bool(growing.group_of)
     if grows and (len(usual.made.choices) > 1 or some_left):

@@ -16,7 +16,7 @@ from planner.round.decision import Decided, Summary
 from planner.scale_up.choose import Choice
 from planner.scale_up.reasons import Refusals
 from planner.scale_up.report.finding import Finding
-from planner.scale_up.report.sentences import why_pending
+from planner.scale_up.report.sentences import GrowthInPlan, why_pending
 from planner.scale_up.report.splits import add_splits
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.state import remember
@@ -108,16 +108,18 @@ def _unschedulable(finding: Finding, served: Int64) -> bytes:
     content = hashlib.sha256(f"{refusals.reason.shape} {len(served)}".encode())
     for column in (refusals.pods[served], refusals.kind[served], refusals.reason, refusals.predicate):
         content.update(np.ascontiguousarray(column).data)
+    growth = _growth(finding)
+    content.update(repr((sorted(growth.growing), sorted(growth.limits.items()))).encode())
     key = f"unschedulable pods {content.hexdigest()} of {request.snapshot.version}"
-    return request.reuse(key, partial(_write_unschedulable, finding, served))
+    return request.reuse(key, partial(_write_unschedulable, finding, served, growth))
 
 
-def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
+def _write_unschedulable(finding: Finding, served: Int64, growth: GrowthInPlan) -> bytes:
     """Return the encoded entries. The text for a kind is encoded once and used for all its pods."""
     refusals = finding.refusals
     ids = [group.id for group in finding.growing.groups]
     named = sorted(zip(finding.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
-    said = {kind: _said(refusals, ids, kind) for kind in {kind for _, kind in named}}
+    said = {kind: _said(refusals, ids, kind, growth) for kind in {kind for _, kind in named}}
     rows = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
     return b"".join(entry(_UNSCHEDULABLE, row) for row in rows)
 
@@ -125,11 +127,19 @@ def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
 _UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
 
 
-def _said(refusals: Refusals, ids: Sequence[str], kind: int) -> bytes:
+def _growth(finding: Finding) -> GrowthInPlan:
+    growing = finding.growing
+    at_limit = np.flatnonzero(growing.limits.reasons == NodeGroupReason.RESOURCE_LIMIT_REACHED).tolist()
+    binding = {growing.groups[group].id: growing.limits.binding(group) for group in at_limit}
+    resources = {group: limit.resource for group, limit in binding.items() if limit is not None}
+    return GrowthInPlan({growing.groups[group].id for group in set(growing.group_of)}, resources)
+
+
+def _said(refusals: Refusals, ids: Sequence[str], kind: int, growth: GrowthInPlan) -> bytes:
     """Return the content common to all pods of a kind."""
     reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
     failed = {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
-    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed))
+    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed, growth))
     return entry.SerializeToString(deterministic=True)
 
 

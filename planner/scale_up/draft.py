@@ -12,6 +12,7 @@ import numpy as np
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
+from planner.placement.orders import needs_one_node
 from planner.placement.packing import packer
 from planner.placement.waiting import priorities
 from planner.scale_up.choose import Choice, choose, excluded, rank
@@ -162,7 +163,7 @@ class Draft:
         pods = pods[self.growing.state.pod_node[pods] == NOWHERE]
         adds_no_node = np.isin(pods, self.room_only)
         self.in_no_room = self.growing.fill_room(pods[adds_no_node])
-        return np.concatenate([left, self.growing.fill(pods[~adds_no_node])])
+        return np.concatenate([left[~np.isin(left, pods)], self.growing.fill(pods[~adds_no_node])])
 
     def _complete(self, left: Int32) -> Refusals:
         """Add nodes for pods that are left with all new nodes present, up to MOST_ROUNDS times; return why the others
@@ -202,8 +203,18 @@ class Draft:
             return left
         self.planned = plan_whole(self.context, growing, left, fewest_nodes=self.variant.fewest_nodes)
         growing.open(self.planned.group_of, left[:0], left[:0])
-        growing.place_in_slots(self.planned.on(growing.opened))
+        growing.fill_new(self._together(left))
+        waits = growing.state.pod_node[self.planned.pods] == NOWHERE
+        growing.place_in_slots(self.planned.on(growing.opened, waits))
         return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
+
+    def _together(self, pods: Int32) -> Int32:
+        """Return those of several pods that have to be together on one node: one that no other pods fill."""
+        state = self.growing.state
+        of_class = state.pod_class[pods]
+        counts = np.bincount(of_class, minlength=len(state.local_class))
+        found: Int32 = pods[(needs_one_node(state) & (counts > 1))[of_class]]
+        return found
 
     def _open_given(self, left: Int32) -> Int32:
         """Open the given nodes, if any, and place the pods for them; return the pods that are left."""

@@ -102,6 +102,10 @@ class Growing:
         order = np.concatenate([self.opened, self.room.order]).astype(np.int32)
         return self._place(pods, np.zeros(0, np.int32), order)
 
+    def fill_new(self, pods: Int32) -> Int32:
+        """Place pods on new nodes that admit them; return those that find no place. int32."""
+        return self._place(pods, np.zeros(0, np.int32), self.opened.astype(np.int32))
+
     def fill_room(self, pods: Int32) -> Int32:
         """Place pods wherever a node that is not new admits them; return those that find no place. int32."""
         return self._place(pods, np.zeros(0, np.int32), self.room.order)

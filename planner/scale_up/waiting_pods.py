@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.placement.group_bounds import fits_more_on_new_nodes
 from planner.placement.waiting import (
     USUAL,
     PlacementOrder,
@@ -63,7 +64,8 @@ def serve_from_room(
 ) -> Unserved:
     """Place waiting pods wherever there is room, in one of several ways. The moves stay in the simulation.
 
-    held_back : int32 pods that get no place yet.
+    held_back : int32 pods that get no place yet. Pods that have to be together on one node get none, either, if one new
+    node takes more of them than any other.
     """
     request, leaving = context.request, context.leaving
     snapshot, settings, general = request.snapshot, request.settings, request.round.settings
@@ -75,13 +77,16 @@ def serve_from_room(
     where = places(simulation, leaving, settings.not_ready_taints, upcoming, way)
     held = placeholders(context, simulation)
     evicted = np.arange(simulation.pod_count, len(simulation.state.pod_node) - len(held), dtype=np.int32)
+    asking = np.concatenate([evicted, pending.pods[pending.may_add]])
+    together = fits_more_on_new_nodes(simulation, request.round.growth, where.order, asking)
+    held_back = np.concatenate([held_back, together[~np.isin(together, held_back)]])
     evicted, waiting, leave = (one[~np.isin(one, held_back)] for one in (evicted, pending.pods, moving))
     found = place_waiting(simulation, where, evicted, waiting, context.hint, leave)
-    asks = ~np.isin(found.left, pending.pods[~pending.may_add])
+    left = np.concatenate([found.left[~np.isin(found.left, pending.pods[~pending.may_add])], together])
     kept = place_waiting(simulation, where, held[~np.isin(held, held_back)], NOBODY, NOBODY, NOBODY)
     pods = np.concatenate([found.pods, held_back[~np.isin(held_back, held)]])
     in_room = _in_room(simulation, start)
-    return Unserved(pending, where, pods, found.left[asks], kept.left, moving, in_room, held_back)
+    return Unserved(pending, where, pods, left, kept.left, moving, in_room, held_back)
 
 
 def serve_as(context: Context, simulation: Simulation, served: Unserved, node: Int32) -> Unserved:

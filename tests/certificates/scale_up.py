@@ -196,6 +196,8 @@ def lists(plan: Plan) -> Iterator[str]:
         flat = [key for node in entry.new_nodes for key in node.pods]
         if sorted(flat) != list(entry.pods) or any(list(node.pods) != sorted(node.pods) for node in entry.new_nodes):
             yield f"{entry.node_group}: pods of the new nodes are not those of the split, or not sorted"
+        if len(set(flat)) != len(flat):
+            yield f"{entry.node_group}: a pod is on two new nodes"
     for key in decision.after_new_nodes:
         if key not in decision.on_existing and key not in decision.on_upcoming:
             yield f"{key} waits for new nodes, and is on no other node"

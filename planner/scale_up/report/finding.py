@@ -45,8 +45,8 @@ class Finding(NamedTuple):
         growing, room, state = self.growing, self.unserved.in_room, self.growing.state
         pods = np.unique(np.concatenate([room.pods, growing.pods]))
         pods = pods[(state.pod_node[pods] != NOWHERE) & ~np.isin(state.pod_node[pods], growing.opened)]
-        if (state.pod_node[room.pods] == room.nodes).all():
-            # Room has not changed for those that found none.
+        if (state.pod_node[room.pods] == room.nodes).all() and not np.isin(pods, self.unserved.held_back).any():
+            # All that were tried found no place, and room has not grown since.
             later: Int32 = pods[~np.isin(pods, room.pods)]
             return later
         node, before = state.pod_node.astype(np.int32), branch(state)

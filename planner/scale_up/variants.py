@@ -34,6 +34,8 @@ LIMITED: Final = (
     NodeGroupReason.NOT_WHOLE,
 )
 """Reasons of groups that would help a pod if they might grow more."""
+SHARED_LIMITS: Final = (NodeGroupReason.RESOURCE_LIMIT_REACHED, NodeGroupReason.MAX_NEW_NODES_REACHED)
+"""Those for which a few large pods can use up what many small ones of all groups need."""
 MOST_WORK: Final = 1 << 16
 """Number of waiting pods, times nodes and groups that could take them, up to which other plans are made."""
 
@@ -86,7 +88,7 @@ def _without_lost_places(usual: Finding) -> list[Variant]:
 def _by_priority(usual: Finding) -> list[Variant]:
     """Return the plan in which groups grow for the most important pods first, if limits keep some of these waiting
     while less important ones get new nodes; it is made for any number of pods."""
-    growing, left = usual.growing, _left_by_limits(usual)
+    growing, left = usual.growing, _left_by(usual, LIMITED)
     served = growing.pods[np.isin(growing.nodes, growing.opened)]
     if not len(left) or not len(served):
         return []
@@ -96,10 +98,10 @@ def _by_priority(usual: Finding) -> list[Variant]:
     return [Variant(USUAL, usual.context.request.settings.expanders, by_priority=True)]
 
 
-def _left_by_limits(usual: Finding) -> Int32:
-    """Return the pods left that one more node of some group would take, if limits allowed it. int32."""
+def _left_by(usual: Finding, reasons: tuple[int, ...]) -> Int32:
+    """Return the pods left that one more node of some group would take, if it were not for these reasons. int32."""
     refusals = usual.refusals
-    limited = np.isin(refusals.reason, LIMITED).sum(axis=1, dtype=np.int64)
+    limited = np.isin(refusals.reason, reasons).sum(axis=1, dtype=np.int64)
     found: Int32 = refusals.pods[limited[refusals.kind] > 0]
     return found
 
@@ -125,7 +127,7 @@ def _otherwise(usual: Finding, *, too_many_nodes: bool) -> list[Variant]:
     expanders = request.settings.expanders
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
     found = [Variant(way, expanders) for way in WAYS if left < waiting and (some_left or too_many_nodes or by_price)]
-    if growing.group_of and len(_left_by_limits(usual)):
+    if growing.group_of and len(_left_by(usual, SHARED_LIMITS)):
         found += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
     price = np.array([group.price_per_hour for group in growing.groups], np.float64)
     is_priced, grows = not np.isnan(price).any(), bool(growing.group_of)

@@ -327,8 +327,7 @@ def arrival(plan: Plan) -> Iterator[str]:
         return
     stuck: list[str] = []
     for attempt in range(ORDERS_TRIED):
-        stuck = _stuck(plan, plan.placement(new=True), targets, attempt)
-        if not stuck:
+        if not (stuck := _stuck(plan, plan.placement(new=True), targets, attempt)):
             return
     yield f"with all new nodes present, in no order can {stuck[:5]} be placed where they go"
 

@@ -36,8 +36,6 @@ LIMITED: Final = (
 """Reasons of groups that would help a pod if they might grow more."""
 SHARED_LIMITS: Final = (NodeGroupReason.RESOURCE_LIMIT_REACHED, NodeGroupReason.MAX_NEW_NODES_REACHED)
 """Those for which a few large pods can use up what many small ones of all groups need."""
-FOR_LESS: Final = ((Expander.CHEAPEST_PLAN, Expander.RANDOM), (Expander.LEAST_WASTE, Expander.RANDOM))
-"""Expanders whose plans compete where the price decides: either may be the cheaper one."""
 MOST_WORK: Final = 1 << 16
 """Number of waiting pods, times nodes and groups that could take them, up to which other plans are made."""
 
@@ -135,8 +133,8 @@ def _otherwise(usual: Finding, *, too_many_nodes: bool) -> list[Variant]:
     is_priced, grows = not np.isnan(price).any(), bool(growing.group_of)
     if grows and (len(usual.made.choices) > 1 or some_left):
         found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=is_priced)]
-    if grows and is_priced and by_price:
-        found += [Variant(USUAL, chain) for chain in FOR_LESS if chain != expanders]
+    if grows and is_priced and expanders[0] == Expander.PRICE:
+        found.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
     return found
 
 

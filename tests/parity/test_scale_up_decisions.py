@@ -65,16 +65,3 @@ def test_a_limit_on_memory_does_not_leave_many_small_pods_for_few_large_ones() -
     found = proven(document("memory-limit-few-nodes-largest-pods-first"))
     assert found.growth.nodes == 4
     assert len(found.waiting) - len(found.growth.pending) > 98
-
-
-@pytest.mark.parametrize(
-    ("name", "theirs"),
-    [
-        pytest.param("cheapest-plan-dearer-than-upstream-affinity-anti-spread", 42.11, id="affinity"),
-        pytest.param("cheapest-plan-dearer-than-upstream-anti-affinity", 9.459, id="anti-affinity"),
-    ],
-)
-def test_the_cheapest_plan_costs_less_than_the_autoscaler_s(name: str, theirs: float) -> None:
-    """It took 53.20 and 9.795 for the same pods."""
-    of = document(name)
-    assert price(of, proven(of, "CHEAPEST_PLAN").growth) < theirs

@@ -816,9 +816,9 @@ class ScaleUpOption(_message.Message):
     """With NOT_CHOSEN: the expander that preferred another option. It may be one
     that is not configured itself. PRICE decides before RANDOM among options
     of known price that all other expanders rate equal, there without regard
-    to the preferred size of nodes. In small clusters MOST_PODS is also tried,
-    as are CHEAPEST_PLAN and LEAST_WASTE if PRICE or CHEAPEST_PLAN is
-    configured first, and used if their plan is better.
+    to the preferred size of nodes. MOST_PODS, or CHEAPEST_PLAN if PRICE is
+    configured first, are also tried in small clusters, and used if their plan
+    is better.
     """
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpanderScore]:

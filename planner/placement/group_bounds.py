@@ -63,8 +63,12 @@ def fits_more_on_new_nodes(simulation: Simulation, growth: Growth, nodes: Int32,
     nodes : int32. int32. At most MOST_TOGETHER classes, those with most pods. O(M + MOST_TOGETHER · (nodes + G) · R).
     """
     state = simulation.state
+    needed = needs_one_node(state)
+    if not needed.any():
+        return pods[:0]
+    pods = pods[needed[state.pod_class[pods]]]
     classes, counts = np.unique(state.pod_class[pods], return_counts=True)
-    together = np.flatnonzero(needs_one_node(state)[classes] & (counts > 1))
+    together = np.flatnonzero(counts > 1)
     together = together[np.argsort(-counts[together], kind="stable")][:MOST_TOGETHER]
     if not len(together):
         return pods[:0]

@@ -89,8 +89,10 @@ def _by_priority(usual: Finding) -> list[Variant]:
     """Return the plan in which groups grow for the most important pods first, if limits keep some of these waiting
     while less important ones get new nodes; it is made for any number of pods."""
     growing, left = usual.growing, _left_by(usual, LIMITED)
+    if not len(left) or not growing.group_of:
+        return []
     served = growing.pods[np.isin(growing.nodes, growing.opened)]
-    if not len(left) or not len(served):
+    if not len(served):
         return []
     simulation = growing.within.simulation
     if priorities(simulation, left).max() <= priorities(simulation, served).min():

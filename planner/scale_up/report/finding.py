@@ -43,8 +43,10 @@ class Finding(NamedTuple):
         int32. To be called while the simulation contains the plan's moves.
         """
         growing, room, state = self.growing, self.unserved.in_room, self.growing.state
-        pods = np.unique(np.concatenate([room.pods, growing.pods]))
-        pods = pods[(state.pod_node[pods] != NOWHERE) & ~np.isin(state.pod_node[pods], growing.opened)]
+        is_new = np.zeros(len(state.node_state), bool)
+        is_new[growing.opened] = True
+        pods = np.concatenate([room.pods, growing.pods])
+        pods = np.unique(pods[(state.pod_node[pods] != NOWHERE) & ~is_new[state.pod_node[pods]]])
         if (state.pod_node[room.pods] == room.nodes).all() and not np.isin(pods, self.unserved.held_back).any():
             # All that were tried found no place, and room has not grown since.
             later: Int32 = pods[~np.isin(pods, room.pods)]

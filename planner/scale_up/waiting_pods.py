@@ -80,7 +80,8 @@ def serve_from_room(
     asking = np.concatenate([evicted, pending.pods[pending.may_add]])
     together = fits_more_on_new_nodes(simulation, request.round.growth, where.order, asking)
     held_back = np.concatenate([held_back, together[~np.isin(together, held_back)]])
-    evicted, waiting, leave = (one[~np.isin(one, held_back)] for one in (evicted, pending.pods, moving))
+    groups = (evicted, pending.pods, moving)
+    evicted, waiting, leave = (one[~np.isin(one, held_back)] for one in groups) if len(held_back) else groups
     found = place_waiting(simulation, where, evicted, waiting, context.hint, leave)
     left = np.concatenate([found.left[~np.isin(found.left, pending.pods[~pending.may_add])], together])
     kept = place_waiting(simulation, where, held[~np.isin(held, held_back)], NOBODY, NOBODY, NOBODY)

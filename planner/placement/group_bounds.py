@@ -5,14 +5,19 @@ counters (ports, affinity, spread, volumes) are not checked. Pure. O(K · G · R
 classes that differ in none of this.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.placement.orders import needs_one_node
 from planner.simulation.build import Simulation
 from planner.simulation.growth import NO_PROTOTYPE, Growth
 from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Bool, Int32, Int64
+
+MOST_TOGETHER: Final = 256
+"""Most classes of which it is asked whether one new node takes more of their pods than any other."""
+UNLIMITED: Final = 2**62
 
 
 class GroupBounds(NamedTuple):
@@ -51,6 +56,40 @@ def fresh_amounts(simulation: Simulation, growth: Growth) -> Int64:
     out = np.zeros((len(known), free.shape[1]), np.int64)
     out[known] = free
     return out
+
+
+def fits_more_on_new_nodes(simulation: Simulation, growth: Growth, nodes: Int32, pods: Int32) -> Int32:
+    """Return the pods : int32[M] that have to be together on one node, of which a new node may take more than any of
+    nodes : int32. int32. At most MOST_TOGETHER classes, those with most pods. O(M + MOST_TOGETHER · (nodes + G) · R).
+    """
+    state = simulation.state
+    needed = needs_one_node(state)
+    if not needed.any():
+        return pods[:0]
+    pods = pods[needed[state.pod_class[pods]]]
+    classes, counts = np.unique(state.pod_class[pods], return_counts=True)
+    together = np.flatnonzero(counts > 1)
+    together = together[np.argsort(-counts[together], kind="stable")][:MOST_TOGETHER]
+    if not len(together):
+        return pods[:0]
+    known = growth.prototype != NO_PROTOTYPE
+    fresh, there = fresh_amounts(simulation, growth)[known], state.resources.free[nodes]
+    better = [
+        int(of_class)
+        for of_class, count in zip(classes[together].tolist(), counts[together].tolist(), strict=True)
+        if _room(state, of_class, nodes, there)
+        < min(_room(state, of_class, growth.prototype[known].astype(np.int32), fresh), count)
+    ]
+    found: Int32 = pods[np.isin(state.pod_class[pods], better)]
+    return found
+
+
+def _room(state: SimulationState, of_class: int, nodes: Int32, free: Int64) -> int:
+    """Return how many pods of a class the best of nodes : int32[D] takes. free : int64[D, R] their amounts."""
+    request, need = state.resources.request[of_class], state.resources.need[of_class]
+    admits = (state.blocked[of_class, state.node_class[nodes]] == 0) & (need <= free).all(axis=1)
+    room = (free // np.maximum(request, 1))[:, request > 0].min(axis=1, initial=UNLIMITED)
+    return int(room[admits].max(initial=0))
 
 
 def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBounds:

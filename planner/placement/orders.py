@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from planner.simulation.build import Simulation
 from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Int32, Int64
+from planner.snapshot.columns import Bool, Int32, Int64
 
 _CPU_AND_MEMORY = slice(0, 2)
 Float64 = NDArray[np.float64]
@@ -71,6 +71,18 @@ def orders(simulation: Simulation, pods: PodsByClass, rows: Int64, free: Int64, 
         order = rows[np.lexsort((first, *(-one for one in key)))]
         if not any(np.array_equal(order, other) for other in found):
             found.append(order)
+    return found
+
+
+def needs_one_node(state: SimulationState) -> Bool:
+    """Return the classes whose pods have to be together on one node, and of which none has a place. bool[S]."""
+    presence, count = state.presence, len(state.local_class)
+    owner = np.repeat(np.arange(count), np.diff(presence.filled_offsets))
+    counter = presence.filled[:, 0]
+    found: Bool = presence.starts_group != 0
+    by_node = np.bincount(owner, state.virtual.own_row[presence.row[counter]] != 0, count)
+    counted = np.bincount(owner, presence.total[counter], count)
+    found &= (by_node > 0) & (counted == 0)
     return found
 
 

@@ -100,7 +100,7 @@ def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, st
 class PodsToPack(NamedTuple):
     """Pods to pack. pods : by class; rows : int64 the classes to pack; free : int64[R] amounts of a new node; takers :
     int64[S] groups that may take a class; least_nodes : lower bound on the nodes for all these pods, 0 = not known;
-    once : try one order only."""
+    once : try one order only; smallest_first : if nodes do not suffice, try the smallest pods first, too."""
 
     pods: PodsByClass
     rows: Int64
@@ -108,6 +108,7 @@ class PodsToPack(NamedTuple):
     takers: Int64
     least_nodes: int = 0
     once: bool = False
+    smallest_first: bool = False
 
 
 def pack_best(
@@ -133,6 +134,8 @@ def pack_best(
             takers = to_pack.takers[to_pack.pods.classes[order]]
             if takers.min() < takers.max():
                 tries.append(order[np.argsort(takers, kind="stable")])
+            if to_pack.smallest_first:
+                tries.append(order[::-1])
     assert best is not None, "there is always an order"
     return best
 

@@ -48,11 +48,13 @@ class Estimates(NamedTuple):
 
 class EstimateInput(NamedTuple):
     """groups : those that may grow; left : int32 pods without a place; shared_room : returns how many nodes a group and
-    those that share its growth may get together, given its number and bool[S, G] as in `admits`."""
+    those that share its growth may get together, given its number and bool[S, G] as in `admits`; smallest_first : see
+    `PodsToPack`."""
 
     groups: Sequence[int]
     left: Int32
     shared_room: Callable[[int, Bool], int]
+    smallest_first: bool
 
 
 class EstimateBounds(NamedTuple):
@@ -103,6 +105,7 @@ class _Packing:
     def __init__(self, growing: Growing, bounds: GroupBounds, inputs: EstimateInput) -> None:
         simulation = growing.within.simulation
         self._growing, self._bounds, self._shared_room = growing, bounds, inputs.shared_room
+        self._smallest_first = inputs.smallest_first
         self._pods = by_class(simulation, inputs.left)
         self.rooms = growing.rooms
         self.admits = np.zeros((len(simulation.state.local_class), len(growing.groups)), bool)
@@ -133,7 +136,10 @@ class _Packing:
         """Return the best packing onto at most the allowed number of nodes; None if no pod fits."""
         growing, bounds = self._growing, self._bounds
         rows = np.flatnonzero(bounds.admitted[:, group])
-        to_pack = PodsToPack(self._pods, rows, bounds.free[group], self._takers, int(bounds.least_nodes[group]), once)
+        least = int(bounds.least_nodes[group])
+        to_pack = PodsToPack(
+            self._pods, rows, bounds.free[group], self._takers, least, once, smallest_first=self._smallest_first
+        )
         # Sizes do not matter if only one group grows.
         packed = pack_best(growing.within, GrowingGroups([group], [0], [room]), to_pack, room, len(growing.group_of))
         if not packed.placed:

@@ -25,17 +25,19 @@ from planner.snapshot.columns import Int32, Int64
 @dataclass
 class Growing:
     """within : simulation and virtual nodes; groups : of the snapshot; new_limits : returns the limits before the plan;
-    room : the other nodes where pods may be placed; group_of : group of each new node, in the order of opening; pods,
-    nodes : int32 pods placed since groups started to grow, in order, and int32 the node of each.
+    room : the other nodes where pods may be placed; start : mark from which `open_all_first` repeats the moves; pods,
+    nodes : int32 pods placed since then, in order, and int32 the node of each; group_of : group of each new node, in
+    the order of opening.
     """
 
     within: Packer
     groups: Sequence[NodeGroup]
     new_limits: Callable[[], Limits]
     room: Places
+    start: int
+    pods: Int32
+    nodes: Int32
     group_of: list[int] = field(default_factory=list)
-    pods: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
-    nodes: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
 
     def __post_init__(self) -> None:
         self.limits = self.new_limits()
@@ -109,14 +111,22 @@ class Growing:
         order = np.concatenate([self.opened, self.room.order]).astype(np.int32)
         return self._place(pods, np.zeros(0, np.int32), order)
 
-    def open_all_first(self, mark: int) -> Int32:
-        """Undo everything since a mark, and redo it with all new nodes open from the start.
+    def fill_new(self, pods: Int32) -> Int32:
+        """Place pods on new nodes that admit them; return those that find no place. int32."""
+        return self._place(pods, np.zeros(0, np.int32), self.opened.astype(np.int32))
+
+    def fill_room(self, pods: Int32) -> Int32:
+        """Place pods wherever a node that is not new admits them; return those that find no place. int32."""
+        return self._place(pods, np.zeros(0, np.int32), self.room.order)
+
+    def open_all_first(self) -> Int32:
+        """Undo everything since `start`, and redo it with all new nodes open from the start.
 
         This is how the scheduler may see them, as nodes come in any order. Returns the pods that no longer fit their
         nodes. int32.
         """
         pods, nodes = self.pods, self.nodes
-        revert(self.state, mark)
+        revert(self.state, self.start)
         place_on_new_nodes(self.within, self.group_of, pods[:0], pods[:0], 0)
         self.pods = pods[:0]
         return self.settle(pods, nodes)

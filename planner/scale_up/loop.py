@@ -71,7 +71,7 @@ class _Plans:
 
     def __init__(self, context: Context, simulation: Simulation, start: int) -> None:
         self._context, self._simulation, self._start = context, simulation, start
-        self._kinds: set[tuple[bytes, tuple[int, ...]]] = set()
+        self._kinds: set[tuple[bytes, tuple[int, ...], bool, bool]] = set()
         self._best: _Plan | None = None
         self._is_there = False
 

@@ -11,11 +11,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from trimtab.v1.plan_pb2 import Expander
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
-from planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder
+from planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder, priorities
 from planner.scale_up.context import Context
 from planner.scale_up.preference import BY_GROUP
 from planner.scale_up.report.finding import Finding
+from planner.scale_up.waiting_pods import NOBODY
+from planner.simulation.state import NOWHERE
+from planner.snapshot.columns import Int32
 
 WAYS: Final = (
     PlacementOrder(PodOrder.LARGEST_FIRST, NodeOrder.FULLEST_FIRST),
@@ -23,17 +27,31 @@ WAYS: Final = (
     PlacementOrder(PodOrder.LISTED, NodeOrder.LISTED),
     PlacementOrder(PodOrder.LISTED_BACKWARDS, NodeOrder.EMPTIEST_FIRST),
 )
+LIMITED: Final = (
+    NodeGroupReason.MAX_SIZE_REACHED,
+    NodeGroupReason.RESOURCE_LIMIT_REACHED,
+    NodeGroupReason.MAX_NEW_NODES_REACHED,
+    NodeGroupReason.NOT_WHOLE,
+)
+"""Reasons of groups that would help a pod if they might grow more."""
+SHARED_LIMITS: Final = (NodeGroupReason.RESOURCE_LIMIT_REACHED, NodeGroupReason.MAX_NEW_NODES_REACHED)
+"""Those for which a few large pods can use up what many small ones of all groups need."""
 MOST_WORK: Final = 1 << 16
 """Number of waiting pods, times nodes and groups that could take them, up to which other plans are made."""
 
 
 class Variant(NamedTuple):
     """Options of a plan. way : in which waiting pods are placed where there is room; expanders : in order;
-    fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price."""
+    fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price; held_back : int32 pods
+    placed only once node groups have grown; by_priority : groups grow for the most important pods first;
+    smallest_first : where nodes do not suffice for all pods, small ones may come first."""
 
     way: PlacementOrder
     expanders: tuple[int, ...]
     fewest_nodes: bool = False
+    held_back: Int32 = NOBODY
+    by_priority: bool = False
+    smallest_first: bool = False
 
 
 def usual(context: Context) -> Variant:
@@ -44,14 +62,50 @@ def usual(context: Context) -> Variant:
 def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
     """Yield options of plans besides the usual one, given its result; none if they are too much work.
 
-    The room is given to other pods if only some went to existing nodes, and pods are left or fewer nodes might suffice
-    (too_many_nodes) or the price decides. Groups are chosen differently if there was more than one choice, or pods are
-    left; if the price or the number of nodes decides, also as a whole. Ends once the time is over.
+    Pods that new nodes keep from all nodes give their room to others. If limits leave pods that are more important
+    than others on new nodes, groups grow for these first. The room is also given to others if only some
+    pods went to existing nodes, and pods are left or fewer nodes might suffice (too_many_nodes) or the price decides.
+    Groups are chosen differently if there was more than one choice, or pods are left; if the price or the number of
+    nodes decides, also as a whole. Ends once the time is over.
     """
-    for one in (*_as_a_whole(usual), *_otherwise(usual, too_many_nodes=too_many_nodes)):
+    for one in (
+        *_without_lost_places(usual), *_by_priority(usual), *_as_a_whole(usual),
+        *_otherwise(usual, too_many_nodes=too_many_nodes),
+    ):  # fmt: skip
         if not usual.context.request.round.in_time():
             return
         yield one
+
+
+def _without_lost_places(usual: Finding) -> list[Variant]:
+    """Return the plan in which pods that new nodes keep from existing ones, and that fit nowhere then, take no room
+    from others; it is made for any number of pods."""
+    room = usual.unserved.in_room
+    lost = room.pods[usual.growing.state.pod_node[room.pods] == NOWHERE]
+    return [Variant(USUAL, usual.context.request.settings.expanders, held_back=lost)] if len(lost) else []
+
+
+def _by_priority(usual: Finding) -> list[Variant]:
+    """Return the plan in which groups grow for the most important pods first, if limits keep some of these waiting
+    while less important ones get new nodes; it is made for any number of pods."""
+    growing, left = usual.growing, _left_by(usual, LIMITED)
+    if not len(left) or not growing.group_of:
+        return []
+    served = growing.pods[np.isin(growing.nodes, growing.opened)]
+    if not len(served):
+        return []
+    simulation = growing.within.simulation
+    if priorities(simulation, left).max() <= priorities(simulation, served).min():
+        return []
+    return [Variant(USUAL, usual.context.request.settings.expanders, by_priority=True)]
+
+
+def _left_by(usual: Finding, reasons: tuple[int, ...]) -> Int32:
+    """Return the pods left that one more node of some group would take, if it were not for these reasons. int32."""
+    refusals = usual.refusals
+    limited = np.isin(refusals.reason, reasons).sum(axis=1, dtype=np.int64)
+    found: Int32 = refusals.pods[limited[refusals.kind] > 0]
+    return found
 
 
 def _as_a_whole(usual: Finding) -> list[Variant]:
@@ -75,6 +129,8 @@ def _otherwise(usual: Finding, *, too_many_nodes: bool) -> list[Variant]:
     expanders = request.settings.expanders
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
     found = [Variant(way, expanders) for way in WAYS if left < waiting and (some_left or too_many_nodes or by_price)]
+    if growing.group_of and len(_left_by(usual, SHARED_LIMITS)):
+        found += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
     price = np.array([group.price_per_hour for group in growing.groups], np.float64)
     is_priced, grows = not np.isnan(price).any(), bool(growing.group_of)
     if grows and (len(usual.made.choices) > 1 or some_left):

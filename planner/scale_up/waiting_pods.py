@@ -3,10 +3,11 @@
 Nodes being deleted offer no room; the pods still on them, and recently evicted ones, need a place, too.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from planner.placement.group_bounds import fits_more_on_new_nodes
 from planner.placement.waiting import (
     USUAL,
     PlacementOrder,
@@ -20,15 +21,33 @@ from planner.placement.waiting import (
 from planner.scale_up.context import Context
 from planner.scale_up.pending import Pending, pending_pods
 from planner.simulation.build import Simulation
+from planner.simulation.log import current_mark, placed_since
 from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int32
+
+NOBODY: Final = np.zeros(0, np.int32)
+
+
+class PodsInRoom(NamedTuple):
+    """Pods placed on existing and upcoming nodes before any node group grows. start : mark before they were placed,
+    after nodes being deleted were closed; pods, nodes : int32 pods in the order in which they were placed, and int32
+    the node of each."""
+
+    start: int
+    pods: Int32
+    nodes: Int32
+
+    def depend_on_new_nodes(self, simulation: Simulation) -> bool:
+        """Return whether a new node may keep one of the pods from its node: by a topology spread or an affinity."""
+        state = simulation.state
+        return not bool(state.local_class[state.pod_class[self.pods]].all())
 
 
 class Unserved(NamedTuple):
     """pending : pods that wait; where : where pods may be placed; pods : int32 all considered ones, including virtual
     ones and those of nodes being deleted; left : int32 those without a place for which nodes may be added, most
     important first; placeholders : int32 those without a place, for which nodes are added last; moving : int32 those of
-    nodes being deleted."""
+    nodes being deleted; in_room : those with a place; held_back : int32 those to be placed after node groups grew."""
 
     pending: Pending
     where: Places
@@ -36,24 +55,39 @@ class Unserved(NamedTuple):
     left: Int32
     placeholders: Int32
     moving: Int32
+    in_room: PodsInRoom
+    held_back: Int32
 
 
-def serve_from_room(context: Context, simulation: Simulation, way: PlacementOrder = USUAL) -> Unserved:
-    """Place waiting pods wherever there is room, in one of several ways. The moves stay in the simulation."""
+def serve_from_room(
+    context: Context, simulation: Simulation, way: PlacementOrder = USUAL, held_back: Int32 = NOBODY
+) -> Unserved:
+    """Place waiting pods wherever there is room, in one of several ways. The moves stay in the simulation.
+
+    held_back : int32 pods that get no place yet. Pods that have to be together on one node get none, either, if one new
+    node takes more of them than any other.
+    """
     request, leaving = context.request, context.leaving
     snapshot, settings, general = request.snapshot, request.settings, request.round.settings
     pending = pending_pods(snapshot, settings, general, request.now_ns)
     moving = pods_to_move(snapshot, leaving, general.expendable_priority)
     close_leaving(simulation, leaving, moving)
+    start = current_mark(simulation.state)
     upcoming = request.round.growth.upcoming
     where = places(simulation, leaving, settings.not_ready_taints, upcoming, way)
     held = placeholders(context, simulation)
     evicted = np.arange(simulation.pod_count, len(simulation.state.pod_node) - len(held), dtype=np.int32)
-    found = place_waiting(simulation, where, evicted, pending.pods, context.hint, moving)
-    asks = ~np.isin(found.left, pending.pods[~pending.may_add])
-    none = np.zeros(0, np.int32)
-    kept = place_waiting(simulation, where, held, none, none, none)
-    return Unserved(pending, where, found.pods, found.left[asks], kept.left, moving)
+    asking = np.concatenate([evicted, pending.pods[pending.may_add]])
+    together = fits_more_on_new_nodes(simulation, request.round.growth, where.order, asking)
+    held_back = np.concatenate([held_back, together[~np.isin(together, held_back)]])
+    groups = (evicted, pending.pods, moving)
+    evicted, waiting, leave = (one[~np.isin(one, held_back)] for one in groups) if len(held_back) else groups
+    found = place_waiting(simulation, where, evicted, waiting, context.hint, leave)
+    left = np.concatenate([found.left[~np.isin(found.left, pending.pods[~pending.may_add])], together])
+    kept = place_waiting(simulation, where, held[~np.isin(held, held_back)], NOBODY, NOBODY, NOBODY)
+    pods = np.concatenate([found.pods, held_back[~np.isin(held_back, held)]])
+    in_room = _in_room(simulation, start)
+    return Unserved(pending, where, pods, left, kept.left, moving, in_room, held_back)
 
 
 def serve_as(context: Context, simulation: Simulation, served: Unserved, node: Int32) -> Unserved:
@@ -62,11 +96,17 @@ def serve_as(context: Context, simulation: Simulation, served: Unserved, node: I
     served : result of placing them in another way. The moves stay in the simulation.
     """
     close_leaving(simulation, context.leaving, served.moving)
+    start = current_mark(simulation.state)
     pods = np.concatenate([served.pods, placeholders(context, simulation)])
     place_where(simulation, served.where, pods, node)
     left, held = (one[simulation.state.pod_node[one] == NOWHERE] for one in (served.pods, pods[len(served.pods) :]))
     asks = ~np.isin(left, served.pending.pods[~served.pending.may_add])
-    return served._replace(left=left[asks], placeholders=held)
+    return served._replace(left=left[asks], placeholders=held, in_room=_in_room(simulation, start))
+
+
+def _in_room(simulation: Simulation, start: int) -> PodsInRoom:
+    pods = placed_since(simulation.state, start)
+    return PodsInRoom(start, pods, simulation.state.pod_node[pods].astype(np.int32))
 
 
 def placeholders(context: Context, simulation: Simulation) -> Int32:

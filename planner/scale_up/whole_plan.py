@@ -17,7 +17,7 @@ from planner.scale_up.cheapest.problem import Plan, PlanBounds
 from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
 from planner.scale_up.whole_problem import whole_problem
-from planner.snapshot.columns import Int32, Int64
+from planner.snapshot.columns import Bool, Int32, Int64
 
 _GOLDEN: Final = (5**0.5 - 1) / 2
 
@@ -35,9 +35,10 @@ class PlannedNodes(NamedTuple):
     pods: Int32
     rows: Int32
 
-    def on(self, nodes: Int64) -> PodsInSlots:
-        """Return the pods and their slots on these nodes : int64, of the simulation."""
-        return PodsInSlots(self.pods, self.rows, nodes[self.node].astype(np.int32), self.row, self.room)
+    def on(self, nodes: Int64, waits: Bool) -> PodsInSlots:
+        """Return the pods that wait : bool[M], and the slots on these nodes : int64, of the simulation."""
+        pods, rows = self.pods[waits], self.rows[waits]
+        return PodsInSlots(pods, rows, nodes[self.node].astype(np.int32), self.row, self.room)
 
 
 def plan_whole(context: Context, growing: Growing, left: Int32, *, fewest_nodes: bool = False) -> PlannedNodes:

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 
 from planner.simulation.kernels import revert
-from planner.simulation.state import MoveLog, SimulationState
+from planner.simulation.state import PLACE, MoveLog, SimulationState
+from planner.snapshot.columns import Int32
 
 _MOVES_FOR_EACH_POD: Final = 4
 _MOVES_FOR_EACH_NODE: Final = 4
@@ -47,6 +48,13 @@ def commit(state: SimulationState) -> None:
 def current_mark(state: SimulationState) -> int:
     """Return the place in the log to which `revert` can go back. The kernel `mark` for callers outside kernels."""
     return int(state.log.length[0])
+
+
+def placed_since(state: SimulationState, mark: int) -> Int32:
+    """Return the pods placed since a mark, in the order in which they were placed. int32."""
+    moves = state.log.moves[mark : int(state.log.length[0])]
+    found: Int32 = moves[moves[:, 0] == PLACE, 1].astype(np.int32)
+    return found
 
 
 def with_larger_log(state: SimulationState, mark: int) -> SimulationState:

@@ -172,9 +172,9 @@ def offences(
 ) -> list[str]:
     """Return every violation of a decision. bounded : a deadline or a bound may have excluded groups."""
     plan = Plan(snapshot, settings, decision, now_s)
-    checks = (lists, splits, prices, skipped, places, order, limits, results, options)
+    checks = (lists, splits, prices, skipped, places, order, arrival, limits, results, options)
     problems = [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
-    return problems + [f"reasons: {problem}" for problem in reasons(plan, bounded)]
+    return problems + [f"reasons: {problem}" for problem in reasons(plan, bounded or decision.incomplete)]
 
 
 def lists(plan: Plan) -> Iterator[str]:
@@ -196,6 +196,8 @@ def lists(plan: Plan) -> Iterator[str]:
         flat = [key for node in entry.new_nodes for key in node.pods]
         if sorted(flat) != list(entry.pods) or any(list(node.pods) != sorted(node.pods) for node in entry.new_nodes):
             yield f"{entry.node_group}: pods of the new nodes are not those of the split, or not sorted"
+        if len(set(flat)) != len(flat):
+            yield f"{entry.node_group}: a pod is on two new nodes"
     for key in decision.after_new_nodes:
         if key not in decision.on_existing and key not in decision.on_upcoming:
             yield f"{key} waits for new nodes, and is on no other node"
@@ -316,6 +318,20 @@ def order(plan: Plan) -> Iterator[str]:
     yield f"in no order can {stuck[:5]} be placed where they go"
 
 
+def arrival(plan: Plan) -> Iterator[str]:
+    """Check that the scheduler can place all pods in some order, too, if all new nodes are there from the start."""
+    targets = {key: (node,) for key, node in plan.decision.on_existing.items()}
+    targets |= {key: tuple(plan.upcoming.get(group, ())) for key, group in plan.decision.on_upcoming.items()}
+    targets |= {key: (node,) for key, node in plan.target.items()}
+    if plan.hidden or not targets.keys() <= plan.pods.keys():
+        return
+    stuck: list[str] = []
+    for attempt in range(ORDERS_TRIED):
+        if not (stuck := _stuck(plan, plan.placement(new=True), targets, attempt)):
+            return
+    yield f"with all new nodes present, in no order can {stuck[:5]} be placed where they go"
+
+
 def _stuck(plan: Plan, placement: Placement, targets: dict[str, tuple[str, ...]], attempt: int) -> list[str]:
     """Place pods round by round, each once it fits; return those that never fit."""
     keys = sorted(targets, reverse=attempt == 1)
@@ -377,6 +393,8 @@ def results(plan: Plan) -> Iterator[str]:
         right = Result.SCALE_UP_NEEDED
     elif decision.unschedulable:
         right = Result.SCALE_UP_NO_OPTIONS
+    if decision.incomplete and not (decision.unschedulable and decision.detail):
+        yield "said to be incomplete, without a pod that is left or a sentence"
     if decision.result != right:
         yield f"result {Result.Code.Name(decision.result)}, should be {Result.Code.Name(right)}"
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from planner.model.by_reference import by_reference
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from planner.placement.kernels.first_of_group import alike_ahead, room_for, starts_on_one_node
 from planner.predicates.kernels import presence, spread, volumes
 from planner.simulation.kernels import fits, mark, open_as, place, place_several, revert
 from planner.simulation.kernels.checks import fits_locally
@@ -96,7 +97,7 @@ def pack_pods(sim: SimulationState, task: PackingTask) -> None:
                 break
             end += 1
         while row < end:
-            at = place_for(sim, task, pod)
+            at = place_for(sim, task, pod, row)
             if at < 0:
                 break
             count = widened(1)
@@ -134,26 +135,21 @@ def is_countable(sim: SimulationState, pod: int) -> bool:
     return bool(sim.local_class[pod_class] != 0 and not bound and sim.volumes.row[pod] < 0 and sim.pinned[pod] == -1)
 
 
-@copied_kernel
-def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
-    """Return how many pods of a class, up to `most`, fit the free amounts of a node. O(R)."""
-    free, request = sim.resources.free, sim.resources.request
-    room = most
-    for resource in range(free.shape[1]):
-        if request[pod_class, resource] > 0:
-            if free[node, resource] < request[pod_class, resource]:
-                return 0
-            room = min(room, free[node, resource] // request[pod_class, resource])
-    return int(room)
-
-
 @inner_kernel
-def place_for(sim: SimulationState, task: PackingTask, pod: int) -> int:
-    """Return the position of the first new node that admits a pod, opening one if needed; -1 if none does."""
+def place_for(sim: SimulationState, task: PackingTask, pod: int, row: int) -> int:
+    """Return the position of the first new node that admits a pod, opening one if needed; -1 if none does.
+
+    row : its position in `task.pods`. The first pod of a group that has to be on one node goes where most of them fit.
+    """
     memory, groups, pod_class = task.memory, task.groups, sim.pod_class[pod]
     if sim.pinned[pod] != -1 or (memory.failed[pod_class] != 0 and not may_fit_now(sim, memory, pod_class)):
         return NOWHERE
     groups.tried[:] = 0
+    if starts_on_one_node(sim, pod_class):
+        first = place_first(sim, task, pod, widened(alike_ahead(sim, task.pods, row)))
+        if first < 0 and sim.volumes.row[pod] < 0:
+            note_failure(sim, memory, pod_class)
+        return int(first)
     at = first_to_ask(sim, memory, pod_class)
     for_good, for_now = at == memory.cursor[pod_class], True
     possible, before, chosen = may_be_admitted(sim, groups, pod_class), widened(0), widened(NOWHERE)
@@ -185,6 +181,36 @@ def place_for(sim: SimulationState, task: PackingTask, pod: int) -> int:
     if sim.volumes.row[pod] < 0:
         note_failure(sim, memory, pod_class)
     return NOWHERE
+
+
+@inner_kernel
+def place_first(sim: SimulationState, task: PackingTask, pod: int, several: int) -> int:
+    """Return the position of the new node that takes most of several pods like one, opening one if that takes more than
+    all open ones; the first of equal ones; -1 if none admits the pod.
+    """
+    groups, pod_class, opened = task.groups, sim.pod_class[pod], widened(task.counts[OPENED])
+    best, most, chosen = widened(NOWHERE), widened(0), widened(NOWHERE)
+    for at in range(opened):
+        if most < several and refusal(sim, pod, pod_class, task.blanks[at]) == _ADMITTED:
+            room = room_for(sim, pod_class, task.blanks[at], several)
+            if room > most:
+                best, most = widened(at), widened(room)
+    group = widened(next_group(task, pod_class) if most < several else NOWHERE)
+    while group >= 0:
+        groups.tried[group] = 1
+        before = mark(sim)
+        open_as(sim, task.blanks[opened], groups.prototype[group])
+        if refusal(sim, pod, pod_class, task.blanks[opened]) == _ADMITTED:
+            room = room_for(sim, pod_class, task.blanks[opened], several)
+            if room > most:
+                chosen, most = group, widened(room)
+        revert(sim, before)
+        group = widened(next_group(task, pod_class))
+    if chosen >= 0:
+        open_as(sim, task.blanks[opened], groups.prototype[chosen])
+        note_opened(task, chosen)
+        best = opened
+    return int(best)
 
 
 @copied_kernel

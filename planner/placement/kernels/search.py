@@ -11,6 +11,7 @@ import numpy as np
 
 from planner.model.by_reference import by_reference
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from planner.placement.kernels.first_of_group import alike_ahead, room_for, starts_on_one_node
 from planner.simulation.kernels import drop, fits, place, remove, retire
 from planner.simulation.kernels.checks import fits_locally
 from planner.simulation.state import NOWHERE, SimulationState
@@ -154,7 +155,7 @@ def place_all(
             counts[HINT_HITS] += 1
         else:
             counts[SEARCHES] += 1
-            target = seek_for_all(sim, search, pod)
+            target = seek_for_all(sim, search, pods, widened(row))
         destination[pod] = target
         if target >= 0:
             place(sim, pod, target)
@@ -164,15 +165,20 @@ def place_all(
 
 
 @inner_kernel
-def seek_for_all(sim: SimulationState, search: Search, pod: int) -> int:
-    """Return the result of `seek`, without repeating the search for pods like the one before."""
+def seek_for_all(sim: SimulationState, search: Search, pods: Int32, row: int) -> int:
+    """Return the result of `seek` for pods[row], without repeating the search for pods like the one before; for the
+    first pod of a group that has to be on one node, that of `seek_roomiest`.
+    """
+    pod = widened(pods[row])
     of_class = sim.pod_class[pod]
     # Pods of a class differ in the node that they are pinned to and in their volumes.
     alike = sim.pinned[pod] == -1 and sim.volumes.row[pod] < 0
     if alike and search.failed[of_class] == 1 + sim.log.length[0]:
         return -1
     limit = chained_limit(sim, search.domains, of_class) if sim.pinned[pod] == -1 else widened(-1)
-    if limit >= 0:
+    if sim.pinned[pod] == -1 and starts_on_one_node(sim, of_class):
+        target = seek_roomiest(sim, search, pod, widened(alike_ahead(sim, pods, row)))
+    elif limit >= 0:
         target = seek_by_domain(sim, search, pod, limit)
     else:
         has_room_left(sim, search, pod, widened(-1))
@@ -180,6 +186,21 @@ def seek_for_all(sim: SimulationState, search: Search, pod: int) -> int:
     if alike and target < 0:
         search.failed[of_class] = 1 + sim.log.length[0]
     return int(target)
+
+
+@inner_kernel
+def seek_roomiest(sim: SimulationState, search: Search, pod: int, several: int) -> int:
+    """Return the allowed node that takes most of several pods like one, the first in search order of equal ones; -1 if
+    none fits the pod.
+    """
+    best, most = widened(-1), widened(0)
+    for at in range(len(search.order)):
+        node = widened(search.order[at])
+        if most < several and search.allowed[node] and fits(sim, pod, node):
+            room = room_for(sim, sim.pod_class[pod], node, several)
+            if room > most:
+                best, most = node, widened(room)
+    return int(best)
 
 
 @copied_kernel

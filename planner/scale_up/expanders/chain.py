@@ -2,8 +2,9 @@
 
 The first is always applied, to exclude options even if there is only one; the others only while more than one option is
 left. If one excludes all options that the others left, the choice is repeated without these; upstream then adds no
-node. Among options that all rate equal, the first by group is chosen. CHEAPEST_PLAN is not part of the chain: it
-chooses among plans, not among options.
+node. Among options that all others rate equal, the cheapest for what it serves is preferred before RANDOM decides, if
+all of them have prices and PRICE is not configured; RANDOM alone decides alone. Among options that all rate equal, the
+first by group is chosen. CHEAPEST_PLAN is not part of the chain: it chooses among plans, not among options.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -85,6 +86,11 @@ def _choose(context: ExpanderContext, state: ChoiceState, options: Options, chai
     for code in chain:
         if len(left) == 0 or (len(left) == 1 and ranking.expanders):
             break
+        if code == pb.Expander.RANDOM and pb.Expander.PRICE not in chain and ranking.expanders:
+            cost = price.cost(context, _rows(options, left))
+            left = left if np.isnan(cost).any() else ranking.note(pb.Expander.PRICE, left, np.negative(cost))
+            if len(left) == 1:
+                break
         scores = EXPANDERS[code].score(context, state, _rows(options, left))
         left = ranking.note(code, left, scores)
     return ranking.choice(left)

@@ -36,16 +36,23 @@ def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Flo
     """Return the score of each option, at most 0; NaN = of unknown price. float64[O]."""
     del state
     groups = context.groups
+    unfitness = context.by_group("unfitness", lambda: _unfitness(groups, context.node_count))[options.group]
+    counts = _COUNTING[np.minimum(options.node_count - 1, len(_COUNTING) - 1)]
+    suppressed = np.where(groups.is_gpu[options.group], GPU_UNFITNESS, (unfitness - 1.0) * counts + 1.0)
+    found: Float64 = -(suppressed * cost(context, options))
+    return found
+
+
+def cost(context: ExpanderContext, options: Options) -> Float64:
+    """Return the cost of each option per worth of its pods, whatever the preferred node; NaN = unknown. float64[O]."""
+    groups = context.groups
     core = _price_of_core(groups)
     stabilizing = core * (STABILIZING_CORES + STABILIZING_GIB * GIB_PER_CORE_PRICE)
     nodes = groups.price_per_hour[options.group] * options.node_count
     pods = core * _cores(options.cpu_milli, options.memory_bytes)
     # Without any price, no option is more expensive than another.
     ratio = (nodes + stabilizing) / (pods + stabilizing) if core > 0 else np.where(np.isnan(nodes), np.nan, 1.0)
-    unfitness = context.by_group("unfitness", lambda: _unfitness(groups, context.node_count))[options.group]
-    counts = _COUNTING[np.minimum(options.node_count - 1, len(_COUNTING) - 1)]
-    suppressed = np.where(groups.is_gpu[options.group], GPU_UNFITNESS, (unfitness - 1.0) * counts + 1.0)
-    found: Float64 = -(suppressed * ratio)
+    found: Float64 = ratio
     return found
 
 

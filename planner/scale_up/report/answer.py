@@ -1,7 +1,7 @@
 """Builds the message from the result of the loop. Decides nothing; groups and pods by name."""
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -14,9 +14,9 @@ from planner.model.values import NodeGroup
 from planner.model.wire import entry, tag
 from planner.round.decision import Decided, Summary
 from planner.scale_up.choose import Choice
-from planner.scale_up.report.finding import Finding, groups_that_grow, reasons_of
+from planner.scale_up.report.finding import Finding, growth_in_plan, reasons_of
 from planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
-from planner.scale_up.report.sentences import why_pending
+from planner.scale_up.report.sentences import GrowthInPlan, why_pending
 from planner.scale_up.report.splits import add_splits
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.state import remember
@@ -25,6 +25,7 @@ from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int64
 
 Outcome = reason_pb2.ScaleUpResult
+_INCOMPLETE: Final = "new nodes kept requiring others until the plan reached its bound: a later plan may help more pods"
 
 
 def not_tried(request: ScaleUpRequest) -> Decided:
@@ -45,7 +46,8 @@ def conclude(finding: Finding) -> Decided:
     decision.result = _result(decision, len(left) > 0)
     summary = summary_of(decision, len(left))
     more = (_unschedulable(finding, left),)
-    notes = (*finding.context.notes, *placeholder_notes(decision))
+    incomplete = [f"scale-up: {_INCOMPLETE}"] if decision.incomplete else []
+    notes = (*finding.context.notes, *incomplete, *placeholder_notes(decision))
     return Decided(decision, _state(finding), notes, more=more, summary=summary)
 
 
@@ -85,8 +87,7 @@ def _add_placed(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     decision.on_existing.update({name: nodes[node] for name, node in zip(names, on[exists].tolist(), strict=True)})
     ids = [finding.growing.groups[group].id for group in coming[on[arrives]].tolist()]
     decision.on_upcoming.update(dict(zip(finding.names_of(pods[arrives]), ids, strict=True)))
-    # Those that found no place before node groups grew.
-    later = np.isin(pods, finding.unserved.left) & (exists | arrives)
+    later = np.isin(pods, finding.bound_after_new_nodes()) & (exists | arrives)
     decision.after_new_nodes.extend(sorted(finding.names_of(pods[later])))
 
 
@@ -109,17 +110,17 @@ def _unschedulable(finding: Finding, served: Int64) -> bytes:
     content = hashlib.sha256(f"{refusals.reason.shape} {len(served)}".encode())
     for column in (refusals.pods[served], refusals.kind[served], refusals.reason, refusals.predicate):
         content.update(np.ascontiguousarray(column).data)
-    content.update(repr(groups_that_grow(finding)).encode())
+    growth = growth_in_plan(finding)
+    content.update(repr((sorted(growth.growing), sorted(growth.limits.items()))).encode())
     key = f"unschedulable pods {content.hexdigest()} of {request.snapshot.version}"
-    return request.reuse(key, partial(_write_unschedulable, finding, served))
+    return request.reuse(key, partial(_write_unschedulable, finding, served, growth))
 
 
-def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
+def _write_unschedulable(finding: Finding, served: Int64, growth: GrowthInPlan) -> bytes:
     """Return the encoded entries. The text for a kind is encoded once and used for all its pods."""
     refusals = finding.refusals
     named = sorted(zip(finding.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
-    grown = groups_that_grow(finding)
-    said = {kind: _said(finding, kind, grown) for kind in {kind for _, kind in named}}
+    said = {kind: _said(finding, kind, growth) for kind in {kind for _, kind in named}}
     rows = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
     return b"".join(entry(_UNSCHEDULABLE, row) for row in rows)
 
@@ -127,10 +128,10 @@ def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
 _UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
 
 
-def _said(finding: Finding, kind: int, grown: Collection[str]) -> bytes:
+def _said(finding: Finding, kind: int, growth: GrowthInPlan) -> bytes:
     """Return the content common to all pods of a kind."""
     reasons, failed = reasons_of(finding, kind)
-    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed, grown))
+    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed, growth))
     return entry.SerializeToString(deterministic=True)
 
 
@@ -148,6 +149,9 @@ def _add_options(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     if decision.not_evaluated:
         why = "others were more promising, or time or the bound ran out"
         decision.detail = f"{decision.not_evaluated} node groups were not evaluated: {why}"
+    decision.incomplete = not finding.is_complete
+    if decision.incomplete:
+        decision.detail = "; ".join(filter(None, (decision.detail, _INCOMPLETE)))
     if len(finding.unserved.left):
         looked_at = {option.node_group for option in decision.options}
         for group, reason in zip(groups, made.reasons.tolist(), strict=True):

@@ -6,12 +6,18 @@ import numpy as np
 from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 from planner.facts.prices import total
+from planner.placement.waiting import place_where
 from planner.scale_up.choose import Choice
 from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
 from planner.scale_up.reasons import Refusals
+from planner.scale_up.report.sentences import GrowthInPlan
 from planner.scale_up.waiting_pods import Unserved
 from planner.scale_up.whole_plan import PlannedNodes
+from planner.simulation.fresh import branch
+from planner.simulation.kernels import revert
+from planner.simulation.log import check_log
+from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int32
 
 
@@ -25,13 +31,35 @@ class Made(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The result of the loop. refusals : why pods are left."""
+    """The result of the loop. refusals : why pods are left; is_complete : False if the plan reached its bound while
+    node groups might still help."""
 
     context: Context
     unserved: Unserved
     growing: Growing
     made: Made
     refusals: Refusals
+    is_complete: bool
+
+    def bound_after_new_nodes(self) -> Int32:
+        """Return the pods on existing and upcoming nodes that only fit once the new nodes, or pods on them, are there.
+        int32. To be called while the simulation contains the plan's moves.
+        """
+        growing, room, state = self.growing, self.unserved.in_room, self.growing.state
+        is_new = np.zeros(len(state.node_state), bool)
+        is_new[growing.opened] = True
+        pods = np.concatenate([room.pods, growing.pods])
+        pods = np.unique(pods[(state.pod_node[pods] != NOWHERE) & ~is_new[state.pod_node[pods]]])
+        if (state.pod_node[room.pods] == room.nodes).all() and not np.isin(pods, self.unserved.held_back).any():
+            # All that were tried found no place, and room has not grown since.
+            later: Int32 = pods[~np.isin(pods, room.pods)]
+            return later
+        node, before = state.pod_node.astype(np.int32), branch(state)
+        revert(before, room.start)
+        place_where(growing.within.simulation._replace(state=before), self.unserved.where, pods, node)
+        check_log(before)
+        found: Int32 = pods[before.pod_node[pods] == NOWHERE]
+        return found
 
     def name_of(self, pod: int) -> str:
         """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""
@@ -77,7 +105,10 @@ def rating(finding: Finding) -> tuple[int, int, float, int]:
     return len(finding.refusals.pods), unknown, total(np.sort(price)), len(price)
 
 
-def groups_that_grow(finding: Finding) -> list[str]:
-    """Return the ids of the node groups that grow, sorted."""
+def growth_in_plan(finding: Finding) -> GrowthInPlan:
+    """Return which node groups grow, and which limits keep groups from growing further."""
     growing = finding.growing
-    return sorted({growing.groups[group].id for group in growing.group_of})
+    at_limit = np.flatnonzero(growing.limits.reasons == NodeGroupReason.RESOURCE_LIMIT_REACHED).tolist()
+    binding = {growing.groups[group].id: growing.limits.binding(group) for group in at_limit}
+    resources = {group: limit.resource for group, limit in binding.items() if limit is not None}
+    return GrowthInPlan({growing.groups[group].id for group in set(growing.group_of)}, resources)

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.scale_up.report.finding import Finding, groups_that_grow, reasons_of
+from planner.scale_up.report.finding import Finding, growth_in_plan, reasons_of
 from planner.scale_up.report.sentences import why_pending
 
 MOST_NOTES: Final = 3
@@ -28,6 +28,7 @@ def add_waiting_placeholders(decision: pb.ScaleUpDecision, finding: Finding) -> 
     for name, kind in zip(names, kinds, strict=True):
         by_kind[kind].append(name)
     by_reason: dict[str, pb.WaitingPlaceholders] = {}
+    growth = growth_in_plan(finding)
     for kind in sorted(by_kind):
         reasons, failed = reasons_of(finding, kind)
         one = by_reason.setdefault(
@@ -35,7 +36,7 @@ def add_waiting_placeholders(decision: pb.ScaleUpDecision, finding: Finding) -> 
             pb.WaitingPlaceholders(
                 reasons=reasons,
                 failed_predicates=failed,
-                detail=why_pending(reasons, failed, groups_that_grow(finding)),
+                detail=why_pending(reasons, failed, growth),
             ),
         )
         one.placeholders.extend(by_kind[kind])

@@ -1,14 +1,14 @@
 """Why a pod stays pending, in one sentence for people."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Mapping, Set
+from typing import Final, NamedTuple
 
 from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 _OF_GROUP: Final = {
     NodeGroupReason.MAX_SIZE_REACHED: "at the maximum size",
-    NodeGroupReason.RESOURCE_LIMIT_REACHED: "prevented from growing by a resource limit",
+    NodeGroupReason.RESOURCE_LIMIT_REACHED: "prevented from growing by the limit on {resource}",
     NodeGroupReason.MAX_NEW_NODES_REACHED: "skipped because the plan already adds the maximum number of nodes",
     NodeGroupReason.BACKED_OFF: "in back-off after a scale-up that failed",
     NodeGroupReason.UNHEALTHY: "unhealthy",
@@ -22,7 +22,7 @@ _OF_GROUP: Final = {
 }
 _OF_GROWN_GROUP: Final = {
     NodeGroupReason.MAX_SIZE_REACHED: "filled by this plan up to the maximum size",
-    NodeGroupReason.RESOURCE_LIMIT_REACHED: "filled by this plan as far as a resource limit allows",
+    NodeGroupReason.RESOURCE_LIMIT_REACHED: "filled by this plan as far as the limit on {resource} allows",
     NodeGroupReason.MAX_NEW_NODES_REACHED: "filled by this plan, which already adds the maximum number of nodes",
 }
 """Of a group that this plan grows for other pods."""
@@ -47,19 +47,29 @@ _OF_NODE: Final = {
 }
 
 
-def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int], grown: Collection[str] = ()) -> str:
-    """Return the sentence. reasons : `NodeGroupReason.Code` by node group; failed : `PredicateReason.Code` likewise;
-    grown : node groups that the plan grows for other pods.
+class GrowthInPlan(NamedTuple):
+    """What a plan adds. growing : ids of the node groups that grow; limits : by group, the resource whose limit keeps
+    it from growing further."""
+
+    growing: Set[str]
+    limits: Mapping[str, str]
+
+
+def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int], growth: GrowthInPlan) -> str:
+    """Return the sentence. reasons : `NodeGroupReason.Code` by node group; failed : `PredicateReason.Code` likewise.
 
     The most frequent reason comes first.
     """
     if not reasons:
         return "there is no node group"
-    texts = Counter[str]()
+    texts, is_full = Counter[str](), False
     for group, reason in sorted(reasons.items()):
-        of_group = {**_OF_GROUP, **_OF_GROWN_GROUP} if group in grown else _OF_GROUP
-        texts[_OF_NODE[failed[group]] if group in failed else of_group[reason]] += 1  # type: ignore[index]
+        if group in failed:
+            texts[_OF_NODE[failed[group]]] += 1  # type: ignore[index]
+            continue
+        full = _OF_GROWN_GROUP.get(reason) if group in growth.growing else None  # type: ignore[call-overload]
+        is_full |= full is not None
+        texts[(full or _OF_GROUP[reason]).format(resource=growth.limits.get(group, "resources"))] += 1  # type: ignore[index]
     many = len(reasons)
     parts = (f"{count} of {many}: {text}" for text, count in sorted(texts.items(), key=lambda one: (-one[1], one[0])))
-    is_filled = any(text in texts for text in _OF_GROWN_GROUP.values())
-    return f"no node group {'has room left' if is_filled else 'helps'} ({', '.join(parts)})"
+    return f"{'no node group has room left' if is_full else 'no node group helps'} ({', '.join(parts)})"

@@ -517,6 +517,7 @@ class ScaleUpDecision(_message.Message):
     NOT_EVALUATED_FIELD_NUMBER: _builtins.int
     AFTER_NEW_NODES_FIELD_NUMBER: _builtins.int
     WAITING_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -529,13 +530,21 @@ class ScaleUpDecision(_message.Message):
     """Number of options computed."""
     not_evaluated: _builtins.int
     """Number of node groups left out because of the bound."""
+    incomplete: _builtins.bool
+    """Whether the plan stopped at its bound: after its last new nodes, pods of
+    `unschedulable` are left that more nodes might help. Their reason for the
+    node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
+    continues. All places in the plan are valid. False = the plan is complete.
+    """
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
         """One entry per node group that grows, sorted by node group."""
 
     @_builtins.property
     def unschedulable(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnschedulablePod]:
-        """Pods that no node group helps, sorted by pod."""
+        """Pods that no node group helps and that fit no node once the new nodes are
+        there, sorted by pod.
+        """
 
     @_builtins.property
     def on_existing(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
@@ -565,8 +574,9 @@ class ScaleUpDecision(_message.Message):
     @_builtins.property
     def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pods of `on_existing` and `on_upcoming` that the scheduler can bind only
-        after pods on the new nodes, because of a topology spread or an affinity;
-        sorted.
+        once the new nodes, or pods on them, are there, because of a topology
+        spread or an affinity; sorted. All other pods of these two fit their nodes
+        both before and after the new nodes register.
         """
 
     @_builtins.property
@@ -592,10 +602,11 @@ class ScaleUpDecision(_message.Message):
         not_evaluated: _builtins.int = ...,
         after_new_nodes: _abc.Iterable[_builtins.str] | None = ...,
         waiting_placeholders: _abc.Iterable[Global___WaitingPlaceholders] | None = ...,
+        incomplete: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -901,10 +912,12 @@ class ScaleUpOption(_message.Message):
     reason: _reason_pb2.NodeGroupReason.Code.ValueType
     """Why it was not chosen; UNSPECIFIED when it was."""
     decided_by: Global___Expander.Code.ValueType
-    """With NOT_CHOSEN: the expander that preferred another option. It may be
-    MOST_PODS, or CHEAPEST_PLAN if PRICE is configured first, even if it is not
-    configured itself: in small clusters these are also tried, and used if
-    their plan is better.
+    """With NOT_CHOSEN: the expander that preferred another option. It may be one
+    that is not configured itself. PRICE decides before RANDOM among options
+    of known price that all other expanders rate equal, there without regard
+    to the preferred size of nodes. MOST_PODS, or CHEAPEST_PLAN if PRICE is
+    configured first, are also tried in small clusters, and used if their plan
+    is better.
     """
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpanderScore]:
@@ -998,7 +1011,8 @@ class Expander(_message.Message):
         """
         RANDOM: Expander._Code.ValueType  # 9
         """A random one, by `PlanRequest.seed`. Always the last, whether listed or
-        not.
+        not. Unless it is the only one, options that the others rate equal are
+        first compared by price, if all of them have one.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
@@ -1031,7 +1045,8 @@ class Expander(_message.Message):
     """
     RANDOM: Expander.Code.ValueType  # 9
     """A random one, by `PlanRequest.seed`. Always the last, whether listed or
-    not.
+    not. Unless it is the only one, options that the others rate equal are
+    first compared by price, if all of them have one.
     """
 
     def __init__(

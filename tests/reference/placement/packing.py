@@ -1,19 +1,32 @@
 """First fit onto new nodes: each pod is tried on every node opened so far, then on a new one of each group."""
 
+from collections.abc import Sequence
+
+from tests.reference.placement.first_of_group import alike, room_for, starts_on_one_node
 from tests.reference.simulation.checks import fits
 from tests.reference.simulation.moves import Cluster
 
 
 def pack(
-    cluster: Cluster, pods: list[int], blanks: list[str], groups: list[tuple[str, int, int]], most_nodes: int
+    cluster: Cluster,
+    pods: list[int],
+    blanks: list[str],
+    groups: list[tuple[str, int, int]],
+    bounds: tuple[int, Sequence[int]],
 ) -> tuple[list[int], list[int]]:
     """Return the new node of each pod, -1 = none, and the group of each new node; the pods stay where they are placed.
 
-    groups : (name of a node like its new ones, number of nodes, how many more are allowed).
+    groups : (name of a node like its new ones, number of nodes, how many more are allowed); bounds : most new nodes,
+    and the class of each pod.
     """
+    most_nodes, kind = bounds
     found: list[int] = []
     group_of: list[int] = []
-    for pod in pods:
+    for row, pod in enumerate(pods):
+        if starts_on_one_node(cluster, pod):
+            first = pod, alike(pods, row, kind)
+            found.append(_first_of_group(cluster, first, blanks[:most_nodes], groups, group_of))
+            continue
         at = next((n for n in range(len(group_of)) if fits(cluster, cluster.pods[pod], blanks[n])), -1)
         if at < 0 and len(group_of) < min(most_nodes, len(blanks)):
             grown = _new_node_for(cluster, pod, blanks[len(group_of)], groups, group_of)
@@ -24,6 +37,37 @@ def pack(
             cluster.place(pod, blanks[at])
         found.append(at)
     return found, group_of
+
+
+def _first_of_group(
+    cluster: Cluster,
+    first: tuple[int, int],
+    blanks: list[str],
+    groups: list[tuple[str, int, int]],
+    group_of: list[int],
+) -> int:
+    """Place the first of a group on the node that takes most of it, a new one if that takes more.
+
+    first : the pod, and the number of pods like it.
+    """
+    rooms = [room_for(cluster, *first, blanks[at]) for at in range(len(group_of))]
+    best, grown = max(rooms, default=0), -1
+    if len(group_of) < len(blanks):
+        for q in sorted(range(len(groups)), key=lambda q: (groups[q][1] + group_of.count(q), q)):
+            if best < first[1] and group_of.count(q) < groups[q][2]:
+                before = cluster.mark()
+                cluster.open_as(blanks[len(group_of)], groups[q][0])
+                room = room_for(cluster, *first, blanks[len(group_of)])
+                cluster.revert(before)
+                best, grown = (room, q) if room > best else (best, grown)
+    if not best:
+        return -1
+    at = rooms.index(best) if grown < 0 else len(group_of)
+    if grown >= 0:
+        cluster.open_as(blanks[at], groups[grown][0])
+        group_of.append(grown)
+    cluster.place(first[0], blanks[at])
+    return at
 
 
 def _new_node_for(

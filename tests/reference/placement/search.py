@@ -1,7 +1,9 @@
 """Pods placed one by one, with every node checked for every pod."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from tests.reference.placement.first_of_group import alike, room_for, starts_on_one_node
 from tests.reference.simulation.checks import fits
 from tests.reference.simulation.moves import Cluster
 
@@ -27,15 +29,22 @@ def evacuate(cluster: Cluster, nodes: list[int], pods: list[int], gone: bool) ->
         cluster.drop(names[node])
 
 
-def place_all(cluster: Cluster, order: list[int], hint: dict[int, int], pods: list[int], strict: bool) -> Placed:
-    """Place each pod that is on no node: at its hint if that is in the order and fits, else at the first fit."""
+def place_all(
+    cluster: Cluster, order: list[int], hint: dict[int, int], pods: list[int], strict: bool, kind: Sequence[int]
+) -> Placed:
+    """Place each pod that is on no node: at its hint if that is in the order and fits, else at the first fit; the first
+    of a group that has to be on one node where most of the group fit. kind : class of each pod.
+    """
     names, destination, hits = list(cluster.nodes), dict[int, int](), 0
-    for pod in pods:
+    for row, pod in enumerate(pods):
         if cluster.at[pod]:
             destination[pod] = names.index(cluster.at[pod])
             continue
         wanted = [node for node in (hint.get(pod, -1),) if node in order]
         found = [node for node in [*wanted, *order] if fits(cluster, cluster.pods[pod], names[node])]
+        if found[:1] != wanted and not cluster.pods[pod].pinned and starts_on_one_node(cluster, pod):
+            several = alike(pods, row, kind)
+            found.sort(key=lambda node: -room_for(cluster, pod, several, names[node]))
         destination[pod] = found[0] if found else -1
         hits += bool(wanted) and found[:1] == wanted
         if found:

@@ -87,7 +87,8 @@ def naive(case: Case) -> tuple[list[int], list[int]]:
     made, groups = case.made, case.groups
     names = [made.names[made.growth.prototype[group]] for group in groups.groups]
     given = list(zip(names, groups.sizes, groups.most, strict=True))
-    return reference.pack(made.cluster, case.pods, list(made.growth.blank_names), given, case.most_nodes)
+    bounds = case.most_nodes, made.simulation.state.pod_class.tolist()
+    return reference.pack(made.cluster, case.pods, list(made.growth.blank_names), given, bounds)
 
 
 def packed(case: Case) -> Packed:

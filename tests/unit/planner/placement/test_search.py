@@ -45,7 +45,7 @@ def place_both(seed: int) -> tuple[twin.Placed, list[int]]:
     searching = new_search(state, np.array(whole, np.int32), allowed)
     if random.random() < 0.5:
         searching = searching._replace(domains=NO_DOMAINS)
-    expected = twin.place_all(cluster, order, hint, asked, strict)
+    expected = twin.place_all(cluster, order, hint, asked, strict, state.pod_class.tolist())
     stuck = place_all(state, searching, hints, destination, counts, np.array(asked, np.int32), strict)
     assert stuck == expected.stuck
     assert {pod: int(node) for pod, node in enumerate(destination) if node != -2} == expected.destination

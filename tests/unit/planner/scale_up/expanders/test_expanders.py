@@ -152,6 +152,30 @@ def test_chance_is_the_seeds_and_fair() -> None:
     assert len({chosen_among(rows, E.RANDOM, choice=choice)[0] for choice in range(60)}) == 4
 
 
+def test_of_equal_options_the_cheapest_is_chosen_before_chance_decides() -> None:
+    rows = {"a": Group(price=3), "b": Group(price=1), "c": Group(price=2), "d": Group(price=1), "e": Group(nodes=2)}
+    picked = {
+        chosen_among(rows | {"e": Group(nodes=2, price=0)}, E.LEAST_NODES, E.RANDOM, seed=n)[0] for n in range(40)
+    }
+    assert picked == {"b", "d"}
+    choice = chosen_among(rows, E.LEAST_NODES, E.RANDOM)[1]
+    assert choice.expanders == (E.LEAST_NODES, E.PRICE, E.RANDOM)
+    assert choice.decided_by.tolist()[0::2] == [E.PRICE, E.PRICE, E.LEAST_NODES]
+
+
+def test_the_cheaper_of_equal_options_is_chosen_even_if_its_nodes_are_far_from_the_preferred_size() -> None:
+    rows = {"small": Group(cores=1, gib=4, nodes=4, price=1), "large": Group(cores=32, gib=128, nodes=1, price=3)}
+    for expander, cheapest in ((E.PRICE, "small"), (E.MOST_PODS, "large")):
+        assert chosen_among(rows, expander, E.RANDOM, node_count=1)[0] == cheapest
+
+
+def test_chance_decides_without_the_price_if_one_is_unknown_or_it_is_the_only_expander() -> None:
+    rows = {"a": Group(price=3), "b": Group(price=1), "c": Group()}
+    assert {chosen_among(rows, E.LEAST_NODES, E.RANDOM, seed=seed)[0] for seed in range(40)} == set(rows)
+    priced = {"a": Group(price=3), "b": Group(price=1)}
+    assert {chosen_among(priced, E.RANDOM, seed=seed)[0] for seed in range(40)} == set(priced)
+
+
 ROWS = st.fixed_dictionaries({
     "cores": st.sampled_from([0, 2, 4]), "gib": st.sampled_from([4, 8]), "price": st.sampled_from([np.nan, 0, 1, 2]),
     "nodes": st.integers(1, 3), "pods": st.integers(1, 3), "pod_cores": st.integers(0, 2), "gpu": st.booleans(),

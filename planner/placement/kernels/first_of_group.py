@@ -1,0 +1,48 @@
+"""The place of the first pod of a group whose pods have to be together on one node.
+
+Required affinity to pods of its own kind by hostname: wherever the first pod goes, the others have to follow. So it
+goes to the node that takes most of those that come next, not to the first one that has room for it alone.
+"""
+
+from typing import Final
+
+from planner.model.jit import copied_kernel
+from planner.simulation.state import SimulationState
+from planner.snapshot.columns import Int32
+
+LOOK_AHEAD: Final = 1024
+"""Number of next pods among which those of the group are counted; more hardly ever fit one node."""
+
+
+@copied_kernel
+def starts_on_one_node(sim: SimulationState, pod_class: int) -> bool:
+    """Return whether all pods of a class have to be on one node, and none has a place. O(affinity terms)."""
+    by_node, counted = False, 0
+    if sim.presence.starts_group[pod_class] != 0:
+        for at in range(sim.presence.filled_offsets[pod_class], sim.presence.filled_offsets[pod_class + 1]):
+            counter = sim.presence.filled[at, 0]
+            by_node = by_node or sim.virtual.own_row[sim.presence.row[counter]] != 0
+            counted += sim.presence.total[counter]
+    return bool(by_node and counted == 0)
+
+
+@copied_kernel
+def alike_ahead(sim: SimulationState, pods: Int32, row: int) -> int:
+    """Return how many of the next LOOK_AHEAD pods are of the class of the one in a row, itself included."""
+    count = 0
+    for other in range(row, min(len(pods), row + LOOK_AHEAD)):
+        count += sim.pod_class[pods[other]] == sim.pod_class[pods[row]]
+    return int(count)
+
+
+@copied_kernel
+def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
+    """Return how many pods of a class, up to `most`, fit the free amounts of a node. O(R)."""
+    free, request = sim.resources.free, sim.resources.request
+    room = most
+    for resource in range(free.shape[1]):
+        if request[pod_class, resource] > 0:
+            if free[node, resource] < request[pod_class, resource]:
+                return 0
+            room = min(room, free[node, resource] // request[pod_class, resource])
+    return int(room)

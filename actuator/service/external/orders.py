@@ -303,14 +303,14 @@ def _still_open(tracker: Tracker, orders: Sequence[NodeOrder], over: Mapping[Nod
 
 def _joined(errors: Sequence[ServiceError], order_count: int) -> ServiceError:
     """Return one error for several refused orders of a call."""
-    first = errors[0]
     if order_count == 1:
-        return first
+        return errors[0]
     texts = list(dict.fromkeys(error.message for error in errors))
     more = f"; and {len(texts) - MOST_NAMED} more" if len(texts) > MOST_NAMED else ""
     message = f"{len(errors)} of {order_count} nodes were refused, the others are deleted: "
     message += "; ".join(texts[:MOST_NAMED]) + more
-    return ServiceError(first.code, first.reason, message, first.metadata)
+    can_pass = all(error.reason == Reason.BACKEND_UNAVAILABLE for error in errors)
+    return _later(message) if can_pass else invalid_request(message, field="nodes")
 
 
 def _check_minimum(tracker: Tracker, sizes: Sizes, accepted: Sequence[PlannedNode]) -> None:

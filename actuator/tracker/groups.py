@@ -18,7 +18,7 @@ REPLACEMENT: Final = "replacement/"
 """Prefix of the ids of growths by one node that replace such an instance."""
 EXTERNAL: Final = "externalgrpc/"
 """Prefix of the ids of orders of a Cluster Autoscaler, whose calls have none."""
-RESERVED: Final = (REGISTRATION, REPLACEMENT, EXTERNAL)
+RESERVED: Final = (REGISTRATION, REPLACEMENT, FAILED_START, EXTERNAL)
 """Prefixes of the ids of requests that the actuator makes itself; no caller may use them."""
 KEPT: Final = "kept/"
 """Prefix of the activities that give a back-off its one node again without another growth."""

@@ -92,7 +92,7 @@ class StartDeletionRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    registration/ and replacement/ of the actuator's own requests. REQUIRED.
+    failed-start/, registration/ and replacement/ of the actuator's own requests. REQUIRED.
     """
     snapshot_version: _builtins.str
     """Version of the plan's snapshot, for the log. OPTIONAL."""
@@ -243,7 +243,7 @@ class ScaleUpRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identity of the request, 1 to 128 bytes, without the prefixes externalgrpc/,
-    registration/ and replacement/ of the actuator's own requests. REQUIRED.
+    failed-start/, registration/ and replacement/ of the actuator's own requests. REQUIRED.
     """
     epoch: _builtins.int
     """Epoch of the caller's leadership; increases with each new leader, such as

@@ -68,11 +68,14 @@ def detail(found: Outcome) -> str:
 @pytest.mark.parametrize(
     ("settings", "most", "said"),
     [
+        pytest.param(MEMORY, 9, "1 of 1: filled by this plan as far as the limit on memory allows", id="limit"),
+        pytest.param({}, 2, "1 of 1: filled by this plan up to the maximum size", id="maximum"),
         pytest.param(
-            MEMORY, 9, "1 of 1: at the limit on memory with its new nodes, which have no room left", id="limit"
+            {"maxNewNodes": 2},
+            9,
+            "filled by this plan, which already adds the maximum number of nodes",
+            id="nodes of a plan",
         ),
-        pytest.param({}, 2, "1 of 1: at the maximum size with its new nodes, which have no room left", id="maximum"),
-        pytest.param({"maxNewNodes": 2}, 9, "the plan already adds the maximum number of nodes", id="nodes of a plan"),
     ],
 )
 def test_a_pod_left_by_a_limit_is_told_that_the_new_nodes_are_full(settings: Json, most: int, said: str) -> None:

@@ -66,7 +66,7 @@ def test_placeholders_that_wait_are_listed_with_the_reason_and_noted() -> None:
     assert dict(waiting.reasons) == {"g": NodeGroupReason.MAX_SIZE_REACHED}
     (note,) = answer.diagnostics.notes
     assert note == f"131 placeholders ({', '.join(waiting.placeholders[:2])}, …) have no node after this plan: " + (
-        "no node group helps (1 of 1: at the maximum size)"
+        "no node group has room left (1 of 1: filled by this plan up to the maximum size)"
     )
 
 

@@ -23,6 +23,8 @@ from actuator.service.servicer import ActuatorServicer
 from actuator.service.settings import ActuatorSettings
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.store.memory import MemoryStore
+from actuator.tracker.events import Event, NodesCounted, TimeNoted
+from actuator.tracker.tracker import Tracker
 from clients.simulator.virtual_time import VirtualTime
 from clients.transport.errors import ServiceError, TrimtabError
 
@@ -49,13 +51,20 @@ class LocalActuator:
         )
         self._servicer = ActuatorServicer(self._actuator)
         self._status = actuator_pb2.ActuatorStatus()
+        self._has_changed = True
+        self._actuator.processor.listeners.append(self._note)
         self._actuator.start()
         time.add(GroupWatch(self._actuator))
 
     @property
-    def revision(self) -> int:
-        """Return a number that grows with each change of the status."""
-        return self._actuator.processor.read(lambda tracker, _: tracker.data.revision)
+    def has_changed(self) -> bool:
+        """Return whether the status has changed since it was last read."""
+        return self._has_changed
+
+    def _note(self, event: Event, tracker: Tracker, now_ms: int) -> None:
+        """Note an event, unless only the limit per hour rests on it: the status does not show such events."""
+        del tracker, now_ms
+        self._has_changed |= not isinstance(event, TimeNoted | NodesCounted)
 
     @property
     def is_idle(self) -> bool:
@@ -68,6 +77,7 @@ class LocalActuator:
 
     def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
         """Return the whole status."""
+        self._has_changed = False
         self._status = self._actuator.status(not without_finished, with_instances).message()
         return self._status
 

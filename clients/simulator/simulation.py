@@ -104,10 +104,9 @@ class Simulation:
         self._actuator = LocalActuator(self.cluster, self._time, self._actuator_settings())
         self._runner: RoundRunner | None = None
         self._declared: list[NodeGroup] = []
-        # Time of the next round; time at which a timer requires one; the actuator's revision at the last one.
+        # Time of the next round; time at which a timer requires one.
         self._round_s = self.begin_s
         self._timer_s = self.begin_s
-        self._revision = -1
         self._full = FullCluster()
         # Slack and pod costs depend on more of a pod than its node.
         self._only_scales = set(self.scenario.decisions) <= {"scale-up", "scale-down"}
@@ -220,7 +219,6 @@ class Simulation:
         status = done.status
         assert status is not None, "there is an actuator"
         self._timer_s = next_due(now_s, done.request.settings, done.answer, status)
-        self._revision = status.revision
         self._full.add(done)
         self.decisions.add(now_s, done)
         if done.answer.HasField("slack"):
@@ -229,7 +227,7 @@ class Simulation:
 
     def _has_news(self) -> bool:
         """Return whether a round may find anything that the last one did not."""
-        if self._actuator.revision != self._revision:
+        if self._actuator.has_changed:
             return True
         if not self._observed.has_changed or (self._only_scales and self._observed.has_only_started()):
             return False

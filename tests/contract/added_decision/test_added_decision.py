@@ -56,7 +56,7 @@ def test_its_settings_ask_for_it_and_are_checked_by_name(seen: Any) -> None:
     answer = json.loads(seen["first"]["out"])
     assert answer["headroom"] == {"nodes": [{"node": "n1", "freeCpuMilli": "3000"}]}
     assert answer["diagnostics"]["decisions"][-1]["counts"] == {"nodes": "1"}
-    for case, told in (("bad value", "headroom.least_cpu_milli"), ("bad field", "headroom.leastCpu")):
+    for case, told in (("bad value", "headroom.leastCpuMilli"), ("bad field", "headroom.leastCpu")):
         assert (seen[case]["code"], seen[case]["out"]) == (2, "")
         assert told in seen[case]["err"]
 

@@ -139,7 +139,7 @@ def test_a_kind_that_is_misspelled_is_named_where_nodes_are_missing(trimtab: Run
     outcome = trimtab("plan", file)
     assert outcome.code == 2
     assert outcome.err.splitlines()[-1] == (
-        "trimtab: there is no Node in the input: v1 Nodes: this kind is unknown; did you mean Node?"
+        "trimtab: there is no Node and no NodeGroup in the input: v1 Nodes: this kind is unknown; did you mean Node?"
     )
     assert "not needed" not in outcome.err
 

@@ -360,7 +360,9 @@ def test_an_owner_without_uid_is_found_by_kind_and_name() -> None:
 def test_a_kind_of_controller_that_the_input_lacks_is_noted() -> None:
     pods = [*pods_of(replica_set("web"), 2), *pods_of(daemon_set(), 1), *pods_of(job(), 1)]
     empty = {"apiVersion": "batch/v1", "kind": "JobList", "items": []}
-    assert [note.split(",")[0] for note in notes(*pods, empty)] == ["2 pods have a ReplicaSet as controller"]
+    with_one_controller = notes(*pods, empty, daemon_set())
+    assert [note.split(",")[0] for note in with_one_controller] == ["2 pods have a ReplicaSet as controller"]
+    assert notes(*pods, empty) == [], "the planner says that there are no controllers at all"
 
 
 def test_namespaces_that_the_input_lacks_are_noted_when_labels_of_theirs_matter() -> None:

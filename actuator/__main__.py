@@ -1,11 +1,11 @@
-"""`trimtab-actuator`, also `python -m actuator`. Decides nothing: see `actuator.service.command`."""
+"""`trimtab-actuator`, also `python -m trimtab.actuator`. Decides nothing: see `trimtab.actuator.service.command`."""
 
-from clients.transport.entry import run_command
+from trimtab.clients.transport.entry import run_command
 
 
 def main() -> None:
     """Run the command."""
-    run_command("trimtab-actuator", "actuator.service.command:app")
+    run_command("trimtab-actuator", "trimtab.actuator.service.command:app")
 
 
 if __name__ == "__main__":

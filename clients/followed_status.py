@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from google.protobuf.timestamp_pb2 import Timestamp
+
 from trimtab.v1 import actuator_pb2
 
 

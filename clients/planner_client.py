@@ -13,11 +13,10 @@ from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self, TypeVar, cast
 
 import grpc
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
-from clients.snapshot_deltas import InternedSnapshot, Interner, difference
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import (
+from trimtab.clients.snapshot_deltas import InternedSnapshot, Interner, difference
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import (
     RetryPolicy,
     about_cluster,
     connect,
@@ -26,7 +25,8 @@ from clients.transport.client import (
     stream,
     wait_until_serving,
 )
-from clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 T = TypeVar("T")
 CHUNK_BYTES: Final = 1 << 20

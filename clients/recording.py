@@ -11,6 +11,7 @@ from typing import IO, Self
 
 import zstandard
 from google.protobuf.message import DecodeError
+
 from trimtab.v1 import recording_pb2 as pb
 from trimtab.v1.option_choice_pb2 import OptionChoice
 from trimtab.v1.plan_pb2 import PlanRequest, PlanResponse, PlanSettings, PlanState

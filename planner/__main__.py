@@ -1,11 +1,11 @@
-"""`trimtab-planner`, also `python -m planner`. Decides nothing: see `planner.service.command`."""
+"""`trimtab-planner`, also `python -m trimtab.planner`. Decides nothing: see `trimtab.planner.service.command`."""
 
-from clients.transport.entry import run_command
+from trimtab.clients.transport.entry import run_command
 
 
 def main() -> None:
     """Run the command."""
-    run_command("trimtab-planner", "planner.service.command:app")
+    run_command("trimtab-planner", "trimtab.planner.service.command:app")
 
 
 if __name__ == "__main__":

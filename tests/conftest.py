@@ -20,9 +20,9 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from clients.transport.collection import collection_paused
 from tests.builders.examples import ALL, EXPLORE, EXPLORED, MOST
 from tests.builders.forked import Programs, programs
+from trimtab.clients.transport.collection import collection_paused
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

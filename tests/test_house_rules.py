@@ -260,18 +260,18 @@ def test_of_the_clients_the_services_import_the_transport_alone_and_the_actuator
 def packages_of_decisions() -> set[str]:
     """The packages from which the planner's table of decisions takes its entries."""
     names = (name for _, name in module(ROOT / "planner/decisions/table.py").imports)
-    return {name.removesuffix(".decision") for name in names if name.endswith(".decision")} - {"planner.round"}
+    return {name.removesuffix(".decision") for name in names if name.endswith(".decision")} - {"trimtab.planner.round"}
 
 
 def test_each_decision_is_a_package_that_knows_no_other_and_that_no_lower_layer_knows() -> None:
     decisions = packages_of_decisions()
-    assert "planner.scale_down" in decisions
+    assert "trimtab.planner.scale_down" in decisions
     layers = layers_of_the_planner()
-    below = layers[layers.index("planner.decisions") + 1 :]
+    below = layers[layers.index("trimtab.planner.decisions") + 1 :]
     # Whatever is neither a layer nor a decision would be out of all checks.
     assert {f"planner.{path.name}" for path in (ROOT / "planner").iterdir() if (path / "__init__.py").exists()} == {
         *decisions,
-        *(set(layers) - {"planner.__main__"}),
+        *(set(layers) - {"trimtab.planner.__main__"}),
     }
     offences = []
     for own in sorted(decisions):

@@ -5,11 +5,10 @@ share it. An object without template has none here.
 from collections.abc import Mapping
 from typing import Any
 
+from trimtab.actuator.cloud.options import annotated_options
+from trimtab.actuator.cloud.provider import GroupOptions, NodeTemplate
+from trimtab.actuator.kube.cluster import Taint
 from trimtab.prices import MOST_PER_HOUR, is_price
-
-from actuator.cloud.options import annotated_options
-from actuator.cloud.provider import GroupOptions, NodeTemplate
-from actuator.kube.cluster import Taint
 
 
 def template_of(template: Mapping[str, Any], more_labels: Mapping[str, str]) -> NodeTemplate | None:

@@ -5,9 +5,9 @@ Decides nothing: unreadable amounts give no machine, and are reported with the t
 
 from collections.abc import Mapping
 
-from actuator.cloud.provider import MachineType, Reservation
-from actuator.kube.cluster import instance_type
-from actuator.simulated_cluster.quantities import amount
+from trimtab.actuator.cloud.provider import MachineType, Reservation
+from trimtab.actuator.kube.cluster import instance_type
+from trimtab.actuator.simulated_cluster.quantities import amount
 
 
 def machines_of(

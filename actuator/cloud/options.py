@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from actuator.cloud.provider import GroupOptions
+from trimtab.actuator.cloud.provider import GroupOptions
 
 ANNOTATION_PREFIX: Final = "autoscaling-options.trimtab.dev/"
 _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}

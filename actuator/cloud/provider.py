@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from actuator.kube.cluster import Taint
+from trimtab.actuator.kube.cluster import Taint
 
 # Label of the GPU's type, as NVIDIA's feature discovery writes it; for clouds that have none of their own.
 GPU_LABEL = "nvidia.com/gpu.product"
@@ -104,7 +104,8 @@ class NodeTemplate(NamedTuple):
     """A new node of a group. Amounts are Kubernetes quantities by resource name, such as {"memory": "16Gi"}.
 
     machines : what the node may run on, where the amounts are those of the machines and not of nodes: what real nodes
-    have is then taken in their place (`actuator.node_types`), but for the resources that are `declared` for nodes.
+    have is then taken in their place (`trimtab.actuator.node_types`), but for the resources that are `declared` for
+    nodes.
     """
 
     labels: Mapping[str, str]

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import structlog
 
-from actuator.drain.pods import EvictionOrder
-from actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, TooManyRequestsError
+from trimtab.actuator.drain.pods import EvictionOrder
+from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, TooManyRequestsError
 
 log = structlog.get_logger("drain")
 

@@ -11,16 +11,16 @@ import threading
 
 import structlog
 
-from actuator.drain.daemons import LONGEST_HINT_S, DaemonEvictor, EvictionCounter
-from actuator.drain.pods import EvictionOrder, daemons_to_evict, pod_ref, pods_to_move
-from actuator.drain.recorder import Recorder
-from actuator.drain.taint import KeptTaint, NodeReplacedError
-from actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, TooManyRequestsError
-from actuator.settings import DrainSettings
-from actuator.steady_time import SteadyTime
-from actuator.tracker import events as e
-from actuator.tracker.instructions import Drain
-from actuator.tracker.states import PodRef, Reason
+from trimtab.actuator.drain.daemons import LONGEST_HINT_S, DaemonEvictor, EvictionCounter
+from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pod_ref, pods_to_move
+from trimtab.actuator.drain.recorder import Recorder
+from trimtab.actuator.drain.taint import KeptTaint, NodeReplacedError
+from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, TooManyRequestsError
+from trimtab.actuator.settings import DrainSettings
+from trimtab.actuator.steady_time import SteadyTime
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.instructions import Drain
+from trimtab.actuator.tracker.states import PodRef, Reason
 
 log = structlog.get_logger("drain")
 

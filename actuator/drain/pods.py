@@ -8,9 +8,9 @@ daemonset, terminal; actuation/drain and utils/daemonset for DaemonSet pods; act
 
 from collections.abc import Iterable, Sequence
 
-from actuator.kube.cluster import PodView
-from actuator.settings import PriorityGroup
-from actuator.tracker.states import PodRef
+from trimtab.actuator.kube.cluster import PodView
+from trimtab.actuator.settings import PriorityGroup
+from trimtab.actuator.tracker.states import PodRef
 
 # How long after its deletion time plus grace period a pod counts as stuck.
 LONG_TERMINATING_MS = 30_000

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from actuator.tracker import events as e
+from trimtab.actuator.tracker import events as e
 
 
 class Recorder(Protocol):

@@ -7,9 +7,9 @@ scheduler may not have read the taint yet. Times are milliseconds of the steady 
 
 import structlog
 
-from actuator.drain.recorder import Recorder
-from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, hard_taint
-from actuator.tracker.events import TaintRestored
+from trimtab.actuator.drain.recorder import Recorder
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, hard_taint
+from trimtab.actuator.tracker.events import TaintRestored
 
 log = structlog.get_logger("drain")
 

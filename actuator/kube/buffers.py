@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ClusterError, KnownBuffer, NotServedError
-from actuator.kube.group_costs import APPLY_PATCH
-from actuator.kube.objects import ListMetadata
-from clients.kubernetes_api.names import object_path
+from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.kube.cluster import ClusterError, KnownBuffer, NotServedError
+from trimtab.actuator.kube.group_costs import APPLY_PATCH
+from trimtab.actuator.kube.objects import ListMetadata
+from trimtab.clients.kubernetes_api.names import object_path
 
 GROUP: Final = "autoscaling.x-k8s.io"
 VERSIONS: Final = ("v1beta1", "v1", "v1alpha1")

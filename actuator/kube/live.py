@@ -1,4 +1,4 @@
-"""A live Kubernetes cluster behind the interface of `actuator.kube.cluster`.
+"""A live Kubernetes cluster behind the interface of `trimtab.actuator.kube.cluster`.
 
 Decides how taints are patched (only if they are still as they were read), how an eviction is requested, and what is
 retried at once. Never decides which node or pod. Durations in seconds.
@@ -11,10 +11,10 @@ from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from actuator.kube import group_costs
-from actuator.kube.api import METADATA, METADATA_LIST, Api, Call
-from actuator.kube.buffers import Buffers
-from actuator.kube.cluster import (
+from trimtab.actuator.kube import group_costs
+from trimtab.actuator.kube.api import METADATA, METADATA_LIST, Api, Call
+from trimtab.actuator.kube.buffers import Buffers
+from trimtab.actuator.kube.cluster import (
     HARD_TAINT_KEY,
     ConflictError,
     CostWrite,
@@ -31,8 +31,8 @@ from actuator.kube.cluster import (
     PodView,
     Taint,
 )
-from actuator.kube.group_costs import APPLY_PATCH, FIELD_MANAGER
-from actuator.kube.objects import (
+from trimtab.actuator.kube.group_costs import APPLY_PATCH, FIELD_MANAGER
+from trimtab.actuator.kube.objects import (
     Node,
     NodeList,
     NodeTaint,
@@ -44,9 +44,9 @@ from actuator.kube.objects import (
     pod_view,
     read,
 )
-from actuator.kube.settings import KubeSettings
-from clients.kubernetes_api.api import JSON_PATCH, Json
-from clients.kubernetes_api.names import RULE, is_subdomain, object_path
+from trimtab.actuator.kube.settings import KubeSettings
+from trimtab.clients.kubernetes_api.api import JSON_PATCH, Json
+from trimtab.clients.kubernetes_api.names import RULE, is_subdomain, object_path
 
 NODES = "/api/v1/nodes"
 NAMESPACES = "/api/v1/namespaces"
@@ -65,7 +65,7 @@ PATCH_ATTEMPTS = 8
 
 
 class KubeCluster:
-    """A `Cluster` (see `actuator.kube.cluster`)."""
+    """A `Cluster` (see `trimtab.actuator.kube.cluster`)."""
 
     def __init__(self, api: Api, settings: KubeSettings | None = None) -> None:
         self._api = api

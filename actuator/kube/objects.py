@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from actuator.kube.cluster import (
+from trimtab.actuator.kube.cluster import (
     DAEMON_ANNOTATION,
     MIRROR_ANNOTATION,
     POD_COST_ANNOTATION,

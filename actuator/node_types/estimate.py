@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from actuator.cloud.provider import MachineType, Reservation
-from actuator.node_types import rules
-from actuator.tracker.states import NodeAmounts, SeenType
+from trimtab.actuator.cloud.provider import MachineType, Reservation
+from trimtab.actuator.node_types import rules
+from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
 _OWN_RULE: Final = {Reservation.EKS: rules.eks, Reservation.KUBELET: rules.kubelet}
 _HIDDEN_SHARE: Final = {Reservation.EKS: rules.AWS_HIDDEN_SHARE}

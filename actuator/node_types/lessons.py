@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from actuator.cloud.provider import MachineType
-from actuator.kube.cluster import NodeQuantities, NodeView, is_extended
-from actuator.node_types.estimate import least, nominal_of
-from actuator.simulated_cluster.quantities import amount
-from actuator.tracker.states import NodeAmounts, SeenType
+from trimtab.actuator.cloud.provider import MachineType
+from trimtab.actuator.kube.cluster import NodeQuantities, NodeView, is_extended
+from trimtab.actuator.node_types.estimate import least, nominal_of
+from trimtab.actuator.simulated_cluster.quantities import amount
+from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
 # Nodes of one instance type differ by some KiB.
 _NOISE_SHARE: Final = 0.01

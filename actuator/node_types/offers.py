@@ -8,11 +8,11 @@ not thread-safe.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from actuator.cloud.provider import NodeTemplate
-from actuator.kube.cluster import is_extended
-from actuator.node_types.estimate import Estimator, least
-from actuator.simulated_cluster.quantities import amount
-from actuator.tracker.states import NodeAmounts, SeenType
+from trimtab.actuator.cloud.provider import NodeTemplate
+from trimtab.actuator.kube.cluster import is_extended
+from trimtab.actuator.node_types.estimate import Estimator, least
+from trimtab.actuator.simulated_cluster.quantities import amount
+from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
 _KIB: Final = 1 << 10
 _IN_BYTES: Final = ("memory", "ephemeral-storage")

@@ -1,13 +1,13 @@
 """Published rules for the resources that a node reserves: capacity less allocatable. Decides only the rules;
-`actuator.node_types.estimate` finds the one that a cluster follows. Each includes the kubelet's threshold of eviction.
-Memory in bytes, cpu in milli-cores. Pure.
+`trimtab.actuator.node_types.estimate` finds the one that a cluster follows. Each includes the kubelet's threshold of
+eviction. Memory in bytes, cpu in milli-cores. Pure.
 """
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from actuator.tracker.states import NodeAmounts
+from trimtab.actuator.tracker.states import NodeAmounts
 
 MIB: Final = 1 << 20
 GIB: Final = 1 << 30

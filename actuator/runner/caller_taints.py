@@ -7,14 +7,14 @@ pods would then be scheduled on a machine that is being deleted. Times are milli
 
 from typing import Final
 
-from actuator.drain.pods import pods_to_move
-from actuator.drain.recorder import Recorder
-from actuator.drain.taint import KeptTaint, NodeReplacedError
-from actuator.kube.cluster import ClusterApi, NotFoundError
-from actuator.settings import WorkSettings
-from actuator.steady_time import SteadyTime
-from actuator.tracker.instructions import DeleteInstance
-from actuator.tracker.transitions import ImpossibleEventError
+from trimtab.actuator.drain.pods import pods_to_move
+from trimtab.actuator.drain.recorder import Recorder
+from trimtab.actuator.drain.taint import KeptTaint, NodeReplacedError
+from trimtab.actuator.kube.cluster import ClusterApi, NotFoundError
+from trimtab.actuator.settings import WorkSettings
+from trimtab.actuator.steady_time import SteadyTime
+from trimtab.actuator.tracker.instructions import DeleteInstance
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 # Pause between two checks of a node whose instance is being deleted: one read of the API server each.
 LOOK_MS: Final = 5_000

@@ -16,15 +16,15 @@ from typing import NamedTuple
 
 import structlog
 
-from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, InstanceState
-from actuator.drain.recorder import Recorder
-from actuator.kube.cluster import ClusterApi, ClusterError, NoAnswerError, NotFoundError
-from actuator.runner.caller_taints import CallerTaints
-from actuator.settings import WorkSettings
-from actuator.tracker import events as e
-from actuator.tracker.instructions import DeleteInstance
-from actuator.tracker.states import Reason
-from actuator.tracker.transitions import ImpossibleEventError
+from trimtab.actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, InstanceState
+from trimtab.actuator.drain.recorder import Recorder
+from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NoAnswerError, NotFoundError
+from trimtab.actuator.runner.caller_taints import CallerTaints
+from trimtab.actuator.settings import WorkSettings
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.instructions import DeleteInstance
+from trimtab.actuator.tracker.states import Reason
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 log = structlog.get_logger("deleter")
 

@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import structlog
 
-from actuator.leadership import NotLeaderError
-from actuator.runner.clock import Clock
-from actuator.store.journal import Journal
-from actuator.store.records import StoreError
-from actuator.tracker.events import AbsenceEnded, ClockJumped, Event, TimeNoted
-from actuator.tracker.instructions import Instruction
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.runner.clock import Clock
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.records import StoreError
+from trimtab.actuator.tracker.events import AbsenceEnded, ClockJumped, Event, TimeNoted
+from trimtab.actuator.tracker.instructions import Instruction
+from trimtab.actuator.tracker.tracker import Tracker
 
 T = TypeVar("T")
 # Returns the event for the tracker and the time given; None = no event. Must not change the tracker.

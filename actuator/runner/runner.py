@@ -8,11 +8,18 @@ Keeps the task of each node, because a roll-back has to stop it first.
 import threading
 from collections.abc import Callable
 
-from actuator.drain.drain import DrainTask
-from actuator.runner.deleter import GroupDeleter
-from actuator.runner.scheduler import Pool, Scheduler
-from actuator.runner.tasks import BeginDeleteTask, CheckEmptyTask, GrowTask, RollBackTask, TaintTask, TaskContext
-from actuator.tracker import instructions as i
+from trimtab.actuator.drain.drain import DrainTask
+from trimtab.actuator.runner.deleter import GroupDeleter
+from trimtab.actuator.runner.scheduler import Pool, Scheduler
+from trimtab.actuator.runner.tasks import (
+    BeginDeleteTask,
+    CheckEmptyTask,
+    GrowTask,
+    RollBackTask,
+    TaintTask,
+    TaskContext,
+)
+from trimtab.actuator.tracker import instructions as i
 
 SHORT_THREADS = 8
 

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import structlog
 
-from actuator.store.records import StoreError
-from actuator.tracker.transitions import ImpossibleEventError
+from trimtab.actuator.store.records import StoreError
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 log = structlog.get_logger("runner")
 

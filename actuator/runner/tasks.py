@@ -9,18 +9,18 @@ from typing import NamedTuple
 
 import structlog
 
-from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, SizeChangedError
-from actuator.drain.daemons import DaemonEvictor, EvictionCounter
-from actuator.drain.drain import DrainTask
-from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
-from actuator.drain.recorder import Recorder
-from actuator.drain.taint import KeptTaint, NodeReplacedError
-from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NotFoundError, PodView, hard_taint
-from actuator.settings import WorkSettings
-from actuator.steady_time import SteadyTime
-from actuator.tracker import events as e
-from actuator.tracker import instructions as i
-from actuator.tracker.states import Growth, GrowthAnswer, GrowthReason, Reason
+from trimtab.actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, SizeChangedError
+from trimtab.actuator.drain.daemons import DaemonEvictor, EvictionCounter
+from trimtab.actuator.drain.drain import DrainTask
+from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
+from trimtab.actuator.drain.recorder import Recorder
+from trimtab.actuator.drain.taint import KeptTaint, NodeReplacedError
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NotFoundError, PodView, hard_taint
+from trimtab.actuator.settings import WorkSettings
+from trimtab.actuator.steady_time import SteadyTime
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker import instructions as i
+from trimtab.actuator.tracker.states import Growth, GrowthAnswer, GrowthReason, Reason
 
 log = structlog.get_logger("runner")
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import structlog
 
-from actuator.cloud.provider import Activity, CloudProvider
-from actuator.runner.event_processor import EventProcessor
-from actuator.service.settings import BackoffPolicy
-from actuator.tracker.events import Event, GroupBackedOff, GroupFailed
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.cloud.provider import Activity, CloudProvider
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.service.settings import BackoffPolicy
+from trimtab.actuator.tracker.events import Event, GroupBackedOff, GroupFailed
+from trimtab.actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("groups")
 

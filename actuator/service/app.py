@@ -10,27 +10,27 @@ from typing import NamedTuple
 import structlog
 from opentelemetry.metrics import Meter
 
-from actuator.cloud.provider import CloudProvider, NodeTemplate
-from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NodeView, Taint, hard_taint
-from actuator.node_types.offers import Offers
-from actuator.runner.clock import Clock
-from actuator.runner.event_processor import EventProcessor
-from actuator.runner.runner import Runner
-from actuator.runner.scheduler import Pool, Scheduler
-from actuator.runner.tasks import TaskContext
-from actuator.service.deletion_spans import DeletionSpans
-from actuator.service.deletions import Deletions
-from actuator.service.group_views import GroupViews
-from actuator.service.growth import Growths
-from actuator.service.metrics import Metrics
-from actuator.service.settings import ActuatorSettings
-from actuator.service.state_log import StateLog
-from actuator.service.status import Parts, Status, StatusWriter
-from actuator.store.journal import Journal
-from actuator.store.records import Store
-from actuator.tracker.events import TaintRestored
-from actuator.tracker.states import State
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.cloud.provider import CloudProvider, NodeTemplate
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NodeView, Taint, hard_taint
+from trimtab.actuator.node_types.offers import Offers
+from trimtab.actuator.runner.clock import Clock
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.runner.runner import Runner
+from trimtab.actuator.runner.scheduler import Pool, Scheduler
+from trimtab.actuator.runner.tasks import TaskContext
+from trimtab.actuator.service.deletion_spans import DeletionSpans
+from trimtab.actuator.service.deletions import Deletions
+from trimtab.actuator.service.group_views import GroupViews
+from trimtab.actuator.service.growth import Growths
+from trimtab.actuator.service.metrics import Metrics
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.service.state_log import StateLog
+from trimtab.actuator.service.status import Parts, Status, StatusWriter
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.records import Store
+from trimtab.actuator.tracker.events import TaintRestored
+from trimtab.actuator.tracker.states import State
+from trimtab.actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("actuator")
 

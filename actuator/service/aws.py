@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from actuator.cloud.aws.api import AwsApi
-from actuator.cloud.aws.cloud import AwsCloud
-from actuator.kube.api import Api
-from actuator.service.environment import Environment, EnvironmentOptions
-from actuator.service.live_environment import CloudWiring, LiveCloud, open_live
-from actuator.store.records import Store
+from trimtab.actuator.cloud.aws.api import AwsApi
+from trimtab.actuator.cloud.aws.cloud import AwsCloud
+from trimtab.actuator.kube.api import Api
+from trimtab.actuator.service.environment import Environment, EnvironmentOptions
+from trimtab.actuator.service.live_environment import CloudWiring, LiveCloud, open_live
+from trimtab.actuator.store.records import Store
 
 
 def open_aws(

@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import Any, Final
 
 import structlog
-from trimtab.v1 import actuator_pb2
 
-from actuator.kube.cluster import (
+from trimtab.actuator.kube.cluster import (
     BufferStatus,
     ClusterApi,
     ClusterError,
@@ -23,7 +22,8 @@ from actuator.kube.cluster import (
     NotFoundError,
     NotServedError,
 )
-from actuator.service.settings import BufferLimits
+from trimtab.actuator.service.settings import BufferLimits
+from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("buffers")
 

@@ -5,13 +5,13 @@ permissions in the management cluster before anything is done.
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from actuator.kube.api import Api, connect
-from actuator.kube.permissions import clusterapi_rules
-from actuator.service.environment import Environment, EnvironmentOptions
-from actuator.service.live_environment import CloudWiring, LiveCloud, open_live
-from actuator.store.records import Store
-from clients.kubernetes_api.permissions import require
+from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
+from trimtab.actuator.kube.api import Api, connect
+from trimtab.actuator.kube.permissions import clusterapi_rules
+from trimtab.actuator.service.environment import Environment, EnvironmentOptions
+from trimtab.actuator.service.live_environment import CloudWiring, LiveCloud, open_live
+from trimtab.actuator.store.records import Store
+from trimtab.clients.kubernetes_api.permissions import require
 
 
 def open_clusterapi(

@@ -1,8 +1,8 @@
-"""The command `trimtab-actuator` and its options. Decides nothing: see `actuator.service.process`."""
+"""The command `trimtab-actuator` and its options. Decides nothing: see `trimtab.actuator.service.process`."""
 
 import typer
 
-from actuator.service.options import (
+from trimtab.actuator.service.options import (
     AwsOptions,
     ClusterApiOptions,
     ExternalOptions,
@@ -12,8 +12,8 @@ from actuator.service.options import (
     StateOptions,
     WorkOptions,
 )
-from actuator.service.process import run
-from clients.transport.options import ServerOptions, add_command
+from trimtab.actuator.service.process import run
+from trimtab.clients.transport.options import ServerOptions, add_command
 
 app = typer.Typer(
     add_completion=False,

@@ -9,10 +9,10 @@ from typing import Final
 from opentelemetry import trace
 from opentelemetry.context import Context
 
-from actuator.service.state_log import touched
-from actuator.tracker import events as e
-from actuator.tracker.states import Deletion
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.service.state_log import touched
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.states import Deletion
+from trimtab.actuator.tracker.tracker import Tracker
 
 _NS_PER_MS: Final = 1_000_000
 _MOST_KEPT: Final = 1000

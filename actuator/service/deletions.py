@@ -1,7 +1,7 @@
 """StartDeletion and CancelDeletion.
 
 Decides when they answer: once every accepted node carries the taint, or the set has been rolled back.
-`actuator.tracker.admission` decides which nodes are accepted. Times are Unix milliseconds.
+`trimtab.actuator.tracker.admission` decides which nodes are accepted. Times are Unix milliseconds.
 """
 
 import time
@@ -10,18 +10,18 @@ from functools import partial
 
 import grpc
 import structlog
-from trimtab.v1 import actuator_pb2
 
-from actuator.runner.event_processor import EventProcessor
-from actuator.runner.tasks import TaskContext
-from actuator.service.observe import observe
-from actuator.service.settings import ActuatorSettings
-from actuator.service.validation import check_epoch, check_nodes, digest_request, node_requests
-from actuator.tracker.admission import Admission, DecisionTime, Limits, NodeRequest, admit, pending_nodes
-from actuator.tracker.events import CancelRequested, Event, SetAccepted
-from actuator.tracker.states import NodeAnswer, State
-from actuator.tracker.tracker import Tracker
-from clients.transport.errors import Reason, ServiceError
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.runner.tasks import TaskContext
+from trimtab.actuator.service.observe import observe
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.service.validation import check_epoch, check_nodes, digest_request, node_requests
+from trimtab.actuator.tracker.admission import Admission, DecisionTime, Limits, NodeRequest, admit, pending_nodes
+from trimtab.actuator.tracker.events import CancelRequested, Event, SetAccepted
+from trimtab.actuator.tracker.states import NodeAnswer, State
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("deletions")
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import grpc
 import msgspec
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
-from actuator.kube.cluster import NotFoundError
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from clients.transport.errors import Reason, ServiceError, invalid_request
+from trimtab.actuator.kube.cluster import NotFoundError
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.clients.transport.errors import Reason, ServiceError, invalid_request
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 PIECE_BYTES = 1 << 20
 MAX_REPLICAS = 10_000

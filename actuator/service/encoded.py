@@ -6,6 +6,7 @@ encoded as a message.
 from typing import Any, NamedTuple
 
 import grpc
+
 from trimtab.v1 import actuator_pb2_grpc
 
 SERVICE = "trimtab.v1.Actuator"

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from actuator.cloud.provider import CloudProvider
-from actuator.kube.cluster import ClusterApi
-from actuator.service.leading import Leadership
-from actuator.service.options import (
+from trimtab.actuator.cloud.provider import CloudProvider
+from trimtab.actuator.kube.cluster import ClusterApi
+from trimtab.actuator.service.leading import Leadership
+from trimtab.actuator.service.options import (
     AwsOptions,
     ClusterApiOptions,
     ExternalOptions,
@@ -14,7 +14,7 @@ from actuator.service.options import (
     KwokOptions,
     SimulationOptions,
 )
-from clients.transport.server import Registration
+from trimtab.clients.transport.server import Registration
 
 
 class SettingError(Exception):

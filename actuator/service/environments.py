@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from trimtab.v1 import actuator_pb2_grpc
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.service.embedded import EmbeddedClusterServicer
-from actuator.service.environment import Environment, EnvironmentOptions, SettingError
-from actuator.service.options import SimulationOptions, StateOptions
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.objects import Object, load_files
-from actuator.store.records import Store
-from clients.transport.collection import collection_paused
-from clients.transport.extras import require_extra
-from clients.transport.server import Registration
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.service.embedded import EmbeddedClusterServicer
+from trimtab.actuator.service.environment import Environment, EnvironmentOptions, SettingError
+from trimtab.actuator.service.options import SimulationOptions, StateOptions
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.objects import Object, load_files
+from trimtab.actuator.store.records import Store
+from trimtab.clients.transport.collection import collection_paused
+from trimtab.clients.transport.extras import require_extra
+from trimtab.clients.transport.server import Registration
+from trimtab.v1 import actuator_pb2_grpc
 
 log = structlog.get_logger("actuator")
 
@@ -40,23 +40,23 @@ def open_environment(
             return _open_memory(stack, state.state_dir, options.simulation)
         case "kwok":
             require_extra("kubernetes", "--cloud kwok")
-            from actuator.service.kwok import open_kwok
+            from trimtab.actuator.service.kwok import open_kwok
 
             return open_kwok(stack, options, store, end_process)
         case "externalgrpc":
             require_extra("kubernetes", "--cloud externalgrpc")
-            from actuator.service.externalgrpc import open_externalgrpc
+            from trimtab.actuator.service.externalgrpc import open_externalgrpc
 
             return open_externalgrpc(stack, options, store, end_process)
         case "aws":
             require_extra("kubernetes", "--cloud aws")
             require_extra("aws", "--cloud aws")
-            from actuator.service.aws import open_aws
+            from trimtab.actuator.service.aws import open_aws
 
             return open_aws(stack, options, store, end_process)
         case "clusterapi":
             require_extra("kubernetes", "--cloud clusterapi")
-            from actuator.service.clusterapi import open_clusterapi
+            from trimtab.actuator.service.clusterapi import open_clusterapi
 
             return open_clusterapi(stack, options, store, end_process)
         case cloud:

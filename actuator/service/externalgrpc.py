@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from actuator.cloud.externalgrpc.calls import Calls
-from actuator.cloud.externalgrpc.cloud import ExternalCloud
-from actuator.kube.api import Api
-from actuator.service.environment import Environment, EnvironmentOptions
-from actuator.service.live_environment import CloudWiring, LiveCloud, open_live
-from actuator.store.records import Store
+from trimtab.actuator.cloud.externalgrpc.calls import Calls
+from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
+from trimtab.actuator.kube.api import Api
+from trimtab.actuator.service.environment import Environment, EnvironmentOptions
+from trimtab.actuator.service.live_environment import CloudWiring, LiveCloud, open_live
+from trimtab.actuator.store.records import Store
 
 
 def open_externalgrpc(

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import structlog
-from trimtab.v1 import actuator_pb2
 
-from actuator.cloud.provider import CloudError, CloudProvider, GroupOptions, NodeTemplate
-from actuator.simulated_cluster.quantities import parse_quantity
+from trimtab.actuator.cloud.provider import CloudError, CloudProvider, GroupOptions, NodeTemplate
+from trimtab.actuator.simulated_cluster.quantities import parse_quantity
+from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("groups")
 

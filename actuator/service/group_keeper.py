@@ -23,18 +23,18 @@ from typing import Final, NamedTuple
 
 import structlog
 
-from actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState, NodeGroupView
-from actuator.kube.cluster import ClusterApi, NodeView
-from actuator.runner.event_processor import EventProcessor
-from actuator.service.readiness import is_started
-from actuator.service.settings import ActuatorSettings, BackoffPolicy
-from actuator.service.type_teacher import TypeTeacher
-from actuator.tracker import events as e
-from actuator.tracker.admission import GroupFacts, hourly_limit
-from actuator.tracker.groups import FAILED_START, KEPT, REGISTRATION, REPLACEMENT
-from actuator.tracker.hour import count_nodes
-from actuator.tracker.states import Deletion, Growth, TrackerData
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState, NodeGroupView
+from trimtab.actuator.kube.cluster import ClusterApi, NodeView
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.service.readiness import is_started
+from trimtab.actuator.service.settings import ActuatorSettings, BackoffPolicy
+from trimtab.actuator.service.type_teacher import TypeTeacher
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.admission import GroupFacts, hourly_limit
+from trimtab.actuator.tracker.groups import FAILED_START, KEPT, REGISTRATION, REPLACEMENT
+from trimtab.actuator.tracker.hour import count_nodes
+from trimtab.actuator.tracker.states import Deletion, Growth, TrackerData
+from trimtab.actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("groups")
 

@@ -10,9 +10,8 @@ Source: Cluster Autoscaler, `--initial-node-group-backoff-duration`, `--max-node
 from dataclasses import dataclass
 from typing import Final
 
+from trimtab.actuator.tracker.states import GrowthAnswer, State, TrackerData
 from trimtab.v1 import reason_pb2
-
-from actuator.tracker.states import GrowthAnswer, State, TrackerData
 
 FIRST_BACKOFF_MS: Final = 300_000
 LONGEST_BACKOFF_MS: Final = 1_800_000

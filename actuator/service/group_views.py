@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
-from trimtab.v1 import actuator_pb2
 
-from actuator.cloud.provider import CloudError, CloudProvider, NodeGroupView, NodeTemplate
-from actuator.service.group_details import GroupDetails
-from actuator.tracker import events as e
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.cloud.provider import CloudError, CloudProvider, NodeGroupView, NodeTemplate
+from trimtab.actuator.service.group_details import GroupDetails
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("status")
 

@@ -7,13 +7,13 @@ from typing import Final
 
 import structlog
 
-from actuator.cloud.provider import CloudError
-from actuator.kube.cluster import ClusterError
-from actuator.leadership import NotLeaderError
-from actuator.service.activity_watch import ActivityWatch
-from actuator.service.app import Actuator
-from actuator.service.group_keeper import GroupKeeper
-from actuator.store.records import StoreError
+from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.service.activity_watch import ActivityWatch
+from trimtab.actuator.service.app import Actuator
+from trimtab.actuator.service.group_keeper import GroupKeeper
+from trimtab.actuator.store.records import StoreError
 
 log = structlog.get_logger("groups")
 
@@ -21,7 +21,7 @@ POLL_S: Final = 10.0
 
 
 class GroupWatch:
-    """Checks every `POLL_S`, as a thread or as a `Task` (see `actuator.runner.scheduler`)."""
+    """Checks every `POLL_S`, as a thread or as a `Task` (see `trimtab.actuator.runner.scheduler`)."""
 
     name = "node groups"
 

@@ -7,14 +7,14 @@ import time
 from collections.abc import Sequence
 
 import grpc
-from trimtab.v1 import actuator_pb2
 
-from actuator.runner.event_processor import EventProcessor
-from actuator.service.validation import check_epoch, digest_request, growths
-from actuator.tracker.events import Event, GrowthRequested
-from actuator.tracker.states import GrowthAnswer, GrowthRecord
-from actuator.tracker.tracker import Tracker
-from clients.transport.errors import Reason, ServiceError
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.service.validation import check_epoch, digest_request, growths
+from trimtab.actuator.tracker.events import Event, GrowthRequested
+from trimtab.actuator.tracker.states import GrowthAnswer, GrowthRecord
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.v1 import actuator_pb2
 
 
 class Growths:

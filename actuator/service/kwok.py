@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from actuator.cloud.kwok.cloud import KwokCloud, ResyncLoop
-from actuator.cloud.kwok.groups import load_groups
-from actuator.cloud.kwok.ledger import NAME
-from actuator.kube.api import Api
-from actuator.kube.permissions import kwok_rules
-from actuator.service.environment import Environment, EnvironmentOptions, SettingError
-from actuator.service.live_environment import CloudWiring, LiveCloud, open_live
-from actuator.store.records import Store
+from trimtab.actuator.cloud.kwok.cloud import KwokCloud, ResyncLoop
+from trimtab.actuator.cloud.kwok.groups import load_groups
+from trimtab.actuator.cloud.kwok.ledger import NAME
+from trimtab.actuator.kube.api import Api
+from trimtab.actuator.kube.permissions import kwok_rules
+from trimtab.actuator.service.environment import Environment, EnvironmentOptions, SettingError
+from trimtab.actuator.service.live_environment import CloudWiring, LiveCloud, open_live
+from trimtab.actuator.store.records import Store
 
 
 def open_kwok(

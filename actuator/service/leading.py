@@ -11,11 +11,11 @@ from typing import Protocol
 
 import structlog
 
-from actuator.cloud.provider import CloudError
-from actuator.kube.cluster import ClusterError
-from actuator.leadership import NotLeaderError
-from actuator.runner.event_processor import EventProcessor
-from actuator.store.records import Store, StoreConflictError, StoreError
+from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.store.records import Store, StoreConflictError, StoreError
 
 log = structlog.get_logger("leading")
 
@@ -24,7 +24,7 @@ FOLLOW_S = 0.5
 
 
 class Lease(Protocol):
-    """The Lease: `clients.kubernetes_api.lease`."""
+    """The Lease: `trimtab.clients.kubernetes_api.lease`."""
 
     identity: str
     holder: str

@@ -1,7 +1,7 @@
 """A live cluster with any cloud: the connection, the permissions, the Lease and the client of the cluster.
 
 Checks every permission that will be needed before anything is done, and prevents changes while another process leads. A
-module for each cloud, such as `actuator.service.kwok`, adds the rest.
+module for each cloud, such as `trimtab.actuator.service.kwok`, adds the rest.
 """
 
 import os
@@ -10,17 +10,17 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
 
-from actuator.cloud.provider import CloudProvider
-from actuator.kube.api import Api, connect
-from actuator.kube.live import KubeCluster
-from actuator.kube.permissions import ACTUATOR
-from actuator.service.environment import Environment
-from actuator.service.leading import Leadership
-from actuator.service.options import KubeOptions
-from actuator.store.records import Store
-from clients.kubernetes_api.lease import Lease
-from clients.kubernetes_api.permissions import lease_rules, require
-from clients.kubernetes_api.rules import Rule
+from trimtab.actuator.cloud.provider import CloudProvider
+from trimtab.actuator.kube.api import Api, connect
+from trimtab.actuator.kube.live import KubeCluster
+from trimtab.actuator.kube.permissions import ACTUATOR
+from trimtab.actuator.service.environment import Environment
+from trimtab.actuator.service.leading import Leadership
+from trimtab.actuator.service.options import KubeOptions
+from trimtab.actuator.store.records import Store
+from trimtab.clients.kubernetes_api.lease import Lease
+from trimtab.clients.kubernetes_api.permissions import lease_rules, require
+from trimtab.clients.kubernetes_api.rules import Rule
 
 # A request for the cloud's node groups may list all nodes: a tenth of a second for several thousand.
 GROUPS_MAX_AGE_S = 5.0

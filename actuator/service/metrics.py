@@ -9,14 +9,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
-from trimtab.v1 import reason_pb2
 
-from actuator.runner.event_processor import EventProcessor
-from actuator.service.group_times import group_times
-from actuator.tracker import events as e
-from actuator.tracker.groups import KEPT, REGISTRATION
-from actuator.tracker.states import FINAL_STATES, Deletion, State
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.service.group_times import group_times
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.groups import KEPT, REGISTRATION
+from trimtab.actuator.tracker.states import FINAL_STATES, Deletion, State
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.v1 import reason_pb2
 
 # Upper bounds of the ages by which deletions are counted, seconds. A drain may take an hour by default.
 AGES = {"1m": 60.0, "10m": 600.0, "1h": 3600.0, "more": float("inf")}

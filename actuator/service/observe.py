@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-from actuator.cloud.provider import CloudProvider
-from actuator.drain.pods import pods_to_move
-from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, NodeView, NotFoundError
-from actuator.runner.tasks import TaskContext
-from actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeRequest
+from trimtab.actuator.cloud.provider import CloudProvider
+from trimtab.actuator.drain.pods import pods_to_move
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, NodeView, NotFoundError
+from trimtab.actuator.runner.tasks import TaskContext
+from trimtab.actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeRequest
 
 log = structlog.get_logger("groups")
 

@@ -10,19 +10,25 @@ from typing import Annotated
 import grpc
 import typer
 
-from actuator.cloud.aws.settings import AwsSettings, read_tags
-from actuator.cloud.clusterapi.settings import ClusterApiSettings
-from actuator.cloud.kwok.settings import KwokSettings
-from actuator.kube.settings import KubeSettings
-from actuator.service.settings import ActuatorSettings, BackoffPolicy, GroupSettings, PodCostLimits, SoftTaintSettings
-from actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
-from actuator.simulated_cluster.controllers import Delays
-from actuator.tracker.admission import Limits
-from actuator.tracker.states import Retention
-from clients.kubernetes_api.lease import LeaseSettings
-from clients.kubernetes_api.names import RULE, is_label
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import connect
+from trimtab.actuator.cloud.aws.settings import AwsSettings, read_tags
+from trimtab.actuator.cloud.clusterapi.settings import ClusterApiSettings
+from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.kube.settings import KubeSettings
+from trimtab.actuator.service.settings import (
+    ActuatorSettings,
+    BackoffPolicy,
+    GroupSettings,
+    PodCostLimits,
+    SoftTaintSettings,
+)
+from trimtab.actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
+from trimtab.actuator.simulated_cluster.controllers import Delays
+from trimtab.actuator.tracker.admission import Limits
+from trimtab.actuator.tracker.states import Retention
+from trimtab.clients.kubernetes_api.lease import LeaseSettings
+from trimtab.clients.kubernetes_api.names import RULE, is_label
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import connect
 
 _D, _W, _S, _M = DrainSettings(), WorkSettings(), ActuatorSettings(), Delays()
 _K, _L, _C = KwokSettings(), LeaseSettings(name="trimtab-actuator"), KubeSettings()

@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trimtab.v1 import actuator_pb2, reason_pb2
-
-from actuator.kube.cluster import (
+from trimtab.actuator.kube.cluster import (
     ClusterApi,
     ClusterError,
     CostWrite,
@@ -19,7 +17,8 @@ from actuator.kube.cluster import (
     PodCost,
     RefusedError,
 )
-from actuator.service.settings import PodCostLimits
+from trimtab.actuator.service.settings import PodCostLimits
+from trimtab.v1 import actuator_pb2, reason_pb2
 
 Reason = reason_pb2.PodCostReason.Code
 # Most failures that are listed individually.

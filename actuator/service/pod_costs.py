@@ -12,12 +12,12 @@ Source: Kubernetes, "ReplicaSet", pod deletion cost: an int32, absent = 0; frequ
 from collections.abc import Mapping
 
 import structlog
-from trimtab.v1 import actuator_pb2
 
-from actuator.kube.cluster import ClusterApi, CostWrite, PodCost
-from actuator.service.pod_cost_progress import CostOrders, GroupOrder, Progress, Reason, report_incomplete
-from actuator.service.pod_group_costs import GroupObjects
-from actuator.service.settings import PodCostLimits
+from trimtab.actuator.kube.cluster import ClusterApi, CostWrite, PodCost
+from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder, Progress, Reason, report_incomplete
+from trimtab.actuator.service.pod_group_costs import GroupObjects
+from trimtab.actuator.service.settings import PodCostLimits
+from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("pod_costs")
 

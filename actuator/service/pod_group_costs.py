@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import cached_property
 
-from actuator.kube.cluster import (
+from trimtab.actuator.kube.cluster import (
     ClusterError,
     GroupCost,
     GroupCostStatus,
@@ -18,7 +18,7 @@ from actuator.kube.cluster import (
     NotServedError,
     PodCost,
 )
-from actuator.service.pod_cost_progress import CostOrders, GroupOrder, Progress, Reason, report_incomplete
+from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder, Progress, Reason, report_incomplete
 
 MOST_NAME_BYTES = 253
 SHRINKS = "pods of the plan are gone: the group shrinks faster than it is ranked"

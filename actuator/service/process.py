@@ -14,17 +14,17 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from actuator.cloud.provider import CloudError
-from actuator.kube.cluster import ClusterError
-from actuator.runner.clock import Pulse
-from actuator.service.app import Actuator, Runtime
-from actuator.service.encoded import SERVICE, add_actuator
-from actuator.service.environment import EnvironmentOptions, SettingError
-from actuator.service.environments import CLOUDS, open_environment
-from actuator.service.external.servicer import external_registration
-from actuator.service.group_watch import GroupWatch
-from actuator.service.leading import Leadership
-from actuator.service.options import (
+from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.actuator.runner.clock import Pulse
+from trimtab.actuator.service.app import Actuator, Runtime
+from trimtab.actuator.service.encoded import SERVICE, add_actuator
+from trimtab.actuator.service.environment import EnvironmentOptions, SettingError
+from trimtab.actuator.service.environments import CLOUDS, open_environment
+from trimtab.actuator.service.external.servicer import external_registration
+from trimtab.actuator.service.group_watch import GroupWatch
+from trimtab.actuator.service.leading import Leadership
+from trimtab.actuator.service.options import (
     AwsOptions,
     ClusterApiOptions,
     ExternalOptions,
@@ -34,18 +34,18 @@ from actuator.service.options import (
     StateOptions,
     WorkOptions,
 )
-from actuator.service.servicer import ActuatorServicer
-from actuator.service.settings import ActuatorSettings
-from actuator.simulated_cluster.objects import ObjectError
-from actuator.store.records import StoreError
-from actuator.store.sql import SqlStore, sqlite_url, store_file
-from clients.kubernetes_api.errors import ClusterError as LiveClusterError
-from clients.transport.access import Access
-from clients.transport.extras import MissingExtraError
-from clients.transport.options import ServerOptions
-from clients.transport.server import Registration, Shell, serve
-from clients.transport.telemetry import configure_logging, start_telemetry
-from clients.transport.terminal import visible
+from trimtab.actuator.service.servicer import ActuatorServicer
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.simulated_cluster.objects import ObjectError
+from trimtab.actuator.store.records import StoreError
+from trimtab.actuator.store.sql import SqlStore, sqlite_url, store_file
+from trimtab.clients.kubernetes_api.errors import ClusterError as LiveClusterError
+from trimtab.clients.transport.access import Access
+from trimtab.clients.transport.extras import MissingExtraError
+from trimtab.clients.transport.options import ServerOptions
+from trimtab.clients.transport.server import Registration, Shell, serve
+from trimtab.clients.transport.telemetry import configure_logging, start_telemetry
+from trimtab.clients.transport.terminal import visible
 
 _REPORTED = (
     SettingError, MissingExtraError, ObjectError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError,

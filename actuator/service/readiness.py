@@ -6,7 +6,7 @@ of Kubernetes and the Cluster Autoscaler, and those that the settings name. Sour
 from collections.abc import Sequence
 from typing import Final
 
-from actuator.kube.cluster import NodeView
+from trimtab.actuator.kube.cluster import NodeView
 
 _KEYS: Final = frozenset(
     {

@@ -15,24 +15,24 @@ from typing import Any
 
 import grpc
 import structlog
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
-from actuator.cloud.provider import CloudError
-from actuator.kube.cluster import ClusterError, ForbiddenError
-from actuator.leadership import NotLeaderError
-from actuator.service.app import Actuator
-from actuator.service.buffer_status import apply_buffer_status
-from actuator.service.deletions import deletion_response
-from actuator.service.encoded import EncodedResponse
-from actuator.service.growth import growth_response
-from actuator.service.pod_costs import apply_pod_costs
-from actuator.service.soft_taints import apply_soft_taints
-from actuator.service.status import Parts
-from actuator.service.validation import buffer_states, check_nodes, cost_orders
-from actuator.service.watching import Place, SendBudget, SharedStatus, WatcherPlaces
-from actuator.store.records import StoreError
-from clients.transport.callers import current_caller
-from clients.transport.errors import Reason, ServiceError, invalid_request, not_ready
+from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError
+from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.service.app import Actuator
+from trimtab.actuator.service.buffer_status import apply_buffer_status
+from trimtab.actuator.service.deletions import deletion_response
+from trimtab.actuator.service.encoded import EncodedResponse
+from trimtab.actuator.service.growth import growth_response
+from trimtab.actuator.service.pod_costs import apply_pod_costs
+from trimtab.actuator.service.soft_taints import apply_soft_taints
+from trimtab.actuator.service.status import Parts
+from trimtab.actuator.service.validation import buffer_states, check_nodes, cost_orders
+from trimtab.actuator.service.watching import Place, SendBudget, SharedStatus, WatcherPlaces
+from trimtab.actuator.store.records import StoreError
+from trimtab.clients.transport.callers import current_caller
+from trimtab.clients.transport.errors import Reason, ServiceError, invalid_request, not_ready
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 log = structlog.get_logger("actuator")
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import structlog
 
-from actuator.kube.cluster import (
+from trimtab.actuator.kube.cluster import (
     HARD_TAINT_KEY,
     PREFER_NO_SCHEDULE,
     SOFT_TAINT_KEY,
@@ -20,7 +20,7 @@ from actuator.kube.cluster import (
     RefusedError,
     Taint,
 )
-from actuator.service.settings import SoftTaintSettings
+from trimtab.actuator.service.settings import SoftTaintSettings
 
 log = structlog.get_logger("soft_taints")
 

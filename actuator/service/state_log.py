@@ -8,11 +8,11 @@ are those of the contract. Never reads the cluster.
 from typing import Any
 
 import structlog
-from trimtab.v1 import reason_pb2
 
-from actuator.tracker import events as e
-from actuator.tracker.states import NO_REASON, Deletion, State
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.states import NO_REASON, Deletion, State
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.v1 import reason_pb2
 
 log = structlog.get_logger("nodes")
 

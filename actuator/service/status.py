@@ -9,16 +9,16 @@ from typing import Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+
+from trimtab.actuator.cloud.provider import NodeTemplate
+from trimtab.actuator.node_types.offers import Offers
+from trimtab.actuator.service.group_details import template_message
+from trimtab.actuator.service.group_times import GroupTimes, group_times
+from trimtab.actuator.service.group_views import CachedGroups
+from trimtab.actuator.tracker.states import Deletion, TrackedEviction
+from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.v1 import actuator_pb2, snapshot_pb2
 from trimtab.wire import tag, varint
-
-from actuator.cloud.provider import NodeTemplate
-from actuator.node_types.offers import Offers
-from actuator.service.group_details import template_message
-from actuator.service.group_times import GroupTimes, group_times
-from actuator.service.group_views import CachedGroups
-from actuator.tracker.states import Deletion, TrackedEviction
-from actuator.tracker.tracker import Tracker
 
 T = TypeVar("T")
 Buffer = bytes | bytearray

@@ -1,7 +1,7 @@
 """Learning from nodes: keeps durably which resources the nodes of an instance type have, for the templates of its
 groups. Learns only from ready nodes without startup taint whose instances run and are not being deleted. Decides when a
 group's template is read: when its nodes show something new, and from time to time; and from which age on a node shows
-all its resources. `actuator.node_types` decides what is learned from them.
+all its resources. `trimtab.actuator.node_types` decides what is learned from them.
 """
 
 import math
@@ -10,14 +10,14 @@ from typing import Final
 
 import structlog
 
-from actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState
-from actuator.kube.cluster import HARD_TAINT_KEY, NodeView, is_other_resource
-from actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
-from actuator.runner.event_processor import EventProcessor
-from actuator.service.readiness import is_started
-from actuator.tracker.events import NodeTypesSeen
-from actuator.tracker.states import SeenType
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, NodeView, is_other_resource
+from trimtab.actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.service.readiness import is_started
+from trimtab.actuator.tracker.events import NodeTypesSeen
+from trimtab.actuator.tracker.states import SeenType
+from trimtab.actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("groups")
 

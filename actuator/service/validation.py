@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import grpc
-from trimtab.v1 import actuator_pb2
 
-from actuator.kube.cluster import BufferStatus
-from actuator.service.pod_cost_progress import CostOrders, GroupOrder
-from actuator.tracker.admission import NodeRequest
-from actuator.tracker.groups import RESERVED
-from actuator.tracker.states import Growth, TrackerData
-from clients.kubernetes_api.names import RULE, is_label, is_subdomain
-from clients.transport.errors import Reason, ServiceError, invalid_request
+from trimtab.actuator.kube.cluster import BufferStatus
+from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
+from trimtab.actuator.tracker.admission import NodeRequest
+from trimtab.actuator.tracker.groups import RESERVED
+from trimtab.actuator.tracker.states import Growth, TrackerData
+from trimtab.clients.kubernetes_api.names import RULE, is_label, is_subdomain
+from trimtab.clients.transport.errors import Reason, ServiceError, invalid_request
+from trimtab.v1 import actuator_pb2
 
 MAX_REQUEST_ID_BYTES = 128
 MAX_NODES = 10_000

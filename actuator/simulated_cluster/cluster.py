@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from actuator.kube.cluster import (
+from trimtab.actuator.kube.cluster import (
     POD_COST_ANNOTATION,
     POD_COST_TIME_ANNOTATION,
     POD_COST_UNFINISHED_ANNOTATION,
@@ -36,17 +36,17 @@ from actuator.kube.cluster import (
     instance_type,
     node_quantities,
 )
-from actuator.simulated_cluster.controllers import Controllers, Delays, write_owner_status
-from actuator.simulated_cluster.database import Database, JournalEntry, ObjectStore
-from actuator.simulated_cluster.faults import Faults
-from actuator.simulated_cluster.objects import Object
-from actuator.simulated_cluster.pods import Pod, PodKey, parse_time_ms
-from actuator.simulated_cluster.scheduler import NodeInfo, Scheduler
-from actuator.simulated_cluster.state import ClusterState
+from trimtab.actuator.simulated_cluster.controllers import Controllers, Delays, write_owner_status
+from trimtab.actuator.simulated_cluster.database import Database, JournalEntry, ObjectStore
+from trimtab.actuator.simulated_cluster.faults import Faults
+from trimtab.actuator.simulated_cluster.objects import Object
+from trimtab.actuator.simulated_cluster.pods import Pod, PodKey, parse_time_ms
+from trimtab.actuator.simulated_cluster.scheduler import NodeInfo, Scheduler
+from trimtab.actuator.simulated_cluster.state import ClusterState
 
 
 class SimulatedCluster:
-    """A `Cluster` (see `actuator.kube.cluster`)."""
+    """A `Cluster` (see `trimtab.actuator.kube.cluster`)."""
 
     def __init__(
         self,

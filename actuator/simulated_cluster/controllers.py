@@ -9,11 +9,11 @@ import copy
 import hashlib
 from dataclasses import dataclass
 
-from actuator.simulated_cluster.objects import Object, controller_of, desired_replicas, made_uid
-from actuator.simulated_cluster.pods import RECREATED_KINDS, Pod, format_time
-from actuator.simulated_cluster.scheduler import NodeInfo
-from actuator.simulated_cluster.state import ClusterState, Instance, made_provider_id
-from actuator.simulated_cluster.tallies import OwnerTally
+from trimtab.actuator.simulated_cluster.objects import Object, controller_of, desired_replicas, made_uid
+from trimtab.actuator.simulated_cluster.pods import RECREATED_KINDS, Pod, format_time
+from trimtab.actuator.simulated_cluster.scheduler import NodeInfo
+from trimtab.actuator.simulated_cluster.state import ClusterState, Instance, made_provider_id
+from trimtab.actuator.simulated_cluster.tallies import OwnerTally
 
 # Letters of generated name suffixes; they cannot form words.
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from actuator.kube.cluster import ClusterError
+from trimtab.actuator.kube.cluster import ClusterError
 
 
 class JournalEntry(NamedTuple):

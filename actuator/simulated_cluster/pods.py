@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, PodView, daemon_eviction
-from actuator.simulated_cluster.objects import Object, condition, controller_of, labels_of
-from actuator.simulated_cluster.quantities import Amounts, pod_requests
+from trimtab.actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, PodView, daemon_eviction
+from trimtab.actuator.simulated_cluster.objects import Object, condition, controller_of, labels_of
+from trimtab.actuator.simulated_cluster.quantities import Amounts, pod_requests
 
 PodKey = tuple[str, str]
 MOST_SHAPES = 10_000

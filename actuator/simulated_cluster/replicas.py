@@ -10,11 +10,11 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from actuator.kube.cluster import POD_COST_ANNOTATION
-from actuator.simulated_cluster.controllers import Controllers
-from actuator.simulated_cluster.objects import Object
-from actuator.simulated_cluster.pods import Pod, parse_time_ms
-from actuator.simulated_cluster.state import ClusterState
+from trimtab.actuator.kube.cluster import POD_COST_ANNOTATION
+from trimtab.actuator.simulated_cluster.controllers import Controllers
+from trimtab.actuator.simulated_cluster.objects import Object
+from trimtab.actuator.simulated_cluster.pods import Pod, parse_time_ms
+from trimtab.actuator.simulated_cluster.state import ClusterState
 
 _COST: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 

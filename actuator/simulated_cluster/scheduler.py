@@ -9,11 +9,11 @@ Source: kube-scheduler's Filter plugins; scoring like NodeResourcesFit with stra
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from actuator.kube.cluster import NodeView
-from actuator.simulated_cluster.objects import Object, labels_of
-from actuator.simulated_cluster.pods import Pod
-from actuator.simulated_cluster.quantities import Amounts, amounts
-from actuator.simulated_cluster.selectors import matches_node, tolerates
+from trimtab.actuator.kube.cluster import NodeView
+from trimtab.actuator.simulated_cluster.objects import Object, labels_of
+from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.actuator.simulated_cluster.quantities import Amounts, amounts
+from trimtab.actuator.simulated_cluster.selectors import matches_node, tolerates
 
 CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
 NO_POD_LIMIT = 1 << 30

@@ -9,9 +9,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from actuator.simulated_cluster.database import JournalEntry, ObjectStore
-from actuator.simulated_cluster.disruption import Budgets
-from actuator.simulated_cluster.objects import (
+from trimtab.actuator.simulated_cluster.database import JournalEntry, ObjectStore
+from trimtab.actuator.simulated_cluster.disruption import Budgets
+from trimtab.actuator.simulated_cluster.objects import (
     Object,
     ObjectError,
     check,
@@ -20,10 +20,10 @@ from actuator.simulated_cluster.objects import (
     labels_of,
     made_uid,
 )
-from actuator.simulated_cluster.pods import Pod, PodKey
-from actuator.simulated_cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
-from actuator.simulated_cluster.selectors import matches
-from actuator.simulated_cluster.tallies import OwnerTallies
+from trimtab.actuator.simulated_cluster.pods import Pod, PodKey
+from trimtab.actuator.simulated_cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
+from trimtab.actuator.simulated_cluster.selectors import matches
+from trimtab.actuator.simulated_cluster.tallies import OwnerTallies
 
 # Provider ids of deleted machines that are kept, the latest ones.
 MAX_ENDED = 10_000

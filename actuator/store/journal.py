@@ -6,12 +6,12 @@ acting when a write fails. Never acts itself. Not thread-safe; the event process
 
 import msgspec
 
-from actuator.store.records import History, Record, Store, StoreError
-from actuator.tracker.events import Event, decode, encode
-from actuator.tracker.instructions import Instruction
-from actuator.tracker.states import Retention
-from actuator.tracker.tracker import Tracker
-from actuator.tracker.transitions import ImpossibleEventError
+from trimtab.actuator.store.records import History, Record, Store, StoreError
+from trimtab.actuator.tracker.events import Event, decode, encode
+from trimtab.actuator.tracker.instructions import Instruction
+from trimtab.actuator.tracker.states import Retention
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 # A replay of 5,000 events takes a tenth of a second.
 COMPACT_AFTER = 5_000

@@ -6,12 +6,12 @@ Like a real store it outlives the actuator that writes to it: another one can be
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from actuator.store.records import History, Record, StoreConflictError
+from trimtab.actuator.store.records import History, Record, StoreConflictError
 
 
 @dataclass
 class MemoryStore:
-    """See `actuator.store.records.Store`."""
+    """See `trimtab.actuator.store.records.Store`."""
 
     snapshot: bytes | None = None
     snapshot_seq: int = 0

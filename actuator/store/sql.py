@@ -18,9 +18,9 @@ import sqlalchemy as sa
 import zstandard
 from sqlalchemy import event as sa_event
 
-from actuator.store.postgresql import bound_waits
-from actuator.store.records import History, Record, StoreConflictError, StoreError
-from clients.transport.extras import MissingExtraError, require_extra
+from trimtab.actuator.store.postgresql import bound_waits
+from trimtab.actuator.store.records import History, Record, StoreConflictError, StoreError
+from trimtab.clients.transport.extras import MissingExtraError, require_extra
 
 APPLICATION = "trimtab-actuator"
 LAYOUT = "2"

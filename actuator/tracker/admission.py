@@ -9,9 +9,9 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from actuator.tracker.events import PlannedNode
-from actuator.tracker.hour import least_count
-from actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Reason, State, TrackerData
+from trimtab.actuator.tracker.events import PlannedNode
+from trimtab.actuator.tracker.hour import least_count
+from trimtab.actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Reason, State, TrackerData
 
 
 class Limits(NamedTuple):

@@ -5,7 +5,7 @@ New fields get defaults. `encode` and `decode` are the only codec.
 
 import msgspec
 
-from actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, PodRef, SeenType
+from trimtab.actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, PodRef, SeenType
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from actuator.tracker import events as e
-from actuator.tracker.states import GroupBackoff, GroupFailure, MissingNode, TrackerData
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.states import GroupBackoff, GroupFailure, MissingNode, TrackerData
 
 REGISTRATION: Final = "registration/"
 """Prefix of the ids of requests that delete instances which never registered."""

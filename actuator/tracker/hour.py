@@ -5,8 +5,8 @@ growth must not raise the share that may go. Times are Unix milliseconds.
 
 from collections.abc import Set
 
-from actuator.tracker import events as e
-from actuator.tracker.states import HOUR_MS, NodeCount, TrackerData
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.states import HOUR_MS, NodeCount, TrackerData
 
 
 def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:

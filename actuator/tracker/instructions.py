@@ -4,7 +4,7 @@ twice (after a crash) and must be idempotent.
 
 import msgspec
 
-from actuator.tracker.states import Growth, PodRef
+from trimtab.actuator.tracker.states import Growth, PodRef
 
 
 class Instruction(msgspec.Struct, frozen=True):

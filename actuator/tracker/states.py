@@ -8,6 +8,7 @@ from enum import IntEnum
 from sys import intern
 
 import msgspec
+
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.DeletionReason.Code

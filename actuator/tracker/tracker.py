@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from actuator.tracker import events as e
-from actuator.tracker import groups, hour
-from actuator.tracker import instructions as i
-from actuator.tracker.states import (
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker import groups, hour
+from trimtab.actuator.tracker import instructions as i
+from trimtab.actuator.tracker.states import (
     FINAL_STATES,
     NO_REASON,
     Deletion,
@@ -29,7 +29,7 @@ from actuator.tracker.states import (
     TrackedEviction,
     TrackerData,
 )
-from actuator.tracker.transitions import ImpossibleEventError, next_state
+from trimtab.actuator.tracker.transitions import ImpossibleEventError, next_state
 
 _data_decoder: msgspec.json.Decoder[TrackerData] = msgspec.json.Decoder(TrackerData)
 

@@ -6,8 +6,8 @@ on nothing else.
 
 from typing import NamedTuple
 
-from actuator.tracker import events as e
-from actuator.tracker.states import FINAL_STATES, State
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.states import FINAL_STATES, State
 
 
 class Edge(NamedTuple):

@@ -6,20 +6,20 @@ stdout; progress, notes and errors go to stderr. Exit codes: 0 done, 1 failed, 2
 
 import gc
 
-from clients.transport.collection import collection_paused
-from clients.transport.entry import run_command
+from trimtab.clients.transport.collection import collection_paused
+from trimtab.clients.transport.entry import run_command
 
 __all__ = ["kubectl_plugin", "main"]
 
 
 def main() -> None:
     """Run the command line; every failure is one message on stderr, never a traceback."""
-    run_command("trimtab", "clients.cli:run_app")
+    run_command("trimtab", "trimtab.clients.cli:run_app")
 
 
 def kubectl_plugin() -> None:
     """Run the command line as `kubectl trimtab …`: kubectl finds the executable `kubectl-trimtab` by its name."""
-    run_command("kubectl trimtab", "clients.cli:run_plugin")
+    run_command("kubectl trimtab", "trimtab.clients.cli:run_plugin")
 
 
 def run_app() -> None:
@@ -36,8 +36,8 @@ def _run(program: str) -> None:
     """Load the commands, and run the requested one."""
     # Modules live as long as the process: visiting them while they load takes a fifth of the start.
     with collection_paused():
-        from clients.cli.commands import app
-        from clients.cli.failures import explained
+        from trimtab.clients.cli.commands import app
+        from trimtab.clients.cli.failures import explained
     gc.freeze()
 
     with explained():

@@ -1,5 +1,5 @@
-"""`python -m clients.cli`: the same as `trimtab`."""
+"""`python -m trimtab.clients.cli`: the same as `trimtab`."""
 
-from clients.cli import main
+from trimtab.clients.cli import main
 
 main()

@@ -6,11 +6,10 @@ general one if the snapshot shows no details. Never decides.
 
 from collections.abc import Callable, Sequence
 
+from trimtab.clients.cli.amounts import amount, named_amount
+from trimtab.clients.cli.cluster_view import ClusterView, PodView
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.cli.amounts import amount, named_amount
-from clients.cli.cluster_view import ClusterView, PodView
 
 Reason = reason_pb2.PredicateReason
 _EFFECTS = {

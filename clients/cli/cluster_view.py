@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
 from trimtab.v1 import snapshot_pb2 as pb
 
 Int32 = NDArray[np.int32]

@@ -10,15 +10,15 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from clients.cli.decisions import read_decisions
-from clients.cli.live.commands import app as live_commands
-from clients.cli.output import Format
-from clients.cli.plan_formats import PlanFormat
-from clients.decisions import NAMES
-from clients.transport.bounded_input import MAX_INPUT_BYTES
-from clients.transport.entry import end_without_reader
-from clients.transport.extras import require_extra
-from clients.transport.options import VersionOption
+from trimtab.clients.cli.decisions import read_decisions
+from trimtab.clients.cli.live.commands import app as live_commands
+from trimtab.clients.cli.output import Format
+from trimtab.clients.cli.plan_formats import PlanFormat
+from trimtab.clients.decisions import NAMES
+from trimtab.clients.transport.bounded_input import MAX_INPUT_BYTES
+from trimtab.clients.transport.entry import end_without_reader
+from trimtab.clients.transport.extras import require_extra
+from trimtab.clients.transport.options import VersionOption
 
 
 class _Commands(TyperGroup):
@@ -101,7 +101,7 @@ def options(
 ) -> None:
     """Decide which nodes a Kubernetes cluster needs and which it can do without, explain why, and carry it out."""
     del show_version
-    from clients.cli.connection_options import use
+    from trimtab.clients.cli.connection_options import use
 
     use(tls_ca, tls_cert, tls_key, tls_server_name, token_file)
 
@@ -116,7 +116,7 @@ def demo(
     verbose: VerboseOption = False,
 ) -> None:
     """Run planner, actuator and a simulated cluster on this machine, and show how they work on real data."""
-    from clients.cli.demo.command import demo as run
+    from trimtab.clients.cli.demo.command import demo as run
 
     run(files or [], prices, verbose=verbose)
 
@@ -146,8 +146,8 @@ def plan(
     ] = PlanFormat.TABLE,
 ) -> None:
     """Make one plan from files: which node groups grow for which pods, which nodes can go, and why the others stay."""
-    from clients.cli.plan import CommandOptions
-    from clients.cli.plan import plan as run
+    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.plan import plan as run
 
     asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices)
     run(
@@ -171,8 +171,8 @@ def fit(
     output: OutputOption = Format.JSON,
 ) -> None:
     """Show on which nodes each pending pod fits, and why not on the others; JSON is one object per line."""
-    from clients.cli.fit import fit as run
-    from clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.fit import fit as run
+    from trimtab.clients.cli.plan import CommandOptions
 
     run(CommandOptions(tuple(files), planner, settings, None, now, output, max_input_bytes=max_input_bytes), pod or [])
 
@@ -195,8 +195,8 @@ def explain(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Explain why a pod is not scheduled, why a node is not removed, or what room slack holds, where and why."""
-    from clients.cli.explain.command import explain as run
-    from clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.explain.command import explain as run
+    from trimtab.clients.cli.plan import CommandOptions
 
     asked = (planner, settings, state, now, output, group_by)
     run(CommandOptions(tuple(files), *asked, max_input_bytes=max_input_bytes, prices=prices))
@@ -217,7 +217,7 @@ def certificates(
 ) -> None:
     """Create a CA and certificates for planner, actuator, loop and the Cluster Autoscaler, with their Secrets."""
     require_extra("certificates", "trimtab certificates")
-    from clients.cli.certificates.command import certificates as run
+    from trimtab.clients.cli.certificates.command import certificates as run
 
     run(directory, namespace, days, tuple(name or ()), renew=renew)
 
@@ -262,8 +262,8 @@ def simulate(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Simulate a cluster on virtual time, with the real planner and actuator; compare settings on the same load."""
-    from clients.cli.simulate.command import SimulateOptions, print_schema
-    from clients.cli.simulate.command import simulate as run
+    from trimtab.clients.cli.simulate.command import SimulateOptions, print_schema
+    from trimtab.clients.cli.simulate.command import simulate as run
 
     if schema:
         print_schema()
@@ -295,8 +295,8 @@ def report(
     """Write a self-contained page about a simulation, recorded rounds, or what a cluster could save and what prevents
     it.
     """
-    from clients.cli.plan import CommandOptions
-    from clients.cli.report.command import report as run
+    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.report.command import report as run
 
     options = CommandOptions(
         tuple(files), planner, settings, now=now, group_by=group_by, max_input_bytes=max_input_bytes, prices=prices

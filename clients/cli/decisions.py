@@ -2,10 +2,9 @@
 
 from collections.abc import Sequence
 
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.decisions import FIELDS, Code, decision_of
 from trimtab.v1 import plan_pb2, snapshot_pb2
-
-from clients.cli.failures import InputError
-from clients.decisions import FIELDS, Code, decision_of
 
 Codes = list[Code]
 

@@ -14,12 +14,12 @@ import yaml
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cli.failures import InputError
-from clients.cli.message_fields import checked
-from clients.transport.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
-from clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.message_fields import checked
+from trimtab.clients.transport.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
+from trimtab.clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 MessageType = TypeVar("MessageType", bound=Message)
 LARGEST_DOCUMENT_BYTES = 1 << 28

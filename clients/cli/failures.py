@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from clients.kubernetes_objects.errors import InputError as UnreadableError
-from clients.transport.addresses import AddressError
-from clients.transport.errors import ServiceError, TrimtabError
-from clients.transport.extras import MissingExtraError
-from clients.transport.terminal import visible
+from trimtab.clients.kubernetes_objects.errors import InputError as UnreadableError
+from trimtab.clients.transport.addresses import AddressError
+from trimtab.clients.transport.errors import ServiceError, TrimtabError
+from trimtab.clients.transport.extras import MissingExtraError
+from trimtab.clients.transport.terminal import visible
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 

@@ -7,14 +7,14 @@ import sys
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from trimtab.v1 import planner_pb2, reason_pb2
 
-from clients.cli.cluster_view import ClusterView
-from clients.cli.failures import InputError
-from clients.cli.output import Format, print_document, stdout_console
-from clients.cli.plan import CommandOptions
-from clients.cli.planners import open_planner
-from clients.cli.sources import read_snapshot
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.output import Format, print_document, stdout_console
+from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.sources import read_snapshot
+from trimtab.v1 import planner_pb2, reason_pb2
 
 _NAMES = {value: name for name, value in reason_pb2.PredicateReason.Code.items()}
 _LINES_AT_ONCE = 4096
@@ -31,7 +31,7 @@ def fit(options: CommandOptions, pods: Sequence[str]) -> None:
     with open_planner(options.planner, options.settings) as planner:
         answers = planner.check_fit(snapshot, request)
         if options.output is Format.TABLE:
-            from clients.cli.answers.fitting import print_fits
+            from trimtab.clients.cli.answers.fitting import print_fits
 
             print_fits(stdout_console(), ClusterView(snapshot), answers)
         elif options.output is Format.YAML:

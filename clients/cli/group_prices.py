@@ -1,6 +1,6 @@
 """Prices from a file for node groups that are objects: of a live cluster, a simulation, the demo. Decides nothing about
-money: `clients.cli.prices` finds the line of a machine. A group is identified by the labels of its template, else by
-those of its nodes; the file's price replaces its own.
+money: `trimtab.clients.cli.prices` finds the line of a machine. A group is identified by the labels of its template,
+else by those of its nodes; the file's price replaces its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 import msgspec
-from trimtab.v1 import actuator_pb2
 
-from clients.cli.prices import Machine, Prices, machine_of, machines_of, note_without, one_price, price_of
-from clients.kubernetes_objects.kinds import Node, NodeGroup
-from clients.kubernetes_objects.node_groups import Membership
-from clients.live_cluster.cloud_groups import cloud_groups, group_of_instance
+from trimtab.clients.cli.prices import Machine, Prices, machine_of, machines_of, note_without, one_price, price_of
+from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup
+from trimtab.clients.kubernetes_objects.node_groups import Membership
+from trimtab.clients.live_cluster.cloud_groups import cloud_groups, group_of_instance
+from trimtab.v1 import actuator_pb2
 
 Json = dict[str, Any]
 
@@ -45,7 +45,7 @@ def object_prices(objects: Iterable[Json], prices: Prices) -> dict[str, float]:
 
 
 class NodesSeen(Protocol):
-    """A live cluster, as `clients.live_cluster.LiveCluster` is one."""
+    """A live cluster, as `trimtab.clients.live_cluster.LiveCluster` is one."""
 
     def nodes(self) -> list[Node]:
         """Return all nodes as they are now."""

@@ -7,12 +7,11 @@ no group.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.output import note
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.cli.amounts import counted
-from clients.cli.cluster_view import ClusterView
-from clients.cli.failures import InputError
-from clients.cli.output import note
 
 INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 DEFAULT_LABELS = (INSTANCE_TYPE, ZONE)

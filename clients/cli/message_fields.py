@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-from clients.cli.failures import InputError
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.times import go_duration_ns
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.times import go_duration_ns
 
 _INTEGERS: Final = (
     FieldDescriptor.CPPTYPE_INT32,

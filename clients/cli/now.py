@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from clients.cli.failures import InputError
+from trimtab.clients.cli.failures import InputError
 
 _LARGEST = 253_402_300_799
 """9999-12-31T23:59:59Z, the last second that a Timestamp holds."""

@@ -6,22 +6,22 @@ from functools import cached_property
 from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cli.cluster_view import ClusterView
-from clients.cli.decisions import default_decisions
-from clients.cli.documents import check_state, read_settings, read_state, settings_notes
-from clients.cli.exports.slack import exported
-from clients.cli.failures import InputError
-from clients.cli.label_groups import group_by_labels, read_labels
-from clients.cli.now import read_now
-from clients.cli.output import Format, as_document, note, print_document, stdout_console
-from clients.cli.plan_formats import Export
-from clients.cli.planners import open_planner
-from clients.cli.pod_cost_annotations import annotations_read
-from clients.cli.prices import Prices, apply_prices, read_prices
-from clients.cli.sources import read_snapshot
-from clients.transport.bounded_input import MAX_INPUT_BYTES
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
+from trimtab.clients.cli.exports.slack import exported
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.label_groups import group_by_labels, read_labels
+from trimtab.clients.cli.now import read_now
+from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
+from trimtab.clients.cli.plan_formats import Export
+from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.pod_cost_annotations import annotations_read
+from trimtab.clients.cli.prices import Prices, apply_prices, read_prices
+from trimtab.clients.cli.sources import read_snapshot
+from trimtab.clients.transport.bounded_input import MAX_INPUT_BYTES
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ def plan(
         answer.diagnostics.ClearField("stages")
         print_document(as_document(answer), options.output)
         return
-    from clients.cli.answers.answer import Answer
-    from clients.cli.answers.table import print_answer
+    from trimtab.clients.cli.answers.answer import Answer
+    from trimtab.clients.cli.answers.table import print_answer
 
     view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
     shown = Answer(answer, view, request.settings, now_ns, options.verbose, options.prices_of_file)

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from clients.cli.output import Format
+from trimtab.clients.cli.output import Format
 
 
 class Export(StrEnum):

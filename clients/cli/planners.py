@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Protocol
 
 import grpc
-from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
-from clients.cli.failures import FailedError, InputError
-from clients.cli.output import stderr_console
-from clients.transport.client import connect, is_served
-from clients.transport.collection import collection_rare
-from clients.transport.errors import Reason, ServiceError, TrimtabError
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.output import stderr_console
+from trimtab.clients.transport.client import connect, is_served
+from trimtab.clients.transport.collection import collection_rare
+from trimtab.clients.transport.errors import Reason, ServiceError, TrimtabError
+from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
 
 class PlannerAccess(Protocol):
@@ -37,7 +37,7 @@ def open_planner(address: str | None, settings: Path | None = None) -> Iterator[
         with _settings_failures(settings):
             yield _InProcess()
         return
-    from clients.planner_client import PlannerClient
+    from trimtab.clients.planner_client import PlannerClient
 
     with _settings_failures(settings), address_failures(address), PlannerClient(address) as client:
         yield client
@@ -100,7 +100,7 @@ class _InProcess:
         structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
         console = stderr_console()
         with console.status("loading the planner (the first time, its kernels are compiled) …"), collection_rare():
-            from planner.service.request_handler import Caller, RequestHandler
+            from trimtab.planner.service.request_handler import Caller, RequestHandler
 
             self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), cache=0)
         self._caller = Caller()

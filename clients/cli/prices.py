@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
+
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
+from trimtab.clients.cli.output import note
+from trimtab.clients.transport.bounded_input import UnreadableTextError, read_text
+from trimtab.clients.transport.strict_yaml import YamlError, check_yaml, told
 from trimtab.prices import is_price
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.cli.amounts import counted
-from clients.cli.cluster_view import ClusterView
-from clients.cli.failures import InputError
-from clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
-from clients.cli.output import note
-from clients.transport.bounded_input import UnreadableTextError, read_text
-from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 COLUMNS: Final = ("type", "price", "zone", "lifecycle")
 ON_DEMAND, SPOT = "on-demand", "spot"

@@ -1,6 +1,7 @@
 """The thresholds and timers that a request sets for a node. Read only to show them; the planner applies them."""
 
 from google.protobuf.duration_pb2 import Duration
+
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 DEFAULT_THRESHOLD, DEFAULT_UNNEEDED_S, DEFAULT_UNREADY_S = 0.5, 600.0, 1200.0

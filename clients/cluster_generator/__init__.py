@@ -5,8 +5,8 @@ that cannot be moved. Reads no real cluster and no clock; its only randomness is
 clusters must be labelled synthetic.
 """
 
-from clients.cluster_generator.layout import SyntheticCluster, generate
-from clients.cluster_generator.objects import objects, write_list
-from clients.cluster_generator.shape import ClusterShape
+from trimtab.clients.cluster_generator.layout import SyntheticCluster, generate
+from trimtab.clients.cluster_generator.objects import objects, write_list
+from trimtab.clients.cluster_generator.shape import ClusterShape
 
 __all__ = ["ClusterShape", "SyntheticCluster", "generate", "objects", "write_list"]

@@ -1,12 +1,13 @@
-"""`python -m clients.cluster_generator FILE --nodes N --pods P --seed S`: write a synthetic cluster to a file."""
+"""`python -m trimtab.clients.cluster_generator FILE --nodes N --pods P --seed S`: write a synthetic cluster to a
+file."""
 
 import argparse
 from dataclasses import fields
 from pathlib import Path
 
-from clients.cluster_generator.layout import generate
-from clients.cluster_generator.objects import write_list
-from clients.cluster_generator.shape import ClusterShape
+from trimtab.clients.cluster_generator.layout import generate
+from trimtab.clients.cluster_generator.objects import write_list
+from trimtab.clients.cluster_generator.shape import ClusterShape
 
 
 def main() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from clients.cluster_generator import identity
-from clients.cluster_generator.layout import SyntheticCluster
-from clients.cluster_generator.pod_templates import pod_labels, pod_spec
-from clients.cluster_generator.workloads import Workload
+from trimtab.clients.cluster_generator import identity
+from trimtab.clients.cluster_generator.layout import SyntheticCluster
+from trimtab.clients.cluster_generator.pod_templates import pod_labels, pod_spec
+from trimtab.clients.cluster_generator.workloads import Workload
 
 Object = dict[str, Any]
 _CREATED = "2025-12-24T08:00:00Z"

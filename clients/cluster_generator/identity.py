@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clients.cluster_generator.workloads import Workload
+from trimtab.clients.cluster_generator.workloads import Workload
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The letters of Kubernetes' generated names: no vowels."""

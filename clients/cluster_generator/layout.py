@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.cluster_generator.shape import (
+from trimtab.clients.cluster_generator.shape import (
     PODS_PER_NODE,
     POOLS,
     RESERVED_CPU_MILLI,
     RESERVED_MEMORY_BYTES,
     ClusterShape,
 )
-from clients.cluster_generator.workloads import Workload, daemons, draw
+from trimtab.clients.cluster_generator.workloads import Workload, daemons, draw
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

@@ -12,11 +12,17 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
-from clients.cluster_generator import identity
-from clients.cluster_generator.controllers import budgets, controllers, pod_owner
-from clients.cluster_generator.layout import SyntheticCluster, group_name, node_name, zone_name
-from clients.cluster_generator.pod_templates import pod_labels, pod_spec
-from clients.cluster_generator.shape import PODS_PER_NODE, POOLS, RESERVED_CPU_MILLI, RESERVED_MEMORY_BYTES, Pool
+from trimtab.clients.cluster_generator import identity
+from trimtab.clients.cluster_generator.controllers import budgets, controllers, pod_owner
+from trimtab.clients.cluster_generator.layout import SyntheticCluster, group_name, node_name, zone_name
+from trimtab.clients.cluster_generator.pod_templates import pod_labels, pod_spec
+from trimtab.clients.cluster_generator.shape import (
+    PODS_PER_NODE,
+    POOLS,
+    RESERVED_CPU_MILLI,
+    RESERVED_MEMORY_BYTES,
+    Pool,
+)
 
 Object = dict[str, Any]
 EPOCH = "2026-01-01T00:00:00Z"

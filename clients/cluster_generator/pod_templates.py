@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from clients.cluster_generator.layout import zone_name
-from clients.cluster_generator.shape import MIB, POOLS
-from clients.cluster_generator.workloads import Workload
+from trimtab.clients.cluster_generator.layout import zone_name
+from trimtab.clients.cluster_generator.shape import MIB, POOLS
+from trimtab.clients.cluster_generator.workloads import Workload
 
 Object = dict[str, Any]
 

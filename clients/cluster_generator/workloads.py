@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.cluster_generator.shape import MIB, ClusterShape
+from trimtab.clients.cluster_generator.shape import MIB, ClusterShape
 
 NAMESPACES = (
     "analytics", "billing", "catalog", "checkout", "identity", "inventory", "mail", "media", "mobile", "orders",

@@ -13,9 +13,9 @@ import urllib3
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from urllib3.exceptions import HTTPError
 
-from clients.kubernetes_api.connection import Connection, Request
-from clients.kubernetes_api.envelope import read_error
-from clients.kubernetes_api.errors import ApiError, MalformedAnswerError, UnreachableError
+from trimtab.clients.kubernetes_api.connection import Connection, Request
+from trimtab.clients.kubernetes_api.envelope import read_error
+from trimtab.clients.kubernetes_api.errors import ApiError, MalformedAnswerError, UnreachableError
 
 Json = dict[str, Any]
 

@@ -18,7 +18,7 @@ from urllib.parse import urlencode, urlsplit
 import urllib3
 from urllib3.connection import HTTPConnection
 
-from clients.kubernetes_api.errors import ConfigurationError, UnreachableError
+from trimtab.clients.kubernetes_api.errors import ConfigurationError, UnreachableError
 
 POOL_SIZE = 64
 """Connections kept open: one for each watch, and some for calls at the same time."""

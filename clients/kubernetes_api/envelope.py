@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from google.protobuf.message import DecodeError, Message
-from trimtab.k8s.v1 import meta_pb2
 
-from clients.kubernetes_api.errors import ApiError, MalformedAnswerError
+from trimtab.clients.kubernetes_api.errors import ApiError, MalformedAnswerError
+from trimtab.k8s.v1 import meta_pb2
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 WATCH = PROTOBUF + ";stream=watch"

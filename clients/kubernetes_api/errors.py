@@ -1,6 +1,6 @@
 """The errors of requests to an API server: one class for each case that callers treat differently."""
 
-from clients.kubernetes_api.names import object_at
+from trimtab.clients.kubernetes_api.names import object_at
 
 
 class ClusterError(Exception):

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
-from trimtab.k8s.v1 import meta_pb2
 
-from clients.kubernetes_api.envelope import LONGEST_FRAME, Frame, Page, status_error
-from clients.kubernetes_api.errors import ApiError, MalformedAnswerError
+from trimtab.clients.kubernetes_api.envelope import LONGEST_FRAME, Frame, Page, status_error
+from trimtab.clients.kubernetes_api.errors import ApiError, MalformedAnswerError
+from trimtab.k8s.v1 import meta_pb2
 
 JSON = "application/json"
 

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clients.kubernetes_api.errors import ApiError, ClusterError
-from clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes_api.errors import ApiError, ClusterError
+from trimtab.clients.kubernetes_api.names import object_path
 
 if TYPE_CHECKING:  # settings are read where the packages that a connection needs may be absent
-    from clients.kubernetes_api.api import Api, Json
+    from trimtab.clients.kubernetes_api.api import Api, Json
 
 log = structlog.get_logger("lease")
 

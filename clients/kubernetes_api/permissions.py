@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import msgspec
 import structlog
 
-from clients.kubernetes_api.api import JSON_TIMEOUT_S, Api, json_object
-from clients.kubernetes_api.connection import Request
-from clients.kubernetes_api.errors import ApiError, MissingPermissionError
-from clients.kubernetes_api.rules import Rule
+from trimtab.clients.kubernetes_api.api import JSON_TIMEOUT_S, Api, json_object
+from trimtab.clients.kubernetes_api.connection import Request
+from trimtab.clients.kubernetes_api.errors import ApiError, MissingPermissionError
+from trimtab.clients.kubernetes_api.rules import Rule
 
 log = structlog.get_logger("permissions")
 

@@ -3,12 +3,12 @@
 `read_files` reads files, recordings too; `decode_objects` takes plain values; `build_snapshot` turns either into rows.
 """
 
-from clients.kubernetes_objects.admission import admitted, pod_of_template
-from clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot
-from clients.kubernetes_objects.decode import decode_objects
-from clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
-from clients.kubernetes_objects.files import read_files, read_objects
-from clients.kubernetes_objects.objects import Objects
+from trimtab.clients.kubernetes_objects.admission import admitted, pod_of_template
+from trimtab.clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot
+from trimtab.clients.kubernetes_objects.decode import decode_objects
+from trimtab.clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
+from trimtab.clients.kubernetes_objects.files import read_files, read_objects
+from trimtab.clients.kubernetes_objects.objects import Objects
 
 __all__ = [
     "BuiltSnapshot",

@@ -5,10 +5,9 @@ the planner, for every caller.
 
 from collections import Counter
 
+from trimtab.clients.kubernetes_objects.objects import Objects
+from trimtab.clients.kubernetes_objects.owners import controller_of
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.objects import Objects
-from clients.kubernetes_objects.owners import controller_of
 
 _REPLICATED = ("Job", "ReplicaSet", "ReplicationController", "StatefulSet")
 """Kinds of controllers that must be known before their pods may be drained."""

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from clients.kubernetes_objects.kinds.controllers import PodTemplateSpec
-from clients.kubernetes_objects.kinds.metadata import LabelSelector, LabelSelectorRequirement
-from clients.kubernetes_objects.kinds.pods import (
+from trimtab.clients.kubernetes_objects.kinds.controllers import PodTemplateSpec
+from trimtab.clients.kubernetes_objects.kinds.metadata import LabelSelector, LabelSelectorRequirement
+from trimtab.clients.kubernetes_objects.kinds.pods import (
     Affinity,
     Pod,
     PodAffinity,

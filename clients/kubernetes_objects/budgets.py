@@ -7,13 +7,12 @@ maxUnavailable, a number of at least 0 or a percentage).
 
 import re
 
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import FieldError, below
+from trimtab.clients.kubernetes_objects.kinds import ObjectMeta, PodDisruptionBudget
+from trimtab.clients.kubernetes_objects.kinds.policies import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from trimtab.clients.kubernetes_objects.selectors import label_selector
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError, below
-from clients.kubernetes_objects.kinds import ObjectMeta, PodDisruptionBudget
-from clients.kubernetes_objects.kinds.policies import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from clients.kubernetes_objects.selectors import label_selector
 
 _LIMIT = re.compile(r"[0-9]{1,10}%?")
 _POLICIES = (None, "IfHealthyBudget", "AlwaysAllow")

@@ -13,25 +13,25 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.kubernetes_objects.absent import absent_notes
-from clients.kubernetes_objects.budgets import budget_row
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError, ObjectError
-from clients.kubernetes_objects.kinds import CSINode, DaemonSet, Node, Pod
-from clients.kubernetes_objects.migration import Migration
-from clients.kubernetes_objects.node_groups import Membership, group_row, shared_node_error, size_notes
-from clients.kubernetes_objects.nodes import node_notes, node_row, resource_names, unreported_note
-from clients.kubernetes_objects.object_names import FREELY_NAMED, first_refused
-from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, kind_problem, name_of
-from clients.kubernetes_objects.owners import API_VERSIONS, owner_row, pod_template
-from clients.kubernetes_objects.pod_rows import PodRow, pod_row
-from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
-from clients.kubernetes_objects.pods import PodColumnsBuilder
-from clients.kubernetes_objects.slack_requests import slack_requests
-from clients.kubernetes_objects.volumes import Storage
-from clients.transport.collection import collection_paused
+from trimtab.clients.kubernetes_objects.absent import absent_notes
+from trimtab.clients.kubernetes_objects.budgets import budget_row
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import FieldError, ObjectError
+from trimtab.clients.kubernetes_objects.kinds import CSINode, DaemonSet, Node, Pod
+from trimtab.clients.kubernetes_objects.migration import Migration
+from trimtab.clients.kubernetes_objects.node_groups import Membership, group_row, shared_node_error, size_notes
+from trimtab.clients.kubernetes_objects.nodes import node_notes, node_row, resource_names, unreported_note
+from trimtab.clients.kubernetes_objects.object_names import FREELY_NAMED, first_refused
+from trimtab.clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, kind_problem, name_of
+from trimtab.clients.kubernetes_objects.owners import API_VERSIONS, owner_row, pod_template
+from trimtab.clients.kubernetes_objects.pod_rows import PodRow, pod_row
+from trimtab.clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
+from trimtab.clients.kubernetes_objects.pods import PodColumnsBuilder
+from trimtab.clients.kubernetes_objects.slack_requests import slack_requests
+from trimtab.clients.kubernetes_objects.volumes import Storage
+from trimtab.clients.transport.collection import collection_paused
+from trimtab.v1 import snapshot_pb2 as pb
 
 Progress = Callable[[int, int], None]
 """Called with (done, total), in one unit of work for the whole call; the last call has done == total."""

@@ -12,9 +12,9 @@ from typing import Any, cast
 import msgspec
 from msgspec import Raw, Struct
 
-from clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
-from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
-from clients.kubernetes_objects.objects import (
+from trimtab.clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
+from trimtab.clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
+from trimtab.clients.kubernetes_objects.objects import (
     OUR_GROUP,
     Objects,
     is_read,
@@ -22,8 +22,8 @@ from clients.kubernetes_objects.objects import (
     name_of,
     version_problem,
 )
-from clients.kubernetes_objects.pod_texts import PodTexts
-from clients.transport.strict_json import (
+from trimtab.clients.kubernetes_objects.pod_texts import PodTexts
+from trimtab.clients.transport.strict_json import (
     RepeatedKeyError,
     count_colons,
     count_field_colons,

@@ -7,9 +7,9 @@ Callers write rows in canonical order, which gives equal content equal bytes.
 from collections.abc import Iterable
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.kubernetes_objects.selectors import Requirements, Terms
+from trimtab.clients.kubernetes_objects.selectors import Requirements, Terms
+from trimtab.v1 import snapshot_pb2 as pb
 
 FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 INT32 = np.dtype("<i4")

@@ -12,15 +12,14 @@ from pathlib import Path
 from typing import IO, Any
 
 import yaml
-from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 
-from clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot
-from clients.kubernetes_objects.decode import add_text, add_value
-from clients.kubernetes_objects.errors import InputError
-from clients.kubernetes_objects.objects import Objects
-from clients.recording import RecordingError, RecordingReader, is_recording
-from clients.snapshot_deltas import Application
-from clients.transport.bounded_input import (
+from trimtab.clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot
+from trimtab.clients.kubernetes_objects.decode import add_text, add_value
+from trimtab.clients.kubernetes_objects.errors import InputError
+from trimtab.clients.kubernetes_objects.objects import Objects
+from trimtab.clients.recording import RecordingError, RecordingReader, is_recording
+from trimtab.clients.snapshot_deltas import Application
+from trimtab.clients.transport.bounded_input import (
     MAX_INPUT_BYTES,
     STANDARD_INPUT,
     DamagedInputError,
@@ -28,8 +27,9 @@ from clients.transport.bounded_input import (
     open_input,
     read_bounded,
 )
-from clients.transport.collection import collection_paused
-from clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.transport.collection import collection_paused
+from trimtab.clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 
 _RAISE_LIMIT = "raise the limit with --max-input-bytes"
 _READ_SHARE = 0.7

@@ -12,9 +12,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from clients.kubernetes_objects.kinds import CSINode
-from clients.kubernetes_objects.kinds.storage import VolumeSpec
-from clients.kubernetes_objects.selectors import IN, NODE_NAME_FIELD, NOT_IN, Requirements, Terms
+from trimtab.clients.kubernetes_objects.kinds import CSINode
+from trimtab.clients.kubernetes_objects.kinds.storage import VolumeSpec
+from trimtab.clients.kubernetes_objects.selectors import IN, NODE_NAME_FIELD, NOT_IN, Requirements, Terms
 
 ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

@@ -7,7 +7,7 @@ drainability rule localstorage; component-helpers ephemeral.VolumeClaimName.
 
 from typing import NamedTuple
 
-from clients.kubernetes_objects.kinds.pods import Pod, PodVolume
+from trimtab.clients.kubernetes_objects.kinds.pods import Pod, PodVolume
 
 
 class Claim(NamedTuple):

@@ -9,15 +9,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import FieldError, below
+from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
+from trimtab.clients.kubernetes_objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus
+from trimtab.clients.kubernetes_objects.nodes import template_row
+from trimtab.clients.kubernetes_objects.times import timestamp
 from trimtab.prices import MOST_PER_HOUR, is_price
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError, below
-from clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
-from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus
-from clients.kubernetes_objects.nodes import template_row
-from clients.kubernetes_objects.times import timestamp
 
 _MOST = 2**31 - 1
 HEALTH = {

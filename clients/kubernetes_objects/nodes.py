@@ -6,17 +6,16 @@ eligibility (annotations).
 
 from collections.abc import Iterable
 
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import below
+from trimtab.clients.kubernetes_objects.kinds import CSINode, Node, ObjectMeta
+from trimtab.clients.kubernetes_objects.kinds.metadata import Quantities
+from trimtab.clients.kubernetes_objects.kinds.nodes import NodeSpec, NodeStatus
+from trimtab.clients.kubernetes_objects.placement_rules import taints
+from trimtab.clients.kubernetes_objects.pod_requests import amounts
+from trimtab.clients.kubernetes_objects.quantities import MOST_OF_A_NODE, amount_of
+from trimtab.clients.kubernetes_objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import below
-from clients.kubernetes_objects.kinds import CSINode, Node, ObjectMeta
-from clients.kubernetes_objects.kinds.metadata import Quantities
-from clients.kubernetes_objects.kinds.nodes import NodeSpec, NodeStatus
-from clients.kubernetes_objects.placement_rules import taints
-from clients.kubernetes_objects.pod_requests import amounts
-from clients.kubernetes_objects.quantities import MOST_OF_A_NODE, amount_of
-from clients.kubernetes_objects.times import timestamp
 
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 STEERED = "trimtab.dev/steered"

@@ -1,12 +1,12 @@
 """Names and namespaces of objects, checked as the API server does.
 
-Decides which name is refused, not which object has it. Source: see `clients.kubernetes_api.names`.
+Decides which name is refused, not which object has it. Source: see `trimtab.clients.kubernetes_api.names`.
 """
 
 from collections.abc import Sequence
 
-from clients.kubernetes_api.names import RULE, first_invalid, is_label
-from clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_api.names import RULE, first_invalid, is_label
+from trimtab.clients.kubernetes_objects.errors import FieldError
 
 FREELY_NAMED = frozenset({"NodeGroup"})
 """Kinds whose names the cloud chooses."""

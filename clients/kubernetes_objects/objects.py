@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from clients.kubernetes_objects import kinds
-from clients.kubernetes_objects.annotated_numbers import pod_struct
-from clients.kubernetes_objects.errors import FieldError, ObjectError
+from trimtab.clients.kubernetes_objects import kinds
+from trimtab.clients.kubernetes_objects.annotated_numbers import pod_struct
+from trimtab.clients.kubernetes_objects.errors import FieldError, ObjectError
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Node": ("",),

@@ -9,12 +9,10 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.admission import daemon_pod
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError, below
-from clients.kubernetes_objects.kinds import (
+from trimtab.clients.kubernetes_objects.admission import daemon_pod
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import FieldError, below
+from trimtab.clients.kubernetes_objects.kinds import (
     DaemonSet,
     Deployment,
     Job,
@@ -25,10 +23,11 @@ from clients.kubernetes_objects.kinds import (
     ReplicationController,
     StatefulSet,
 )
-from clients.kubernetes_objects.kinds.metadata import LabelSelector
-from clients.kubernetes_objects.mounts import mounts_of
-from clients.kubernetes_objects.pod_specs import PodSpecTable, spec_key
-from clients.kubernetes_objects.selectors import Requirements, label_selector
+from trimtab.clients.kubernetes_objects.kinds.metadata import LabelSelector
+from trimtab.clients.kubernetes_objects.mounts import mounts_of
+from trimtab.clients.kubernetes_objects.pod_specs import PodSpecTable, spec_key
+from trimtab.clients.kubernetes_objects.selectors import Requirements, label_selector
+from trimtab.v1 import snapshot_pb2 as pb
 
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 _REVISION = re.compile(r"[0-9]{1,18}", re.ASCII)

@@ -6,13 +6,11 @@ path below `spec`. Source: core/v1 validation; kube-scheduler plugins interpodaf
 
 from collections.abc import Iterable
 
-from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError, below
-from clients.kubernetes_objects.kinds.metadata import NodeSelectorTerm
-from clients.kubernetes_objects.kinds.nodes import Taint
-from clients.kubernetes_objects.kinds.pods import (
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import FieldError, below
+from trimtab.clients.kubernetes_objects.kinds.metadata import NodeSelectorTerm
+from trimtab.clients.kubernetes_objects.kinds.nodes import Taint
+from trimtab.clients.kubernetes_objects.kinds.pods import (
     Affinity,
     Container,
     ContainerPort,
@@ -24,7 +22,8 @@ from clients.kubernetes_objects.kinds.pods import (
     Toleration,
     TopologySpreadConstraint,
 )
-from clients.kubernetes_objects.selectors import NODE_NAME_FIELD, label_selector
+from trimtab.clients.kubernetes_objects.selectors import NODE_NAME_FIELD, label_selector
+from trimtab.v1 import snapshot_pb2 as pb
 
 _EFFECTS = {
     "NoSchedule": pb.TaintEffect.NO_SCHEDULE,

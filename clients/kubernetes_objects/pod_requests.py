@@ -11,10 +11,10 @@ defaultPodRequests, defaultHugePagePodLimits; scheduler framework Resource.Add f
 
 from collections.abc import Iterable
 
-from clients.kubernetes_objects.errors import FieldError, below
-from clients.kubernetes_objects.kinds.metadata import Quantities
-from clients.kubernetes_objects.kinds.pods import Container, ContainerStatus, PodSpec, PodStatus, Resources
-from clients.kubernetes_objects.quantities import MAX_INT64, MILLI, NANO, amount_of, is_beyond_int64, quantity
+from trimtab.clients.kubernetes_objects.errors import FieldError, below
+from trimtab.clients.kubernetes_objects.kinds.metadata import Quantities
+from trimtab.clients.kubernetes_objects.kinds.pods import Container, ContainerStatus, PodSpec, PodStatus, Resources
+from trimtab.clients.kubernetes_objects.quantities import MAX_INT64, MILLI, NANO, amount_of, is_beyond_int64, quantity
 
 Amounts = dict[str, int]
 """Resource name to nano-units."""

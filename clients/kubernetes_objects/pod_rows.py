@@ -8,12 +8,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.annotated_numbers import Numbers, numbers_of
-from clients.kubernetes_objects.kinds.pods import Pod, PodMeta, PodStatus
-from clients.kubernetes_objects.mounts import Mounts, mounts_of
-from clients.kubernetes_objects.owners import (
+from trimtab.clients.kubernetes_objects.annotated_numbers import Numbers, numbers_of
+from trimtab.clients.kubernetes_objects.kinds.pods import Pod, PodMeta, PodStatus
+from trimtab.clients.kubernetes_objects.mounts import Mounts, mounts_of
+from trimtab.clients.kubernetes_objects.owners import (
     controller_of,
     is_daemon_pod,
     is_mirror_pod,
@@ -22,8 +20,9 @@ from clients.kubernetes_objects.owners import (
     made_uid,
     owner_uid,
 )
-from clients.kubernetes_objects.pod_specs import spec_key
-from clients.kubernetes_objects.times import unix_s
+from trimtab.clients.kubernetes_objects.pod_specs import spec_key
+from trimtab.clients.kubernetes_objects.times import unix_s
+from trimtab.v1 import snapshot_pb2 as pb
 
 FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED, FLAG_OTHER_KIND = 1, 2, 4, 8, 16
 FLAG_UNSCHEDULABLE, FLAG_OTHER_STATEFUL_SET = 32, 64

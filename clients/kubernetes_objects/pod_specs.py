@@ -7,11 +7,10 @@ Errors: FieldError with the path below the pod. Source: see the modules that thi
 """
 
 import msgspec
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError, below
-from clients.kubernetes_objects.kinds.pods import (
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import FieldError, below
+from trimtab.clients.kubernetes_objects.kinds.pods import (
     Affinity,
     ContainerStatus,
     Pod,
@@ -19,8 +18,8 @@ from clients.kubernetes_objects.kinds.pods import (
     PodSpec,
     RepeatedPodSpec,
 )
-from clients.kubernetes_objects.mounts import NOTHING, Mounts
-from clients.kubernetes_objects.placement_rules import (
+from trimtab.clients.kubernetes_objects.mounts import NOTHING, Mounts
+from trimtab.clients.kubernetes_objects.placement_rules import (
     host_ports,
     pod_affinity_terms,
     preferred_terms,
@@ -28,10 +27,11 @@ from clients.kubernetes_objects.placement_rules import (
     spread_constraints,
     tolerations,
 )
-from clients.kubernetes_objects.pod_requests import is_resize_infeasible, pod_requests
-from clients.kubernetes_objects.quantities import MOST_REQUESTED
-from clients.kubernetes_objects.selectors import node_selector_terms
-from clients.kubernetes_objects.times import go_duration_ns
+from trimtab.clients.kubernetes_objects.pod_requests import is_resize_infeasible, pod_requests
+from trimtab.clients.kubernetes_objects.quantities import MOST_REQUESTED
+from trimtab.clients.kubernetes_objects.selectors import node_selector_terms
+from trimtab.clients.kubernetes_objects.times import go_duration_ns
+from trimtab.v1 import snapshot_pb2 as pb
 
 DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_GRACE_S = 30

@@ -13,9 +13,9 @@ from types import GenericAlias
 import msgspec
 from msgspec import Raw
 
-from clients.kubernetes_objects.kinds.pods import Pod, PodSpec, RepeatedPodSpec
-from clients.kubernetes_objects.mounts import relevant_volumes
-from clients.transport.strict_json import (
+from trimtab.clients.kubernetes_objects.kinds.pods import Pod, PodSpec, RepeatedPodSpec
+from trimtab.clients.kubernetes_objects.mounts import relevant_volumes
+from trimtab.clients.transport.strict_json import (
     RepeatedKeyError,
     count_colons,
     count_unique_colons,

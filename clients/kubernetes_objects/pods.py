@@ -11,14 +11,13 @@ from array import array
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.mounts import NOTHING, Mounts
+from trimtab.clients.kubernetes_objects.pod_rows import PodRow
+from trimtab.clients.kubernetes_objects.pod_specs import PodSpecTable
+from trimtab.clients.kubernetes_objects.volumes import Mounter, Storage, claim_row, disk_row
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.mounts import NOTHING, Mounts
-from clients.kubernetes_objects.pod_rows import PodRow
-from clients.kubernetes_objects.pod_specs import PodSpecTable
-from clients.kubernetes_objects.volumes import Mounter, Storage, claim_row, disk_row
 
 _LONGEST_UID = 255
 _SHORT = 63

@@ -9,7 +9,7 @@ overflow but stops at the largest int64, and it refuses a suffix without digits,
 import re
 from functools import lru_cache
 
-from clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.errors import FieldError
 
 NANO = 1_000_000_000
 """Nano-units in one unit."""

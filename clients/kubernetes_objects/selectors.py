@@ -8,16 +8,15 @@ Source: apimachinery meta/v1 validation ValidateLabelSelector; core/v1 validatio
 
 from collections.abc import Iterable
 
-from trimtab.v1.snapshot_pb2 import LabelOperator
-
-from clients.kubernetes_objects.errors import FieldError, below
-from clients.kubernetes_objects.kinds.metadata import (
+from trimtab.clients.kubernetes_objects.errors import FieldError, below
+from trimtab.clients.kubernetes_objects.kinds.metadata import (
     LabelSelector,
     LabelSelectorRequirement,
     NodeSelector,
     NodeSelectorTerm,
 )
-from clients.kubernetes_objects.kinds.storage import TopologyTerm
+from trimtab.clients.kubernetes_objects.kinds.storage import TopologyTerm
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 Requirement = tuple[str, int, tuple[str, ...]]
 Requirements = tuple[Requirement, ...]

@@ -7,19 +7,18 @@ one bad object does not stop the others.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from trimtab.clients.kubernetes_objects.admission import pod_of_template
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.kinds import CapacityBuffer, Pod
+from trimtab.clients.kubernetes_objects.kinds.controllers import PodTemplateSpec
+from trimtab.clients.kubernetes_objects.kinds.policies import CapacityBufferSpec
+from trimtab.clients.kubernetes_objects.owners import controller_of, replicas
+from trimtab.clients.kubernetes_objects.pod_requests import amounts
+from trimtab.clients.kubernetes_objects.pod_rows import PodRow, pod_row, slack_of
+from trimtab.clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
+from trimtab.clients.kubernetes_objects.quantities import MILLI, NANO
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.admission import pod_of_template
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.kinds import CapacityBuffer, Pod
-from clients.kubernetes_objects.kinds.controllers import PodTemplateSpec
-from clients.kubernetes_objects.kinds.policies import CapacityBufferSpec
-from clients.kubernetes_objects.owners import controller_of, replicas
-from clients.kubernetes_objects.pod_requests import amounts
-from clients.kubernetes_objects.pod_rows import PodRow, pod_row, slack_of
-from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
-from clients.kubernetes_objects.quantities import MILLI, NANO
 
 ANNOTATION: Final = "trimtab.dev/slack"
 ACTIVE: Final = "buffer.x-k8s.io/active-capacity"

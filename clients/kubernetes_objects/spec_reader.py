@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+
 from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]

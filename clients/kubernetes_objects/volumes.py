@@ -12,18 +12,16 @@ volumerestrictions, nodevolumelimits; csi-translation-lib.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects import migration
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import below
-from clients.kubernetes_objects.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
-from clients.kubernetes_objects.kinds.metadata import ObjectMeta
-from clients.kubernetes_objects.kinds.storage import ClaimSpec, VolumeSpec
-from clients.kubernetes_objects.migration import NO_MIGRATION, Migration
-from clients.kubernetes_objects.mounts import Claim, Disk, ebs_handle, gce_handle
-from clients.kubernetes_objects.quantities import quantity
-from clients.kubernetes_objects.selectors import (
+from trimtab.clients.kubernetes_objects import migration
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import below
+from trimtab.clients.kubernetes_objects.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
+from trimtab.clients.kubernetes_objects.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes_objects.kinds.storage import ClaimSpec, VolumeSpec
+from trimtab.clients.kubernetes_objects.migration import NO_MIGRATION, Migration
+from trimtab.clients.kubernetes_objects.mounts import Claim, Disk, ebs_handle, gce_handle
+from trimtab.clients.kubernetes_objects.quantities import quantity
+from trimtab.clients.kubernetes_objects.selectors import (
     IN,
     NODE_NAME_FIELD,
     Requirements,
@@ -33,6 +31,7 @@ from clients.kubernetes_objects.selectors import (
     node_selector_terms,
     topology_terms,
 )
+from trimtab.v1 import snapshot_pb2 as pb
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"

@@ -6,11 +6,10 @@ cluster. An eviction of an unknown pod is left out, with a note: the planner the
 
 from typing import NamedTuple
 
+from trimtab.clients.kubernetes_objects.build import Actuation, Eviction
+from trimtab.clients.live_cluster.pod_history import PodHistory
 from trimtab.v1 import actuator_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects.build import Actuation, Eviction
-from clients.live_cluster.pod_history import PodHistory
 
 
 class Read(NamedTuple):

@@ -7,11 +7,10 @@ cloud's tags, and both over the general settings.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
+from trimtab.clients.kubernetes_objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus, NodeSpec, NodeStatus, Taint
+from trimtab.clients.kubernetes_objects.node_groups import HEALTH
 from trimtab.v1 import actuator_pb2, plan_pb2
-
-from clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
-from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus, NodeSpec, NodeStatus, Taint
-from clients.kubernetes_objects.node_groups import HEALTH
 
 _HEALTH = {value: name for name, value in HEALTH.items()}
 

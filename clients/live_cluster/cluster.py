@@ -15,22 +15,22 @@ from types import TracebackType
 from typing import Self
 
 import structlog
-from trimtab.v1 import actuator_pb2
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.errors import ApiError, ClusterError, MissingPermissionError
-from clients.kubernetes_api.permissions import require, rules_yaml
-from clients.kubernetes_api.rules import Rule
-from clients.kubernetes_objects.errors import InputError
-from clients.kubernetes_objects.kinds import Node, NodeGroup
-from clients.live_cluster.actuation import Read, read_status
-from clients.live_cluster.cloud_groups import cloud_groups, group_of_instance, undeclared_groups
-from clients.live_cluster.reflector import Reflector, ReflectorSettings
-from clients.live_cluster.resources import RESOURCES, Resource
-from clients.live_cluster.snapshots import SnapshotMaker
-from clients.live_cluster.store import Store
-from clients.live_cluster.taken import Seen
-from clients.transport.collection import collection_paused
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.errors import ApiError, ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes_api.permissions import require, rules_yaml
+from trimtab.clients.kubernetes_api.rules import Rule
+from trimtab.clients.kubernetes_objects.errors import InputError
+from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup
+from trimtab.clients.live_cluster.actuation import Read, read_status
+from trimtab.clients.live_cluster.cloud_groups import cloud_groups, group_of_instance, undeclared_groups
+from trimtab.clients.live_cluster.reflector import Reflector, ReflectorSettings
+from trimtab.clients.live_cluster.resources import RESOURCES, Resource
+from trimtab.clients.live_cluster.snapshots import SnapshotMaker
+from trimtab.clients.live_cluster.store import Store
+from trimtab.clients.live_cluster.taken import Seen
+from trimtab.clients.transport.collection import collection_paused
+from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("live_cluster")
 

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+from trimtab.clients.kubernetes_api import envelope, json_envelope
+from trimtab.clients.kubernetes_api.envelope import Frame, Page
+from trimtab.clients.kubernetes_api.errors import ApiError
 from trimtab.k8s.v1 import meta_pb2
-
-from clients.kubernetes_api import envelope, json_envelope
-from clients.kubernetes_api.envelope import Frame, Page
-from clients.kubernetes_api.errors import ApiError
 
 
 class Encoding(NamedTuple):

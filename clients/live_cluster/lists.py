@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import Request
-from clients.kubernetes_api.envelope import Frame, Page
-from clients.kubernetes_api.errors import UnreachableError
-from clients.live_cluster.resources import Resource
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import Request
+from trimtab.clients.kubernetes_api.envelope import Frame, Page
+from trimtab.clients.kubernetes_api.errors import UnreachableError
+from trimtab.clients.live_cluster.resources import Resource
 
 WATCH_CHUNK = 1 << 16
 """Largest number of bytes read from a watch at a time; bytes that have arrived are passed on at once."""

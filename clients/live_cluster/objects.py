@@ -1,7 +1,7 @@
 """Convert Kubernetes' protobuf messages, and the JSON of custom kinds, to the structs that snapshots are built from.
 
-Both name their fields as the API's JSON does, so one rule covers all kinds. `clients.kubernetes_objects` alone decides
-what a field means, for files and live clusters alike. Fields that the struct does not declare are ignored.
+Both name their fields as the API's JSON does, so one rule covers all kinds. `trimtab.clients.kubernetes_objects` alone
+decides what a field means, for files and live clusters alike. Fields that the struct does not declare are ignored.
 
 An absent field is None, and so is a zero that the API's JSON omits.
 """
@@ -16,10 +16,10 @@ import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from clients.kubernetes_api.errors import MalformedAnswerError
-from clients.kubernetes_objects.kinds import ObjectMeta
-from clients.kubernetes_objects.objects import STRUCTS
-from clients.kubernetes_objects.times import usable_s
+from trimtab.clients.kubernetes_api.errors import MalformedAnswerError
+from trimtab.clients.kubernetes_objects.kinds import ObjectMeta
+from trimtab.clients.kubernetes_objects.objects import STRUCTS
+from trimtab.clients.kubernetes_objects.times import usable_s
 
 Read = Callable[[Message], Any]
 """From a message to the value of one field of a struct."""

@@ -7,9 +7,8 @@ has the same requests. Not thread-safe.
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable
 
+from trimtab.clients.kubernetes_objects.pod_rows import PodRow
 from trimtab.v1 import actuator_pb2
-
-from clients.kubernetes_objects.pod_rows import PodRow
 
 Key = tuple[str, str]
 """(namespace, name)."""

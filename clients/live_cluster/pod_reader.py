@@ -2,24 +2,24 @@
 
 Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the one node that a pod
 is pinned to, its deletion cost). They are removed from the message, or replaced by placeholders. The rest of the
-message is the key of a cached row, into which the fields are copied. `clients.kubernetes_objects.pod_rows` alone
-decides what a row contains, as for files; a property test compares the two.
+message is the key of a cached row, into which the fields are copied. `trimtab.clients.kubernetes_objects.pod_rows`
+alone decides what a row contains, as for files; a property test compares the two.
 """
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
-from trimtab.k8s.v1 import core_pb2, meta_pb2
 
-from clients.kubernetes_api.envelope import parsed
-from clients.kubernetes_objects.annotated_numbers import Numbers, number_of, pod_struct
-from clients.kubernetes_objects.kinds import Pod
-from clients.kubernetes_objects.kinds.pods import PodAnnotations
-from clients.kubernetes_objects.mounts import NOTHING, Claim, Mounts
-from clients.kubernetes_objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
-from clients.kubernetes_objects.times import usable_s
-from clients.live_cluster.objects import json_names, to_struct
+from trimtab.clients.kubernetes_api.envelope import parsed
+from trimtab.clients.kubernetes_objects.annotated_numbers import Numbers, number_of, pod_struct
+from trimtab.clients.kubernetes_objects.kinds import Pod
+from trimtab.clients.kubernetes_objects.kinds.pods import PodAnnotations
+from trimtab.clients.kubernetes_objects.mounts import NOTHING, Claim, Mounts
+from trimtab.clients.kubernetes_objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
+from trimtab.clients.kubernetes_objects.times import usable_s
+from trimtab.clients.live_cluster.objects import json_names, to_struct
+from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 MOST_KEPT = 50_000
 """Most cached rows; a cluster has several thousand distinct pods. A full cache is emptied, which only costs time."""

@@ -22,12 +22,12 @@ from typing import Final, Protocol
 
 import structlog
 
-from clients.kubernetes_api.api import Api, may_pass
-from clients.kubernetes_api.envelope import Frame
-from clients.kubernetes_api.errors import ApiError, ClusterError, MalformedAnswerError, UnreachableError
-from clients.live_cluster.lists import SilentWatchError, WatchStream, list_page, open_watch
-from clients.live_cluster.relist_backoff import RelistBackoff, RelistBackoffSettings
-from clients.live_cluster.resources import Resource
+from trimtab.clients.kubernetes_api.api import Api, may_pass
+from trimtab.clients.kubernetes_api.envelope import Frame
+from trimtab.clients.kubernetes_api.errors import ApiError, ClusterError, MalformedAnswerError, UnreachableError
+from trimtab.clients.live_cluster.lists import SilentWatchError, WatchStream, list_page, open_watch
+from trimtab.clients.live_cluster.relist_backoff import RelistBackoff, RelistBackoffSettings
+from trimtab.clients.live_cluster.resources import Resource
 
 log = structlog.get_logger("live_cluster")
 

@@ -7,10 +7,10 @@ cluster-autoscaler/apis (CapacityBuffer).
 from typing import NamedTuple
 
 from google.protobuf.message import Message
-from trimtab.k8s.v1 import core_pb2, policy_pb2, storage_pb2, workloads_pb2
 
-from clients.kubernetes_api.rules import Rule
-from clients.live_cluster.encodings import JSON, PROTOBUF, Encoding
+from trimtab.clients.kubernetes_api.rules import Rule
+from trimtab.clients.live_cluster.encodings import JSON, PROTOBUF, Encoding
+from trimtab.k8s.v1 import core_pb2, policy_pb2, storage_pb2, workloads_pb2
 
 WATCHING = ("list", "watch")
 

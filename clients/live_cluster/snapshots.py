@@ -1,8 +1,8 @@
 """Snapshots and deltas of a store: the whole cluster once, then the changes since.
 
 Decides the content of a delta: changed rows are built again, keys that are gone since the last snapshot are listed.
-`clients.kubernetes_objects.build_snapshot` builds the rows, from all objects or the changed ones. The cost of a delta
-is proportional to the changes; a whole snapshot takes several microseconds per pod.
+`trimtab.clients.kubernetes_objects.build_snapshot` builds the rows, from all objects or the changed ones. The cost of a
+delta is proportional to the changes; a whole snapshot takes several microseconds per pod.
 
 Not thread-safe: `LiveCluster` holds the lock.
 """
@@ -12,19 +12,18 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
+from trimtab.clients.kubernetes_api.errors import ClusterError
+from trimtab.clients.kubernetes_objects.build import Actuation, BuiltSnapshot, Known, build_snapshot, priority_classes
+from trimtab.clients.kubernetes_objects.kinds import NodeGroup
+from trimtab.clients.kubernetes_objects.migration import Migration
+from trimtab.clients.kubernetes_objects.node_groups import Membership
+from trimtab.clients.kubernetes_objects.objects import Objects
+from trimtab.clients.kubernetes_objects.slack_requests import WORKLOADS, slack_requests
+from trimtab.clients.kubernetes_objects.volumes import Storage
+from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.live_cluster.store import BUFFERS, OWNERS, Changes, Key, Store
+from trimtab.clients.live_cluster.taken import Taken
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_api.errors import ClusterError
-from clients.kubernetes_objects.build import Actuation, BuiltSnapshot, Known, build_snapshot, priority_classes
-from clients.kubernetes_objects.kinds import NodeGroup
-from clients.kubernetes_objects.migration import Migration
-from clients.kubernetes_objects.node_groups import Membership
-from clients.kubernetes_objects.objects import Objects
-from clients.kubernetes_objects.slack_requests import WORKLOADS, slack_requests
-from clients.kubernetes_objects.volumes import Storage
-from clients.live_cluster.resources import BY_KIND
-from clients.live_cluster.store import BUFFERS, OWNERS, Changes, Key, Store
-from clients.live_cluster.taken import Taken
 
 K = TypeVar("K", str, Key)
 

@@ -1,8 +1,9 @@
 """The objects of a cluster, and which rows have changed since the last snapshot.
 
 Decides which rows a change touches: a claim touches the pods that mount it; a CSINode touches its node and the pods
-with in-tree volumes; the first and the last pod of a controller touch the controller. `clients.kubernetes_objects`
-alone decides what a row contains. An object whose declared fields are unchanged touches nothing.
+with in-tree volumes; the first and the last pod of a controller touch the controller.
+`trimtab.clients.kubernetes_objects` alone decides what a row contains. An object whose declared fields are unchanged
+touches nothing.
 
 Not thread-safe: `LiveCluster` holds the lock. Cost: 10 to 20 microseconds per pod; only the end of a list visits all
 objects of a kind.
@@ -12,18 +13,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from trimtab.clients.kubernetes_api.envelope import parsed
+from trimtab.clients.kubernetes_objects.errors import FieldError, ObjectError
+from trimtab.clients.kubernetes_objects.migration import migrated_plugins, plugin_of
+from trimtab.clients.kubernetes_objects.objects import CLUSTER_SCOPED, STRUCTS
+from trimtab.clients.kubernetes_objects.owners import API_VERSIONS
+from trimtab.clients.kubernetes_objects.pod_rows import PodRow, slack_of
+from trimtab.clients.live_cluster.objects import custom_object, to_struct
+from trimtab.clients.live_cluster.pod_history import PodHistory
+from trimtab.clients.live_cluster.pod_reader import PodReader
+from trimtab.clients.live_cluster.resources import BY_KIND
 from trimtab.k8s.v1 import core_pb2, meta_pb2
-
-from clients.kubernetes_api.envelope import parsed
-from clients.kubernetes_objects.errors import FieldError, ObjectError
-from clients.kubernetes_objects.migration import migrated_plugins, plugin_of
-from clients.kubernetes_objects.objects import CLUSTER_SCOPED, STRUCTS
-from clients.kubernetes_objects.owners import API_VERSIONS
-from clients.kubernetes_objects.pod_rows import PodRow, slack_of
-from clients.live_cluster.objects import custom_object, to_struct
-from clients.live_cluster.pod_history import PodHistory
-from clients.live_cluster.pod_reader import PodReader
-from clients.live_cluster.resources import BY_KIND
 
 Key = tuple[str, str]
 """(namespace, name); the namespace is "" for kinds without."""

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import Request
-from clients.kubernetes_api.errors import ApiError, MalformedAnswerError
-from clients.kubernetes_api.names import object_path
-from clients.load.bursts import LABEL, VALUE, LoadSettings, PodTimes, deployment, namespace
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import Request
+from trimtab.clients.kubernetes_api.errors import ApiError, MalformedAnswerError
+from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.load.bursts import LABEL, VALUE, LoadSettings, PodTimes, deployment, namespace
 
 NAMESPACES: Final = "/api/v1/namespaces"
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces"

@@ -5,8 +5,8 @@ clock and pauses are given. Cleans up in any case. Durations in seconds.
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from clients.kubernetes_api.errors import ClusterError
-from clients.load.bursts import Burst, LoadSettings, PodTimes
+from trimtab.clients.kubernetes_api.errors import ClusterError
+from trimtab.clients.load.bursts import Burst, LoadSettings, PodTimes
 
 LOOK_S: Final = 2.0
 """Pause between two observations."""
@@ -17,7 +17,7 @@ class InUseError(ClusterError):
 
 
 class Loaded(Protocol):
-    """The part of a cluster's interface used here; see `clients.load.cluster.LoadedCluster`."""
+    """The part of a cluster's interface used here; see `trimtab.clients.load.cluster.LoadedCluster`."""
 
     def prepare(self) -> None:
         """Create the namespace."""

@@ -9,7 +9,7 @@
 Pure: reads no clock and no cluster. Source: Kubernetes enhancement proposal 1888, test plan and risks.
 """
 
-from clients.pod_removal.picker import Choice, Group, Moment, PickerSettings, choose
-from clients.pod_removal.ranking import Ranking, of_annotations, of_object
+from trimtab.clients.pod_removal.picker import Choice, Group, Moment, PickerSettings, choose
+from trimtab.clients.pod_removal.ranking import Ranking, of_annotations, of_object
 
 __all__ = ["Choice", "Group", "Moment", "PickerSettings", "Ranking", "choose", "of_annotations", "of_object"]

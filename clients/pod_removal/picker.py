@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from clients.pod_removal.ranking import Ranking
+from trimtab.clients.pod_removal.ranking import Ranking
 
 
 class Group(NamedTuple):

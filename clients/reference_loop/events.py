@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import structlog
-from trimtab.v1 import actuator_pb2, reason_pb2
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.errors import ClusterError
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.errors import ClusterError
+from trimtab.v1 import actuator_pb2, reason_pb2
 
 log = structlog.get_logger("events")
 

@@ -7,10 +7,9 @@ Source: Cluster Autoscaler, observers/scale-up (reasons `TriggeredScaleUp`, `Not
 from collections.abc import Iterator
 from typing import Final
 
+from trimtab.clients.reference_loop.events import NORMAL, WARNING, Event, Subject
+from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import plan_pb2
-
-from clients.reference_loop.events import NORMAL, WARNING, Event, Subject
-from clients.reference_loop.rounds import RoundResult
 
 TRIGGERED, NOT_TRIGGERED = "TriggeredScaleUp", "NotTriggerScaleUp"
 SCALED_UP, SCALE_UP_FAILED = "ScaledUpGroup", "FailedToScaleUpGroup"

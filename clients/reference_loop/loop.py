@@ -18,20 +18,20 @@ from tenacity import (
     stop_when_event_set,
 )
 from tenacity.nap import sleep_using_event
-from trimtab.v1 import plan_pb2
 
-from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
-from clients.kubernetes_api.lease import Lease
-from clients.reference_loop.events import EventWriter, StatusEvents
-from clients.reference_loop.growth_events import GrowthEvents
-from clients.reference_loop.health import Health
-from clients.reference_loop.kept_state import StateKeeper
-from clients.reference_loop.loop_clock import LoopClock
-from clients.reference_loop.round_text import round_text
-from clients.reference_loop.rounds import RoundResult, RoundRunner
-from clients.reference_loop.status_map import StatusMap
-from clients.transport.backoff import Backoff
-from clients.transport.errors import TrimtabError
+from trimtab.clients.kubernetes_api.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes_api.lease import Lease
+from trimtab.clients.reference_loop.events import EventWriter, StatusEvents
+from trimtab.clients.reference_loop.growth_events import GrowthEvents
+from trimtab.clients.reference_loop.health import Health
+from trimtab.clients.reference_loop.kept_state import StateKeeper
+from trimtab.clients.reference_loop.loop_clock import LoopClock
+from trimtab.clients.reference_loop.round_text import round_text
+from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner
+from trimtab.clients.reference_loop.status_map import StatusMap
+from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")
 

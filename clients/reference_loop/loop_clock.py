@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
+
 from trimtab.v1 import plan_pb2
 
 LARGEST_DRIFT_S: Final = 2.0

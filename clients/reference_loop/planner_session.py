@@ -9,14 +9,14 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 import grpc
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
-from clients.live_cluster.taken import Taken
-from clients.reference_loop.loop_clock import shift
-from clients.transport.backoff import Backoff
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import RetryPolicy, about_cluster, connect, invoke, is_overloaded, new_session
-from clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.reference_loop.loop_clock import shift
+from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import RetryPolicy, about_cluster, connect, invoke, is_overloaded, new_session
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 PIECE_BYTES = 1 << 20
 """Largest piece of a snapshot that the contract allows."""

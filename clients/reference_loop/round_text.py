@@ -6,9 +6,8 @@ in which nothing has changed is that of the round before.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import plan_pb2, reason_pb2
-
-from clients.reference_loop.rounds import RoundResult
 
 MOST_NAMES: Final = 5
 

@@ -14,13 +14,13 @@ import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 from opentelemetry import trace
 from opentelemetry.context import Context
-from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
-from clients.kubernetes_objects.kinds import NodeGroup
-from clients.live_cluster.cloud_groups import known_prices, with_cloud_settings
-from clients.live_cluster.taken import Seen, Taken
-from clients.reference_loop.orders import deletion_order, soft_tainted
-from clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.kubernetes_objects.kinds import NodeGroup
+from trimtab.clients.live_cluster.cloud_groups import known_prices, with_cloud_settings
+from trimtab.clients.live_cluster.taken import Seen, Taken
+from trimtab.clients.reference_loop.orders import deletion_order, soft_tainted
+from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 _tracer = trace.get_tracer("trimtab.loop")
 log = structlog.get_logger("loop")
@@ -29,7 +29,7 @@ Decision = plan_pb2.Decision
 
 
 class LoopCluster(Protocol):
-    """The cluster as a round sees it: `clients.live_cluster.LiveCluster`."""
+    """The cluster as a round sees it: `trimtab.clients.live_cluster.LiveCluster`."""
 
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
         """Return the changes since the last call, or the whole cluster."""
@@ -42,7 +42,7 @@ class LoopCluster(Protocol):
 
 
 class LoopActuator(Protocol):
-    """The actuator as a round sees it: `clients.actuator_client.ActuatorClient`. Raises TrimtabError."""
+    """The actuator as a round sees it: `trimtab.clients.actuator_client.ActuatorClient`. Raises TrimtabError."""
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
         """Return its capabilities."""

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import yaml
-from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
-from clients.kubernetes_api.api import MERGE_PATCH, Api
-from clients.kubernetes_api.errors import ApiError
-from clients.kubernetes_api.names import object_path
-from clients.reference_loop.costs import costs
-from clients.reference_loop.rounds import RoundResult
+from trimtab.clients.kubernetes_api.api import MERGE_PATCH, Api
+from trimtab.clients.kubernetes_api.errors import ApiError
+from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.reference_loop.costs import costs
+from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 KEY = "status"
 REFRESH_S = 60.0

@@ -6,10 +6,11 @@
     simulation.run_for("1h")
     assert simulation.node_count("general") == 5
 
-Nothing sleeps: time advances to the next moment at which something is due. The cluster is `actuator.simulated_cluster`,
-the actuator `actuator.service.app`, the planner `planner.service.request_handler`.
+Nothing sleeps: time advances to the next moment at which something is due. The cluster is
+`trimtab.actuator.simulated_cluster`, the actuator `trimtab.actuator.service.app`, the planner
+`trimtab.planner.service.request_handler`.
 """
 
-from clients.simulator.simulation import Simulation
+from trimtab.clients.simulator.simulation import Simulation
 
 __all__ = ["Simulation"]

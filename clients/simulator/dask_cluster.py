@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, Final, cast
 
-from clients.simulator.failures import ScenarioError
-from clients.transport.extras import require_extra
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.transport.extras import require_extra
 
 TIMEOUT_S: Final = 15.0
 """Maximum time for a scheduler to answer."""

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.reference_loop.rounds import RoundResult
+from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_NAMES: Final = 20
 """Maximum number of names recorded in one list."""

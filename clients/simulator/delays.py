@@ -7,9 +7,9 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from actuator.simulated_cluster.controllers import Delays
-from actuator.simulated_cluster.pods import Pod
-from clients.simulator.scenario import NodeGroupModel
+from trimtab.actuator.simulated_cluster.controllers import Delays
+from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.clients.simulator.scenario import NodeGroupModel
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ Unix seconds; a pod that is evicted again after a refusal waited for its disrupt
 from collections.abc import Callable
 from typing import Any, Final
 
-from actuator.kube.cluster import HARD_TAINT_KEY, PodView, TooManyRequestsError
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.database import JournalEntry
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, PodView, TooManyRequestsError
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.database import JournalEntry
 
 MOST_DRAINS: Final = 2000
 

@@ -1,6 +1,6 @@
 """Errors of simulations that a user can correct."""
 
-from clients.kubernetes_objects.errors import InputError
+from trimtab.clients.kubernetes_objects.errors import InputError
 
 
 class ScenarioError(InputError):

@@ -9,9 +9,8 @@ is made.
 from collections.abc import Iterator
 from typing import Final, TypeAlias
 
+from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import plan_pb2, reason_pb2
-
-from clients.reference_loop.rounds import RoundResult
 
 MARGIN: Final = 0.01
 """Margin above the threshold, because requests are rounded in more than one way."""

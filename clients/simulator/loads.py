@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from clients.simulator.scenario import Batch, Bursts, Diurnal, Scenario, Workload
+from trimtab.clients.simulator.scenario import Batch, Bursts, Diurnal, Scenario, Workload
 
 DAY_S = 86_400.0
 

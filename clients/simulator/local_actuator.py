@@ -11,22 +11,22 @@ from typing import TypeVar, cast
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 from opentelemetry.metrics import NoOpMeter
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.provider import CloudProvider
-from actuator.service.app import Actuator, Runtime
-from actuator.service.deletions import deletion_response
-from actuator.service.group_watch import GroupWatch
-from actuator.service.growth import growth_response
-from actuator.service.servicer import ActuatorServicer
-from actuator.service.settings import ActuatorSettings
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.store.memory import MemoryStore
-from actuator.tracker.events import Event, NodesCounted, TimeNoted
-from actuator.tracker.tracker import Tracker
-from clients.simulator.virtual_time import VirtualTime
-from clients.transport.errors import ServiceError, TrimtabError
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.cloud.provider import CloudProvider
+from trimtab.actuator.service.app import Actuator, Runtime
+from trimtab.actuator.service.deletions import deletion_response
+from trimtab.actuator.service.group_watch import GroupWatch
+from trimtab.actuator.service.growth import growth_response
+from trimtab.actuator.service.servicer import ActuatorServicer
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.tracker.events import Event, NodesCounted, TimeNoted
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.clients.transport.errors import ServiceError, TrimtabError
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 T = TypeVar("T")
 _NO_CALL = cast(grpc.ServicerContext, None)
@@ -34,7 +34,7 @@ _NO_CALL = cast(grpc.ServicerContext, None)
 
 
 class LocalActuator:
-    """An actuator over a simulated cluster (see `clients.reference_loop.rounds.Actuator`)."""
+    """An actuator over a simulated cluster (see `trimtab.clients.reference_loop.rounds.Actuator`)."""
 
     def __init__(
         self,

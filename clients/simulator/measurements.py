@@ -17,11 +17,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from actuator.simulated_cluster.database import JournalEntry
-from actuator.simulated_cluster.state import ClusterState
-from clients.simulator.drains import Drains
-from clients.simulator.packing import packing
-from clients.simulator.slack_use import SlackUse
+from trimtab.actuator.simulated_cluster.database import JournalEntry
+from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.simulator.drains import Drains
+from trimtab.clients.simulator.packing import packing
+from trimtab.clients.simulator.slack_use import SlackUse
 
 REGRET_S: Final = 1800.0
 PERCENTILES: Final = (50, 90, 99)

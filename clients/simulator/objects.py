@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from actuator.simulated_cluster.objects import made_uid
-from clients.simulator.scenario import Budget, NodeGroupModel, PodModel, Workload
-from clients.simulator.scheduling.rules import ZONE
+from trimtab.actuator.simulated_cluster.objects import made_uid
+from trimtab.clients.simulator.scenario import Budget, NodeGroupModel, PodModel, Workload
+from trimtab.clients.simulator.scheduling.rules import ZONE
 
 Json = dict[str, Any]
 GROUP_LABEL = "trimtab.dev/node-group"

@@ -8,25 +8,25 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
-from trimtab.v1 import actuator_pb2
 
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.controllers import write_owner_status
-from actuator.simulated_cluster.database import JournalEntry
-from actuator.simulated_cluster.disruption import BudgetStatus, write_status
-from actuator.simulated_cluster.objects import condition_reason
-from actuator.simulated_cluster.pods import Pod, parse_time_ms
-from actuator.simulated_cluster.state import ClusterState
-from clients.kubernetes_objects.kinds import NodeGroup
-from clients.kubernetes_objects.objects import STRUCTS
-from clients.kubernetes_objects.owners import API_VERSIONS
-from clients.kubernetes_objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row
-from clients.live_cluster.actuation import read_status
-from clients.live_cluster.cloud_groups import cloud_groups, group_of_instance
-from clients.live_cluster.resources import BY_KIND
-from clients.live_cluster.snapshots import SnapshotMaker
-from clients.live_cluster.store import Store
-from clients.live_cluster.taken import Seen
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.controllers import write_owner_status
+from trimtab.actuator.simulated_cluster.database import JournalEntry
+from trimtab.actuator.simulated_cluster.disruption import BudgetStatus, write_status
+from trimtab.actuator.simulated_cluster.objects import condition_reason
+from trimtab.actuator.simulated_cluster.pods import Pod, parse_time_ms
+from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.kubernetes_objects.kinds import NodeGroup
+from trimtab.clients.kubernetes_objects.objects import STRUCTS
+from trimtab.clients.kubernetes_objects.owners import API_VERSIONS
+from trimtab.clients.kubernetes_objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row
+from trimtab.clients.live_cluster.actuation import read_status
+from trimtab.clients.live_cluster.cloud_groups import cloud_groups, group_of_instance
+from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.live_cluster.snapshots import SnapshotMaker
+from trimtab.clients.live_cluster.store import Store
+from trimtab.clients.live_cluster.taken import Seen
+from trimtab.v1 import actuator_pb2
 
 Watcher = Callable[[Mapping[str, Any], list[JournalEntry]], None]
 _PER_POD = ("nodeName",)
@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ObservedCluster:
-    """An `ObjectStore` (see `actuator.simulated_cluster.database`) and a `Cluster` of the loop's rounds."""
+    """An `ObjectStore` (see `trimtab.actuator.simulated_cluster.database`) and a `Cluster` of the loop's rounds."""
 
     def __init__(self, watcher: Watcher) -> None:
         """`watcher` gets the writes of each transaction."""

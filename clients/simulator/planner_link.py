@@ -6,24 +6,23 @@ as with the service.
 
 from collections.abc import Callable
 
+from trimtab.clients.reference_loop.planner_session import PlannerLink
+from trimtab.clients.transport.errors import ServiceError, TrimtabError
 from trimtab.v1 import plan_pb2, planner_pb2
-
-from clients.reference_loop.planner_session import PlannerLink
-from clients.transport.errors import ServiceError, TrimtabError
 
 CACHE_BYTES = 2 << 30
 """Memory that an in-process planner may use for states and parts of answers, beside its one base."""
 
 
 class InProcessLink:
-    """A `PlannerLink` (see `clients.reference_loop.planner_session`)."""
+    """A `PlannerLink` (see `trimtab.clients.reference_loop.planner_session`)."""
 
     def __init__(self, cache_bytes: int = CACHE_BYTES) -> None:
         from opentelemetry.metrics import NoOpMeterProvider
 
-        from planner.decisions.table import TABLE, codes
-        from planner.service.request_handler import Caller, RequestHandler
-        from planner.service.version_cache import LatestCache
+        from trimtab.planner.decisions.table import TABLE, codes
+        from trimtab.planner.service.request_handler import Caller, RequestHandler
+        from trimtab.planner.service.version_cache import LatestCache
 
         meter = NoOpMeterProvider().get_meter("planner")
         self._handler = RequestHandler(meter, LatestCache(cache_bytes), log_decisions=False)

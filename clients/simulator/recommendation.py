@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from clients.simulator.failures import ScenarioError
-from clients.simulator.scenario import seconds
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.scenario import seconds
 
 Summary = dict[str, Any]
 

@@ -13,12 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from actuator.simulated_cluster.objects import ObjectError, load_files
-from actuator.simulated_cluster.pods import Pod, parse_time_ms
-from clients.recording import ZSTD_MAGIC
-from clients.simulator.failures import ScenarioError
-from clients.simulator.scenario import NodeGroupModel, RecordingModel, Scenario
-from clients.simulator.scheduling.rules import ZONE
+from trimtab.actuator.simulated_cluster.objects import ObjectError, load_files
+from trimtab.actuator.simulated_cluster.pods import Pod, parse_time_ms
+from trimtab.clients.recording import ZSTD_MAGIC
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.scenario import NodeGroupModel, RecordingModel, Scenario
+from trimtab.clients.simulator.scheduling.rules import ZONE
 
 Json = dict[str, Any]
 AFTER_S: Final = 3600.0

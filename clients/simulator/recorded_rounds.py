@@ -15,16 +15,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import snapshot_pb2 as pb
 
-from actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION
-from actuator.simulated_cluster.pods import format_time
-from clients.kubernetes_objects.pod_rows import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR
-from clients.kubernetes_objects.spec_reader import SpecReader
-from clients.recording import RecordingError, RecordingReader
-from clients.simulator.failures import ScenarioError
-from clients.simulator.recorded import OwnerSize, RecordedCluster, RecordedPod
-from clients.simulator.snapshot_objects import budgets, groups, namespace_of, nodes, owner
+from trimtab.actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION
+from trimtab.actuator.simulated_cluster.pods import format_time
+from trimtab.clients.kubernetes_objects.pod_rows import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR
+from trimtab.clients.kubernetes_objects.spec_reader import SpecReader
+from trimtab.clients.recording import RecordingError, RecordingReader
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.recorded import OwnerSize, RecordedCluster, RecordedPod
+from trimtab.clients.simulator.snapshot_objects import budgets, groups, namespace_of, nodes, owner
+from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]
 Key = tuple[str, str]

@@ -9,12 +9,12 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from clients.json_form import json_form
-from clients.simulator.failures import ScenarioError
-from clients.simulator.measurements import Measurements
-from clients.simulator.simulation import Simulation
-from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
-from clients.transport.whole_files import write_whole
+from trimtab.clients.json_form import json_form
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.measurements import Measurements
+from trimtab.clients.simulator.simulation import Simulation
+from trimtab.clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from trimtab.clients.transport.whole_files import write_whole
 
 KIND: Final = "SimulationResult"
 COMPARISON: Final = "SimulationComparison"

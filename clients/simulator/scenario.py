@@ -19,14 +19,14 @@ from pydantic import (
     model_validator,
 )
 from pydantic.alias_generators import to_camel
-from trimtab.prices import MOST_PER_HOUR
 
-from actuator.simulated_cluster.quantities import parse_quantity
-from clients.decisions import NAMES
-from clients.kubernetes_api.names import RULE, is_label, is_subdomain
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.times import go_duration_ns
-from clients.simulator.object_checks import check_pod_spec, check_taints
+from trimtab.actuator.simulated_cluster.quantities import parse_quantity
+from trimtab.clients.decisions import NAMES
+from trimtab.clients.kubernetes_api.names import RULE, is_label, is_subdomain
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.times import go_duration_ns
+from trimtab.clients.simulator.object_checks import check_pod_spec, check_taints
+from trimtab.prices import MOST_PER_HOUR
 
 LONGEST_S = 366 * 86_400.0
 LAST_YEAR = 2254
@@ -297,7 +297,7 @@ class Batch(_Model):
 
 
 class TraceModel(_Model):
-    """Arrivals from a CSV file: see `clients.simulator.trace`."""
+    """Arrivals from a CSV file: see `trimtab.clients.simulator.trace`."""
 
     file: str
     """Path, relative to the scenario's file."""
@@ -308,7 +308,7 @@ class TraceModel(_Model):
 
 
 class RecordingModel(_Model):
-    """A recorded cluster and its pods as they came and went: see `clients.simulator.recorded`."""
+    """A recorded cluster and its pods as they came and went: see `trimtab.clients.simulator.recorded`."""
 
     file: str
     """Path, relative to the scenario's file."""

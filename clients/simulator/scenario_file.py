@@ -9,13 +9,13 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from clients.simulator.failures import ScenarioError
-from clients.simulator.recorded import RecordedCluster, has_rounds, is_recording, read_recording, scenario_of
-from clients.simulator.recorded_rounds import read_rounds
-from clients.simulator.scenario import Scenario
-from clients.simulator.trace import Arrival, read_trace
-from clients.transport.bounded_input import UnreadableTextError, read_text
-from clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.recorded import RecordedCluster, has_rounds, is_recording, read_recording, scenario_of
+from trimtab.clients.simulator.recorded_rounds import read_rounds
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulator.trace import Arrival, read_trace
+from trimtab.clients.transport.bounded_input import UnreadableTextError, read_text
+from trimtab.clients.transport.strict_yaml import YamlError, check_yaml, told
 
 Trace = tuple[Arrival, ...] | RecordedCluster
 """Arrivals besides the workloads of the scenario."""

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import yaml
 from pydantic.alias_generators import to_camel
-from trimtab.v1 import plan_pb2
 
-from clients.json_form import json_form
-from clients.simulator.failures import ScenarioError
+from trimtab.clients.json_form import json_form
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
 

@@ -15,34 +15,34 @@ from typing import Any, Final
 import msgspec
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2
 
-from actuator.cloud.provider import CloudRefusedError
-from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
-from actuator.settings import DrainSettings, WorkSettings
-from actuator.simulated_cluster.objects import ObjectError
-from actuator.tracker.admission import Limits
-from clients.decisions import NAMES
-from clients.kubernetes_objects.kinds import NodeGroup
-from clients.reference_loop.planner_session import PlannerLink, PlannerSession
-from clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
-from clients.simulator.decisions import Decisions
-from clients.simulator.delays import ScenarioDelays
-from clients.simulator.drains import WatchedCluster
-from clients.simulator.failures import ScenarioError
-from clients.simulator.full_cluster import FullCluster
-from clients.simulator.local_actuator import LocalActuator
-from clients.simulator.measurements import Measurements
-from clients.simulator.objects import node_group
-from clients.simulator.observed_cluster import ObservedCluster
-from clients.simulator.planner_link import InProcessLink, WithoutIdleGrowth
-from clients.simulator.recorded import RecordedCluster, group_model
-from clients.simulator.scenario import NodeGroupModel, PodModel, RecordingModel, Scenario, Workload, seconds
-from clients.simulator.scheduling.scheduler import KubeScheduler
-from clients.simulator.timers import next_due
-from clients.simulator.trace import Arrival
-from clients.simulator.virtual_time import VirtualTime
-from clients.simulator.workloads import Workloads
+from trimtab.actuator.cloud.provider import CloudRefusedError
+from trimtab.actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
+from trimtab.actuator.settings import DrainSettings, WorkSettings
+from trimtab.actuator.simulated_cluster.objects import ObjectError
+from trimtab.actuator.tracker.admission import Limits
+from trimtab.clients.decisions import NAMES
+from trimtab.clients.kubernetes_objects.kinds import NodeGroup
+from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
+from trimtab.clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
+from trimtab.clients.simulator.decisions import Decisions
+from trimtab.clients.simulator.delays import ScenarioDelays
+from trimtab.clients.simulator.drains import WatchedCluster
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.full_cluster import FullCluster
+from trimtab.clients.simulator.local_actuator import LocalActuator
+from trimtab.clients.simulator.measurements import Measurements
+from trimtab.clients.simulator.objects import node_group
+from trimtab.clients.simulator.observed_cluster import ObservedCluster
+from trimtab.clients.simulator.planner_link import InProcessLink, WithoutIdleGrowth
+from trimtab.clients.simulator.recorded import RecordedCluster, group_model
+from trimtab.clients.simulator.scenario import NodeGroupModel, PodModel, RecordingModel, Scenario, Workload, seconds
+from trimtab.clients.simulator.scheduling.scheduler import KubeScheduler
+from trimtab.clients.simulator.timers import next_due
+from trimtab.clients.simulator.trace import Arrival
+from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.clients.simulator.workloads import Workloads
+from trimtab.v1 import plan_pb2
 
 SAMPLES: Final = 288
 """Samples of a whole scenario, unless they would be less than a minute apart."""
@@ -138,7 +138,7 @@ class Simulation:
         return len([pod for pod in of_workload if node is None or pod.node == node])
 
     def add_group(self, name: str, **fields: Any) -> None:
-        """Add a node group before the first round; fields as in `clients.simulator.scenario.NodeGroupModel`."""
+        """Add a node group before the first round; fields as in `trimtab.clients.simulator.scenario.NodeGroupModel`."""
         if self._runner is not None:
             raise ValueError(f"node group {name}: the loop runs already; add groups before")
         self._add_group(NodeGroupModel.model_validate({"name": name, **fields}))
@@ -180,7 +180,7 @@ class Simulation:
         return self
 
     def summary(self) -> dict[str, Any]:
-        """Return the figures so far; see `clients.simulator.measurements`."""
+        """Return the figures so far; see `trimtab.clients.simulator.measurements`."""
         return {**self.measurements.summary(self.begin_s, self.now_s), "rounds": self.round_count}
 
     def _next_s(self) -> float:

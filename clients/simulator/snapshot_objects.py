@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import snapshot_pb2 as pb
 
-from actuator.kube.cluster import HARD_TAINT_KEY, SOFT_TAINT_KEY
-from actuator.simulated_cluster.pods import format_time
-from clients.kubernetes_objects.spec_reader import SpecReader
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, SOFT_TAINT_KEY
+from trimtab.actuator.simulated_cluster.pods import format_time
+from trimtab.clients.kubernetes_objects.spec_reader import SpecReader
+from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]
 _OWN_TAINTS: Final = (HARD_TAINT_KEY, SOFT_TAINT_KEY)

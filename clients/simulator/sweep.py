@@ -14,16 +14,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from trimtab.clients.simulator.dask_cluster import dask_pool
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.result import Json, encoded, problem_of, result_of
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulator.scenario_file import Trace
+from trimtab.clients.simulator.simulation import Simulation
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.clients.transport.whole_files import write_whole
 from trimtab.v1 import plan_pb2
-
-from clients.simulator.dask_cluster import dask_pool
-from clients.simulator.failures import ScenarioError
-from clients.simulator.result import Json, encoded, problem_of, result_of
-from clients.simulator.scenario import Scenario
-from clients.simulator.scenario_file import Trace
-from clients.simulator.simulation import Simulation
-from clients.transport.errors import TrimtabError
-from clients.transport.whole_files import write_whole
 
 
 class Run(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
+
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 LONGEST_PAUSE_S: Final = 600.0

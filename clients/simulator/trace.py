@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from actuator.simulated_cluster.quantities import parse_quantity
-from clients.simulator.failures import ScenarioError
-from clients.simulator.scenario import seconds
-from clients.transport.bounded_input import UnreadableTextError, read_text
+from trimtab.actuator.simulated_cluster.quantities import parse_quantity
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.scenario import seconds
+from trimtab.clients.transport.bounded_input import UnreadableTextError, read_text
 
 REQUIRED: Final = ("time", "cpu", "memory")
 COLUMNS: Final = (*REQUIRED, "pods", "lifetime", "labels")

@@ -5,12 +5,12 @@ One thread runs everything, in order of time, then of arrival: a run depends onl
 
 import heapq
 
-from actuator.runner.scheduler import Task, hasten_due
-from actuator.tracker.transitions import ImpossibleEventError
+from trimtab.actuator.runner.scheduler import Task, hasten_due
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 
 class VirtualTime:
-    """The time, and a `Pool` (see `actuator.runner.scheduler`)."""
+    """The time, and a `Pool` (see `trimtab.actuator.runner.scheduler`)."""
 
     def __init__(self, now_s: float) -> None:
         """`now_s` : the initial time, Unix seconds."""

@@ -8,14 +8,14 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.pods import Pod, format_time
-from actuator.simulated_cluster.replicas import scale
-from clients.simulator.loads import arrivals, changes
-from clients.simulator.objects import budget, controller, job, pod_template
-from clients.simulator.recorded import RecordedCluster
-from clients.simulator.scenario import Batch, Scenario, TraceModel, Workload
-from clients.simulator.trace import Arrival
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.pods import Pod, format_time
+from trimtab.actuator.simulated_cluster.replicas import scale
+from trimtab.clients.simulator.loads import arrivals, changes
+from trimtab.clients.simulator.objects import budget, controller, job, pod_template
+from trimtab.clients.simulator.recorded import RecordedCluster
+from trimtab.clients.simulator.scenario import Batch, Scenario, TraceModel, Workload
+from trimtab.clients.simulator.trace import Arrival
 
 Json = dict[str, Any]
 

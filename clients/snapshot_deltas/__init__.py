@@ -5,8 +5,8 @@ differently, so each is first converted to one persistent numbering (`interning`
 column, and other rows by their bytes.
 """
 
-from clients.snapshot_deltas.application import Application
-from clients.snapshot_deltas.difference import difference
-from clients.snapshot_deltas.interning import InternedSnapshot, Interner
+from trimtab.clients.snapshot_deltas.application import Application
+from trimtab.clients.snapshot_deltas.difference import difference
+from trimtab.clients.snapshot_deltas.interning import InternedSnapshot, Interner
 
 __all__ = ["Application", "InternedSnapshot", "Interner", "difference"]

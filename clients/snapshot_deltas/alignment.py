@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.snapshot_deltas.pod_columns import Int64, PodColumns, Texts, UInt64
+from trimtab.clients.snapshot_deltas.pod_columns import Int64, PodColumns, Texts, UInt64
 
 _ROUNDS: Final = tuple(
     np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)

@@ -8,11 +8,11 @@ to the base and the deltas.
 from typing import Any, Final
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas.interning import KEYS
-from clients.snapshot_deltas.pod_columns import Int64, Texts
-from clients.snapshot_deltas.renumbering import Numbers, renumber
+from trimtab.clients.snapshot_deltas.interning import KEYS
+from trimtab.clients.snapshot_deltas.pod_columns import Int64, Texts
+from trimtab.clients.snapshot_deltas.renumbering import Numbers, renumber
+from trimtab.v1 import snapshot_pb2 as pb
 
 _INT32: Final = "<i4"
 _STRINGS: Final = ("namespace", "node", "owner", "pinned_node")

@@ -6,12 +6,12 @@ from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas.alignment import Alignment, align
-from clients.snapshot_deltas.interning import InternedSnapshot, Interner
-from clients.snapshot_deltas.pod_columns import Int64, PodColumns
-from clients.snapshot_deltas.writing import DeltaWriter
+from trimtab.clients.snapshot_deltas.alignment import Alignment, align
+from trimtab.clients.snapshot_deltas.interning import InternedSnapshot, Interner
+from trimtab.clients.snapshot_deltas.pod_columns import Int64, PodColumns
+from trimtab.clients.snapshot_deltas.writing import DeltaWriter
+from trimtab.v1 import snapshot_pb2 as pb
 
 Bool = NDArray[np.bool_]
 MOST_CHANGED: Final = 0.3

@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas.pod_columns import Dictionaries, Int32, PodColumns, PodReader
-from clients.snapshot_deltas.renumbering import Numbers, may_name_spec, names_spec, renumber
+from trimtab.clients.snapshot_deltas.pod_columns import Dictionaries, Int32, PodColumns, PodReader
+from trimtab.clients.snapshot_deltas.renumbering import Numbers, may_name_spec, names_spec, renumber
+from trimtab.v1 import snapshot_pb2 as pb
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+
 from trimtab.v1 import snapshot_pb2 as pb
 
 _STRINGS: Final[dict[Any, tuple[str, ...]]] = {

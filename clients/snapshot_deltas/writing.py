@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas.interning import InternedSnapshot
-from clients.snapshot_deltas.pod_columns import Int64
-from clients.snapshot_deltas.renumbering import Numbers, renumber
+from trimtab.clients.snapshot_deltas.interning import InternedSnapshot
+from trimtab.clients.snapshot_deltas.pod_columns import Int64
+from trimtab.clients.snapshot_deltas.renumbering import Numbers, renumber
+from trimtab.v1 import snapshot_pb2 as pb
 
 _STRINGS = ("namespace", "node", "owner", "pinned_node")
 _PLAIN = {

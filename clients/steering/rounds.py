@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import actuator_pb2
 
-from clients.actuator_client import ActuatorClient
-from clients.kubernetes_objects.kinds import Node
-from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import LoopCluster, RoundResult, RoundRunner, RoundSettings
-from clients.steering.marks import NodeMarks, clean, writes
-from clients.steering.plan import nodes_to_keep, nodes_to_release, unneeded_s
-from clients.steering.stalled import Patience, StalledNodes, checks_at_once, hold, rechecked_later
-from clients.steering.writer import MarkWriter, report
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.kubernetes_objects.kinds import Node
+from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.reference_loop.rounds import LoopCluster, RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.steering.marks import NodeMarks, clean, writes
+from trimtab.clients.steering.plan import nodes_to_keep, nodes_to_release, unneeded_s
+from trimtab.clients.steering.stalled import Patience, StalledNodes, checks_at_once, hold, rechecked_later
+from trimtab.clients.steering.writer import MarkWriter, report
+from trimtab.v1 import actuator_pb2
 
 TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
 CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
@@ -27,7 +27,7 @@ _LEAVING: Final = frozenset({TO_BE_DELETED, KARPENTER_DISRUPTED})
 
 
 class SteeredCluster(LoopCluster, Protocol):
-    """The cluster as these rounds see it: `clients.live_cluster.LiveCluster`."""
+    """The cluster as these rounds see it: `trimtab.clients.live_cluster.LiveCluster`."""
 
     def nodes(self) -> list[Node]:
         """Return all nodes."""

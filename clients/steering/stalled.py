@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import structlog
+
+from trimtab.clients.kubernetes_objects.nodes import STEERED
+from trimtab.clients.steering.marks import NodeMarks
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import UnremovableReason
-
-from clients.kubernetes_objects.nodes import STEERED
-from clients.steering.marks import NodeMarks
 
 log = structlog.get_logger("steer")
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 import grpc
 import structlog
 
-from clients.transport.callers import Caller, bearer_token, certificate_identities, connection_of, set_caller
-from clients.transport.errors import Reason, ServiceError
-from clients.transport.rights import RIGHT_OF_METHOD, Right
+from trimtab.clients.transport.callers import Caller, bearer_token, certificate_identities, connection_of, set_caller
+from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.clients.transport.rights import RIGHT_OF_METHOD, Right
 
 if TYPE_CHECKING:  # pydantic takes a while to load, and commands come past here
-    from clients.transport.access_policy import AccessPolicy, DeletionRules
+    from trimtab.clients.transport.access_policy import AccessPolicy, DeletionRules
 
 audit = structlog.get_logger("audit")
 
@@ -45,7 +45,7 @@ class Access:
 
     def deletion_rules(self) -> "DeletionRules":
         """Return the current rules for deletions."""
-        from clients.transport.access_policy import DeletionRules
+        from trimtab.clients.transport.access_policy import DeletionRules
 
         return DeletionRules() if self.policy is None else self.policy().deletions
 

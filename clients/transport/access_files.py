@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from clients.transport.access import Access, Review
-from clients.transport.certificates import Reloaded
-from clients.transport.extras import require_extra
+from trimtab.clients.transport.access import Access, Review
+from trimtab.clients.transport.certificates import Reloaded
+from trimtab.clients.transport.extras import require_extra
 
 if TYPE_CHECKING:
-    from clients.transport.access_policy import AccessPolicy
+    from trimtab.clients.transport.access_policy import AccessPolicy
 
 
 def open_access(policy: Path | None, audience: str, kubeconfig: Path | None) -> Access:
@@ -26,15 +26,15 @@ def open_access(policy: Path | None, audience: str, kubeconfig: Path | None) -> 
 
 
 def _open_policy(path: Path) -> "Callable[[], AccessPolicy]":
-    from clients.transport.access_policy import read_policy
+    from trimtab.clients.transport.access_policy import read_policy
 
     return Reloaded((path,), lambda: read_policy(path)).get
 
 
 def _open_review(audience: str, kubeconfig: Path | None) -> Review:
     require_extra("kubernetes", "--token-audience")
-    from clients.kubernetes_api.errors import ClusterError
-    from clients.transport.token_review import open_reviewer
+    from trimtab.clients.kubernetes_api.errors import ClusterError
+    from trimtab.clients.transport.token_review import open_reviewer
 
     try:
         return open_reviewer(audience, kubeconfig).review

@@ -10,8 +10,8 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from clients.transport.rights import Right
-from clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.transport.rights import Right
+from trimtab.clients.transport.strict_yaml import YamlError, check_yaml, told
 
 MAX_POLICY_BYTES: Final = 1 << 20
 

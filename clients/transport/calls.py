@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import grpc
 
-from clients.transport.errors import ServiceError, not_ready, overloaded, request_timeout
+from trimtab.clients.transport.errors import ServiceError, not_ready, overloaded, request_timeout
 
 _LOOK_EVERY_S: Final = 0.25
 _LAST_SEND_S: Final = 1.0

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import grpc
 
-from clients.transport.certificates import CertificateFiles, Reloaded
+from trimtab.clients.transport.certificates import CertificateFiles, Reloaded
 
 VARIABLES: Final = (
     "TRIMTAB_TLS_CA",

@@ -14,12 +14,12 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
 
-from clients.transport.addresses import check_target
-from clients.transport.backoff import Backoff
-from clients.transport.callers import CLUSTER_KEY, SESSION_KEY
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.errors import Reason, TrimtabError, from_rpc_error
-from clients.transport.traces import traced
+from trimtab.clients.transport.addresses import check_target
+from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.transport.callers import CLUSTER_KEY, SESSION_KEY
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.errors import Reason, TrimtabError, from_rpc_error
+from trimtab.clients.transport.traces import traced
 
 T = TypeVar("T")
 

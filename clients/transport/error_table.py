@@ -7,9 +7,9 @@ the code of every place that raises an error. Never raises one itself.
 from typing import Final, NamedTuple
 
 from grpc import StatusCode
-from trimtab.v1 import reason_pb2
 
-from clients.transport.errors import Reason
+from trimtab.clients.transport.errors import Reason
+from trimtab.v1 import reason_pb2
 
 
 class ErrorRow(NamedTuple):

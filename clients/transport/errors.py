@@ -13,6 +13,7 @@ import grpc
 from google.protobuf import any_pb2
 from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
+
 from trimtab.v1 import reason_pb2
 
 DOMAIN = "trimtab.dev"

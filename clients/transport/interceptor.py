@@ -21,10 +21,10 @@ import structlog
 from google.protobuf.message import DecodeError
 from opentelemetry.metrics import Meter
 
-from clients.transport.access import Access
-from clients.transport.callers import Caller
-from clients.transport.calls import CallLimits, Calls, OpenCall
-from clients.transport.errors import (
+from trimtab.clients.transport.access import Access
+from trimtab.clients.transport.callers import Caller
+from trimtab.clients.transport.calls import CallLimits, Calls, OpenCall
+from trimtab.clients.transport.errors import (
     Reason,
     ServiceError,
     invalid_request,

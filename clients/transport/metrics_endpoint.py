@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from prometheus_client import make_wsgi_app
 
-from clients.transport.http_port import Answer, Page, Request, plain, serve_http
-from clients.transport.port_security import PortSecurity
+from trimtab.clients.transport.http_port import Answer, Page, Request, plain, serve_http
+from trimtab.clients.transport.port_security import PortSecurity
 
 
 def serve_metrics(

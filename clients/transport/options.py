@@ -15,10 +15,10 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from clients.transport.access_files import open_access
-from clients.transport.port_security import ANONYMOUS_OPTION, PLAINTEXT_OPTION, PortSecurity
-from clients.transport.server import ServerSettings
-from clients.transport.telemetry import LogFormat
+from trimtab.clients.transport.access_files import open_access
+from trimtab.clients.transport.port_security import ANONYMOUS_OPTION, PLAINTEXT_OPTION, PortSecurity
+from trimtab.clients.transport.server import ServerSettings
+from trimtab.clients.transport.telemetry import LogFormat
 
 AddressOption = Annotated[str, typer.Option("--address", help="host:port to listen on; port 0 = any free port")]
 AddressFileOption = Annotated[

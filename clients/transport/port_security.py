@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import grpc
 
-from clients.transport.certificates import CertificateFiles, Pem, Reloaded
+from trimtab.clients.transport.certificates import CertificateFiles, Pem, Reloaded
 
 CIPHERS_VARIABLE: Final = "GRPC_SSL_CIPHER_SUITES"
 PLAINTEXT_OPTION: Final = "--allow-plaintext-on-network"

@@ -28,13 +28,13 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from clients.transport.access import Access
-from clients.transport.addresses import split_address
-from clients.transport.calls import CallLimits, Calls
-from clients.transport.interceptor import CallInterceptor
-from clients.transport.port_security import PortSecurity, speaks_tls_1_3_alone
-from clients.transport.telemetry import Telemetry, start_telemetry
-from clients.transport.whole_files import write_whole
+from trimtab.clients.transport.access import Access
+from trimtab.clients.transport.addresses import split_address
+from trimtab.clients.transport.calls import CallLimits, Calls
+from trimtab.clients.transport.interceptor import CallInterceptor
+from trimtab.clients.transport.port_security import PortSecurity, speaks_tls_1_3_alone
+from trimtab.clients.transport.telemetry import Telemetry, start_telemetry
+from trimtab.clients.transport.whole_files import write_whole
 
 log = structlog.get_logger("server")
 

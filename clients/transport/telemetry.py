@@ -26,10 +26,10 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from clients.transport.addresses import split_address
-from clients.transport.metrics_endpoint import serve_metrics
-from clients.transport.port_security import PortSecurity
-from clients.transport.text_logs import TextRenderer
+from trimtab.clients.transport.addresses import split_address
+from trimtab.clients.transport.metrics_endpoint import serve_metrics
+from trimtab.clients.transport.port_security import PortSecurity
+from trimtab.clients.transport.text_logs import TextRenderer
 
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 # From a millisecond (a status call) to two hours (a drain); OpenTelemetry's own defaults are milliseconds.

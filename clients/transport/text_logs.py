@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from clients.transport.terminal import visible
+from trimtab.clients.transport.terminal import visible
 
 _LOUD: Final = ("warning", "error", "critical")
 _OWN: Final = ("event", "level", "text", "exception")

@@ -16,12 +16,12 @@ from typing import Final, NamedTuple
 import grpc
 import structlog
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from clients.kubernetes_api.errors import ClusterError
-from clients.kubernetes_api.permissions import require
-from clients.kubernetes_api.rules import Rule
-from clients.transport.errors import Reason, ServiceError
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.kubernetes_api.errors import ClusterError
+from trimtab.clients.kubernetes_api.permissions import require
+from trimtab.clients.kubernetes_api.rules import Rule
+from trimtab.clients.transport.errors import Reason, ServiceError
 
 GRANTED_S: Final = 60.0
 REFUSED_S: Final = 10.0

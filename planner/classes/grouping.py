@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 _LARGEST_KEY = 1 << 62
 _TABLE_FLOOR = 1 << 20

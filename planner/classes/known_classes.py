@@ -1,5 +1,6 @@
-"""Assign further pods to existing classes. Contract: exact. A pod gets the class that `planner.classes.pod_classes`
-would give it; none if it would get a new class, or if a term might select from its namespace, which has no pods so far.
+"""Assign further pods to existing classes. Contract: exact. A pod gets the class that
+`trimtab.planner.classes.pod_classes` would give it; none if it would get a new class, or if a term might select from
+its namespace, which has no pods so far.
 Cost: O(S + further pods), vectorised; loops over the further pods' labels only.
 """
 
@@ -7,14 +8,14 @@ from collections.abc import Callable, Container, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.classes.grouping import group_columns, group_rows
-from planner.classes.label_columns import ABSENT, LabelMatrix
-from planner.classes.pod_classes import PodClasses, class_columns
-from planner.classes.scheduling_specs import SchedulingSpec
-from planner.model.values import LabelRequirement, Selector
-from planner.snapshot.columns import Bool, Int32
+from trimtab.planner.classes.grouping import group_columns, group_rows
+from trimtab.planner.classes.label_columns import ABSENT, LabelMatrix
+from trimtab.planner.classes.pod_classes import PodClasses, class_columns
+from trimtab.planner.classes.scheduling_specs import SchedulingSpec
+from trimtab.planner.model.values import LabelRequirement, Selector
+from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 NONE = -1
 """No existing class."""

@@ -8,13 +8,13 @@ namespaces. Source: apimachinery labels.Requirement.Matches, v0.34.
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.classes.grouping import Grouping, group_rows
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import LabelRequirement
-from planner.snapshot.columns import Bool, Int32, Int64, LabelSets
-from planner.snapshot.lookup import string_index
+from trimtab.planner.classes.grouping import Grouping, group_rows
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import LabelRequirement
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
+from trimtab.planner.snapshot.lookup import string_index
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 ABSENT, OTHER = 0, 1
 """Codes of a column; a value that selectors name has its code from `FIRST_NAMED` on."""

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.classes.grouping import group_columns
-from planner.classes.label_columns import LookedAt, label_matrix
-from planner.classes.node_requirements import NodeRows, note_requirement, note_terms
-from planner.classes.scheduling_specs import SchedulingSpecs
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import NodeSelectorTerm, Taint
-from planner.snapshot.columns import Bool, Int32, Int64, LabelSets
+from trimtab.planner.classes.grouping import group_columns
+from trimtab.planner.classes.label_columns import LookedAt, label_matrix
+from trimtab.planner.classes.node_requirements import NodeRows, note_requirement, note_terms
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import NodeSelectorTerm, Taint
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
 
 
 class NodeInput(NamedTuple):
-    """Nodes as scheduling sees them; see `planner.snapshot.columns.NodeColumns`."""
+    """Nodes as scheduling sees them; see `trimtab.planner.snapshot.columns.NodeColumns`."""
 
     name: tuple[str, ...]
     label_set: Int32

@@ -8,13 +8,13 @@ Source: component-helpers nodeaffinity.LazyErrorNodeSelector and apimachinery la
 import re
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.classes.label_columns import FIRST_NAMED, LabelMatrix, LookedAt, parse_integer
-from planner.classes.scheduling_specs import NodeRequirement
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import LabelRequirement, NodeSelectorTerm
-from planner.snapshot.columns import Bool, Int32
+from trimtab.planner.classes.label_columns import FIRST_NAMED, LabelMatrix, LookedAt, parse_integer
+from trimtab.planner.classes.scheduling_specs import NodeRequirement
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm
+from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 NAME_FIELD = "metadata.name"
 """The only field that nodes have for selectors."""

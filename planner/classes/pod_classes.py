@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.classes.grouping import Grouping, group_columns, group_keys
-from planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
-from planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import PodAffinityTerm, Selector
-from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64, LabelSets
+from trimtab.planner.classes.grouping import Grouping, group_columns, group_keys
+from trimtab.planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
+from trimtab.planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import PodAffinityTerm, Selector
+from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64, LabelSets
 
 
 class PodRows(NamedTuple):

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
-from planner.classes.pod_classes import PodClasses, note_selector
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import PodAffinityTerm, Selector
-from planner.snapshot.columns import Bool, LabelSets
+from trimtab.planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
+from trimtab.planner.classes.pod_classes import PodClasses, note_selector
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import PodAffinityTerm, Selector
+from trimtab.planner.snapshot.columns import Bool, LabelSets
 
 
 class NamespaceRows:

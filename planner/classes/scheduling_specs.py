@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.classes.grouping import number_values
-from planner.model.values import (
+from trimtab.planner.classes.grouping import number_values
+from trimtab.planner.model.values import (
     HostPort,
     NodeSelectorTerm,
     PodAffinityTerm,
@@ -17,14 +17,14 @@ from planner.model.values import (
     SpreadConstraint,
     Toleration,
 )
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 NodeRequirement = tuple[tuple[tuple[str, str], ...], tuple[NodeSelectorTerm, ...] | None]
 """`nodeSelector` and required node affinity."""
 
 
 class SchedulingSpec(NamedTuple):
-    """The fields that predicates use; see `planner.model.values.PodSpec`."""
+    """The fields that predicates use; see `trimtab.planner.model.values.PodSpec`."""
 
     requests: tuple[tuple[str, int], ...]
     node_requirement: NodeRequirement

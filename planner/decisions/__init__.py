@@ -1,4 +1,5 @@
 """The decisions of one request, composed: which ones are taken, with which settings, on which simulation. Pure: a
-function of snapshot and request. The caller's tools (stop-watch, bound) are in `planner.round.work`. How to add a
+function of snapshot and request. The caller's tools (stop-watch, bound) are in `trimtab.planner.round.work`. How to add
+a
 decision: README, "Adding a decision".
 """

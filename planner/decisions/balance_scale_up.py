@@ -6,12 +6,20 @@ Raises RequestError.
 from typing import NamedTuple, NoReturn
 
 import numpy as np
-from trimtab.v1 import planner_pb2
 
-from planner.decisions.kernels.balance_scale_up import FIRST, LAST, MOST, SIZE, ids_ascend, read_groups, write_splits
-from planner.decisions.requests import RequestError
-from planner.scale_up.balance import split
-from planner.snapshot.columns import Int64, UInt8
+from trimtab.planner.decisions.kernels.balance_scale_up import (
+    FIRST,
+    LAST,
+    MOST,
+    SIZE,
+    ids_ascend,
+    read_groups,
+    write_splits,
+)
+from trimtab.planner.decisions.requests import RequestError
+from trimtab.planner.scale_up.balance import split
+from trimtab.planner.snapshot.columns import Int64, UInt8
+from trimtab.v1 import planner_pb2
 
 _MOST_BYTES_BESIDES_ID = 32
 """Largest size of a split besides its id: two lengths, four fields, three numbers."""

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
-from trimtab.v1 import plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
 
-from planner.decisions.kernels.fit import explain
-from planner.decisions.requests import RequestError
-from planner.decisions.simulations import simulate
-from planner.predicates.order import reasons_of
-from planner.predicates.resources import POD_ROOM
-from planner.round.work import Work
-from planner.simulation.log import check_log
-from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
-from planner.snapshot.lookup import find_pods
+from trimtab.planner.decisions.kernels.fit import explain
+from trimtab.planner.decisions.requests import RequestError
+from trimtab.planner.decisions.simulations import simulate
+from trimtab.planner.predicates.order import reasons_of
+from trimtab.planner.predicates.resources import POD_ROOM
+from trimtab.planner.round.work import Work
+from trimtab.planner.simulation.log import check_log
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.lookup import find_pods
+from trimtab.v1 import plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
 
 _CELLS_AT_ONCE: Final = 1_000_000
 _LACKS: Final = 1 << reason_pb2.PredicateReason.INSUFFICIENT_RESOURCES

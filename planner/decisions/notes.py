@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.decisions.table import Table, missing
-from planner.facts.recent_evictions import described
-from planner.snapshot.columns import FLAG_OTHER_KIND, Snapshot
+from trimtab.planner.decisions.table import Table, missing
+from trimtab.planner.facts.recent_evictions import described
+from trimtab.planner.snapshot.columns import FLAG_OTHER_KIND, Snapshot
+from trimtab.v1 import plan_pb2 as pb
 
 
 class PodCounts(NamedTuple):

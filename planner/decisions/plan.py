@@ -1,6 +1,7 @@
 """Plan: the requested decisions, one after the other on one simulation, in one answer. Decides which settings, state
 and simulation each decision gets, and the order of decisions; never their results. Raises SettingsError for invalid
-settings, and RequestError for unknown nodes; the rest of a request is checked before (`planner.decisions.requests`).
+settings, and RequestError for unknown nodes; the rest of a request is checked before
+(`trimtab.planner.decisions.requests`).
 """
 
 from bisect import bisect_left
@@ -8,22 +9,22 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.decisions.notes import count_pods, notes
-from planner.decisions.requests import RequestError
-from planner.decisions.simulations import growing, simulate
-from planner.decisions.table import TABLE, Table
-from planner.model.settings import resolve_planner
-from planner.model.wire import entry, tag
-from planner.round.decision import Decision
-from planner.round.round import Round
-from planner.round.work import Work
-from planner.simulation.build import Simulation
-from planner.simulation.growth import GrowthNeed, GrowthRows
-from planner.simulation.log import commit
-from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
-from planner.snapshot.columns import Int32, Snapshot
+from trimtab.planner.decisions.notes import count_pods, notes
+from trimtab.planner.decisions.requests import RequestError
+from trimtab.planner.decisions.simulations import growing, simulate
+from trimtab.planner.decisions.table import TABLE, Table
+from trimtab.planner.model.settings import resolve_planner
+from trimtab.planner.model.wire import entry, tag
+from trimtab.planner.round.decision import Decision
+from trimtab.planner.round.round import Round
+from trimtab.planner.round.work import Work
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.growth import GrowthNeed, GrowthRows
+from trimtab.planner.simulation.log import commit
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
+from trimtab.planner.snapshot.columns import Int32, Snapshot
+from trimtab.v1 import plan_pb2 as pb
 
 
 class Planned(NamedTuple):

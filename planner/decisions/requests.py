@@ -4,10 +4,9 @@ Raises RequestError, DecisionUnavailableError.
 
 from typing import Final
 
+from trimtab.planner.decisions.table import TABLE, Table
+from trimtab.planner.snapshot.checks import MAX_TIME_S
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.decisions.table import TABLE, Table
-from planner.snapshot.checks import MAX_TIME_S
 
 MAX_REQUEST_ID_BYTES: Final = 128
 MAX_CLUSTER_BYTES: Final = 253

@@ -1,15 +1,14 @@
 """The simulation of a request: its snapshot, with the request's time and simulation settings."""
 
+from trimtab.planner.model.derive import Derive
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.simulation.build import READ, Simulation, SimulationSettings, build_simulation
+from trimtab.planner.simulation.fresh import to_keep
+from trimtab.planner.simulation.growth import NO_GROWTH, GrowthNeed, GrowthRows, growth_rows
+from trimtab.planner.simulation.virtual import with_virtual
+from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
+from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.derive import Derive
-from planner.model.effort import UNLIMITED, Effort
-from planner.simulation.build import READ, Simulation, SimulationSettings, build_simulation
-from planner.simulation.fresh import to_keep
-from planner.simulation.growth import NO_GROWTH, GrowthNeed, GrowthRows, growth_rows
-from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
-from planner.snapshot.columns import Snapshot
 
 
 def simulate(

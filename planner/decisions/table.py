@@ -6,13 +6,12 @@ costs, whatever the order in the request.
 from collections.abc import Iterable
 from typing import Final
 
+from trimtab.planner.pod_costs.decision import POD_COSTS
+from trimtab.planner.round.decision import Decision
+from trimtab.planner.scale_down.decision import SCALE_DOWN
+from trimtab.planner.scale_up.decision import SCALE_UP
+from trimtab.planner.slack.decision import SLACK
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.pod_costs.decision import POD_COSTS
-from planner.round.decision import Decision
-from planner.scale_down.decision import SCALE_DOWN
-from planner.scale_up.decision import SCALE_UP
-from planner.slack.decision import SLACK
 
 Table = tuple[Decision, ...]
 TABLE: Final[Table] = (SLACK, SCALE_UP, SCALE_DOWN, POD_COSTS)

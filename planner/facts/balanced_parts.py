@@ -1,19 +1,19 @@
 """The parts of a cluster that balanced scale-down keeps even: similar node groups, and the zones of their nodes.
 
-A group is represented by its first node: `planner.facts.similarity` compares its capacity, allocatable amounts, lasting
-taints and those labels that some pod selects nodes by, including labels of providers. All-or-nothing groups are left
-out.
+A group is represented by its first node: `trimtab.planner.facts.similarity` compares its capacity, allocatable amounts,
+lasting taints and those labels that some pod selects nodes by, including labels of providers. All-or-nothing groups are
+left out.
 """
 
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.facts.similarity import PLACE_LABELS, ZONE_LABEL, NodeShape, Similarity, samples
-from planner.facts.transient_taints import lasting
-from planner.model.settings import SimilaritySettings, TaintNames
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
-from planner.snapshot.lookup import string_index
+from trimtab.planner.facts.similarity import PLACE_LABELS, ZONE_LABEL, NodeShape, Similarity, samples
+from trimtab.planner.facts.transient_taints import lasting
+from trimtab.planner.model.settings import SimilaritySettings, TaintNames
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.lookup import string_index
 
 _NO_NAMES: Final = TaintNames()
 

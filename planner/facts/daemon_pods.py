@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.model.values import TemplatePod
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, UNKNOWN_OWNER, Bool, Int64, Snapshot
+from trimtab.planner.model.values import TemplatePod
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, UNKNOWN_OWNER, Bool, Int64, Snapshot
 
 SYSTEM_NODE_CRITICAL: Final = 2_000_001_000
 """Priority of pods that preempt others on any node, unless their policy forbids it."""

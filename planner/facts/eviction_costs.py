@@ -4,8 +4,8 @@ from typing import Final
 
 import numpy as np
 
-from planner.facts.utilization import Float64
-from planner.snapshot.columns import Bool, Int64, Snapshot
+from trimtab.planner.facts.utilization import Float64
+from trimtab.planner.snapshot.columns import Bool, Int64, Snapshot
 
 _EXPECTED_COST_SHIFT: Final = (2.0**27, 2.0**25)
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.model.values import LabelRequirement, Selector
-from planner.snapshot.columns import Bool, Int32, LabelSets
-from planner.snapshot.lookup import string_index
+from trimtab.planner.model.values import LabelRequirement, Selector
+from trimtab.planner.snapshot.columns import Bool, Int32, LabelSets
+from trimtab.planner.snapshot.lookup import string_index
+from trimtab.v1 import snapshot_pb2 as pb
 
 _NEGATIVE: Final = frozenset({pb.LabelOperator.NOT_IN, pb.LabelOperator.DOES_NOT_EXIST})
 

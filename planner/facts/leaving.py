@@ -9,10 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from planner.model.settings import SECOND_NS
-from planner.model.values import Taint
-from planner.snapshot.columns import Bool, Snapshot
-from planner.snapshot.lookup import string_index
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.model.values import Taint
+from trimtab.planner.snapshot.columns import Bool, Snapshot
+from trimtab.planner.snapshot.lookup import string_index
 
 TO_BE_DELETED_TAINT: Final = "ToBeDeletedByClusterAutoscaler"
 LONGEST_DELETION_S: Final = 300

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.facts.label_index import LabelIndex
-from planner.model.settings import NODES, ResourceLimit
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.model.settings import NODES, ResourceLimit
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 
 
 class Spare(NamedTuple):

@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.facts.kernels.membership import write_membership
-from planner.facts.label_index import LabelIndex
-from planner.model.derive import Derive, build_always
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import PodDisruptionBudget
-from planner.snapshot.columns import FLAG_READY, Bool, Int32, Int64, PodColumns, Snapshot, UInt8
-from planner.snapshot.lookup import string_index
+from trimtab.planner.facts.kernels.membership import write_membership
+from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.model.derive import Derive, build_always
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import PodDisruptionBudget
+from trimtab.planner.snapshot.columns import FLAG_READY, Bool, Int32, Int64, PodColumns, Snapshot, UInt8
+from trimtab.planner.snapshot.lookup import string_index
+from trimtab.v1 import snapshot_pb2 as pb
 
 READ: Final = (
     "strings",

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from planner.facts.utilization import Float64
-from planner.snapshot.columns import Snapshot
+from trimtab.planner.facts.utilization import Float64
+from trimtab.planner.snapshot.columns import Snapshot
 
 
 def prices(snapshot: Snapshot) -> Float64:

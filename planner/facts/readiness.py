@@ -9,9 +9,9 @@ from typing import Final
 
 import numpy as np
 
-from planner.facts.transient_taints import marks_not_ready
-from planner.model.settings import SECOND_NS, TaintNames
-from planner.snapshot.columns import Bool, Snapshot
+from trimtab.planner.facts.transient_taints import marks_not_ready
+from trimtab.planner.model.settings import SECOND_NS, TaintNames
+from trimtab.planner.snapshot.columns import Bool, Snapshot
 
 LONGEST_START_NS: Final = 15 * 60 * SECOND_NS
 """`--max-node-startup-time`."""

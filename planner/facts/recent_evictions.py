@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.model.values import Owner, RecentEviction
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.lookup import find_pods
+from trimtab.planner.model.values import Owner, RecentEviction
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.lookup import find_pods
 
 _COUNTED = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
 

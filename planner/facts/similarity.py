@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.model.settings import SimilaritySettings
-from planner.model.values import Taint
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.settings import SimilaritySettings
+from trimtab.planner.model.values import Taint
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 PLACE_LABELS: Final = frozenset(

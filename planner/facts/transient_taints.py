@@ -7,9 +7,9 @@ TaintConfig), utils/kubernetes (GetReadinessState, taints of nodes that are not 
 from collections.abc import Iterable
 from typing import Final
 
-from planner.facts.leaving import TO_BE_DELETED_TAINT
-from planner.model.settings import TaintNames
-from planner.model.values import Taint
+from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT
+from trimtab.planner.model.settings import TaintNames
+from trimtab.planner.model.values import Taint
 
 _UNTIL_READY: Final = frozenset(
     {

@@ -10,11 +10,11 @@ drained as upcoming, so that pods wait for a node that never comes.
 from typing import Final
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import NodeGroupHealth
 
-from planner.facts.readiness import is_ready, may_start
-from planner.model.settings import SECOND_NS, TaintNames
-from planner.snapshot.columns import Bool, Int64, Snapshot
+from trimtab.planner.facts.readiness import is_ready, may_start
+from trimtab.planner.model.settings import SECOND_NS, TaintNames
+from trimtab.planner.snapshot.columns import Bool, Int64, Snapshot
+from trimtab.v1.snapshot_pb2 import NodeGroupHealth
 
 LONGEST_PROVISION_NS: Final = 15 * 60 * SECOND_NS
 """`--max-node-provision-time`."""

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.facts.label_index import LabelIndex
-from planner.model.settings import ScaleDownSettings
-from planner.model.values import LabelRequirement
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Snapshot
-from planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.model.values import LabelRequirement
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Snapshot
+from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.v1 import snapshot_pb2 as pb
 
 Float64 = NDArray[np.float64]
 

@@ -9,8 +9,8 @@ Kernels read fields by name, and pass on the tuple or those of its fields that a
 unpack nor create one. In Python it remains the same NamedTuple.
 
 After these words come the addresses of kernels that others call with the tuple (`shared_kernel` in
-`planner.model.jit`). They are compiled once, whereas numba would compile them into each of their callers, and again
-into each caller of those.
+`trimtab.planner.model.jit`). They are compiled once, whereas numba would compile them into each of their callers, and
+again into each caller of those.
 """
 
 from collections.abc import Callable, Iterator

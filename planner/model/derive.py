@@ -18,8 +18,8 @@ class Derive(Protocol):
     `build` may itself derive other objects.
 
     of : all fields of `Snapshot` that `build` reads, columns with a dot ("specs", "pods.spec"). If a delta changes none
-    of them, the result for its base is also used for the new snapshot (see `planner.snapshot.sharing`). () : any field
-    may be read; the result is used for this snapshot only.
+    of them, the result for its base is also used for the new snapshot (see `trimtab.planner.snapshot.sharing`). () :
+    any field may be read; the result is used for this snapshot only.
     """
 
     def __call__(self, name: str, build: Callable[[], T], of: tuple[str, ...] = ()) -> T:

@@ -8,7 +8,7 @@ entry point for callers in C, as there are none: a quarter of the compile time. 
 point for callers in Python if only other kernels call: half of the compile time of a short kernel that takes a state.
 
 Compiled code is cached between runs, beside the source or, if that is not writable, in the user's cache directory (or
-in NUMBA_CACHE_DIR); see `planner.model.kernel_cache`. Without a cache, every process compiles.
+in NUMBA_CACHE_DIR); see `trimtab.planner.model.kernel_cache`. Without a cache, every process compiles.
 """
 
 from collections.abc import Callable
@@ -21,8 +21,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.extending import typeof_impl
 
-from planner.model.by_reference import Reference, SharedKernel, shared_kernels
-from planner.model.kernel_cache import keep
+from trimtab.planner.model.by_reference import Reference, SharedKernel, shared_kernels
+from trimtab.planner.model.kernel_cache import keep
 
 _F = TypeVar("_F", bound=Callable[..., object])
 

@@ -1,9 +1,10 @@
 """Where compiled code is cached between runs, and which process compiles what if several start at the same time.
 
 Decides when cached code may be used: as long as everything it was built from is unchanged
-(`planner.model.kernel_content`). Processes that share a cache compile each kernel once: the first one that needs it
-locks it, the others wait and load it. The operating system releases the locks of a process when it ends, in any way.
-Compiled code is not loaded from, nor written to, a folder that others can write (`planner.model.kernel_folder`).
+(`trimtab.planner.model.kernel_content`). Processes that share a cache compile each kernel once: the first one that
+needs it locks it, the others wait and load it. The operating system releases the locks of a process when it ends, in
+any way. Compiled code is not loaded from, nor written to, a folder that others can write
+(`trimtab.planner.model.kernel_folder`).
 
 Built on private classes of numba, which are not guaranteed: `missing_parts` lists those that do not exist, and then
 nothing is cached. tests/unit/planner/model/test_kernel_cache.py reports the same in words. Never compiles.
@@ -20,9 +21,9 @@ from typing import Any, Final
 import numba
 from numba.core import caching, dispatcher
 
-from planner.model.kernel_content import content_of
-from planner.model.kernel_folder import why_unsafe
-from planner.model.kernel_lock import KernelLock
+from trimtab.planner.model.kernel_content import content_of
+from trimtab.planner.model.kernel_folder import why_unsafe
+from trimtab.planner.model.kernel_lock import KernelLock
 
 PARTS: Final = {
     "FunctionCache": ("load_overload", "save_overload"),

@@ -7,6 +7,7 @@ differing ones are appended. Source: protobuf encoding, length-delimited fields 
 from typing import Final
 
 from google.protobuf.message import Message
+
 from trimtab import wire
 from trimtab.wire import varint
 

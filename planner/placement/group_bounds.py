@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.placement.orders import needs_one_node
-from planner.simulation.build import Simulation
-from planner.simulation.growth import NO_PROTOTYPE, Growth
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.placement.orders import needs_one_node
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.growth import NO_PROTOTYPE, Growth
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 MOST_TOGETHER: Final = 256
 """Most classes of which it is asked whether one new node takes more of their pods than any other."""

@@ -14,22 +14,22 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.classes.label_columns import LookedAt, label_matrix
-from planner.classes.node_requirements import NodeRows, note_requirement
-from planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
-from planner.facts.daemon_pods import NONE, SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
-from planner.facts.label_index import label_sets_of
-from planner.facts.leaving import TO_BE_DELETED_TAINT
-from planner.facts.readiness import is_ready
-from planner.facts.transient_taints import lasting
-from planner.model.derive import Derive, build_always
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.settings import SECOND_NS, ScaleUpSettings
-from planner.model.values import PodSpec
-from planner.predicates import node_affinity
-from planner.predicates.resources import PODS
-from planner.predicates.taints import untolerated
-from planner.simulation.virtual_rows import (
+from trimtab.planner.classes.label_columns import LookedAt, label_matrix
+from trimtab.planner.classes.node_requirements import NodeRows, note_requirement
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
+from trimtab.planner.facts.daemon_pods import NONE, SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
+from trimtab.planner.facts.label_index import label_sets_of
+from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT
+from trimtab.planner.facts.readiness import is_ready
+from trimtab.planner.facts.transient_taints import lasting
+from trimtab.planner.model.derive import Derive, build_always
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings
+from trimtab.planner.model.values import PodSpec
+from trimtab.planner.predicates import node_affinity
+from trimtab.planner.predicates.resources import PODS
+from trimtab.planner.predicates.taints import untolerated
+from trimtab.planner.simulation.virtual_rows import (
     GroupTemplate,
     Labels,
     NodeTemplate,
@@ -38,7 +38,7 @@ from planner.simulation.virtual_rows import (
     labels_of,
     template_of,
 )
-from planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
 
 STABLE_NS: Final = 60 * SECOND_NS
 """How long a node must be ready before it serves as an example for others."""

@@ -8,15 +8,15 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.facts.kernels.grouping import group_by_node
-from planner.model.derive import Derive, build_always
-from planner.model.values import RecentEviction
-from planner.placement.kernels.hints import Remembered, digest_texts, match_hints
-from planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
-from planner.snapshot.columns import Int32, Int64, Snapshot, Text
-from planner.snapshot.offsets import find_offsets_fault
+from trimtab.planner.facts.kernels.grouping import group_by_node
+from trimtab.planner.model.derive import Derive, build_always
+from trimtab.planner.model.values import RecentEviction
+from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, match_hints
+from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
+from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, Text
+from trimtab.planner.snapshot.offsets import find_offsets_fault
+from trimtab.v1 import plan_pb2 as pb
 
 
 class PodGroups(NamedTuple):

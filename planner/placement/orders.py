@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.simulation.build import Simulation
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 _CPU_AND_MEMORY = slice(0, 2)
 Float64 = NDArray[np.float64]

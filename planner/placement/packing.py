@@ -1,6 +1,6 @@
 """How many new nodes pods need, and which pod goes to which of them. Places pods, in the order given, on virtual nodes
-that are opened one after the other (`planner.placement.kernels.packing`); the simulation is left unchanged until
-`place_on_new_nodes` makes the moves. Never decides which group grows, or the order of pods. Pure.
+that are opened one after the other (`trimtab.planner.placement.kernels.packing`); the simulation is left unchanged
+until `place_on_new_nodes` makes the moves. Never decides which group grows, or the order of pods. Pure.
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.placement.kernels import packing as kernels
-from planner.placement.orders import PodsByClass, boundness, orders
-from planner.simulation.build import Simulation
-from planner.simulation.growth import Growth
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.placement.kernels import packing as kernels
+from trimtab.planner.placement.orders import PodsByClass, boundness, orders
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.growth import Growth
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 class GrowingGroups(NamedTuple):
@@ -72,7 +72,7 @@ def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, st
     """Pack pods : int32[M], on no node, onto new nodes of the groups; the simulation is left unchanged. most_nodes : of
     all groups together; start_blank : number of blank nodes that are open already. A pod that neither an opened nor
     another new node admits is left out; the others are still placed. The caller has to call
-    `planner.simulation.log.check_log`.
+    `trimtab.planner.simulation.log.check_log`.
     """
     blanks, count = within.growth.blanks[start_blank:], len(groups.groups)
     task = kernels.PackingTask(
@@ -114,11 +114,11 @@ class PodsToPack(NamedTuple):
 def pack_best(
     within: Packer, groups: GrowingGroups, to_pack: PodsToPack, most_nodes: int, start_blank: int = 0
 ) -> Packed:
-    """Return the best packing over the orders of `planner.placement.orders`: most pods, then fewest nodes. If the nodes
-    do not suffice, another order starts with the pods that the fewest groups take; ties are then broken by more pods
-    that no other group takes, and by more bound pods. Remaining ties go to the first order, first-fit-decreasing by the
-    Cluster Autoscaler's measure. Stops once all pods are on the fewest possible nodes. With `to_pack.once`, tries only
-    the last order, in which bound pods come first.
+    """Return the best packing over the orders of `trimtab.planner.placement.orders`: most pods, then fewest nodes. If
+    the nodes do not suffice, another order starts with the pods that the fewest groups take; ties are then broken by
+    more pods that no other group takes, and by more bound pods. Remaining ties go to the first order,
+    first-fit-decreasing by the Cluster Autoscaler's measure. Stops once all pods are on the fewest possible nodes. With
+    `to_pack.once`, tries only the last order, in which bound pods come first.
     """
     best: Packed | None = None
     tries = orders(within.simulation, to_pack.pods, to_pack.rows, to_pack.free, within.bound)

@@ -1,12 +1,12 @@
-"""Builds the input of `planner.placement.kernels.search`. Decides nothing."""
+"""Builds the input of `trimtab.planner.placement.kernels.search`. Decides nothing."""
 
 from typing import Final
 
 import numpy as np
 
-from planner.placement.kernels.search import NO_DOMAINS, Domains, Search
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Int32
+from trimtab.planner.placement.kernels.search import NO_DOMAINS, Domains, Search
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32
 
 MOST_DOMAINS: Final = 64
 """Most domains of a key for a search by domain: useful for zones but not for hosts."""

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.placement.kernels import slots as kernels
-from planner.placement.orders import boundness
-from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.placement.kernels import slots as kernels
+from trimtab.planner.placement.orders import boundness
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 MOST_TRIES: Final = 64
 """Maximum number of slots tried for a pod."""
@@ -31,7 +31,7 @@ def place_in_slots(state: SimulationState, asked: PodsInSlots) -> Int32:
     """Place pods, those that find no slot again as long as others are placed; return those placed, in order. int32.
 
     Pods with equal constraints are placed in the given order. The caller has to call
-    `planner.simulation.log.check_log`.
+    `trimtab.planner.simulation.log.check_log`.
     """
     order = np.argsort(-_tightness(state)[state.pod_class[asked.pods]], kind="stable")
     pods, rows = asked.pods[order].astype(np.int32), asked.rows[order].astype(np.int32)

@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.snapshot.columns import Int32
-from planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.lookup import string_index
 
 _Number = TypeVar("_Number", np.int32, np.int64, np.uint8)
 

@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.facts.readiness import is_ready
-from planner.model.settings import TaintNames
-from planner.placement.kernels.search import HINT_HITS, SEARCHES, evacuate, place_all
-from planner.placement.orders import boundness
-from planner.placement.search import new_search
-from planner.simulation.build import Simulation
-from planner.simulation.state import NOWHERE
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Int64, Snapshot
-from planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.facts.readiness import is_ready
+from trimtab.planner.model.settings import TaintNames
+from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, evacuate, place_all
+from trimtab.planner.placement.orders import boundness
+from trimtab.planner.placement.search import new_search
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 
 
 class PodOrder(Enum):
@@ -171,8 +171,8 @@ def place_where(simulation: Simulation, where: Places, pods: Int32, node: Int32)
 
 def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOUND_FIRST) -> Int32:
     """Return pods : int32[M] in the order in which they are placed. O(M log M). By priority; more bound pods first
-    (`planner.placement.orders.boundness`); by their largest share of all nodes' amount of a resource; equal pods
-    together; by age; by number. Pods of unknown age count as old, and so do virtual ones. Other orders change the
+    (`trimtab.planner.placement.orders.boundness`); by their largest share of all nodes' amount of a resource; equal
+    pods together; by age; by number. Pods of unknown age count as old, and so do virtual ones. Other orders change the
     criteria between priority and number.
     """
     if not len(pods):

@@ -7,16 +7,16 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.pod_costs.kernels.wire import RankedGroups, write_groups
-from planner.pod_costs.members import LeftAlone, owner_name, owner_texts
-from planner.pod_costs.ranking import Ranked
-from planner.pod_costs.settings import PodCostTarget
-from planner.pod_costs.strategies import BY_CODE
-from planner.round.round import Round
-from planner.snapshot.columns import Int64, UInt8
-from planner.snapshot.texts import joined, texts_of
+from trimtab.planner.pod_costs.kernels.wire import RankedGroups, write_groups
+from trimtab.planner.pod_costs.members import LeftAlone, owner_name, owner_texts
+from trimtab.planner.pod_costs.ranking import Ranked
+from trimtab.planner.pod_costs.settings import PodCostTarget
+from trimtab.planner.pod_costs.strategies import BY_CODE
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import Int64, UInt8
+from trimtab.planner.snapshot.texts import joined, texts_of
+from trimtab.v1 import plan_pb2 as pb
 
 PART_BYTES: Final = 1 << 18
 

@@ -7,13 +7,13 @@ a query of the label index for each other one.
 from typing import Final
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.facts.label_index import LabelIndex
-from planner.model.values import Owner, Selector
-from planner.pod_costs.kernels.claims import Claims
-from planner.snapshot.columns import Int32, Int64, Snapshot
-from planner.snapshot.lookup import string_index
+from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.model.values import Owner, Selector
+from trimtab.planner.pod_costs.kernels.claims import Claims
+from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
+from trimtab.planner.snapshot.lookup import string_index
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 READ: Final = ("owners", "strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
 """Fields of the snapshot that `by_label_set` reads."""

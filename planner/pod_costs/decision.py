@@ -3,10 +3,9 @@
 from typing import Final
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.pod_costs.answer import Written, in_order, write_left_alone, write_ranked
-from planner.pod_costs.earlier_rankings import (
+from trimtab.planner.pod_costs.answer import Written, in_order, write_left_alone, write_ranked
+from trimtab.planner.pod_costs.earlier_rankings import (
     EarlierRankings,
     facts_of,
     is_keepable,
@@ -16,13 +15,14 @@ from planner.pod_costs.earlier_rankings import (
     touched,
     turned,
 )
-from planner.pod_costs.members import active, group_pods, owner_texts
-from planner.pod_costs.ranking import Ranked, rank_target, turns
-from planner.pod_costs.settings import PodCostSettings, PodCostTarget, resolve_pod_costs
-from planner.pod_costs.strategy import RankingContext
-from planner.round.decision import Decided, Decision, Summary
-from planner.round.round import Round
-from planner.snapshot.columns import Bool
+from trimtab.planner.pod_costs.members import active, group_pods, owner_texts
+from trimtab.planner.pod_costs.ranking import Ranked, rank_target, turns
+from trimtab.planner.pod_costs.settings import PodCostSettings, PodCostTarget, resolve_pod_costs
+from trimtab.planner.pod_costs.strategy import RankingContext
+from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import Bool
+from trimtab.v1 import plan_pb2 as pb
 
 LAYOUT: Final = 1
 _NOTHING: Final = np.zeros(0, np.uint8)

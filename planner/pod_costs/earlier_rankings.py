@@ -10,17 +10,17 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.derive import FOR_NEXT
-from planner.pod_costs.kernels.compared import Compared, find_differing
-from planner.pod_costs.members import Members, OwnerTexts, owner_texts
-from planner.pod_costs.settings import PodCostTarget
-from planner.pod_costs.strategies import BY_CODE
-from planner.pod_costs.strategies.node_cost import prices_of
-from planner.pod_costs.strategy import RankingContext
-from planner.round.round import Round
-from planner.snapshot.columns import Bool, Int64, Text, UInt8
+from trimtab.planner.model.derive import FOR_NEXT
+from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
+from trimtab.planner.pod_costs.members import Members, OwnerTexts, owner_texts
+from trimtab.planner.pod_costs.settings import PodCostTarget
+from trimtab.planner.pod_costs.strategies import BY_CODE
+from trimtab.planner.pod_costs.strategies.node_cost import prices_of
+from trimtab.planner.pod_costs.strategy import RankingContext
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import Bool, Int64, Text, UInt8
+from trimtab.v1 import plan_pb2 as pb
 
 
 class EarlierRankings(NamedTuple):

@@ -10,15 +10,15 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-from planner.facts.kernels.grouping import group_by_node
-from planner.facts.label_index import LabelIndex
-from planner.model.derive import Derive
-from planner.pod_costs import claims
-from planner.pod_costs.kernels.claims import find_claims
-from planner.pod_costs.settings import PodCostTarget
-from planner.snapshot.columns import FLAG_MIRROR, Bool, Int32, Int64, PodColumns, Snapshot
+from trimtab.planner.facts.kernels.grouping import group_by_node
+from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.model.derive import Derive
+from trimtab.planner.pod_costs import claims
+from trimtab.planner.pod_costs.kernels.claims import find_claims
+from trimtab.planner.pod_costs.settings import PodCostTarget
+from trimtab.planner.snapshot.columns import FLAG_MIRROR, Bool, Int32, Int64, PodColumns, Snapshot
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 NO_TARGET: Final = -1
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.pod_costs.kernels.ordering import sort_groups
-from planner.pod_costs.members import LeftAlone, Members, owner_name
-from planner.pod_costs.settings import PodCostTarget, PodCostTerm
-from planner.pod_costs.strategies import BY_CODE
-from planner.pod_costs.strategies.custom import is_ranked_after_each_removal, threshold_of
-from planner.pod_costs.strategy import RankingContext, Ranks
-from planner.pod_costs.weighing import costs, share
-from planner.snapshot.columns import Bool, Float64, Int32, Int64
+from trimtab.planner.pod_costs.kernels.ordering import sort_groups
+from trimtab.planner.pod_costs.members import LeftAlone, Members, owner_name
+from trimtab.planner.pod_costs.settings import PodCostTarget, PodCostTerm
+from trimtab.planner.pod_costs.strategies import BY_CODE
+from trimtab.planner.pod_costs.strategies.custom import is_ranked_after_each_removal, threshold_of
+from trimtab.planner.pod_costs.strategy import RankingContext, Ranks
+from trimtab.planner.pod_costs.weighing import costs, share
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
 
 
 class Ranked(NamedTuple):

@@ -9,11 +9,10 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from trimtab.planner.model.settings.planner import selector
+from trimtab.planner.model.settings.reading import SettingsError, number
+from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.settings.planner import selector
-from planner.model.settings.reading import SettingsError, number
-from planner.model.values import Selector
 
 _PATH: Final = "pod_costs"
 _Strategy = pb.PodCostStrategy

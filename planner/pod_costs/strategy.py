@@ -1,7 +1,7 @@
 """The interface of a strategy: its input, and its answer.
 
-A strategy is one file in `planner.pod_costs.strategies` and one line in its list. Ranks are at least 0; a pod with a
-higher rank is removed sooner.
+A strategy is one file in `trimtab.planner.pod_costs.strategies` and one line in its list. Ranks are at least 0; a pod
+with a higher rank is removed sooner.
 """
 
 from collections.abc import Callable
@@ -11,15 +11,15 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trimtab.planner.classes.label_columns import label_entries
+from trimtab.planner.pod_costs.members import Members
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.lookup import string_index
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
-
-from planner.classes.label_columns import label_entries
-from planner.pod_costs.members import Members
-from planner.pod_costs.settings import PodCostTerm
-from planner.round.round import Round
-from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
-from planner.snapshot.lookup import string_index
 
 T = TypeVar("T")
 N = TypeVar("N", bound=np.generic)

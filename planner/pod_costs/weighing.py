@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.snapshot.columns import Float64, Int32
+from trimtab.planner.snapshot.columns import Float64, Int32
 
 UNITS: Final = float(1 << 26)
 LARGEST: Final = float((1 << 31) - 1)

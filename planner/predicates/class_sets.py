@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.pod_classes import PodClasses
 
 
 def classes_by_spec(classes: PodClasses, spec_count: int) -> list[NDArray[np.int64]]:

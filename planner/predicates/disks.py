@@ -1,16 +1,15 @@
 """VolumeRestrictions, inline disks: a disk that may not be mounted twice on a node.
 
 Contract: names of disks are opaque; read-only mounts do not conflict with each other. ReadWriteOncePod claims are
-counted in `planner.predicates.pod_volumes`. Source: plugin volumerestrictions, v1.34.3.
+counted in `trimtab.planner.predicates.pod_volumes`. Source: plugin volumerestrictions, v1.34.3.
 """
 
+from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from trimtab.planner.predicates.class_sets import classes_by_spec
+from trimtab.planner.predicates.presence import PresenceBuilder
+from trimtab.planner.predicates.topologies import OWN_NODE
 from trimtab.v1.reason_pb2 import PredicateReason
-
-from planner.classes.pod_classes import PodClasses
-from planner.classes.scheduling_specs import SchedulingSpecs
-from planner.predicates.class_sets import classes_by_spec
-from planner.predicates.presence import PresenceBuilder
-from planner.predicates.topologies import OWN_NODE
 
 
 def add_counters(builder: PresenceBuilder, specs: SchedulingSpecs, classes: PodClasses) -> None:

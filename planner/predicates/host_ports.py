@@ -6,13 +6,12 @@ the scheduler's set, counters stay right when one of two pods with the same port
 HostPortInfo, v1.34.3.
 """
 
+from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from trimtab.planner.predicates.class_sets import classes_by_spec
+from trimtab.planner.predicates.presence import PresenceBuilder
+from trimtab.planner.predicates.topologies import OWN_NODE
 from trimtab.v1.reason_pb2 import PredicateReason
-
-from planner.classes.pod_classes import PodClasses
-from planner.classes.scheduling_specs import SchedulingSpecs
-from planner.predicates.class_sets import classes_by_spec
-from planner.predicates.presence import PresenceBuilder
-from planner.predicates.topologies import OWN_NODE
 
 WILDCARD = "0.0.0.0"
 

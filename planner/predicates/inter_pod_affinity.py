@@ -4,20 +4,21 @@ Contract: counters of placed pods by domain. Affinity counts pods that match all
 first pod of a group fits any node with all topology keys if it matches its own terms and no counted pod does.
 Anti-affinity counts matching pods for the incoming pod's terms and, for the terms of placed pods, the pods that have
 them. Terminating pods count. Nodes without a topology key: no affinity there, anti-affinity does not apply.
-Source: plugin interpodaffinity filtering, v1.34.3. The evaluation of terms is in `planner.classes.pod_matching`.
+Source: plugin interpodaffinity filtering, v1.34.3. The evaluation of terms is in
+`trimtab.planner.classes.pod_matching`.
 """
 
 import numpy as np
 from numpy.typing import NDArray
-from trimtab.v1.reason_pb2 import PredicateReason
 
-from planner.classes.pod_classes import PodClasses
-from planner.classes.pod_matching import PodMatching
-from planner.classes.scheduling_specs import SchedulingSpecs
-from planner.model.values import PodAffinityTerm
-from planner.predicates.class_sets import classes_by_spec
-from planner.predicates.presence import PresenceBuilder
-from planner.predicates.topologies import Topologies
+from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.pod_matching import PodMatching
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from trimtab.planner.model.values import PodAffinityTerm
+from trimtab.planner.predicates.class_sets import classes_by_spec
+from trimtab.planner.predicates.presence import PresenceBuilder
+from trimtab.planner.predicates.topologies import Topologies
+from trimtab.v1.reason_pb2 import PredicateReason
 
 Classes = NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.model.effort import UNLIMITED, Effort
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 class Lists(NamedTuple):

@@ -1,14 +1,14 @@
 """NodeAffinity: `nodeSelector` and required node affinity.
 
-Source: plugin nodeaffinity, v1.34.3. The evaluation is in `planner.classes.node_requirements`.
+Source: plugin nodeaffinity, v1.34.3. The evaluation is in `trimtab.planner.classes.node_requirements`.
 """
 
 import numpy as np
 
-from planner.classes.node_requirements import NodeRows
-from planner.classes.scheduling_specs import NodeRequirement
-from planner.model.effort import UNLIMITED, Effort
-from planner.snapshot.columns import Bool
+from trimtab.planner.classes.node_requirements import NodeRows
+from trimtab.planner.classes.scheduling_specs import NodeRequirement
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.snapshot.columns import Bool
 
 
 def excluded(requirements: list[NodeRequirement], rows: NodeRows, effort: Effort = UNLIMITED) -> Bool:

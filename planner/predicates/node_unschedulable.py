@@ -4,11 +4,11 @@ Source: plugin nodeunschedulable, v1.34.3.
 """
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import TaintEffect
 
-from planner.model.values import Taint, Toleration
-from planner.predicates.taints import any_tolerates
-from planner.snapshot.columns import Bool
+from trimtab.planner.model.values import Taint, Toleration
+from trimtab.planner.predicates.taints import any_tolerates
+from trimtab.planner.snapshot.columns import Bool
+from trimtab.v1.snapshot_pb2 import TaintEffect
 
 CORDONED = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
 

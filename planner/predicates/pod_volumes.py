@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.classes.grouping import number_values
-from planner.model.effort import Effort
-from planner.model.values import Volume
-from planner.snapshot.columns import Int32
+from trimtab.planner.classes.grouping import number_values
+from trimtab.planner.model.effort import Effort
+from trimtab.planner.model.values import Volume
+from trimtab.planner.snapshot.columns import Int32
 
 UNLIMITED = (1 << 31) - 1
 NOT_SHARED = -1

@@ -2,7 +2,7 @@
 
 Contract: one counter for each (kind of pod, topology row), shared by all predicates; a class lists the counters that it
 increments, those that must be 0 on its node (with the reason if not), and those that must not be. Host ports, disks and
-inter-pod (anti-)affinity all have this form. The kernels are in `planner.predicates.kernels.presence`.
+inter-pod (anti-)affinity all have this form. The kernels are in `trimtab.planner.predicates.kernels.presence`.
 """
 
 from collections.abc import Hashable
@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.predicates.listing import ListBuilder
-from planner.predicates.topologies import Topologies
-from planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.predicates.listing import ListBuilder
+from trimtab.planner.predicates.topologies import Topologies
+from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 
 
 class PresenceCounters(NamedTuple):

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.classes.pod_classes import PodClasses
-from planner.classes.scheduling_specs import SchedulingSpecs
-from planner.snapshot.columns import Int64
+from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from trimtab.planner.snapshot.columns import Int64
 
 PODS = "pods"
 POD_ROOM = 2

@@ -3,7 +3,7 @@
 Contract: numbers only, no knowledge of pods. A counter belongs to a (node set, topology row) pair; the counters of a
 pair share the number of eligible nodes in each domain. The histogram of a counter has buckets 0 .. B-1, the last one
 also for all larger counts; domains are searched only if the smallest count is in the last bucket. The kernels are in
-`planner.predicates.kernels.spread`.
+`trimtab.planner.predicates.kernels.spread`.
 """
 
 from collections.abc import Hashable
@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.predicates.listing import ListBuilder
-from planner.predicates.topologies import Topologies
-from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.predicates.listing import ListBuilder
+from trimtab.planner.predicates.topologies import Topologies
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 _FEWEST_BUCKETS, _MOST_BUCKETS = 64, 4096
 

@@ -8,11 +8,11 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator
 
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import Taint, Toleration
-from planner.snapshot.columns import Bool
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import Taint, Toleration
+from trimtab.planner.snapshot.columns import Bool
+from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator
 
 _EXCLUDING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 _EQUAL = (TolerationOperator.UNSPECIFIED, TolerationOperator.EQUAL)

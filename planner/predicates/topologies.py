@@ -6,10 +6,10 @@ numbered by the position of their value in the snapshot's strings. Cost: O(label
 
 import numpy as np
 
-from planner.classes.label_columns import label_entries
-from planner.model.effort import UNLIMITED, Effort
-from planner.snapshot.columns import Int32, LabelSets
-from planner.snapshot.lookup import string_index
+from trimtab.planner.classes.label_columns import label_entries
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.snapshot.columns import Int32, LabelSets
+from trimtab.planner.snapshot.lookup import string_index
 
 _COPIES = 3
 """Copies of a row: here, and in the presence and spread counters."""

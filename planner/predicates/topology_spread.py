@@ -12,20 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
-from planner.classes.node_classes import NodeClasses
-from planner.classes.pod_classes import PodClasses
-from planner.classes.pod_matching import PodMatching
-from planner.classes.scheduling_specs import SchedulingSpecs
-from planner.facts.leaving import TO_BE_DELETED_TAINT
-from planner.model.values import LabelRequirement, Selector, SpreadConstraint, Taint
-from planner.predicates.class_sets import classes_by_spec
-from planner.predicates.inter_pod_affinity import by_namespace
-from planner.predicates.spread_counters import SpreadBuilder, SpreadCounters
-from planner.predicates.taints import any_tolerates
-from planner.predicates.topologies import Topologies
-from planner.snapshot.columns import NO_NODE, Bool
+from trimtab.planner.classes.node_classes import NodeClasses
+from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.pod_matching import PodMatching
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT
+from trimtab.planner.model.values import LabelRequirement, Selector, SpreadConstraint, Taint
+from trimtab.planner.predicates.class_sets import classes_by_spec
+from trimtab.planner.predicates.inter_pod_affinity import by_namespace
+from trimtab.planner.predicates.spread_counters import SpreadBuilder, SpreadCounters
+from trimtab.planner.predicates.taints import any_tolerates
+from trimtab.planner.predicates.topologies import Topologies
+from trimtab.planner.snapshot.columns import NO_NODE, Bool
+from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
 DRAINED = Taint(TO_BE_DELETED_TAINT, "being-simulated", TaintEffect.NO_SCHEDULE)
 """The taint of a node that is drained in the simulation. The real value is a time, which no toleration names."""

@@ -8,12 +8,12 @@ Source: plugins volumebinding and volumezone, v1.34.3.
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import LabelOperator, VolumeState
 
-from planner.classes.label_columns import LookedAt
-from planner.classes.node_requirements import NodeRows
-from planner.model.values import LabelRequirement, NodeSelectorTerm, Volume
-from planner.snapshot.columns import Bool, Int32
+from trimtab.planner.classes.label_columns import LookedAt
+from trimtab.planner.classes.node_requirements import NodeRows
+from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, Volume
+from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.v1.snapshot_pb2 import LabelOperator, VolumeState
 
 ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",

@@ -1,7 +1,7 @@
 """The interface of a decision: its package's functions, and its answer.
 
-A decision is one package with one `Decision`, and one line in `planner.decisions.table`. Requests, answers, state,
-notes, logs, metrics and the warm-up follow from the table.
+A decision is one package with one `Decision`, and one line in `trimtab.planner.decisions.table`. Requests, answers,
+state, notes, logs, metrics and the warm-up follow from the table.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.round.round import Round
-from planner.simulation.growth import GrowthNeed
-from planner.snapshot.columns import Snapshot
+from trimtab.planner.round.round import Round
+from trimtab.planner.simulation.growth import GrowthNeed
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.v1 import plan_pb2 as pb
 
 
 def _nothing() -> None:

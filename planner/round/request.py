@@ -2,10 +2,10 @@
 
 from typing import Generic, NamedTuple, TypeVar
 
-from planner.model.derive import Derive, Reuse
-from planner.model.effort import Effort
-from planner.round.round import Round
-from planner.snapshot.columns import Snapshot
+from trimtab.planner.model.derive import Derive, Reuse
+from trimtab.planner.model.effort import Effort
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import Snapshot
 
 Settings = TypeVar("Settings")
 State = TypeVar("State")

@@ -11,14 +11,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from planner.facts.recent_evictions import awaited
-from planner.model.settings import PlannerSettings
-from planner.model.values import RecentEviction
-from planner.round.work import Work
-from planner.simulation.build import Simulation
-from planner.simulation.growth import NO_GROWTH, Growth
-from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, evicted_pods
-from planner.snapshot.columns import Int32, Int64, Snapshot
+from trimtab.planner.facts.recent_evictions import awaited
+from trimtab.planner.model.settings import PlannerSettings
+from trimtab.planner.model.values import RecentEviction
+from trimtab.planner.round.work import Work
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.growth import NO_GROWTH, Growth
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, evicted_pods
+from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 
 
 class SimulationFactory(Protocol):
@@ -102,5 +102,5 @@ class Round:
 
     def go_on_with(self, simulation: Simulation) -> None:
         """Replace the simulation of the round: the same cluster and moves, with more room for moves, or with more
-        virtual pods and nodes (`planner.simulation.virtual`)."""
+        virtual pods and nodes (`trimtab.planner.simulation.virtual`)."""
         vars(self)["simulation"] = simulation

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from planner.model.derive import (
+from trimtab.planner.model.derive import (
     NOTHING_KEPT,
     Derive,
     Earlier,
@@ -16,8 +16,8 @@ from planner.model.derive import (
     nothing_earlier,
     write_always,
 )
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.together import ONE_BY_ONE, Together
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.together import ONE_BY_ONE, Together
 
 
 def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001

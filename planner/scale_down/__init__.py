@@ -1,8 +1,8 @@
 """Which nodes can be removed: those whose pods all fit, at the same time, on nodes that stay.
 
-`planner.scale_down.decision.SCALE_DOWN` is its entry in the table of decisions. Eligibility, drainability (one rule a
-file), the search over sets of nodes, the selection of what goes now and the report are separate packages. State between
-loops travels as `ScaleDownState`; none is kept here. The values of a loop, each made of those above it:
+`trimtab.planner.scale_down.decision.SCALE_DOWN` is its entry in the table of decisions. Eligibility, drainability (one
+rule a file), the search over sets of nodes, the selection of what goes now and the report are separate packages. State
+between loops travels as `ScaleDownState`; none is kept here. The values of a loop, each made of those above it:
 
     ScaleDownRequest         round, settings, state of the last answer
     Context                  the cluster before any pod is moved        context.survey

@@ -2,17 +2,17 @@
 
 Decides the order in which similar groups lose nodes (the largest first, in it the largest zone) and which nodes of a
 set have to stay: a group or zone loses no node if a similar one would then be larger by more than a limit. Never
-decides which groups are similar (`planner.facts.similarity`), nor whether a node can go. Nodes being deleted count as
-gone.
+decides which groups are similar (`trimtab.planner.facts.similarity`), nor whether a node can go. Nodes being deleted
+count as gone.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from planner.facts.balanced_parts import Parts
-from planner.scale_down.kernels.balance import level_order
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.facts.balanced_parts import Parts
+from trimtab.planner.scale_down.kernels.balance import level_order
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
 class Balance(NamedTuple):

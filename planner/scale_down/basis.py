@@ -8,8 +8,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from planner.model.settings import PlannerSettings, ScaleDownSettings
-from planner.snapshot.columns import Snapshot
+from trimtab.planner.model.settings import PlannerSettings, ScaleDownSettings
+from trimtab.planner.snapshot.columns import Snapshot
 
 
 def basis(snapshot: Snapshot, settings: ScaleDownSettings, general: PlannerSettings) -> int:

@@ -12,21 +12,21 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from planner.facts.leaving import being_deleted
-from planner.model.derive import NOTHING_KEPT
-from planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
-from planner.placement.state_columns import UnreadableStateError, column
-from planner.scale_down import drainability
-from planner.scale_down.context import Context, at_time
-from planner.scale_down.cooldown import cooldown
-from planner.scale_down.drainability import long_terminating
-from planner.scale_down.drainability.pod_columns import PodDrainColumns
-from planner.scale_down.facts import FACTS_READ, facts_of
-from planner.scale_down.report.found import Found
-from planner.scale_down.request import ScaleDownRequest
-from planner.scale_down.state import is_past, is_recent
-from planner.simulation.build import SimulationSettings
-from planner.simulation.virtual_rows import NOTHING_VIRTUAL
+from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.model.derive import NOTHING_KEPT
+from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
+from trimtab.planner.placement.state_columns import UnreadableStateError, column
+from trimtab.planner.scale_down import drainability
+from trimtab.planner.scale_down.context import Context, at_time
+from trimtab.planner.scale_down.cooldown import cooldown
+from trimtab.planner.scale_down.drainability import long_terminating
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.scale_down.facts import FACTS_READ, facts_of
+from trimtab.planner.scale_down.report.found import Found
+from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.state import is_past, is_recent
+from trimtab.planner.simulation.build import SimulationSettings
+from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL
 
 _NAME: Final = "plan of scale-down"
 

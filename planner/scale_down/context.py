@@ -6,30 +6,39 @@ Symbols: P pods of the snapshot, P' those followed by recently evicted ones, N n
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1.plan_pb2 import CandidateOrder
 
-from planner.facts import pdb
-from planner.facts.balanced_parts import divide
-from planner.facts.eviction_costs import eviction_costs
-from planner.facts.leaving import being_deleted
-from planner.facts.minimums import Spare, spare
-from planner.facts.pdb import BudgetMembership
-from planner.facts.readiness import is_ready, may_start, unhealthy
-from planner.facts.utilization import Float64, NodeUse, Utilization, measure
-from planner.model.settings import SECOND_NS, PlannerSettings
-from planner.model.values import RecentEviction
-from planner.placement.hints import PodGroups, pod_groups, with_placeholders
-from planner.scale_down import drainability
-from planner.scale_down.balance import Balance
-from planner.scale_down.basis import basis
-from planner.scale_down.cooldown import Cooldown, cooldown
-from planner.scale_down.drainability import long_terminating, outcome, pod_columns
-from planner.scale_down.drainability.pod_columns import PodDrainColumns
-from planner.scale_down.facts import Facts, facts_of
-from planner.scale_down.request import ScaleDownRequest
-from planner.scale_down.state import PreviousLoop, recall
-from planner.scale_down.undone_drains import Slack, UndoneDrains, judged
-from planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
+from trimtab.planner.facts import pdb
+from trimtab.planner.facts.balanced_parts import divide
+from trimtab.planner.facts.eviction_costs import eviction_costs
+from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.minimums import Spare, spare
+from trimtab.planner.facts.pdb import BudgetMembership
+from trimtab.planner.facts.readiness import is_ready, may_start, unhealthy
+from trimtab.planner.facts.utilization import Float64, NodeUse, Utilization, measure
+from trimtab.planner.model.settings import SECOND_NS, PlannerSettings
+from trimtab.planner.model.values import RecentEviction
+from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placeholders
+from trimtab.planner.scale_down import drainability
+from trimtab.planner.scale_down.balance import Balance
+from trimtab.planner.scale_down.basis import basis
+from trimtab.planner.scale_down.cooldown import Cooldown, cooldown
+from trimtab.planner.scale_down.drainability import long_terminating, outcome, pod_columns
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.scale_down.facts import Facts, facts_of
+from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.state import PreviousLoop, recall
+from trimtab.planner.scale_down.undone_drains import Slack, UndoneDrains, judged
+from trimtab.planner.snapshot.columns import (
+    FLAG_GATED,
+    FLAG_UNSCHEDULABLE,
+    NO_NODE,
+    Bool,
+    Int32,
+    Int64,
+    Snapshot,
+    UInt8,
+)
+from trimtab.v1.plan_pb2 import CandidateOrder
 
 
 class NodeContext(NamedTuple):

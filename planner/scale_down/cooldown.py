@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.model.settings import SECOND_NS, ScaleDownSettings
-from planner.model.values import NodeGroup
-from planner.snapshot.columns import Bool
+from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
+from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.snapshot.columns import Bool
 
 
 class Cooldown(NamedTuple):

@@ -2,14 +2,13 @@
 
 from typing import Final
 
+from trimtab.planner.model.settings import ScaleDownSettings, resolve_scale_down
+from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.round import Round
+from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.scale_down.report.findings import summary_of
+from trimtab.planner.scale_down.request import ScaleDownRequest
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.settings import ScaleDownSettings, resolve_scale_down
-from planner.round.decision import Decided, Decision, Summary
-from planner.round.round import Round
-from planner.scale_down.loop import decide_scale_down
-from planner.scale_down.report.findings import summary_of
-from planner.scale_down.request import ScaleDownRequest
 
 
 def decide(this: Round, settings: ScaleDownSettings, state: pb.ScaleDownState | None) -> Decided:

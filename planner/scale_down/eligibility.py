@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.facts.minimums import Spare
-from planner.facts.utilization import Utilization
-from planner.model.settings import ScaleDownSettings
-from planner.snapshot.columns import Bool, Snapshot, UInt8
+from trimtab.planner.facts.minimums import Spare
+from trimtab.planner.facts.utilization import Utilization
+from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.snapshot.columns import Bool, Snapshot, UInt8
+from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
 

@@ -8,15 +8,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.facts import pdb
-from planner.facts.eviction_costs import eviction_ratings
-from planner.facts.pdb import BudgetMembership
-from planner.facts.utilization import Float64, NodeUse, node_use
-from planner.model.derive import Derive
-from planner.model.effort import UNLIMITED, Effort
-from planner.scale_down.drainability import pod_columns
-from planner.scale_down.drainability.pod_columns import PodDrainColumns
-from planner.snapshot.columns import Int64, Snapshot
+from trimtab.planner.facts import pdb
+from trimtab.planner.facts.eviction_costs import eviction_ratings
+from trimtab.planner.facts.pdb import BudgetMembership
+from trimtab.planner.facts.utilization import Float64, NodeUse, node_use
+from trimtab.planner.model.derive import Derive
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.scale_down.drainability import pod_columns
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.snapshot.columns import Int64, Snapshot
 
 FACTS_READ: Final = (*pdb.READ, *pod_columns.READ)
 """Fields of the snapshot from which `Facts.pods` is gathered."""

@@ -6,22 +6,21 @@ from functools import cache, partial
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.facts import pdb
-from planner.facts.prices import prices
-from planner.facts.utilization import Float64
-from planner.placement.kernels.search import Search
-from planner.round.decision import Decided
-from planner.scale_down import drainability, eligibility
-from planner.scale_down.cached_plan import cache_plan, cached_plan, key_of
-from planner.scale_down.context import Context, nodes_with, survey
-from planner.scale_down.drainability import outcome
-from planner.scale_down.eligibility import NodeFindings
-from planner.scale_down.report.findings import conclude, not_tried
-from planner.scale_down.report.found import Finding, Found, sift
-from planner.scale_down.request import ScaleDownRequest
-from planner.scale_down.search.displaced import (
+from trimtab.planner.facts import pdb
+from trimtab.planner.facts.prices import prices
+from trimtab.planner.facts.utilization import Float64
+from trimtab.planner.placement.kernels.search import Search
+from trimtab.planner.round.decision import Decided
+from trimtab.planner.scale_down import drainability, eligibility
+from trimtab.planner.scale_down.cached_plan import cache_plan, cached_plan, key_of
+from trimtab.planner.scale_down.context import Context, nodes_with, survey
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.eligibility import NodeFindings
+from trimtab.planner.scale_down.report.findings import conclude, not_tried
+from trimtab.planner.scale_down.report.found import Finding, Found, sift
+from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.search.displaced import (
     name_of,
     place_evicted,
     place_leaving,
@@ -31,18 +30,19 @@ from planner.scale_down.search.displaced import (
     take_out,
     unplaced,
 )
-from planner.scale_down.search.drain_sets import Task, TaskNodes
-from planner.scale_down.search.fewer_placeholders import FurtherNodes, choose_with, placeholders_on_nodes
-from planner.scale_down.search.headroom import Volume, volume
-from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Minimums, Problem
-from planner.scale_down.search.orders import NodeScores
-from planner.scale_down.search.portfolio import Choice
-from planner.scale_down.selection.whole_groups import whole_size, without_parts
-from planner.scale_down.state import is_recent
-from planner.simulation.build import Simulation
-from planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
-from planner.snapshot.columns import Bool, Int32, Int64, UInt8
-from planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.scale_down.search.drain_sets import Task, TaskNodes
+from trimtab.planner.scale_down.search.fewer_placeholders import FurtherNodes, choose_with, placeholders_on_nodes
+from trimtab.planner.scale_down.search.headroom import Volume, volume
+from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Minimums, Problem
+from trimtab.planner.scale_down.search.orders import NodeScores
+from trimtab.planner.scale_down.search.portfolio import Choice
+from trimtab.planner.scale_down.selection.whole_groups import whole_size, without_parts
+from trimtab.planner.scale_down.state import is_recent
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
 VOLUME: Final = (CPU, MEMORY)

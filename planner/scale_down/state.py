@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings import ScaleDownSettings
-from planner.placement.hints import Moves, PodGroups, read_hints, write_hints
-from planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
-from planner.scale_down import undone_drains
-from planner.scale_down.undone_drains import UndoneDrains
-from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
+from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
+from trimtab.planner.scale_down import undone_drains
+from trimtab.planner.scale_down.undone_drains import UndoneDrains
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.v1 import plan_pb2 as pb
 
 LAYOUT_VERSION: Final = 3
 _BYTES_OF_NODE: Final = np.dtype(np.int32).itemsize

@@ -9,9 +9,8 @@ Pure: the moment comes with the request. Times in Unix nanoseconds.
 
 from typing import Final, NamedTuple
 
+from trimtab.planner.model.settings import SECOND_NS
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.settings import SECOND_NS
 
 FIRST_PAUSE_NS: Final = 600 * SECOND_NS
 LONGEST_PAUSE_NS: Final = 86_400 * SECOND_NS

@@ -1,14 +1,14 @@
 """Split new nodes over similar node groups to make their sizes as equal as their maxima allow.
 
-Decides only how many nodes each group takes; never which groups are similar (`planner.facts.similarity`), nor what the
-limits allow (`planner.scale_up.limits`).
+Decides only how many nodes each group takes; never which groups are similar (`trimtab.planner.facts.similarity`), nor
+what the limits allow (`trimtab.planner.scale_up.limits`).
 """
 
 import numpy as np
 
-from planner.scale_up.kernels.balance import grow_smallest
-from planner.scale_up.limits import Limits
-from planner.snapshot.columns import Int64
+from trimtab.planner.scale_up.kernels.balance import grow_smallest
+from trimtab.planner.scale_up.limits import Limits
+from trimtab.planner.snapshot.columns import Int64
 
 
 def split(size: Int64, most: Int64, count: int) -> Int64:

@@ -1,8 +1,8 @@
 """The new nodes of a plan in cheaper groups; their number and their pods stay.
 
 For plans with the fewest nodes, whose groups are chosen without regard to prices. Contract: the result is only a
-proposal, to be carried out in the usual order (`planner.scale_up.loop`) and compared like any plan
-(`planner.scale_up.preference`). A node stays in its topology domains. Pure.
+proposal, to be carried out in the usual order (`trimtab.planner.scale_up.loop`) and compared like any plan
+(`trimtab.planner.scale_up.preference`). A node stays in its topology domains. Pure.
 """
 
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.placement.group_bounds import fresh_amounts
-from planner.scale_up.growing import Growing
-from planner.scale_up.repacking import Repacked
-from planner.scale_up.report.finding import Finding
-from planner.simulation.growth import NO_PROTOTYPE
-from planner.snapshot.columns import Bool, Float64, Int64
+from trimtab.planner.placement.group_bounds import fresh_amounts
+from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.scale_up.repacking import Repacked
+from trimtab.planner.scale_up.report.finding import Finding
+from trimtab.planner.simulation.growth import NO_PROTOTYPE
+from trimtab.planner.snapshot.columns import Bool, Float64, Int64
 
 AT_ONCE: Final = 1 << 22
 """Number of comparisons of nodes with groups for which there is memory at a time."""

@@ -3,15 +3,15 @@
 from typing import NamedTuple
 
 import numpy as np
+
+from trimtab.planner.scale_up.context import Context
+from trimtab.planner.scale_up.estimate import Estimate, as_options
+from trimtab.planner.scale_up.expanders import chain
+from trimtab.planner.scale_up.options import ChoiceState as Turn
+from trimtab.planner.scale_up.options import Float64, Options
+from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from planner.scale_up.context import Context
-from planner.scale_up.estimate import Estimate, as_options
-from planner.scale_up.expanders import chain
-from planner.scale_up.options import ChoiceState as Turn
-from planner.scale_up.options import Float64, Options
-from planner.snapshot.columns import Int64
 
 
 class Choice(NamedTuple):

@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.facts.leaving import being_deleted
-from planner.facts.similarity import Similarity
-from planner.placement.group_templates import GroupTemplates, group_templates
-from planner.placement.hints import PodGroups, pod_groups
-from planner.scale_up.options import ExpanderContext, describe
-from planner.scale_up.request import ScaleUpRequest
-from planner.scale_up.similar_groups import similar_groups
-from planner.scale_up.state import recall
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.similarity import Similarity
+from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
+from trimtab.planner.placement.hints import PodGroups, pod_groups
+from trimtab.planner.scale_up.options import ExpanderContext, describe
+from trimtab.planner.scale_up.request import ScaleUpRequest
+from trimtab.planner.scale_up.similar_groups import similar_groups
+from trimtab.planner.scale_up.state import recall
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
 class Context(NamedTuple):

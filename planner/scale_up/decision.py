@@ -2,15 +2,14 @@
 
 from typing import Final
 
+from trimtab.planner.model.settings import ScaleUpSettings, resolve_scale_up
+from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.round import Round
+from trimtab.planner.scale_up.growth_need import growth_need
+from trimtab.planner.scale_up.loop import decide_scale_up
+from trimtab.planner.scale_up.report.answer import summary_of
+from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.settings import ScaleUpSettings, resolve_scale_up
-from planner.round.decision import Decided, Decision, Summary
-from planner.round.round import Round
-from planner.scale_up.growth_need import growth_need
-from planner.scale_up.loop import decide_scale_up
-from planner.scale_up.report.answer import summary_of
-from planner.scale_up.request import ScaleUpRequest
 
 
 def decide(this: Round, settings: ScaleUpSettings, state: pb.ScaleUpState | None) -> Decided:

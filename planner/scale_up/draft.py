@@ -1,7 +1,7 @@
 """One plan: choose a group, grow it, and repeat with the pods that are left; or use given new nodes.
 
-Decides nothing about which of several plans is best (`planner.scale_up.loop`). Leaves the simulation with the new nodes
-open and all pods placed.
+Decides nothing about which of several plans is best (`trimtab.planner.scale_up.loop`). Leaves the simulation with the
+new nodes open and all pods placed.
 """
 
 from dataclasses import replace
@@ -9,30 +9,30 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
+
+from trimtab.planner.placement.orders import needs_one_node
+from trimtab.planner.placement.packing import packer
+from trimtab.planner.placement.waiting import priorities
+from trimtab.planner.scale_up.choose import Choice, choose, excluded, rank
+from trimtab.planner.scale_up.context import Context
+from trimtab.planner.scale_up.estimate import EstimateBounds, EstimateInput, estimates
+from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.scale_up.limits import LimitInputs, Limits
+from trimtab.planner.scale_up.promising import MANY
+from trimtab.planner.scale_up.reasons import Refusals, refuse
+from trimtab.planner.scale_up.repacking import Repacked
+from trimtab.planner.scale_up.report.finding import Finding, Made, rating
+from trimtab.planner.scale_up.sharing import Share, Sharing, share
+from trimtab.planner.scale_up.variants import Variant
+from trimtab.planner.scale_up.waiting_pods import Unserved, serve_as, serve_from_room
+from trimtab.planner.scale_up.whole_plan import PlannedNodes, plan_whole
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.kernels import place, revert
+from trimtab.planner.simulation.log import current_mark
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import Bool, Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from planner.placement.orders import needs_one_node
-from planner.placement.packing import packer
-from planner.placement.waiting import priorities
-from planner.scale_up.choose import Choice, choose, excluded, rank
-from planner.scale_up.context import Context
-from planner.scale_up.estimate import EstimateBounds, EstimateInput, estimates
-from planner.scale_up.growing import Growing
-from planner.scale_up.limits import LimitInputs, Limits
-from planner.scale_up.promising import MANY
-from planner.scale_up.reasons import Refusals, refuse
-from planner.scale_up.repacking import Repacked
-from planner.scale_up.report.finding import Finding, Made, rating
-from planner.scale_up.sharing import Share, Sharing, share
-from planner.scale_up.variants import Variant
-from planner.scale_up.waiting_pods import Unserved, serve_as, serve_from_room
-from planner.scale_up.whole_plan import PlannedNodes, plan_whole
-from planner.simulation.build import Simulation
-from planner.simulation.kernels import place, revert
-from planner.simulation.log import current_mark
-from planner.simulation.state import NOWHERE
-from planner.snapshot.columns import Bool, Int32
 
 FEW: Final = 16
 """The plan for all pods at once nearly holds if at most one in this many pods is handled group by group."""

@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.placement.group_bounds import GroupBounds, group_bounds
-from planner.placement.orders import by_class
-from planner.placement.packing import GrowingGroups, Packed, PodsToPack, pack_best
-from planner.scale_up.growing import Growing
-from planner.scale_up.options import Options
-from planner.scale_up.promising import FINALISTS, promising
-from planner.snapshot.columns import Bool, Int32, Int64
-from planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
+from trimtab.planner.placement.orders import by_class
+from trimtab.planner.placement.packing import GrowingGroups, Packed, PodsToPack, pack_best
+from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.scale_up.options import Options
+from trimtab.planner.scale_up.promising import FINALISTS, promising
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 
 
 class Estimate(NamedTuple):
@@ -71,8 +71,8 @@ def estimates(growing: Growing, inputs: EstimateInput, until: EstimateBounds) ->
     A group that is at its maximum before its pods have places is assumed to continue in the groups that share its
     growth.
     Source: Cluster Autoscaler, estimator.sngCapacityThreshold. If there are very many different groups, the most
-    promising ones are packed (`planner.scale_up.promising`), and others only if none of these helps; first in one
-    order, then the best of them in several.
+    promising ones are packed (`trimtab.planner.scale_up.promising`), and others only if none of these helps; first in
+    one order, then the best of them in several.
     """
     bounds = group_bounds(growing.within.simulation, growing.within.growth, inputs.left)
     packing = _Packing(growing, bounds, inputs)

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from planner.model.values import NodeGroup
-from planner.placement.kernels.search import Search, place_all
-from planner.placement.packing import Packer, place_on_new_nodes
-from planner.placement.slots import PodsInSlots, place_in_slots
-from planner.placement.waiting import Places
-from planner.scale_up.growth_need import SPARE
-from planner.scale_up.limits import Limits
-from planner.simulation.kernels import revert
-from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.placement.kernels.search import Search, place_all
+from trimtab.planner.placement.packing import Packer, place_on_new_nodes
+from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
+from trimtab.planner.placement.waiting import Places
+from trimtab.planner.scale_up.growth_need import SPARE
+from trimtab.planner.scale_up.limits import Limits
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 @dataclass

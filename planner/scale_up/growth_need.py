@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from planner.facts.leaving import being_deleted
-from planner.facts.upcoming import upcoming
-from planner.model.derive import build_always
-from planner.model.settings import ScaleUpSettings
-from planner.placement.group_templates import group_templates, templates_key
-from planner.simulation.growth import GrowthNeed
-from planner.snapshot.columns import Bool, Snapshot
+from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.upcoming import upcoming
+from trimtab.planner.model.derive import build_always
+from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.placement.group_templates import group_templates, templates_key
+from trimtab.planner.simulation.growth import GrowthNeed
+from trimtab.planner.snapshot.columns import Bool, Snapshot
 
 SPARE: Final = 1
 """Blank nodes that no group gets: used to determine why a pod does not fit one more node."""

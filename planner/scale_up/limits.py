@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
+
+from trimtab.planner.facts.label_index import LabelIndex, index_of
+from trimtab.planner.model.settings import NODES, ResourceLimit
+from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.simulation.virtual_rows import GroupTemplate
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.v1.reason_pb2 import NodeGroupReason
 from trimtab.v1.snapshot_pb2 import NodeGroupHealth
-
-from planner.facts.label_index import LabelIndex, index_of
-from planner.model.settings import NODES, ResourceLimit
-from planner.model.values import NodeGroup
-from planner.simulation.virtual_rows import GroupTemplate
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 
 UNLIMITED: Final = 2**62
 

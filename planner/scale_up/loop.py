@@ -5,19 +5,19 @@ Never acts, never reads a clock. The round's simulation is left with the new nod
 
 from typing import NamedTuple
 
-from planner.round.decision import Decided
-from planner.scale_up.cheaper_groups import in_cheaper_groups
-from planner.scale_up.context import Context, survey
-from planner.scale_up.draft import Attempt, FixedNodes
-from planner.scale_up.preference import Worth, is_better, worth
-from planner.scale_up.repacking import may_shrink, repackings
-from planner.scale_up.report.answer import conclude, not_tried
-from planner.scale_up.report.finding import Finding, Made
-from planner.scale_up.request import ScaleUpRequest
-from planner.scale_up.variants import Variant, usual, variants
-from planner.simulation.build import Simulation
-from planner.simulation.kernels import revert
-from planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
+from trimtab.planner.round.decision import Decided
+from trimtab.planner.scale_up.cheaper_groups import in_cheaper_groups
+from trimtab.planner.scale_up.context import Context, survey
+from trimtab.planner.scale_up.draft import Attempt, FixedNodes
+from trimtab.planner.scale_up.preference import Worth, is_better, worth
+from trimtab.planner.scale_up.repacking import may_shrink, repackings
+from trimtab.planner.scale_up.report.answer import conclude, not_tried
+from trimtab.planner.scale_up.report.finding import Finding, Made
+from trimtab.planner.scale_up.request import ScaleUpRequest
+from trimtab.planner.scale_up.variants import Variant, usual, variants
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
 
 
 def decide_scale_up(request: ScaleUpRequest) -> Decided:

@@ -1,8 +1,8 @@
 """One choice among options computed by another autoscaler: from an `OptionChoice` without answer to its answer.
 
 The configured expanders choose, as among the planner's own options; CHEAPEST_PLAN by the cost of the whole plan with
-each option (`planner.scale_up.cheapest_option`). Groups that cannot grow are skipped as long as another one can. One of
-the given options is always chosen unless an expander excludes all. A pure function: no clock, no memory.
+each option (`trimtab.planner.scale_up.cheapest_option`). Groups that cannot grow are skipped as long as another one
+can. One of the given options is always chosen unless an expander excludes all. A pure function: no clock, no memory.
 
 Only the data sent are considered: DaemonSet pods of new nodes are not subtracted when groups are compared.
 """
@@ -10,19 +10,19 @@ Only the data sent are considered: DaemonSet pods of new nodes are not subtracte
 from typing import Final, NamedTuple
 
 import numpy as np
+
+from trimtab.planner.facts.similarity import NodeShape, Similarity, samples
+from trimtab.planner.facts.utilization import GPU_SUFFIX
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.settings import SimilaritySettings, resolve_planner, resolve_scale_up
+from trimtab.planner.scale_up.cheapest_option import plan_prices
+from trimtab.planner.scale_up.choose import nearest_to_cheapest
+from trimtab.planner.scale_up.expanders import chain
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, GroupFacts, Options
+from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from planner.facts.similarity import NodeShape, Similarity, samples
-from planner.facts.utilization import GPU_SUFFIX
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.settings import SimilaritySettings, resolve_planner, resolve_scale_up
-from planner.scale_up.cheapest_option import plan_prices
-from planner.scale_up.choose import nearest_to_cheapest
-from planner.scale_up.expanders import chain
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, GroupFacts, Options
-from planner.snapshot.columns import Int64
 
 NO_NODE_GROUP: Final = ""
 

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.facts.similarity import Similarity
-from planner.facts.utilization import GPU_SUFFIX
-from planner.model.settings import ScaleUpSettings
-from planner.simulation.virtual_rows import GroupTemplate
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from trimtab.planner.facts.similarity import Similarity
+from trimtab.planner.facts.utilization import GPU_SUFFIX
+from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.simulation.virtual_rows import GroupTemplate
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 
 Float64 = NDArray[np.float64]
 _CPU: Final = "cpu"

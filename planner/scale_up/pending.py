@@ -11,11 +11,11 @@ Upstream serves pods of every scheduler, but only those marked unschedulable.
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.model.settings import SECOND_NS, PlannerSettings, ScaleUpSettings
-from planner.model.values import PodSpec
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
+from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleUpSettings
+from trimtab.planner.model.values import PodSpec
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
+from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.SkippedPodReason
 _DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")

@@ -1,4 +1,4 @@
-"""Which of two plans for the same pods is better (`planner.scale_up.variants`).
+"""Which of two plans for the same pods is better (`trimtab.planner.scale_up.variants`).
 
 A plan that leaves more pods, or more important ones, is worse. But if the price decides, groups that the configured
 expanders would not have chosen may serve more pods only at no higher price. Otherwise, the better plan is the one that
@@ -10,12 +10,12 @@ as many those that the configured expanders chose. Decides nothing else.
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1.plan_pb2 import Expander
 
-from planner.placement.waiting import priorities
-from planner.scale_up.report.finding import Finding, rating
-from planner.simulation.state import NOWHERE
-from planner.snapshot.columns import Int64
+from trimtab.planner.placement.waiting import priorities
+from trimtab.planner.scale_up.report.finding import Finding, rating
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import Int64
+from trimtab.v1.plan_pb2 import Expander
 
 BY_GROUP: Final = (Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANCED)
 """Expanders for which a node of one group is not as good as one of another."""

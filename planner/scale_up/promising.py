@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
-from planner.placement.group_bounds import GroupBounds
-from planner.scale_up.options import Options
-from planner.snapshot.columns import Int64
-from planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.placement.group_bounds import GroupBounds
+from trimtab.planner.scale_up.options import Options
+from trimtab.planner.snapshot.columns import Int64
+from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 
 MANY: Final = 128
 """Number of groups up to which all are packed; groups whose new nodes are the same for the pods count once."""

@@ -6,11 +6,11 @@ Failed predicates come first: more nodes would not help. Then come back-off, hea
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
-from planner.scale_up.growing import Growing
-from planner.scale_up.kernels.refusals import refusals
-from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.scale_up.kernels.refusals import refusals
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 _FIRST: Final = (NodeGroupReason.NO_TEMPLATE, NodeGroupReason.NODE_GROUP_INVALID)
 """Reasons for which nothing, or nothing reliable, is known about a new node."""

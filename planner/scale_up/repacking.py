@@ -3,10 +3,10 @@
 A plan places waiting pods where there is room, and then grows groups for the rest. How well the rest fills new nodes
 depends on which pods take that room. Here the new nodes are given, one fewer than in a plan, and all pods that it
 serves are placed again, on existing and new nodes together, trying several orders. Contract: the result is only a
-proposal, to be carried out in the usual order (`planner.scale_up.loop`) and compared like any plan
-(`planner.scale_up.preference`). Pods with precedence keep it: those of nodes being deleted, recently evicted ones, more
-important ones; pods placed on their nodes of the last loop stay there. No new node is removed if amounts alone show
-that the others do not suffice. Bounded by work and by time; pure.
+proposal, to be carried out in the usual order (`trimtab.planner.scale_up.loop`) and compared like any plan
+(`trimtab.planner.scale_up.preference`). Pods with precedence keep it: those of nodes being deleted, recently evicted
+ones, more important ones; pods placed on their nodes of the last loop stay there. No new node is removed if amounts
+alone show that the others do not suffice. Bounded by work and by time; pure.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.placement.group_bounds import fresh_amounts, group_bounds
-from planner.placement.kernels.search import Search, place_all
-from planner.placement.packing import place_on_new_nodes
-from planner.placement.waiting import (
+from trimtab.planner.placement.group_bounds import fresh_amounts, group_bounds
+from trimtab.planner.placement.kernels.search import Search, place_all
+from trimtab.planner.placement.packing import place_on_new_nodes
+from trimtab.planner.placement.waiting import (
     NodeOrder,
     PlacementOrder,
     PodOrder,
@@ -28,13 +28,13 @@ from planner.placement.waiting import (
     places,
     priorities,
 )
-from planner.scale_up.report.finding import Finding
-from planner.scale_up.waiting_pods import placeholders
-from planner.simulation.fresh import branch
-from planner.simulation.kernels import revert
-from planner.simulation.log import check_log, current_mark
-from planner.simulation.state import NOWHERE
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.scale_up.report.finding import Finding
+from trimtab.planner.scale_up.waiting_pods import placeholders
+from trimtab.planner.simulation.fresh import branch
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import check_log, current_mark
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 MOST_TRIES: Final = 64
 """Number of orders tried for one node."""

@@ -2,9 +2,8 @@
 
 from typing import TypeAlias
 
+from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.round.request import DecisionRequest
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.settings import ScaleUpSettings
-from planner.round.request import DecisionRequest
 
 ScaleUpRequest: TypeAlias = DecisionRequest[ScaleUpSettings, pb.ScaleUpState]

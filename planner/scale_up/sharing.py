@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.facts.similarity import Similarity
-from planner.placement.packing import GrowingGroups, Packed, pack
-from planner.scale_up.balance import split_within
-from planner.scale_up.estimate import Estimate
-from planner.scale_up.growing import Growing
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.facts.similarity import Similarity
+from trimtab.planner.placement.packing import GrowingGroups, Packed, pack
+from trimtab.planner.scale_up.balance import split_within
+from trimtab.planner.scale_up.estimate import Estimate
+from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 _LAST_RESORT = 1 << 30
 """Size of a group that grows only if another one cannot."""
@@ -144,7 +144,8 @@ def _helped_out(growing: Growing, groups: Int64, option: Estimate) -> Share | No
 
 
 def _bound_first(growing: Growing, pods: Int32) -> list[Int32]:
-    """Return pods with those first that others bind (`planner.placement.orders.boundness`), if that changes their
+    """Return pods with those first that others bind (`trimtab.planner.placement.orders.boundness`), if that changes
+    their
     order: unrestricted pods then fill the remaining room in every zone."""
     order = np.argsort(-growing.within.bound[growing.state.pod_class[pods]], kind="stable")
     return [pods[order]] if (np.diff(order) < 0).any() else []

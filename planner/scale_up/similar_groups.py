@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from planner.facts.similarity import NodeShape, Similarity, samples
-from planner.model.settings import SimilaritySettings
-from planner.predicates.resources import PODS
-from planner.simulation.virtual_rows import GroupTemplate
-from planner.snapshot.columns import NO_NODE, Int64, Snapshot
-from planner.snapshot.dictionaries import FIRST_RESOURCES
+from trimtab.planner.facts.similarity import NodeShape, Similarity, samples
+from trimtab.planner.model.settings import SimilaritySettings
+from trimtab.planner.predicates.resources import PODS
+from trimtab.planner.simulation.virtual_rows import GroupTemplate
+from trimtab.planner.snapshot.columns import NO_NODE, Int64, Snapshot
+from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES
 
 Amounts = Iterable[tuple[str, int]]
 

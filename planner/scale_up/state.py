@@ -8,13 +8,13 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.placement.hints import Moves, PodGroups, read_hints, write_hints
-from planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
-from planner.simulation.build import Simulation
-from planner.simulation.growth import Growth
-from planner.snapshot.columns import Int32, Int64, Snapshot
+from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
+from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.growth import Growth
+from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
+from trimtab.v1 import plan_pb2 as pb
 
 LAYOUT_VERSION: Final = 1
 

@@ -3,23 +3,23 @@
 The pods that take the existing room determine which ones are left for new nodes; no order is best for every cluster,
 and the scheduler has its own. Also, the option that an expander rates highest may serve few pods, leaving others once a
 limit is reached, or need more nodes; the cheapest one may make the whole plan more expensive. A few plans are made if
-that costs little. Decides nothing about which of them is best (`planner.scale_up.preference`).
+that costs little. Decides nothing about which of them is best (`trimtab.planner.scale_up.preference`).
 """
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
+
+from trimtab.planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder, priorities
+from trimtab.planner.scale_up.context import Context
+from trimtab.planner.scale_up.preference import BY_GROUP
+from trimtab.planner.scale_up.report.finding import Finding
+from trimtab.planner.scale_up.waiting_pods import NOBODY
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder, priorities
-from planner.scale_up.context import Context
-from planner.scale_up.preference import BY_GROUP
-from planner.scale_up.report.finding import Finding
-from planner.scale_up.waiting_pods import NOBODY
-from planner.simulation.state import NOWHERE
-from planner.snapshot.columns import Int32
 
 WAYS: Final = (
     PlacementOrder(PodOrder.LARGEST_FIRST, NodeOrder.FULLEST_FIRST),

@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.placement.group_bounds import fits_more_on_new_nodes
-from planner.placement.waiting import (
+from trimtab.planner.placement.group_bounds import fits_more_on_new_nodes
+from trimtab.planner.placement.waiting import (
     USUAL,
     PlacementOrder,
     Places,
@@ -18,12 +18,12 @@ from planner.placement.waiting import (
     places,
     pods_to_move,
 )
-from planner.scale_up.context import Context
-from planner.scale_up.pending import Pending, pending_pods
-from planner.simulation.build import Simulation
-from planner.simulation.log import current_mark, placed_since
-from planner.simulation.state import NOWHERE
-from planner.snapshot.columns import Int32
+from trimtab.planner.scale_up.context import Context
+from trimtab.planner.scale_up.pending import Pending, pending_pods
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.log import current_mark, placed_since
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import Int32
 
 NOBODY: Final = np.zeros(0, np.int32)
 

@@ -1,23 +1,23 @@
 """The expander CHEAPEST_PLAN: all groups at once, for all pods that need new nodes.
 
-Converts the simulation into the problem in numbers (`planner.scale_up.whole_problem`), and the plan back into new nodes
-with pods. Constraints that the numbers do not contain take effect when the pods are placed; a pod that then finds no
-place is handled group by group.
+Converts the simulation into the problem in numbers (`trimtab.planner.scale_up.whole_problem`), and the plan back into
+new nodes with pods. Constraints that the numbers do not contain take effect when the pods are placed; a pod that then
+finds no place is handled group by group.
 """
 
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.placement.group_bounds import group_bounds
-from planner.placement.orders import PodsByClass, by_class
-from planner.placement.slots import PodsInSlots
-from planner.scale_up.cheapest.plan import cheapest_plan
-from planner.scale_up.cheapest.problem import Plan, PlanBounds
-from planner.scale_up.context import Context
-from planner.scale_up.growing import Growing
-from planner.scale_up.whole_problem import whole_problem
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.placement.group_bounds import group_bounds
+from trimtab.planner.placement.orders import PodsByClass, by_class
+from trimtab.planner.placement.slots import PodsInSlots
+from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
+from trimtab.planner.scale_up.cheapest.problem import Plan, PlanBounds
+from trimtab.planner.scale_up.context import Context
+from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.scale_up.whole_problem import whole_problem
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 _GOLDEN: Final = (5**0.5 - 1) / 2
 

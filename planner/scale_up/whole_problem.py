@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.facts.similarity import ZONE_LABEL
-from planner.placement.group_bounds import GroupBounds
-from planner.placement.packing import GrowingGroups, Packed, pack
-from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Problem, with_node_limit
-from planner.scale_up.context import Context
-from planner.scale_up.growing import Growing
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.facts.similarity import ZONE_LABEL
+from trimtab.planner.placement.group_bounds import GroupBounds
+from trimtab.planner.placement.packing import GrowingGroups, Packed, pack
+from trimtab.planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Problem, with_node_limit
+from trimtab.planner.scale_up.context import Context
+from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 MOST_ALONE: Final = 256
 """Maximum number of kinds of classes whose pods are packed alone; those with most pods come first."""

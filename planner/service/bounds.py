@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from planner.service.failures import cancelled, deadline_exceeded
+from trimtab.planner.service.failures import cancelled, deadline_exceeded
 
 RESERVE_SHARE: Final = 0.15
 RESERVE_LEAST_S: Final = 0.02

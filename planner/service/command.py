@@ -1,10 +1,10 @@
-"""The command `trimtab-planner` and its options. Decides nothing: see `planner.service.process`."""
+"""The command `trimtab-planner` and its options. Decides nothing: see `trimtab.planner.service.process`."""
 
 import typer
 
-from clients.transport.options import ServerOptions, add_command
-from planner.service.process import run
-from planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
+from trimtab.clients.transport.options import ServerOptions, add_command
+from trimtab.planner.service.process import run
+from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
 
 app = typer.Typer(
     add_completion=False, context_settings={"auto_envvar_prefix": "TRIMTAB_PLANNER"}, pretty_exceptions_enable=False

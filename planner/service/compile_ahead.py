@@ -1,18 +1,19 @@
 """Compile kernels from the last to the first, beside a service that compiles them from the first to the last.
 
-`planner.service.warm_up` runs it as a separate process, `python -m planner.service.compile_ahead`, if kernels have to
-be compiled. It first answers the same requests with kernels as plain Python, which is quick and shows which kernels are
-called with which types. Ends when everything is compiled, or when standard input closes: the service has then ended or
-no longer needs it. If it fails, the service compiles the rest itself. After a quick start of the service it continues
-with the kernels of scale-up: scale-down comes after scale-up in a plan, so its kernels were compiled before.
+`trimtab.planner.service.warm_up` runs it as a separate process, `python -m trimtab.planner.service.compile_ahead`, if
+kernels have to be compiled. It first answers the same requests with kernels as plain Python, which is quick and shows
+which kernels are called with which types. Ends when everything is compiled, or when standard input closes: the service
+has then ended or no longer needs it. If it fails, the service compiles the rest itself. After a quick start of the
+service it continues with the kernels of scale-up: scale-down comes after scale-up in a plan, so its kernels were
+compiled before.
 """
 
 import os
 import sys
 import threading
 
-from clients.transport.collection import collection_rare
-from planner.model.jit import compile_recorded, record_calls
+from trimtab.clients.transport.collection import collection_rare
+from trimtab.planner.model.jit import compile_recorded, record_calls
 
 
 def main() -> None:
@@ -20,7 +21,7 @@ def main() -> None:
     threading.Thread(target=_end_with_service, daemon=True).start()
     record_calls()
     # Imported only now: kernels are defined when their modules are imported.
-    from planner.service.warm_up import QUICK, answer_requests
+    from trimtab.planner.service.warm_up import QUICK, answer_requests
 
     with collection_rare():
         answer_requests(quick=QUICK in sys.argv)

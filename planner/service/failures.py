@@ -3,13 +3,13 @@ metadata. `protos/README.md` lists them with the remedies for the caller.
 """
 
 import grpc
-from trimtab.v1 import plan_pb2
 
-from clients.transport import errors
-from clients.transport.errors import Reason, ServiceError
-from planner.decisions.requests import DecisionUnavailableError, RequestError
-from planner.model.settings import SettingsError
-from planner.snapshot.errors import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
+from trimtab.clients.transport import errors
+from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.planner.decisions.requests import DecisionUnavailableError, RequestError
+from trimtab.planner.model.settings import SettingsError
+from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
+from trimtab.v1 import plan_pb2
 
 
 def as_service_error(error: Exception) -> ServiceError | None:

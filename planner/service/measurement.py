@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from opentelemetry.metrics import Meter
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.effort import Effort
+from trimtab.planner.model.effort import Effort
+from trimtab.v1 import plan_pb2 as pb
 
 
 class Instruments:

@@ -12,27 +12,26 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
+from trimtab.clients.transport.addresses import split_address
+from trimtab.clients.transport.extras import MissingExtraError
+from trimtab.clients.transport.options import ServerOptions
+from trimtab.clients.transport.port_security import ANONYMOUS_OPTION, ExposedPortError, is_loopback
+from trimtab.clients.transport.rights import Right
+from trimtab.clients.transport.server import Registration, Shell, serve
+from trimtab.clients.transport.telemetry import Telemetry, configure_logging, start_telemetry
+from trimtab.clients.transport.terminal import visible
 from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.planner.model.kernel_cache import kept_in
+from trimtab.planner.service.expander.clusters import LastPlans
+from trimtab.planner.service.expander.recorder import ChoiceRecorder
+from trimtab.planner.service.expander.servicer import SERVICE as EXPANDER
+from trimtab.planner.service.expander.servicer import ExpanderServicer
+from trimtab.planner.service.request_handler import RequestHandler
+from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.servicer import PlannerServicer
+from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
+from trimtab.planner.service.warm_up import warm_up
 from trimtab.v1 import planner_pb2_grpc
-
-from clients.transport.addresses import split_address
-from clients.transport.extras import MissingExtraError
-from clients.transport.options import ServerOptions
-from clients.transport.port_security import ANONYMOUS_OPTION, ExposedPortError, is_loopback
-from clients.transport.rights import Right
-from clients.transport.server import Registration, Shell, serve
-from clients.transport.telemetry import Telemetry, configure_logging, start_telemetry
-from clients.transport.terminal import visible
-from planner.model.kernel_cache import kept_in
-from planner.service.expander.clusters import LastPlans
-from planner.service.expander.recorder import ChoiceRecorder
-from planner.service.expander.servicer import SERVICE as EXPANDER
-from planner.service.expander.servicer import ExpanderServicer
-from planner.service.request_handler import RequestHandler
-from planner.service.request_memory import RequestMemory
-from planner.service.servicer import PlannerServicer
-from planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
-from planner.service.warm_up import warm_up
 
 SERVICE: Final = "trimtab.v1.Planner"
 MAX_MESSAGE_BYTES: Final = 128 << 20

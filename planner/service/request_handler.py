@@ -11,25 +11,25 @@ from typing import Final, NamedTuple
 
 import structlog
 from opentelemetry.metrics import Meter
-from trimtab.v1 import plan_pb2, planner_pb2
 
-from planner.decisions.balance_scale_up import balance_scale_up
-from planner.decisions.fit import check_fit
-from planner.decisions.plan import Planned, plan_in_parts
-from planner.decisions.requests import check_decisions, check_request
-from planner.decisions.table import TABLE, Table
-from planner.model.derive import FOR_NEXT, Reuse
-from planner.round.work import Work
-from planner.service.bounds import Bounds
-from planner.service.failures import as_service_error, base_unknown, state_unknown
-from planner.service.measurement import Instruments, StopWatch
-from planner.service.request_memory import RequestEffort, Take, take_any
-from planner.service.side_by_side import SideBySide
-from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize, parse_snapshot
-from planner.snapshot.delta import apply_delta, parse_delta
-from planner.snapshot.pod_specs import SpecReader
+from trimtab.planner.decisions.balance_scale_up import balance_scale_up
+from trimtab.planner.decisions.fit import check_fit
+from trimtab.planner.decisions.plan import Planned, plan_in_parts
+from trimtab.planner.decisions.requests import check_decisions, check_request
+from trimtab.planner.decisions.table import TABLE, Table
+from trimtab.planner.model.derive import FOR_NEXT, Reuse
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.service.failures import as_service_error, base_unknown, state_unknown
+from trimtab.planner.service.measurement import Instruments, StopWatch
+from trimtab.planner.service.request_memory import RequestEffort, Take, take_any
+from trimtab.planner.service.side_by_side import SideBySide
+from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize, parse_snapshot
+from trimtab.planner.snapshot.delta import apply_delta, parse_delta
+from trimtab.planner.snapshot.pod_specs import SpecReader
+from trimtab.v1 import plan_pb2, planner_pb2
 
 log = structlog.get_logger("planner")
 _SPECS: Final = f"{FOR_NEXT}pod specs as sent"

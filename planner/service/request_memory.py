@@ -1,15 +1,15 @@
 """Memory of requests: estimated, and refused before allocation.
 
-Decides whether a request may allocate more memory; each stage asks before it allocates (`planner.model.effort`). One
-limit applies to all concurrent requests together. Thread-safe.
+Decides whether a request may allocate more memory; each stage asks before it allocates
+(`trimtab.planner.model.effort`). One limit applies to all concurrent requests together. Thread-safe.
 """
 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from planner.service.bounds import Bounds
-from planner.service.failures import memory_exceeded
+from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.service.failures import memory_exceeded
 
 Take = Callable[[int, str], None]
 

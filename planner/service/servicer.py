@@ -9,19 +9,19 @@ from importlib.metadata import version
 from typing import Any, Final
 
 import grpc
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
-from clients.transport import callers as transport
-from clients.transport.access import Access
-from clients.transport.callers import current_caller
-from planner.decisions.table import TABLE, codes
-from planner.predicates.order import PREDICATES
-from planner.service.bounds import Bounds
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.request_memory import RequestMemory, Take
-from planner.service.settings import PlannerOptions
-from planner.service.streams import collect, take_for_reading
-from planner.service.turns import Turns
+from trimtab.clients.transport import callers as transport
+from trimtab.clients.transport.access import Access
+from trimtab.clients.transport.callers import current_caller
+from trimtab.planner.decisions.table import TABLE, codes
+from trimtab.planner.predicates.order import PREDICATES
+from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.request_memory import RequestMemory, Take
+from trimtab.planner.service.settings import PlannerOptions
+from trimtab.planner.service.streams import collect, take_for_reading
+from trimtab.planner.service.turns import Turns
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 RPCS: Final = ("GetInfo", "Plan", "CheckFit", "BalanceScaleUp")
 _GO_ON_S: Final = 60.0

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
+
 from trimtab.v1 import plan_pb2
 
 SnapshotBytesOption = Annotated[

@@ -6,10 +6,9 @@ bytes, which are bounded. Raises ServiceError.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from trimtab.clients.transport.errors import invalid_request
+from trimtab.planner.service.failures import snapshot_too_large, stream_invalid
 from trimtab.v1 import plan_pb2 as pb
-
-from clients.transport.errors import invalid_request
-from planner.service.failures import snapshot_too_large, stream_invalid
 
 MAX_PIECE_BYTES: Final = 1 << 20
 _HEADER_FACTOR: Final = 3

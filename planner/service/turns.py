@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from planner.service.failures import cancelled, overloaded
+from trimtab.planner.service.failures import cancelled, overloaded
 
 _LOOK_EVERY_S: Final = 0.25
 """How often a waiting request checks whether its caller is still there."""

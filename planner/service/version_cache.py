@@ -10,11 +10,10 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from trimtab.planner.model.derive import FOR_NEXT
+from trimtab.planner.snapshot.cache import LeastRecentlyUsed, Sizes
+from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.derive import FOR_NEXT
-from planner.snapshot.cache import LeastRecentlyUsed, Sizes
-from planner.snapshot.columns import Snapshot
 
 T = TypeVar("T")
 STATE_SHARE: Final = 0.1

@@ -2,8 +2,9 @@
 requests are needed: a whole snapshot with unordered pods, a delta, a plan, a check of fitting nodes, a split of new
 nodes. The arrays have the types and layout of real ones, because they are made in the same way. Results are dropped. If
 kernels have to be compiled and there is a second core, a second process compiles half of them
-(`planner.service.compile_ahead`). A quick start waits only for the kernels of scale-down with default settings. The
-second process then compiles those of scale-up while the service already answers; all others are compiled on first use.
+(`trimtab.planner.service.compile_ahead`). A quick start waits only for the kernels of scale-down with default settings.
+The second process then compiles those of scale-up while the service already answers; all others are compiled on first
+use.
 """
 
 import os
@@ -16,14 +17,14 @@ from typing import Final
 
 import numpy as np
 from opentelemetry.metrics import NoOpMeterProvider
+
+from trimtab.clients.transport.collection import collection_rare
+from trimtab.planner.decisions.table import TABLE, codes
+from trimtab.planner.model.kernel_cache import when_cold
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.side_by_side import cores
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.transport.collection import collection_rare
-from planner.decisions.table import TABLE, codes
-from planner.model.kernel_cache import when_cold
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.side_by_side import cores
 
 NOW_S: Final = 1_700_000_000
 QUICK: Final = "--quick-start"
@@ -55,7 +56,7 @@ def second_process(quick: bool = False) -> Iterator[None]:
     def start() -> None:
         # sys.path, because this process may have been started from elsewhere.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-        command = [sys.executable, "-m", "planner.service.compile_ahead", *([QUICK] if quick else [])]
+        command = [sys.executable, "-m", "trimtab.planner.service.compile_ahead", *([QUICK] if quick else [])]
         silent = subprocess.DEVNULL
         with suppress(OSError):
             started.append(

@@ -1,9 +1,9 @@
 """Placement simulation: an undo log over counters.
 
-`planner.simulation.build.build_simulation(snapshot, virtual, now_s, settings)` makes a `Simulation`;
-`planner.simulation.virtual.with_virtual(simulation, pods, nodes)` adds virtual pods and nodes to one. Its `state` is
-the one NamedTuple of arrays (`planner.simulation.state.SimulationState`) that kernels take. Kernels of other packages
-pass it to those of `planner.simulation.kernels`:
+`trimtab.planner.simulation.build.build_simulation(snapshot, virtual, now_s, settings)` makes a `Simulation`;
+`trimtab.planner.simulation.virtual.with_virtual(simulation, pods, nodes)` adds virtual pods and nodes to one. Its
+`state` is the one NamedTuple of arrays (`trimtab.planner.simulation.state.SimulationState`) that kernels take. Kernels
+of other packages pass it to those of `trimtab.planner.simulation.kernels`:
 
 - `fits(sim, pod, node) -> bool`: checks every predicate, cheapest first; O(terms of the pod). The pod must be on no
   node.
@@ -16,16 +16,16 @@ pass it to those of `planner.simulation.kernels`:
 - `open_node(sim, node)` / `close_node(sim, node)`: a virtual node, closed at first, joins the cluster or leaves it;
   both are written to the log. No predicate admits a pod to a closed node, and it is in no topology domain.
 - `open_as(sim, node, prototype)`: a closed blank node joins as one like a prototype, with the pods that such a node has
-  from the start (`VirtualNodes.residents`). `planner.simulation.growth` lays out the virtual nodes that let node groups
-  grow.
+  from the start (`VirtualNodes.residents`). `trimtab.planner.simulation.growth` lays out the virtual nodes that let
+  node groups grow.
 - `place_several(sim, pod_class, node, count)`: counts pods of one class on a node by one move, to be undone.
 - `mark(sim) -> int`, `revert(sim, mark)`: fork is a mark; revert replays the log backwards to it. To keep the moves,
-  ignore the mark. A full log is remembered: `planner.simulation.log.check_log(state)` raises MoveLogFullError, and
-  `with_larger_log` makes
+  ignore the mark. A full log is remembered: `trimtab.planner.simulation.log.check_log(state)` raises MoveLogFullError,
+  and `with_larger_log` makes
 room for a retry.
 
 Pods and nodes are numbered as in the snapshot, 0 to P-1 and 0 to N-1; virtual ones (recent evictions, placeholders;
 nodes that a node group would add) follow from P and N on. The node of a pod is `sim.pod_node[pod]`. To drain a node as
-upstream does: remove its pods, `retire`, place them, `drop`. `planner.simulation.explain.explain(simulation, pod,
-node)` names reasons and short resources.
+upstream does: remove its pods, `retire`, place them, `drop`. `trimtab.planner.simulation.explain.explain(simulation,
+pod, node)` names reasons and short resources.
 """

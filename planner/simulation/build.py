@@ -7,30 +7,30 @@ terms, volumes.
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1.reason_pb2 import PredicateReason
 
-from planner.classes.label_columns import LookedAt
-from planner.classes.node_classes import NodeClasses, NodeSelectors, node_classes
-from planner.classes.pod_classes import PodClasses, PodRows, pod_classes
-from planner.classes.pod_matching import NamespaceRows, PodMatching
-from planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
-from planner.model.effort import UNLIMITED, Effort
-from planner.predicates import disks, host_ports, inter_pod_affinity, node_affinity, node_unschedulable, volumes
-from planner.predicates.order import static_bit
-from planner.predicates.pod_volumes import volume_counters
-from planner.predicates.presence import PresenceBuilder, PresenceCounters
-from planner.predicates.resources import checked_resources, resource_counters
-from planner.predicates.spread_counters import SpreadCounters
-from planner.predicates.taints import untolerated
-from planner.predicates.topologies import Topologies
-from planner.predicates.topology_spread import SpreadNodes, spread_counters
-from planner.simulation.inputs import Inputs, PodInput, joined
-from planner.simulation.kernels import fill
-from planner.simulation.log import log_for
-from planner.simulation.state import NOWHERE, SimulationState, VirtualNodeColumns
-from planner.simulation.virtual_columns import node_states, virtual_node_columns
-from planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
+from trimtab.planner.classes.label_columns import LookedAt
+from trimtab.planner.classes.node_classes import NodeClasses, NodeSelectors, node_classes
+from trimtab.planner.classes.pod_classes import PodClasses, PodRows, pod_classes
+from trimtab.planner.classes.pod_matching import NamespaceRows, PodMatching
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.predicates import disks, host_ports, inter_pod_affinity, node_affinity, node_unschedulable, volumes
+from trimtab.planner.predicates.order import static_bit
+from trimtab.planner.predicates.pod_volumes import volume_counters
+from trimtab.planner.predicates.presence import PresenceBuilder, PresenceCounters
+from trimtab.planner.predicates.resources import checked_resources, resource_counters
+from trimtab.planner.predicates.spread_counters import SpreadCounters
+from trimtab.planner.predicates.taints import untolerated
+from trimtab.planner.predicates.topologies import Topologies
+from trimtab.planner.predicates.topology_spread import SpreadNodes, spread_counters
+from trimtab.planner.simulation.inputs import Inputs, PodInput, joined
+from trimtab.planner.simulation.kernels import fill
+from trimtab.planner.simulation.log import log_for
+from trimtab.planner.simulation.state import NOWHERE, SimulationState, VirtualNodeColumns
+from trimtab.planner.simulation.virtual_columns import node_states, virtual_node_columns
+from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
+from trimtab.v1.reason_pb2 import PredicateReason
 
 
 class SimulationSettings(NamedTuple):

@@ -7,13 +7,13 @@ no node. Nothing is changed. O(terms of the pod) for one node; O(N x terms) for 
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1.reason_pb2 import PredicateReason
 
-from planner.predicates.order import reasons_of
-from planner.predicates.resources import POD_ROOM
-from planner.simulation.build import Simulation
-from planner.simulation.kernels import failing, failing_everywhere
-from planner.snapshot.columns import Int64
+from trimtab.planner.predicates.order import reasons_of
+from trimtab.planner.predicates.resources import POD_ROOM
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.kernels import failing, failing_everywhere
+from trimtab.planner.snapshot.columns import Int64
+from trimtab.v1.reason_pb2 import PredicateReason
 
 
 class Refusal(NamedTuple):

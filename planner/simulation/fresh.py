@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.simulation.build import Simulation
-from planner.simulation.log import log_for, move_log
-from planner.simulation.state import SimulationState
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.log import log_for, move_log
+from trimtab.planner.simulation.state import SimulationState
 
 
 def to_keep(built: Simulation) -> Simulation:

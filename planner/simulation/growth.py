@@ -1,8 +1,9 @@
 """Virtual nodes with which node groups grow in a simulation. Contract: pure. Each group with a template has one
 *prototype*, a node that is never opened and serves as the model of a new node; its *upcoming* nodes, requested from the
 cloud but not registered yet, are open from the start. A number of *blank* nodes, shared by all groups, become nodes of
-a group when `planner.simulation.kernels.open_as` opens them like its prototype. The residents of all these nodes are
-the template's DaemonSet pods. Their names are unique. All nodes together, and all pods, stay within the limits of a
+a group when `trimtab.planner.simulation.kernels.open_as` opens them like its prototype. The residents of all these
+nodes are the template's DaemonSet pods. Their names are unique. All nodes together, and all pods, stay within the
+limits of a
 snapshot: a wrong size, from a cloud for instance, gets a note instead of nodes.
 """
 
@@ -13,10 +14,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.model.effort import UNLIMITED, Effort
-from planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes
-from planner.snapshot.checks import MAX_NODE_CELLS, MAX_NODES, MAX_PODS
-from planner.snapshot.columns import Int64, Snapshot
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes
+from trimtab.planner.snapshot.checks import MAX_NODE_CELLS, MAX_NODES, MAX_PODS
+from trimtab.planner.snapshot.columns import Int64, Snapshot
 
 NO_PROTOTYPE: Final = -1
 """The prototype of a group without a template."""

@@ -8,18 +8,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.classes.node_classes import NodeInput
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import PodSpec, Taint
-from planner.simulation.virtual_rows import Labels, VirtualNodes, VirtualPod, VirtualRows
-from planner.snapshot.columns import FLAG_GATED, Bool, Int32, Int64, LabelSets, Snapshot
+from trimtab.planner.classes.node_classes import NodeInput
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import PodSpec, Taint
+from trimtab.planner.simulation.virtual_rows import Labels, VirtualNodes, VirtualPod, VirtualRows
+from trimtab.planner.snapshot.columns import FLAG_GATED, Bool, Int32, Int64, LabelSets, Snapshot
 
 _AT_A_TIME: Final = 4096
 """Nodes between two checks of the deadline: some ten milliseconds."""
 
 
 class PodInput(NamedTuple):
-    """Columns of P pods and the specs that they index; see `planner.snapshot.columns`."""
+    """Columns of P pods and the specs that they index; see `trimtab.planner.snapshot.columns`."""
 
     specs: tuple[PodSpec, ...]
     namespace: Int32

@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from planner.simulation.kernels import revert
-from planner.simulation.state import PLACE, MoveLog, SimulationState
-from planner.snapshot.columns import Int32
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.state import PLACE, MoveLog, SimulationState
+from trimtab.planner.snapshot.columns import Int32
 
 _MOVES_FOR_EACH_POD: Final = 4
 _MOVES_FOR_EACH_NODE: Final = 4

@@ -10,21 +10,21 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
-from trimtab.v1.reason_pb2 import PredicateReason
 
-from planner.classes.grouping import group_columns, number_values
-from planner.classes.known_classes import NONE
-from planner.classes.pod_classes import PodClasses
-from planner.classes.scheduling_specs import NodeRequirement, SchedulingSpec, SchedulingSpecs
-from planner.predicates import node_unschedulable
-from planner.predicates.listing import Lists
-from planner.predicates.order import static_bit
-from planner.predicates.presence import PresenceCounters
-from planner.predicates.resources import NOT_CHECKED, POD_ROOM, PODS, is_counted
-from planner.predicates.spread_counters import SpreadCounters
-from planner.predicates.taints import untolerated
-from planner.simulation.build import Simulation
-from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, UInt8
+from trimtab.planner.classes.grouping import group_columns, number_values
+from trimtab.planner.classes.known_classes import NONE
+from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.scheduling_specs import NodeRequirement, SchedulingSpec, SchedulingSpecs
+from trimtab.planner.predicates import node_unschedulable
+from trimtab.planner.predicates.listing import Lists
+from trimtab.planner.predicates.order import static_bit
+from trimtab.planner.predicates.presence import PresenceCounters
+from trimtab.planner.predicates.resources import NOT_CHECKED, POD_ROOM, PODS, is_counted
+from trimtab.planner.predicates.spread_counters import SpreadCounters
+from trimtab.planner.predicates.taints import untolerated
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, UInt8
+from trimtab.v1.reason_pb2 import PredicateReason
 
 _BY_TOLERATIONS: Final = static_bit(PredicateReason.NODE_UNSCHEDULABLE) | static_bit(
     PredicateReason.TAINT_NOT_TOLERATED

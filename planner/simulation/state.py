@@ -5,12 +5,12 @@ same history of moves have equal counters bit by bit.
 
 from typing import NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.predicates.pod_volumes import VolumeCounters
-from planner.predicates.presence import PresenceCounters
-from planner.predicates.resources import ResourceCounters
-from planner.predicates.spread_counters import SpreadCounters
-from planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.predicates.pod_volumes import VolumeCounters
+from trimtab.planner.predicates.presence import PresenceCounters
+from trimtab.planner.predicates.resources import ResourceCounters
+from trimtab.planner.predicates.spread_counters import SpreadCounters
+from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 
 OPEN, RETIRED, DROPPED, CLOSED = 0, 1, 2, 3
 """Values of `SimulationState.node_state`."""

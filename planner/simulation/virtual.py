@@ -2,15 +2,15 @@
 writable copy: pods are on the same nodes, nodes are open, retired, dropped or closed as in the given one, its log is
 empty; it answers like one built from a snapshot in which the virtual rows are real, without closed nodes. Pods whose
 classes exist (as nearly always for recently evicted pods), or whose classes differ from others only in their requests
-(`planner.simulation.more_classes`), are appended to the columns of pods: O(copied bytes). Otherwise the simulation is
-built again from the snapshot and all virtual rows.
+(`trimtab.planner.simulation.more_classes`), are appended to the columns of pods: O(copied bytes). Otherwise the
+simulation is built again from the snapshot and all virtual rows.
 """
 
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.classes.known_classes import (
+from trimtab.planner.classes.known_classes import (
     NONE,
     known_classes,
     label_groups,
@@ -18,16 +18,16 @@ from planner.classes.known_classes import (
     namespace_numbers,
     selectors_of,
 )
-from planner.classes.pod_classes import pinned_in_class
-from planner.classes.scheduling_specs import SchedulingSpec, scheduling_spec
-from planner.model.effort import UNLIMITED, Effort
-from planner.simulation.build import Simulation, build_empty, is_spread_expired
-from planner.simulation.fresh import fresh
-from planner.simulation.kernels import fill
-from planner.simulation.more_classes import NewClasses, is_plain, with_more_classes
-from planner.simulation.state import NOWHERE
-from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualNodes, VirtualPod
-from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from trimtab.planner.classes.pod_classes import pinned_in_class
+from trimtab.planner.classes.scheduling_specs import SchedulingSpec, scheduling_spec
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.simulation.build import Simulation, build_empty, is_spread_expired
+from trimtab.planner.simulation.fresh import fresh
+from trimtab.planner.simulation.kernels import fill
+from trimtab.planner.simulation.more_classes import NewClasses, is_plain, with_more_classes
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualNodes, VirtualPod
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 
 _LABEL_SETS: Final = 64
 """Most distinct label sets that are matched one by one with all selectors; building again is faster for more."""

@@ -5,10 +5,10 @@ Contract: pure; depends only on the virtual rows. Virtual nodes follow the real 
 
 import numpy as np
 
-from planner.predicates.topologies import OWN_NODE, Topologies
-from planner.simulation.state import CLOSED, OPEN, VirtualNodeColumns
-from planner.simulation.virtual_rows import HOSTNAME, VirtualRows
-from planner.snapshot.columns import Int32, UInt8
+from trimtab.planner.predicates.topologies import OWN_NODE, Topologies
+from trimtab.planner.simulation.state import CLOSED, OPEN, VirtualNodeColumns
+from trimtab.planner.simulation.virtual_rows import HOSTNAME, VirtualRows
+from trimtab.planner.snapshot.columns import Int32, UInt8
 
 
 def node_states(virtual: VirtualRows, real: int) -> UInt8:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from planner.model.values import PodSpec, RecentEviction, Taint
-from planner.snapshot.columns import NO_NODE, Int64, NodeColumns, Snapshot
+from trimtab.planner.model.values import PodSpec, RecentEviction, Taint
+from trimtab.planner.snapshot.columns import NO_NODE, Int64, NodeColumns, Snapshot
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The label whose value is the name of each virtual node, whatever is in the template: the kubelet sets it."""
@@ -83,7 +83,7 @@ class VirtualNodes(NamedTuple):
     """Nodes of one template. `names` are unique among all nodes. residents : pods that each of the nodes has while it
     is open, such as DaemonSet pods. They are not rows of pods: they come and go with the node; is_open : the nodes are
     open from the start; is_blank : the nodes have only their names, and each except the first, which stays closed, can
-    be opened as a node of another template (`planner.simulation.kernels.open_as`).
+    be opened as a node of another template (`trimtab.planner.simulation.kernels.open_as`).
     """
 
     template: NodeTemplate

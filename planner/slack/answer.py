@@ -11,19 +11,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
+
+from trimtab.planner.facts.prices import prices, total
+from trimtab.planner.model.wire import entry, tag
+from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.round.round import Round
+from trimtab.planner.slack.encode import EncodedSets, encoded
+from trimtab.planner.slack.objects import ObjectRequests, RequestingObject
+from trimtab.planner.slack.places import Placed, Roster
+from trimtab.planner.slack.sets import Wanted
+from trimtab.planner.slack.state import NONE, remember
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
-
-from planner.facts.prices import prices, total
-from planner.model.wire import entry, tag
-from planner.round.decision import Decided, Summary
-from planner.round.round import Round
-from planner.slack.encode import EncodedSets, encoded
-from planner.slack.objects import ObjectRequests, RequestingObject
-from planner.slack.places import Placed, Roster
-from planner.slack.sets import Wanted
-from planner.slack.state import NONE, remember
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 
 _MOST: Final = 2**63 - 1
 _MOST_COUNT: Final = 2**31 - 1

@@ -11,23 +11,22 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Final
 
+from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.readiness import is_ready
+from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.round import HeldRoom, Round
+from trimtab.planner.slack.answer import Outcome, answer, summary_of
+from trimtab.planner.slack.objects import object_requests
+from trimtab.planner.slack.parts import parts
+from trimtab.planner.slack.places import PlaceholderNames, arrange, roster
+from trimtab.planner.slack.rooms import Rooms, node_rooms
+from trimtab.planner.slack.sets import SetInputs, damped_names, wanted
+from trimtab.planner.slack.settings import SlackSettings, resolve_slack
+from trimtab.planner.slack.state import recall
+from trimtab.planner.slack.waiting import place_pods
+from trimtab.planner.slack.without import Without
+from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.facts.leaving import being_deleted
-from planner.facts.readiness import is_ready
-from planner.round.decision import Decided, Decision, Summary
-from planner.round.round import HeldRoom, Round
-from planner.slack.answer import Outcome, answer, summary_of
-from planner.slack.objects import object_requests
-from planner.slack.parts import parts
-from planner.slack.places import PlaceholderNames, arrange, roster
-from planner.slack.rooms import Rooms, node_rooms
-from planner.slack.sets import SetInputs, damped_names, wanted
-from planner.slack.settings import SlackSettings, resolve_slack
-from planner.slack.state import recall
-from planner.slack.waiting import place_pods
-from planner.slack.without import Without
-from planner.snapshot.columns import Snapshot
 
 
 def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) -> Decided:

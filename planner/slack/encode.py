@@ -7,10 +7,9 @@ built once for all plans of a snapshot (`EncodedSets`), and those of the few set
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from trimtab.planner.slack.placeholder_sets import PlaceholderSet
+from trimtab.planner.slack.specs import SpecWriter
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.slack.placeholder_sets import PlaceholderSet
-from planner.slack.specs import SpecWriter
 
 
 class EncodedSets(NamedTuple):

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from trimtab.planner.model.derive import Derive
+from trimtab.planner.model.values import SlackRequest
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, kinds_of
+from trimtab.planner.slack import sizes
+from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
+from trimtab.planner.slack.sizes import Amounts
+from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.derive import Derive
-from planner.model.values import SlackRequest
-from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, kinds_of
-from planner.slack import sizes
-from planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
-from planner.slack.sizes import Amounts
-from planner.snapshot.columns import Snapshot
 
 _BUFFER: Final = "CapacityBuffer/"
 """Prefix of the names of CapacityBuffers; all other objects are workloads."""

@@ -10,15 +10,15 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect, TolerationOperator
 
-from planner.facts.label_index import LabelIndex
-from planner.facts.transient_taints import lasting
-from planner.model.settings import TaintNames
-from planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, Selector, Taint, Toleration
-from planner.predicates.taints import any_tolerates
-from planner.slack.settings import PoolSettings, SlackSettings
-from planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
+from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.facts.transient_taints import lasting
+from trimtab.planner.model.settings import TaintNames
+from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, Selector, Taint, Toleration
+from trimtab.planner.predicates.taints import any_tolerates
+from trimtab.planner.slack.settings import PoolSettings, SlackSettings
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
+from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect, TolerationOperator
 
 _EXCLUDING: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
 _NOTHING_ELSE: Final = TaintNames()

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.simulation.virtual_rows import VirtualPod
-from planner.slack.sizes import Amounts
-from planner.snapshot.columns import Int64
+from trimtab.planner.simulation.virtual_rows import VirtualPod
+from trimtab.planner.slack.sizes import Amounts
+from trimtab.planner.snapshot.columns import Int64
+from trimtab.v1 import plan_pb2 as pb
 
 
 class PlaceholderSet(NamedTuple):

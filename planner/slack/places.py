@@ -12,14 +12,14 @@ from typing import NamedTuple, overload
 
 import numpy as np
 
-from planner.simulation.build import Simulation
-from planner.simulation.log import check_log
-from planner.simulation.state import NOWHERE, OPEN
-from planner.slack.kernels.places import RUNS, choose_kept, settle
-from planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
-from planner.slack.state import GONE, NONE, PreviousSets
-from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
-from planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.log import check_log
+from trimtab.planner.simulation.state import NOWHERE, OPEN
+from trimtab.planner.slack.kernels.places import RUNS, choose_kept, settle
+from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
+from trimtab.planner.slack.state import GONE, NONE, PreviousSets
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 
 
 class Roster(NamedTuple):

@@ -10,16 +10,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.facts.label_index import LabelIndex
-from planner.model.derive import Derive, build_always
-from planner.model.settings import ScaleUpSettings
-from planner.placement.group_templates import group_templates
-from planner.slack import sizes
-from planner.slack.parts import Part
-from planner.slack.settings import PodSelector
-from planner.slack.sizes import Amounts
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64, Snapshot
-from planner.snapshot.lookup import string_index
+from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.model.derive import Derive, build_always
+from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.placement.group_templates import group_templates
+from trimtab.planner.slack import sizes
+from trimtab.planner.slack.parts import Part
+from trimtab.planner.slack.settings import PodSelector
+from trimtab.planner.slack.sizes import Amounts
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64, Snapshot
+from trimtab.planner.snapshot.lookup import string_index
 
 _AS_THE_GROUP_SAYS: Final = ScaleUpSettings()
 """Settings with which a new node is as its group's template, if it has one, whatever nodes it has."""

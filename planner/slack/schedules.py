@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from cronsim import CronSim
 
-from planner.model.settings import SECOND_NS
-from planner.slack.settings import PoolSettings, SlackAmount, SlackSchedule
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.slack.settings import PoolSettings, SlackAmount, SlackSchedule
 
 _BY_RATE = ("cpu", "memory")
 

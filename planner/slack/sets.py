@@ -1,24 +1,23 @@
 """The required placeholders: sets of equal ones, with their size and their number.
 
 Decides sizes and numbers from the requests of the parts of the cluster, and adds the sets of workloads and
-CapacityBuffers (`planner.slack.objects`); never decides on their nodes. Sizes of standard placeholders are damped by
-those of the last loop. Amounts as in the snapshot.
+CapacityBuffers (`trimtab.planner.slack.objects`); never decides on their nodes. Sizes of standard placeholders are
+damped by those of the last loop. Amounts as in the snapshot.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from trimtab.planner.simulation.virtual_rows import Kinds, VirtualPod, kinds_of
+from trimtab.planner.slack import sizes
+from trimtab.planner.slack.objects import ObjectRequests, RequestingObject
+from trimtab.planner.slack.parts import Part
+from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
+from trimtab.planner.slack.rooms import Rooms
+from trimtab.planner.slack.schedules import Demand, in_force
+from trimtab.planner.slack.settings import SlackSettings
+from trimtab.planner.slack.sizes import SPREAD_OUT, Amounts
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.simulation.virtual_rows import Kinds, VirtualPod, kinds_of
-from planner.slack import sizes
-from planner.slack.objects import ObjectRequests, RequestingObject
-from planner.slack.parts import Part
-from planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
-from planner.slack.rooms import Rooms
-from planner.slack.schedules import Demand, in_force
-from planner.slack.settings import SlackSettings
-from planner.slack.sizes import SPREAD_OUT, Amounts
 
 Kind = pb.PlaceholderKind
 MOST: Final = 50_000

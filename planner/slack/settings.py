@@ -1,7 +1,8 @@
 """Settings of slack, resolved: defaults filled in, durations as integers, schedules and selectors checked.
 
-Decides the meaning of absent fields and which combinations are valid; never reads a clock: `planner.slack.schedules`
-decides when a schedule is active. Rates are shares of an allocatable amount, amounts are as in the snapshot.
+Decides the meaning of absent fields and which combinations are valid; never reads a clock:
+`trimtab.planner.slack.schedules` decides when a schedule is active. Rates are shares of an allocatable amount, amounts
+are as in the snapshot.
 """
 
 import re
@@ -14,11 +15,11 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings.planner import selector
-from planner.model.settings.reading import SettingsError, count, duration_ns, number
-from planner.model.values import Selector
+from trimtab.planner.model.settings.planner import selector
+from trimtab.planner.model.settings.reading import SettingsError, count, duration_ns, number
+from trimtab.planner.model.values import Selector
+from trimtab.v1 import plan_pb2 as pb
 
 MOST_RATE: Final = 1e6
 """Largest rate: above it amounts could not be counted in 64 bits."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from planner.slack.settings import SlackAmount
+from trimtab.planner.slack.settings import SlackAmount
 
 Amounts = Mapping[str, int]
 SPREAD_OUT: Final = frozenset({"cpu", "memory", "ephemeral-storage"})

@@ -9,16 +9,16 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2
 
-from planner.model.values import (
+from trimtab.planner.model.values import (
     LabelRequirement,
     NodeSelectorTerm,
     PodAffinityTerm,
     PodSpec,
     SpreadConstraint,
 )
-from planner.simulation.virtual_rows import Labels
+from trimtab.planner.simulation.virtual_rows import Labels
+from trimtab.v1 import snapshot_pb2
 
 
 class SpecWriter:

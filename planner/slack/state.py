@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.wire import entry, tag
-from planner.placement.state_columns import UnreadableStateError
-from planner.slack.sizes import Amounts
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.model.wire import entry, tag
+from trimtab.planner.placement.state_columns import UnreadableStateError
+from trimtab.planner.slack.sizes import Amounts
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
 
 LAYOUT_VERSION: Final = 1
 NONE: Final = -1

@@ -8,9 +8,9 @@ from functools import partial
 
 import numpy as np
 
-from planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
-from planner.round.round import Round
-from planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
+from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
 
 
 def place_pods(this: Round, leaving: Bool) -> None:

@@ -8,13 +8,13 @@ from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.slack.objects import NO_OBJECT_REQUESTS
-from planner.slack.parts import Part
-from planner.slack.placeholder_sets import PlaceholderSet
-from planner.slack.sets import SetInputs, wanted
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.slack.objects import NO_OBJECT_REQUESTS
+from trimtab.planner.slack.parts import Part
+from trimtab.planner.slack.placeholder_sets import PlaceholderSet
+from trimtab.planner.slack.sets import SetInputs, wanted
+from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
 
 _OF_NODES: Final = (pb.PlaceholderKind.STANDARD, pb.PlaceholderKind.LARGEST)
 """Kinds of placeholders that parts of the cluster request; the number of other kinds does not depend on nodes."""

@@ -11,8 +11,8 @@ import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 from numpy.typing import NDArray
 
-from planner.snapshot.columns import Int32
-from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError
 
 MAX_AMOUNT: Final = 2**53
 """Maximum of one resource on one node or for one pod (8 PiB of memory). Exact as a float."""

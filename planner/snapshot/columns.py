@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from trimtab.v1.snapshot_pb2 import PodPhase
 
-from planner.model.values import (
+from trimtab.planner.model.values import (
     DeletionInProgress,
     NodeGroup,
     Owner,
@@ -28,6 +27,7 @@ from planner.model.values import (
     Taint,
     Volume,
 )
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]

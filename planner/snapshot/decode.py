@@ -10,13 +10,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import NodeGroup, PodSpec, TemplatePod
-from planner.snapshot.checks import Row
-from planner.snapshot.columns import Dangling, DanglingReferences, Int32, LabelSets, NodeColumns, Snapshot
-from planner.snapshot.dictionaries import (
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import NodeGroup, PodSpec, TemplatePod
+from trimtab.planner.snapshot.checks import Row
+from trimtab.planner.snapshot.columns import Dangling, DanglingReferences, Int32, LabelSets, NodeColumns, Snapshot
+from trimtab.planner.snapshot.dictionaries import (
     canonical_label_sets,
     canonical_resources,
     canonical_strings,
@@ -26,13 +25,13 @@ from planner.snapshot.dictionaries import (
     read_resources,
     read_strings,
 )
-from planner.snapshot.errors import SnapshotError, SnapshotMalformedError
-from planner.snapshot.nodes import NodeDictionaries, check_names, offered_resources, read_nodes, take_nodes
-from planner.snapshot.pod_numbers import number_keys
-from planner.snapshot.pod_specs import read_pod_specs, read_volumes
-from planner.snapshot.pods import PodDictionaries, read_namespace, read_pods
-from planner.snapshot.references import NONE, resolve
-from planner.snapshot.rows import (
+from trimtab.planner.snapshot.errors import SnapshotError, SnapshotMalformedError
+from trimtab.planner.snapshot.nodes import NodeDictionaries, check_names, offered_resources, read_nodes, take_nodes
+from trimtab.planner.snapshot.pod_numbers import number_keys
+from trimtab.planner.snapshot.pod_specs import read_pod_specs, read_volumes
+from trimtab.planner.snapshot.pods import PodDictionaries, read_namespace, read_pods
+from trimtab.planner.snapshot.references import NONE, resolve
+from trimtab.planner.snapshot.rows import (
     DictionarySizes,
     read_budgets,
     read_daemonset_pods,
@@ -44,8 +43,9 @@ from planner.snapshot.rows import (
     read_template_pod,
     spec_in,
 )
-from planner.snapshot.sealing import seal
-from planner.snapshot.slack_requests import read_slack_requests
+from trimtab.planner.snapshot.sealing import seal
+from trimtab.planner.snapshot.slack_requests import read_slack_requests
+from trimtab.v1 import snapshot_pb2 as pb
 
 ReadSpecs = Callable[[Iterable[pb.PodSpec], Sequence[str], Sequence[str]], list[PodSpec]]
 _TEMPLATES = "node_groups.template"

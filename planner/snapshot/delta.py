@@ -11,20 +11,20 @@ from operator import attrgetter
 from typing import Final
 
 from google.protobuf.message import DecodeError
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.model.derive import Derive, build_always
-from planner.model.effort import UNLIMITED, Effort
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import ReadSpecs, draft
-from planner.snapshot.digest import digest
-from planner.snapshot.errors import SnapshotMalformedError
-from planner.snapshot.joined_dictionaries import join_dictionaries
-from planner.snapshot.joined_pods import join_pods
-from planner.snapshot.joined_rows import join_tables
-from planner.snapshot.pod_specs import read_pod_specs
-from planner.snapshot.sealing import complete
-from planner.snapshot.sharing import share
+from trimtab.planner.model.derive import Derive, build_always
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import ReadSpecs, draft
+from trimtab.planner.snapshot.digest import digest
+from trimtab.planner.snapshot.errors import SnapshotMalformedError
+from trimtab.planner.snapshot.joined_dictionaries import join_dictionaries
+from trimtab.planner.snapshot.joined_pods import join_pods
+from trimtab.planner.snapshot.joined_rows import join_tables
+from trimtab.planner.snapshot.pod_specs import read_pod_specs
+from trimtab.planner.snapshot.sealing import complete
+from trimtab.planner.snapshot.sharing import share
+from trimtab.v1 import snapshot_pb2 as pb
 
 _BYTES_OF_CELL: Final = 40
 _BYTES_OF_POD: Final = 150
@@ -50,8 +50,9 @@ def apply_delta(
 ) -> Snapshot:
     """Return the base with the delta's rows added or replaced and its deleted keys removed.
 
-    The base is not changed; equal parts are shared with it (`planner.snapshot.sharing`). derive : that of the base;
-    read_specs : see `planner.snapshot.decode.draft`.
+    The base is not changed; equal parts are shared with it (`trimtab.planner.snapshot.sharing`). derive : that of the
+    base;
+    read_specs : see `trimtab.planner.snapshot.decode.draft`.
     """
     changed = draft(delta.changed, effort, read_specs)
     effort.check()

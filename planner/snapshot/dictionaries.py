@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import msgspec
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.model.values import PodSpec, Volume
-from planner.snapshot.checks import check_index, read_column
-from planner.snapshot.columns import Int32, Int64, LabelSets
-from planner.snapshot.errors import SnapshotError
-from planner.snapshot.offsets import find_offsets_fault
+from trimtab.planner.model.values import PodSpec, Volume
+from trimtab.planner.snapshot.checks import check_index, read_column
+from trimtab.planner.snapshot.columns import Int32, Int64, LabelSets
+from trimtab.planner.snapshot.errors import SnapshotError
+from trimtab.planner.snapshot.offsets import find_offsets_fault
+from trimtab.v1 import snapshot_pb2 as pb
 
 _Value = TypeVar("_Value", PodSpec, Volume)
 FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")

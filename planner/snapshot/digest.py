@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.snapshot.columns import (
+from trimtab.planner.snapshot.columns import (
     Dangling,
     DanglingReferences,
     LabelSets,

@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from planner.model.derive import Derive, build_always
-from planner.model.values import PodSpec, Volume
-from planner.snapshot.columns import Int32, LabelSets, Snapshot
-from planner.snapshot.dictionaries import canonical_resources, offsets_of
-from planner.snapshot.references import is_identity
+from trimtab.planner.model.derive import Derive, build_always
+from trimtab.planner.model.values import PodSpec, Volume
+from trimtab.planner.snapshot.columns import Int32, LabelSets, Snapshot
+from trimtab.planner.snapshot.dictionaries import canonical_resources, offsets_of
+from trimtab.planner.snapshot.references import is_identity
 
 
 class Numbers(NamedTuple):

@@ -5,15 +5,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from planner.model.derive import Derive, build_always
-from planner.snapshot.columns import Bool, Dangling, DanglingReferences, Int32, Int64, PodColumns, Snapshot, Text
-from planner.snapshot.errors import SnapshotError
-from planner.snapshot.joined_dictionaries import JoinedDictionaries, renumbered
-from planner.snapshot.joined_rows import JoinedTables
-from planner.snapshot.lookup import find_pods, keys_of, locate
-from planner.snapshot.pod_numbers import PodNumbers, sorted_numbers
-from planner.snapshot.pods import gather_text, sort_mounts
-from planner.snapshot.references import Followed, dangling, follow
+from trimtab.planner.model.derive import Derive, build_always
+from trimtab.planner.snapshot.columns import (
+    Bool,
+    Dangling,
+    DanglingReferences,
+    Int32,
+    Int64,
+    PodColumns,
+    Snapshot,
+    Text,
+)
+from trimtab.planner.snapshot.errors import SnapshotError
+from trimtab.planner.snapshot.joined_dictionaries import JoinedDictionaries, renumbered
+from trimtab.planner.snapshot.joined_rows import JoinedTables
+from trimtab.planner.snapshot.lookup import find_pods, keys_of, locate
+from trimtab.planner.snapshot.pod_numbers import PodNumbers, sorted_numbers
+from trimtab.planner.snapshot.pods import gather_text, sort_mounts
+from trimtab.planner.snapshot.references import Followed, dangling, follow
 
 _Names = tuple[Sequence[str], Sequence[str]]
 """The names of a table, before and in the delta."""

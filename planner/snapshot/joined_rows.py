@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.model.values import (
+from trimtab.planner.model.values import (
     DeletionInProgress,
     NodeGroup,
     Owner,
     PodDisruptionBudget,
     RecentEviction,
 )
-from planner.snapshot.columns import Dangling, Int32, Int64, NodeColumns, Snapshot
-from planner.snapshot.errors import SnapshotError
-from planner.snapshot.joined_dictionaries import JoinedDictionaries, Numbers
-from planner.snapshot.nodes import check_size, take_nodes
-from planner.snapshot.references import NONE, is_identity, resolve, unresolve
-from planner.snapshot.rows import spec_in
+from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, NodeColumns, Snapshot
+from trimtab.planner.snapshot.errors import SnapshotError
+from trimtab.planner.snapshot.joined_dictionaries import JoinedDictionaries, Numbers
+from trimtab.planner.snapshot.nodes import check_size, take_nodes
+from trimtab.planner.snapshot.references import NONE, is_identity, resolve, unresolve
+from trimtab.planner.snapshot.rows import spec_in
+from trimtab.v1 import snapshot_pb2 as pb
 
 _Row = TypeVar("_Row")
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
-from planner.snapshot.dictionaries import offsets_of
-from planner.snapshot.kernels import text as kernels
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.dictionaries import offsets_of
+from trimtab.planner.snapshot.kernels import text as kernels
 
 
 def string_index(strings: Sequence[str], text: str) -> int:

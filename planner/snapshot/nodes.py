@@ -8,12 +8,12 @@ from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.model.values import Taint
-from planner.snapshot.checks import MAX_AMOUNT, MAX_NODE_CELLS, MAX_NODES, Row, check_index
-from planner.snapshot.columns import Int32, Int64, NodeColumns
-from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+from trimtab.planner.model.values import Taint
+from trimtab.planner.snapshot.checks import MAX_AMOUNT, MAX_NODE_CELLS, MAX_NODES, Row, check_index
+from trimtab.planner.snapshot.columns import Int32, Int64, NodeColumns
+from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+from trimtab.v1 import snapshot_pb2 as pb
 
 _TAINT_EFFECTS: Final = frozenset(pb.TaintEffect.Code.values()) - {pb.TaintEffect.UNSPECIFIED}
 Limits = tuple[tuple[str, int], ...]

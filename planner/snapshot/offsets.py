@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import Int32
 
 
 class OffsetsFault(NamedTuple):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.snapshot.checks import check_index, read_column
-from planner.snapshot.columns import Float64, Int32, Int64
-from planner.snapshot.errors import SnapshotError
+from trimtab.planner.snapshot.checks import check_index, read_column
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
+from trimtab.planner.snapshot.errors import SnapshotError
+from trimtab.v1 import snapshot_pb2 as pb
 
 TABLE: Final = "pods"
 NO_NUMBER: Final = np.inf

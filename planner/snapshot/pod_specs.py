@@ -9,9 +9,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from trimtab.v1 import snapshot_pb2 as pb
-
-from planner.model.values import (
+from trimtab.planner.model.values import (
     HostPort,
     PodAffinityTerm,
     PodSpec,
@@ -20,8 +18,9 @@ from planner.model.values import (
     Volume,
     WeightedPodAffinityTerm,
 )
-from planner.snapshot.checks import Row
-from planner.snapshot.selectors import read_selector, read_terms
+from trimtab.planner.snapshot.checks import Row
+from trimtab.planner.snapshot.selectors import read_selector, read_terms
+from trimtab.v1 import snapshot_pb2 as pb
 
 _Item = TypeVar("_Item", bound=Any)
 _EFFECTS: Final = frozenset(pb.TaintEffect.Code.values())

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.snapshot.checks import MAX_PODS, MAX_TIME_S, check_index, check_range, read_column, read_optional
-from planner.snapshot.columns import Dangling, Int32, Int64, PodColumns, Text, UInt8
-from planner.snapshot.dictionaries import offsets_of
-from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
-from planner.snapshot.kernels import text as kernels
-from planner.snapshot.pod_numbers import read_numbers
-from planner.snapshot.references import resolve
+from trimtab.planner.snapshot.checks import MAX_PODS, MAX_TIME_S, check_index, check_range, read_column, read_optional
+from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, PodColumns, Text, UInt8
+from trimtab.planner.snapshot.dictionaries import offsets_of
+from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+from trimtab.planner.snapshot.kernels import text as kernels
+from trimtab.planner.snapshot.pod_numbers import read_numbers
+from trimtab.planner.snapshot.references import resolve
+from trimtab.v1 import snapshot_pb2 as pb
 
 TABLE: Final = "pods"
 _MAX_NAME, _MAX_UID = 253, 255

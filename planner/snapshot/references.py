@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.snapshot.columns import Dangling, Int32
+from trimtab.planner.snapshot.columns import Dangling, Int32
 
 NONE = -1
 MISSING = -2

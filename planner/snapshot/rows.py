@@ -8,10 +8,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from trimtab.prices import MOST_PER_HOUR, is_price
-from trimtab.v1 import snapshot_pb2 as pb
-
-from planner.model.values import (
+from trimtab.planner.model.values import (
     DeletionInProgress,
     NodeGroup,
     Owner,
@@ -19,9 +16,11 @@ from planner.model.values import (
     RecentEviction,
     TemplatePod,
 )
-from planner.snapshot.checks import Row, check_unique
-from planner.snapshot.columns import Int32
-from planner.snapshot.selectors import read_selector
+from trimtab.planner.snapshot.checks import Row, check_unique
+from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.selectors import read_selector
+from trimtab.prices import MOST_PER_HOUR, is_price
+from trimtab.v1 import snapshot_pb2 as pb
 
 _HEALTH: Final = frozenset(pb.NodeGroupHealth.Code.values())
 UNKNOWN_COUNT: Final = -1

@@ -9,13 +9,13 @@ from typing import Final
 
 import numpy as np
 
-from planner.snapshot.checks import MAX_PODS, MAX_TOTAL
-from planner.snapshot.columns import Bool, Int32, LabelSets, Snapshot
-from planner.snapshot.dictionaries import FIRST_RESOURCES, check_volumes, offsets_of
-from planner.snapshot.digest import digest
-from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
-from planner.snapshot.nodes import check_size
-from planner.snapshot.rows import spec_in
+from trimtab.planner.snapshot.checks import MAX_PODS, MAX_TOTAL
+from trimtab.planner.snapshot.columns import Bool, Int32, LabelSets, Snapshot
+from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES, check_volumes, offsets_of
+from trimtab.planner.snapshot.digest import digest
+from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+from trimtab.planner.snapshot.nodes import check_size
+from trimtab.planner.snapshot.rows import spec_in
 
 
 def seal(draft: Snapshot) -> Snapshot:

@@ -6,10 +6,9 @@ Source: `protos/trimtab/v1/snapshot.proto`.
 from collections.abc import Iterable
 from typing import Final
 
+from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, Selector
+from trimtab.planner.snapshot.checks import Row
 from trimtab.v1 import snapshot_pb2 as pb
-
-from planner.model.values import LabelRequirement, NodeSelectorTerm, Selector
-from planner.snapshot.checks import Row
 
 _SETS: Final = frozenset({pb.LabelOperator.IN, pb.LabelOperator.NOT_IN})
 _PRESENCE: Final = frozenset({pb.LabelOperator.EXISTS, pb.LabelOperator.DOES_NOT_EXIST})

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.columns import Snapshot
 
 _EARLY = 4096
 

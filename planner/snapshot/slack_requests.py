@@ -6,14 +6,13 @@ canonical order, by object; never how much room they request. Raises SnapshotErr
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from trimtab.planner.model.values import PodSpec, SlackRequest
+from trimtab.planner.snapshot.checks import Row, check_unique
+from trimtab.planner.snapshot.columns import LabelSets
+from trimtab.planner.snapshot.dictionaries import read_label_sets, read_resources, read_strings
+from trimtab.planner.snapshot.errors import SnapshotError
+from trimtab.planner.snapshot.pod_specs import read_pod_specs
 from trimtab.v1 import snapshot_pb2 as pb
-
-from planner.model.values import PodSpec, SlackRequest
-from planner.snapshot.checks import Row, check_unique
-from planner.snapshot.columns import LabelSets
-from planner.snapshot.dictionaries import read_label_sets, read_resources, read_strings
-from planner.snapshot.errors import SnapshotError
-from planner.snapshot.pod_specs import read_pod_specs
 
 _TABLE: Final = "slack_requests"
 _REQUESTS: Final = f"{_TABLE}.requests"

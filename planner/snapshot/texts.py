@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.model.by_reference import by_reference
-from planner.model.derive import Derive
-from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.derive import Derive
+from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 
 
 @by_reference()

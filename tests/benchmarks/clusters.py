@@ -9,12 +9,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from trimtab.v1 import snapshot_pb2
-
-import clients.cluster_generator
-from clients.cluster_generator import ClusterShape, generate, write_list
-from clients.kubernetes_objects import read_files
+import trimtab.clients.cluster_generator
 from tests.benchmarks.tiles import tiled
+from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.clients.kubernetes_objects import read_files
+from trimtab.v1 import snapshot_pb2
 
 LARGE = ClusterShape(nodes=5_000, pods=150_000)
 CONSTRAINED = ClusterShape(
@@ -59,6 +58,9 @@ def _kept(what: str, suffix: str, write: Callable[[Path], None]) -> Path:
 
 def _sources() -> str:
     """A digest of the code that the files depend on."""
-    roots = (Path(clients.__path__[0]) / "cluster_generator", Path(clients.__path__[0]) / "kubernetes_objects")
+    roots = (
+        Path(trimtab.clients.__path__[0]) / "cluster_generator",
+        Path(trimtab.clients.__path__[0]) / "kubernetes_objects",
+    )
     sources = [path for root in roots for path in sorted(root.rglob("*.py"))] + [Path(__file__).with_name("tiles.py")]
     return hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()

@@ -7,23 +7,23 @@ from pathlib import Path
 from typing import Any
 
 from opentelemetry.metrics import NoOpMeter
-from trimtab.v1 import actuator_pb2
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.service.app import Actuator, Runtime
-from actuator.service.encoded import SERVICE, add_actuator
-from actuator.service.servicer import ActuatorServicer
-from actuator.service.settings import ActuatorSettings
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.store.journal import Journal
-from actuator.store.sql import SqlStore, sqlite_url
-from actuator.tracker import events as e
-from actuator.tracker.states import NodeAnswer, PodRef, Retention
-from clients.actuator_client import ActuatorClient
-from clients.simulator.virtual_time import VirtualTime
-from clients.transport.server import Registration, Shell
 from tests.benchmarks.registry import Stages
 from tests.builders.actuator import START_S, small_cluster
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.service.app import Actuator, Runtime
+from trimtab.actuator.service.encoded import SERVICE, add_actuator
+from trimtab.actuator.service.servicer import ActuatorServicer
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.sql import SqlStore, sqlite_url
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.states import NodeAnswer, PodRef, Retention
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.clients.transport.server import Registration, Shell
+from trimtab.v1 import actuator_pb2
 
 NODES, PODS_PER_NODE, SET = 1_000, 30, 100
 CALLS = 10

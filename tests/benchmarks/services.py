@@ -4,8 +4,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from clients.cli.demo.services import planner
-from clients.planner_client import PlannerClient
+from trimtab.clients.cli.demo.services import planner
+from trimtab.clients.planner_client import PlannerClient
 
 
 class RunningPlanner:

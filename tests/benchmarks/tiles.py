@@ -6,6 +6,7 @@ pod specs; all names differ, so that nothing is smaller for being a copy but the
 
 import numpy as np
 from numpy.typing import NDArray
+
 from trimtab.v1 import snapshot_pb2 as pb
 
 Int32 = NDArray[np.int32]

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from opentelemetry.metrics import NoOpMeter
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi
-from actuator.service.app import Actuator, Runtime
-from actuator.service.settings import ActuatorSettings
-from actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.controllers import Delays
-from actuator.simulated_cluster.faults import Faults
-from actuator.store.memory import MemoryStore
-from actuator.store.records import History, Record, Store
-from actuator.tracker.admission import Limits, digest_of
-from actuator.tracker.states import Retention
-from clients.simulator.virtual_time import VirtualTime
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, pod, pods_of, replica_set, stateful_set
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi
+from trimtab.actuator.service.app import Actuator, Runtime
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.controllers import Delays
+from trimtab.actuator.simulated_cluster.faults import Faults
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import History, Record, Store
+from trimtab.actuator.tracker.admission import Limits, digest_of
+from trimtab.actuator.tracker.states import Retention
+from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 START_S = 1_800_000_000.0
 
@@ -250,7 +250,7 @@ def reason_name(reason: int) -> str:
 
 def sql_store(path: Path) -> Callable[[], Store]:
     """Return a function that opens the SQLite store at a path anew in each call."""
-    from actuator.store.sql import SqlStore, sqlite_url
+    from trimtab.actuator.store.sql import SqlStore, sqlite_url
 
     return lambda: SqlStore(sqlite_url(path))
 

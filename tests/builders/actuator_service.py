@@ -4,25 +4,25 @@ from typing import Any
 
 import pytest
 from opentelemetry.metrics import NoOpMeter
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, reason_pb2
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.service.app import Actuator
-from actuator.service.embedded import EmbeddedClusterServicer
-from actuator.service.encoded import SERVICE, add_actuator
-from actuator.service.servicer import ActuatorServicer
-from actuator.service.settings import ActuatorSettings
-from actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.controllers import Delays
-from actuator.store.memory import MemoryStore
-from actuator.tracker.admission import Limits
-from clients.actuator_client import ActuatorClient
-from clients.transport.client import RetryPolicy
-from clients.transport.errors import TrimtabError
-from clients.transport.server import Registration, Shell
 from tests.builders.actuator import small_cluster
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.service.app import Actuator
+from trimtab.actuator.service.embedded import EmbeddedClusterServicer
+from trimtab.actuator.service.encoded import SERVICE, add_actuator
+from trimtab.actuator.service.servicer import ActuatorServicer
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.controllers import Delays
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.tracker.admission import Limits
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.clients.transport.server import Registration, Shell
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, reason_pb2
 
 SETTINGS = ActuatorSettings(
     work=WorkSettings(

@@ -18,12 +18,12 @@ from typing import Any, NamedTuple, Self
 from urllib.parse import parse_qs, urlsplit
 
 from google.protobuf.message import Message
-from trimtab.k8s.v1 import meta_pb2
 
-from clients.kubernetes_api.envelope import frame_bytes, wrap
-from clients.live_cluster.resources import BY_KIND
 from tests.builders.absent import absent
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.kubernetes_api.envelope import frame_bytes, wrap
+from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.k8s.v1 import meta_pb2
 
 Json = dict[str, Any]
 

@@ -5,11 +5,11 @@ from functools import cache
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-from trimtab.clusterautoscaler import expander_pb2 as ca
-from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 from tests.builders.kubernetes import node, pod
 from tests.builders.kubernetes_protobuf import encoded
+from trimtab.clusterautoscaler import expander_pb2 as ca
+from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 VERSIONS: Final = ("1.33", "1.34", "1.35", "1.36")
 _BYTES, _MESSAGE = descriptor_pb2.FieldDescriptorProto.TYPE_BYTES, descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE

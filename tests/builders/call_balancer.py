@@ -9,10 +9,10 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 import grpc
-from trimtab.v1 import plan_pb2
 
-from clients.transport.callers import CLUSTER_KEY, SESSION_KEY
-from clients.transport.client import connect
+from trimtab.clients.transport.callers import CLUSTER_KEY, SESSION_KEY
+from trimtab.clients.transport.client import connect
+from trimtab.v1 import plan_pb2
 
 FORWARDED: Final = (CLUSTER_KEY, SESSION_KEY)
 

@@ -12,10 +12,9 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Final
 
+from trimtab.actuator.cloud.externalgrpc.messages import GROUP_ANNOTATION, filled_options, instance_message, node_bytes
+from trimtab.actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, GroupOptions, InstanceState
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
-
-from actuator.cloud.externalgrpc.messages import GROUP_ANNOTATION, filled_options, instance_message, node_bytes
-from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, GroupOptions, InstanceState
 
 READS: Final = (
     "refresh", "node_groups", "groups_of", "instances", "instance_states", "remember", "was_set", "template",
@@ -174,7 +173,7 @@ for _name in (*READS, *WRITES):
 
 
 class FaultyProvider(Failing):
-    """The calls of an external provider on a cloud, instead of `actuator.cloud.externalgrpc.calls.Calls`."""
+    """The calls of an external provider on a cloud, instead of `trimtab.actuator.cloud.externalgrpc.calls.Calls`."""
 
     writes = RPC_WRITES
 

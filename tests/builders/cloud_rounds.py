@@ -2,22 +2,22 @@
 
 from google.protobuf.json_format import ParseDict
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.provider import CloudProvider
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.controllers import Delays
-from actuator.simulated_cluster.objects import Object
-from actuator.simulated_cluster.pods import Pod
-from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from clients.simulator.local_actuator import LocalActuator
-from clients.simulator.observed_cluster import ObservedCluster
-from clients.simulator.planner_link import InProcessLink
-from clients.simulator.virtual_time import VirtualTime
 from tests.builders.actuator import SETTINGS, START_S
 from tests.builders.kubernetes import Json
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.cloud.provider import CloudProvider
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.controllers import Delays
+from trimtab.actuator.simulated_cluster.objects import Object
+from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.simulator.local_actuator import LocalActuator
+from trimtab.clients.simulator.observed_cluster import ObservedCluster
+from trimtab.clients.simulator.planner_link import InProcessLink
+from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.v1 import plan_pb2
 
 
 class Rounds:

@@ -11,36 +11,36 @@ from typing import Any, NamedTuple
 import grpc
 from opentelemetry.metrics import NoOpMeter
 
-from actuator.cloud.aws.api import AwsApi, Reader
-from actuator.cloud.aws.cloud import AwsCloud
-from actuator.cloud.aws.settings import AwsSettings
-from actuator.cloud.aws.templates import TAGS
-from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from actuator.cloud.externalgrpc.calls import Calls
-from actuator.cloud.externalgrpc.cloud import ExternalCloud
-from actuator.cloud.kwok.cloud import KwokCloud
-from actuator.cloud.kwok.groups import read_group
-from actuator.cloud.kwok.settings import KwokSettings
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.options import ANNOTATION_PREFIX
-from actuator.cloud.provider import CloudProvider
-from actuator.service.app import Actuator
-from actuator.service.external.servicer import external_registration
-from actuator.service.settings import ActuatorSettings
-from actuator.settings import DeleteSettings, GrowSettings, WorkSettings
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.controllers import Delays
-from actuator.simulated_cluster.faults import Fault
-from actuator.store.memory import MemoryStore
-from clients.transport.backoff import Backoff
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import connect
-from clients.transport.port_security import PortSecurity
-from clients.transport.server import ServerSettings, Shell
 from tests.builders import aws as fake_aws
 from tests.builders import cluster_api as fake_capi
 from tests.builders.json_api import JsonApiServer
 from tests.builders.kubernetes import Json, node, node_group
+from trimtab.actuator.cloud.aws.api import AwsApi, Reader
+from trimtab.actuator.cloud.aws.cloud import AwsCloud
+from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.aws.templates import TAGS
+from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
+from trimtab.actuator.cloud.externalgrpc.calls import Calls
+from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
+from trimtab.actuator.cloud.kwok.cloud import KwokCloud
+from trimtab.actuator.cloud.kwok.groups import read_group
+from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
+from trimtab.actuator.cloud.provider import CloudProvider
+from trimtab.actuator.service.app import Actuator
+from trimtab.actuator.service.external.servicer import external_registration
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.settings import DeleteSettings, GrowSettings, WorkSettings
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.controllers import Delays
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import connect
+from trimtab.clients.transport.port_security import PortSecurity
+from trimtab.clients.transport.server import ServerSettings, Shell
 
 START_S = 1_800_000_000.0
 

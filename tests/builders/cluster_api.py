@@ -3,9 +3,18 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, DELETED, MAX_SIZE, MIN_SIZE, OPTIONS, PRICE
-from actuator.cloud.provider import (
+from tests.builders.json_api import JsonApiServer
+from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
+from trimtab.actuator.cloud.clusterapi.objects import (
+    CAPACITY,
+    DELETE_MACHINE,
+    DELETED,
+    MAX_SIZE,
+    MIN_SIZE,
+    OPTIONS,
+    PRICE,
+)
+from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
     GroupOptions,
@@ -14,7 +23,6 @@ from actuator.cloud.provider import (
     NodeGroupView,
     NodeTemplate,
 )
-from tests.builders.json_api import JsonApiServer
 
 Json = dict[str, Any]
 BASE = "/apis/cluster.x-k8s.io/v1beta1/namespaces/default"

@@ -4,10 +4,10 @@
 """
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import PodPhase
 
-from planner.model.values import PodSpec, Volume
-from planner.snapshot.columns import (
+from tests.builders.rows import Labels, NodeRow, PodRow
+from trimtab.planner.model.values import PodSpec, Volume
+from trimtab.planner.snapshot.columns import (
     FLAG_DAEMON,
     FLAG_GATED,
     NO_NODE,
@@ -21,7 +21,7 @@ from planner.snapshot.columns import (
     Snapshot,
     Text,
 )
-from tests.builders.rows import Labels, NodeRow, PodRow
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 _NOTHING = Dangling(np.zeros(0, np.int32), np.zeros(0, np.int32), ())
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
+
 from trimtab.v1 import snapshot_pb2 as pb
 
 Tables = dict[str, dict[str, Any]]

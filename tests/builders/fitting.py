@@ -3,15 +3,14 @@
 from collections.abc import Iterable
 from typing import Any
 
-from trimtab.v1.reason_pb2 import PredicateReason
-from trimtab.v1.snapshot_pb2 import LabelOperator
-
-from planner.model.values import LabelRequirement, PodSpec, Selector
-from planner.simulation.build import SimulationSettings, build_simulation
-from planner.simulation.explain import explain
-from planner.simulation.virtual_rows import VirtualRows
 from tests.builders.columns import snapshot
 from tests.builders.rows import Labels, NodeRow, PodRow
+from trimtab.planner.model.values import LabelRequirement, PodSpec, Selector
+from trimtab.planner.simulation.build import SimulationSettings, build_simulation
+from trimtab.planner.simulation.explain import explain
+from trimtab.planner.simulation.virtual_rows import VirtualRows
+from trimtab.v1.reason_pb2 import PredicateReason
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 _DEFAULTS = SimulationSettings()
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"

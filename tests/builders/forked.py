@@ -19,9 +19,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
-from clients.transport.entry import CIPHERS_VARIABLE, TLS_1_3_ALONE
+from trimtab.clients.transport.entry import CIPHERS_VARIABLE, TLS_1_3_ALONE
 
-COMMANDS = ("clients.cli.commands", "actuator.service.command", "planner.service.command", "planner.decisions.plan")
+COMMANDS = (
+    "trimtab.clients.cli.commands",
+    "trimtab.actuator.service.command",
+    "trimtab.planner.service.command",
+    "trimtab.planner.decisions.plan",
+)
 """What `trimtab` and both services import."""
 
 

@@ -3,15 +3,15 @@
 from random import Random
 from typing import NamedTuple
 
-from planner.model.values import HostPort, NodeGroup, PodSpec
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.growth import Growth, growth_rows
-from planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
 from tests.builders import random_rows
 from tests.builders.columns import snapshot
 from tests.builders.random_rows import HOST, RACK, ZONE
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.simulation.moves import Cluster
+from trimtab.planner.model.values import HostPort, NodeGroup, PodSpec
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.growth import Growth, growth_rows
+from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
 
 
 class GrowingCluster(NamedTuple):

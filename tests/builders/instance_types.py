@@ -10,8 +10,8 @@
 
 from typing import Final, NamedTuple
 
-from actuator.cloud.provider import MachineType, Reservation
-from actuator.tracker.states import NodeAmounts, SeenType
+from trimtab.actuator.cloud.provider import MachineType, Reservation
+from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
 MIB: Final = 1 << 20
 AWS: Final[dict[str, dict[str, tuple[int, float, int, int]]]] = {

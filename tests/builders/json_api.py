@@ -18,11 +18,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import urllib3
 
-from actuator.kube.api import Api
-from clients.kubernetes_api.api import Api as HttpApi
-from clients.kubernetes_api.connection import Connection, ConnectionSettings
 from tests.builders.absent import absent
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.kube.api import Api
+from trimtab.clients.kubernetes_api.api import Api as HttpApi
+from trimtab.clients.kubernetes_api.connection import Connection, ConnectionSettings
 
 Json = dict[str, Any]
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from planner.facts.similarity import Sample, Similarity
-from planner.model.settings import PriorityRank, ScaleUpSettings, SimilaritySettings
-from planner.scale_up.expanders.chain import Verdict, choose
-from planner.scale_up.options import ChoiceState, ExpanderContext, GroupFacts, Option, Options, as_columns
+from trimtab.planner.facts.similarity import Sample, Similarity
+from trimtab.planner.model.settings import PriorityRank, ScaleUpSettings, SimilaritySettings
+from trimtab.planner.scale_up.expanders.chain import Verdict, choose
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, GroupFacts, Option, Options, as_columns
 
 GIB = 1 << 30
 ALL = SimilaritySettings()

@@ -6,11 +6,11 @@ selectors if the problem says which zones get one pod more. So a bound of the pr
 """
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, SpreadConstraint
-from planner.scale_up.cheapest.problem import UNLIMITED, Problem
 from tests.builders.snapshots import Cluster, Group, Labels, Node, Pod
+from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, SpreadConstraint
+from trimtab.planner.scale_up.cheapest.problem import UNLIMITED, Problem
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 ZONE = "topology.kubernetes.io/zone"
 MARKED = 32

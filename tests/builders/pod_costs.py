@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from tests.builders.kubernetes import Json, snapshot_of
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason
-
-from planner.decisions.plan import plan
-from planner.round.work import Work
-from planner.snapshot.decode import canonicalize
-from tests.builders.kubernetes import Json, snapshot_of
 
 ZONE = "topology.kubernetes.io/zone"
 NUMBER = "example.com/number"

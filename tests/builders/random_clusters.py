@@ -9,7 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from planner.model.values import (
+from tests.builders.snapshots import RESOURCES, Cluster, Eviction, Group, Node, Pod
+from trimtab.planner.model.values import (
     DeletionInProgress,
     HostPort,
     LabelRequirement,
@@ -25,7 +26,6 @@ from planner.model.values import (
     Volume,
     WeightedPodAffinityTerm,
 )
-from tests.builders.snapshots import RESOURCES, Cluster, Eviction, Group, Node, Pod
 
 # Small pools, so that rows meet each other.
 KEYS = st.sampled_from(["app", "zone", "tier", "kubernetes.io/hostname", "é"])

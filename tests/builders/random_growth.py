@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from random import Random
 
-from trimtab.v1 import plan_pb2
-from trimtab.v1 import snapshot_pb2 as pb
-from trimtab.v1.snapshot_pb2 import NodeGroupHealth, TolerationOperator
-
-from planner.model.values import PodSpec
 from tests.builders import random_rows
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, Group, Node, Pod
+from trimtab.planner.model.values import PodSpec
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1.snapshot_pb2 import NodeGroupHealth, TolerationOperator
 
 MARKED = 32
 """Flag of a pod that the scheduler could not place."""

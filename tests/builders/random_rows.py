@@ -2,10 +2,8 @@
 
 from random import Random
 
-from trimtab.v1.snapshot_pb2 import LabelOperator as Op
-from trimtab.v1.snapshot_pb2 import TolerationOperator, VolumeState
-
-from planner.model.values import (
+from tests.builders.rows import Labels, NodeRow, PodRow
+from trimtab.planner.model.values import (
     HostPort,
     LabelRequirement,
     NodeSelectorTerm,
@@ -17,7 +15,8 @@ from planner.model.values import (
     Toleration,
     Volume,
 )
-from tests.builders.rows import Labels, NodeRow, PodRow
+from trimtab.v1.snapshot_pb2 import LabelOperator as Op
+from trimtab.v1.snapshot_pb2 import TolerationOperator, VolumeState
 
 HOST, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"
 KEYS = (HOST, ZONE, RACK)

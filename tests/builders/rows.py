@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from planner.model.values import PodSpec, Taint, Volume
+from trimtab.planner.model.values import PodSpec, Taint, Volume
 
 Labels = dict[str, str]
 

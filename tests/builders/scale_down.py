@@ -4,19 +4,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
-from planner.model.settings import resolve_planner, resolve_scale_down
-from planner.round.round import Round
-from planner.round.work import Work
-from planner.scale_down.loop import decide_scale_down
-from planner.scale_down.request import ScaleDownRequest
-from planner.simulation.build import build_simulation
-from planner.simulation.virtual_rows import VirtualRows
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_down import offences
+from trimtab.planner.model.settings import resolve_planner, resolve_scale_down
+from trimtab.planner.round.round import Round
+from trimtab.planner.round.work import Work
+from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.virtual_rows import VirtualRows
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 NOW_S = 1_800_000_000
 """A time long after all times that builders use."""

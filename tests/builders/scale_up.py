@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
-from planner.decisions.plan import plan as take_decisions
-from planner.round.work import Work
-from planner.scale_up.promising import MANY
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_up import offences
+from trimtab.planner.decisions.plan import plan as take_decisions
+from trimtab.planner.round.work import Work
+from trimtab.planner.scale_up.promising import MANY
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 NOW_S = 1_800_000_000
 """A time long after all times that builders use."""

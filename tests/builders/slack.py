@@ -4,13 +4,13 @@ from collections import Counter
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.decisions.plan import plan
-from planner.model.values import PodSpec
-from planner.round.work import Work
-from planner.snapshot.decode import canonicalize
 from tests.builders.snapshots import Cluster, Group, Node, Pod, write
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.model.values import PodSpec
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
 
 NOW_S = 1_800_000_000
 GIB = 1 << 30

@@ -10,9 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.model.values import (
+from trimtab.planner.model.values import (
     DeletionInProgress,
     LabelRequirement,
     NodeSelectorTerm,
@@ -25,7 +24,8 @@ from planner.model.values import (
     Taint,
     Volume,
 )
-from planner.slack.specs import SpecWriter
+from trimtab.planner.slack.specs import SpecWriter
+from trimtab.v1 import snapshot_pb2 as pb
 
 Labels = tuple[tuple[str, str], ...]
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "example.com/licence")

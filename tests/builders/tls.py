@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from clients.cli.certificates.authority import Authority, Issued
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.port_security import PortSecurity
+from trimtab.clients.cli.certificates.authority import Authority, Issued
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.port_security import PortSecurity
 
 HOSTS = ("localhost", "127.0.0.1")
 

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import urllib3
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-from actuator.kube.api import Api
-from actuator.kube.cluster import (
+from tests.builders.absent import absent
+from trimtab.actuator.kube.api import Api
+from trimtab.actuator.kube.cluster import (
     ClusterError,
     NotFoundError,
     PodView,
@@ -23,11 +24,10 @@ from actuator.kube.cluster import (
     Taint,
     TooManyRequestsError,
 )
-from actuator.kube.live import KubeCluster
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from clients.kubernetes_api.api import Api as HttpApi
-from clients.kubernetes_api.connection import Request
-from tests.builders.absent import absent
+from trimtab.actuator.kube.live import KubeCluster
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.clients.kubernetes_api.api import Api as HttpApi
+from trimtab.clients.kubernetes_api.connection import Request
 
 Json = dict[str, Any]
 # Small, so that lists have several pages.

@@ -6,11 +6,10 @@ Source: Kubernetes eviction subresource and policy/v1; Cluster Autoscaler's rule
 from collections import Counter
 from collections.abc import Iterable
 
-from trimtab.v1 import plan_pb2
-from trimtab.v1 import snapshot_pb2 as pb
-
 from tests.certificates.cluster import DAEMON, MIRROR, OTHER_KIND, OTHER_STATEFUL_SET, READY, Cluster, Pod
 from tests.certificates.scheduling import selects
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
 
 KNOWN_KINDS = {"ReplicationController", "ReplicaSet", "StatefulSet", "Job"}
 

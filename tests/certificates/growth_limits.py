@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from trimtab.v1 import plan_pb2
-
 from tests.certificates.cluster import Cluster
 from tests.certificates.new_nodes import NewNode
 from tests.certificates.scale_down import selects
+from trimtab.v1 import plan_pb2
 
 
 class Limits:

@@ -5,11 +5,10 @@ Source: the contract (`NodeTemplate`, `ScaleUpSettings`); the Cluster Autoscaler
 
 from dataclasses import dataclass
 
-from trimtab.v1 import plan_pb2
-from trimtab.v1 import snapshot_pb2 as pb
-
 from tests.certificates.cluster import DAEMON, MIRROR, TO_BE_DELETED, Cluster, Labels, Pod
 from tests.certificates.scheduling import matches_labels, tolerates
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
 
 HOSTNAME = "kubernetes.io/hostname"
 BETA = {

@@ -7,14 +7,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
-from trimtab.v1.snapshot_pb2 import LabelOperator
-
 from tests.certificates.cluster import Cluster, Pod
 from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, waits_for_completion
 from tests.certificates.evenness import too_uneven
 from tests.certificates.new_nodes import is_ready
 from tests.certificates.scheduling import PREDICATES, Placement
+from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 Reason = reason_pb2.UnremovableReason
 

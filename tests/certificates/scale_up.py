@@ -9,14 +9,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 
-from trimtab.v1 import plan_pb2, reason_pb2
-from trimtab.v1 import snapshot_pb2 as pb
-
 from tests.certificates import scheduling
 from tests.certificates.cluster import GATED, Cluster, Pod
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
 from tests.certificates.scheduling import PREDICATES, Placement
+from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.v1 import snapshot_pb2 as pb
 
 Group = reason_pb2.NodeGroupReason
 Predicate = reason_pb2.PredicateReason

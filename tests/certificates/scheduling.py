@@ -6,9 +6,8 @@ Each returns the violation, "" = none. Source: Kubernetes' documentation; kube-s
 
 from collections.abc import Callable
 
-from trimtab.v1 import snapshot_pb2 as pb
-
 from tests.certificates.cluster import Cluster, Labels, Pod
+from trimtab.v1 import snapshot_pb2 as pb
 
 CORDON = ("node.kubernetes.io/unschedulable", "", pb.TaintEffect.NO_SCHEDULE)
 CLOSED = ("ToBeDeletedByClusterAutoscaler", "", pb.TaintEffect.NO_SCHEDULE)

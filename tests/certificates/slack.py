@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
+from tests.builders.snapshots import Cluster
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
-
-from tests.builders.snapshots import Cluster
 
 Amounts = tuple[int, int, int]
 """cpu, memory, pods."""

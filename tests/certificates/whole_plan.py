@@ -8,12 +8,11 @@ nodes, or the number that their share requires if that is smaller.
 from collections import Counter
 from collections.abc import Iterator
 
-from trimtab.v1 import plan_pb2
-from trimtab.v1 import snapshot_pb2 as pb
-
 from tests.certificates import scale_up
 from tests.certificates.scheduling import PREDICATES, Placement
 from tests.certificates.slack import needed
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
 
 BY_NODE = tuple(one for one in PREDICATES if one not in scale_up.BY_OTHERS)
 """Predicates that depend only on the node and its pods."""

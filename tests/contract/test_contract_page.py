@@ -6,16 +6,16 @@ from pathlib import Path
 
 import grpc
 import pytest
-from trimtab.v1 import reason_pb2
 
-from clients import planner_client
-from clients.transport.error_table import ERRORS
-from clients.transport.errors import Reason
-from clients.transport.server import ServerSettings
-from planner.decisions import requests
-from planner.service import process, streams
-from planner.service.settings import PlannerOptions
-from planner.snapshot import checks
+from trimtab.clients import planner_client
+from trimtab.clients.transport.error_table import ERRORS
+from trimtab.clients.transport.errors import Reason
+from trimtab.clients.transport.server import ServerSettings
+from trimtab.planner.decisions import requests
+from trimtab.planner.service import process, streams
+from trimtab.planner.service.settings import PlannerOptions
+from trimtab.planner.snapshot import checks
+from trimtab.v1 import reason_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "protos/README.md").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 from google.protobuf.message import Message
+
 from trimtab.v1 import plan_pb2, reason_pb2
 
 

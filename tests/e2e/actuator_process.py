@@ -11,12 +11,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from trimtab.v1 import actuator_pb2
-
-from clients.actuator_client import ActuatorClient
-from clients.transport.client import RetryPolicy
-from clients.transport.errors import TrimtabError
 from tests.e2e.control_plane.control_plane import ControlPlane
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.v1 import actuator_pb2
 
 Json = dict[str, Any]
 QUICK = (
@@ -66,7 +65,7 @@ def running(directory: Path, options: Sequence[str]) -> Iterator[tuple["subproce
 
     def start() -> "subprocess.Popen[bytes]":
         with (directory / "log").open("ab") as log:
-            return subprocess.Popen([sys.executable, "-m", "actuator", *options], stderr=log)
+            return subprocess.Popen([sys.executable, "-m", "trimtab.actuator", *options], stderr=log)
 
     with living(directory, start, 5) as (process, client):
         yield process, client

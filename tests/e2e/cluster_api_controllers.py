@@ -11,12 +11,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE
-from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ConflictError, NotFoundError
-from clients.kubernetes_api.api import MERGE_PATCH
 from tests.builders.cluster_api import BASE
 from tests.e2e.control_plane.control_plane import ControlPlane
+from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE
+from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.kube.cluster import ConflictError, NotFoundError
+from trimtab.clients.kubernetes_api.api import MERGE_PATCH
 
 Json = dict[str, Any]
 GROUP_OF = {"machinesets": "cluster.x-k8s.io/set-name", "machinepools": "cluster.x-k8s.io/pool-name"}

@@ -15,18 +15,17 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
-
-from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ConflictError, NotFoundError
-from clients.actuator_client import ActuatorClient
-from clients.transport.errors import TrimtabError
 from tests.e2e import watch_log, workloads
 from tests.e2e.actuator_process import EndedError, Json, command, living, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.crash_points import Point, deaths
 from tests.e2e.dying_actuator import MOMENTS, POINTS
 from tests.e2e.nursery import Life, Nursery
+from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.kube.cluster import ConflictError, NotFoundError
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 DRAINED, STUCK, EMPTY, STAYING = (1, 2, 3), 4, 5, (6, 7)
 GROWTH = 2

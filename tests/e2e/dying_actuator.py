@@ -13,18 +13,18 @@ from typing import Any
 import kubernetes.config
 import msgspec
 
-import actuator.service.kwok
-from actuator.__main__ import main
-from actuator.store.journal import Journal
-from actuator.store.records import Record
-from actuator.store.sql import SqlStore
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import Request
+import trimtab.actuator.service.kwok
 from tests.e2e.crash_points import Moments, parse
 from tests.e2e.nursery import tend
+from trimtab.actuator.__main__ import main
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.records import Record
+from trimtab.actuator.store.sql import SqlStore
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import Request
 
 # Everything that a child needs is imported before the fork.
-PRELOADED = (actuator.service.kwok, kubernetes.config)
+PRELOADED = (trimtab.actuator.service.kwok, kubernetes.config)
 
 # A file, and the names of points as a JSON list.
 MOMENTS, POINTS = "TRIMTAB_TEST_MOMENTS", "TRIMTAB_TEST_DIE_AT"

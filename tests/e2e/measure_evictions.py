@@ -16,13 +16,13 @@ from typing import Annotated, Any
 
 import typer
 
-from actuator.kube.api import Api, Call, connect
-from actuator.kube.live import KubeCluster
-from actuator.settings import DrainSettings
-from actuator.tracker.states import State
 from tests.e2e import workloads
 from tests.e2e.actuator_process import Json, apply, command, deletion_of, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from trimtab.actuator.kube.api import Api, Call, connect
+from trimtab.actuator.kube.live import KubeCluster
+from trimtab.actuator.settings import DrainSettings
+from trimtab.actuator.tracker.states import State
 
 THREADS = DrainSettings().thread_count
 LIMIT_S = 1200

@@ -14,12 +14,12 @@ from typing import Annotated
 
 import typer
 
-from clients.actuator_client import ActuatorClient
 from tests.builders.postgresql import missing, running_postgresql
 from tests.e2e.actuator_process import Json, deletion_of, kill, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.stages import write_stages
 from tests.e2e.two_actuators import fill, leads, start, to_drain
+from trimtab.clients.actuator_client import ActuatorClient
 
 LIMIT_S = 120
 

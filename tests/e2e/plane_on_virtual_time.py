@@ -14,32 +14,32 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2
 
-from actuator.cloud.kwok.cloud import KwokCloud
-from actuator.cloud.kwok.groups import read_group
-from actuator.cloud.kwok.settings import KwokSettings
-from actuator.kube.api import Api as ActuatorApi
-from actuator.kube.api import Call, connect
-from actuator.kube.live import KubeCluster
-from actuator.simulated_cluster.quantities import parse_quantity
-from actuator.simulated_cluster.selectors import matches
-from clients.cli.live.links import open_link
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from clients.kubernetes_objects import decode_objects
-from clients.kubernetes_objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE
-from clients.live_cluster.cluster import LiveCluster
-from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from clients.simulator import Simulation
-from clients.simulator.loads import changes
-from clients.simulator.local_actuator import LocalActuator
-from clients.simulator.objects import budget, controller, node_group
-from clients.simulator.scenario import Scenario
-from clients.simulator.virtual_time import VirtualTime
 from tests.e2e.actuator_process import apply
 from tests.e2e.control_plane.control_plane import ControlPlane
+from trimtab.actuator.cloud.kwok.cloud import KwokCloud
+from trimtab.actuator.cloud.kwok.groups import read_group
+from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.kube.api import Api as ActuatorApi
+from trimtab.actuator.kube.api import Call, connect
+from trimtab.actuator.kube.live import KubeCluster
+from trimtab.actuator.simulated_cluster.quantities import parse_quantity
+from trimtab.actuator.simulated_cluster.selectors import matches
+from trimtab.clients.cli.live.links import open_link
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.kubernetes_objects import decode_objects
+from trimtab.clients.kubernetes_objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE
+from trimtab.clients.live_cluster.cluster import LiveCluster
+from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.simulator import Simulation
+from trimtab.clients.simulator.loads import changes
+from trimtab.clients.simulator.local_actuator import LocalActuator
+from trimtab.clients.simulator.objects import budget, controller, node_group
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
 SLOW_S = 300.0

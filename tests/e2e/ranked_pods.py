@@ -4,10 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trimtab.v1 import plan_pb2
-
 from tests.e2e.actuator_process import until
 from tests.e2e.control_plane.control_plane import ControlPlane
+from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
 MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests"

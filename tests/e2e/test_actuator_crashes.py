@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from actuator.kube.api import connect
 from tests.builders.postgresql import missing, running_postgresql
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.crash_points import Point, hands, parse, points_of, reached
 from tests.e2e.crash_scenario import LEASE, Scenario, Theatre
 from tests.e2e.nursery import Nursery
 from tests.e2e.stages import write_stages
+from trimtab.actuator.kube.api import connect
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2400)]
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from trimtab.v1 import plan_pb2
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, deletion_of, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from trimtab.v1 import plan_pb2
 
 pytestmark = pytest.mark.e2e
 
@@ -37,7 +37,7 @@ def staying(plane: ControlPlane) -> list[str]:
 
 
 def test_without_rights_it_does_not_start_and_says_which_rules_lack(plane: ControlPlane, tmp_path: Path) -> None:
-    call = [sys.executable, "-m", "actuator", *options(plane, tmp_path / "a", "nobody")]
+    call = [sys.executable, "-m", "trimtab.actuator", *options(plane, tmp_path / "a", "nobody")]
     done = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert '- {apiGroups: [""], resources: [nodes], verbs: [get, list, patch, delete]}' in done.stderr

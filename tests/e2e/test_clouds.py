@@ -6,18 +6,18 @@ from typing import Any, cast
 
 import pytest
 
-from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from actuator.cloud.clusterapi.objects import OPTIONS, PRICE
-from actuator.cloud.kwok.cloud import KwokCloud
-from actuator.cloud.kwok.groups import read_group
-from actuator.cloud.kwok.ledger import NAME
-from actuator.cloud.kwok.settings import KwokSettings
-from actuator.kube.api import Api, connect
 from tests.builders.clouds import Clock, World, cloud_groups
 from tests.builders.cluster_api import ShortNames, machine_deployment
 from tests.contract.clouds import test_clouds as contract
 from tests.e2e.cluster_api_controllers import Controllers, completed, install
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
+from trimtab.actuator.cloud.clusterapi.objects import OPTIONS, PRICE
+from trimtab.actuator.cloud.kwok.cloud import KwokCloud
+from trimtab.actuator.cloud.kwok.groups import read_group
+from trimtab.actuator.cloud.kwok.ledger import NAME
+from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.kube.api import Api, connect
 
 pytestmark = pytest.mark.e2e
 

@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.cloud.clusterapi.objects import DELETED
-from actuator.kube.api import connect
-from clients.reference_loop.rounds import RoundResult, RoundSettings
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, deletion_of, listed, until
 from tests.e2e.cluster_api_controllers import Controllers, install, scalable
@@ -20,6 +16,10 @@ from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.granted_rights import grants_by_account, requests_of
 from tests.e2e.helm.binary import rendered
 from tests.e2e.rounds_over_plane import Rounds, rounds_of
+from trimtab.actuator.cloud.clusterapi.objects import DELETED
+from trimtab.actuator.kube.api import connect
+from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 pytestmark = pytest.mark.e2e
 

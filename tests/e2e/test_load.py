@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.reference_loop.rounds import RoundSettings
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
+from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.v1 import plan_pb2, reason_pb2
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ def node_count(plane: ControlPlane) -> int:
 def loaded(plane: ControlPlane, rounds: Rounds) -> Json:
     """Run the load while the loop runs; return the report on its burst once the loop has no work."""
     command = [
-        *(sys.executable, "-m", "clients.cli", "load", "--kubeconfig", str(plane.kubeconfig("admin"))),
+        *(sys.executable, "-m", "trimtab.clients.cli", "load", "--kubeconfig", str(plane.kubeconfig("admin"))),
         *("--bursts", "1", "--deployments", "2", "--replicas", "2", "--cpu", "900m", "--memory", "64Mi"),
         *("--length", "25s", "--quiet", "5s", "--node-selector", f"pool={POOL}", "-o", "json"),
     ]

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import json_format
-from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
-from clients.actuator_client import ActuatorClient
-from clients.reference_loop.orders import deletion_order
 from tests.e2e import watch_log, workloads
 from tests.e2e.actuator_process import Json, all_ready, apply, command, listed, running, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.stages import write_stages
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.reference_loop.orders import deletion_order
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
@@ -100,7 +100,11 @@ def order_of_plan(plane: ControlPlane, directory: Path) -> actuator_pb2.StartDel
         "--output=json",
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "clients.cli", *arguments], cwd=directory, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "trimtab.clients.cli", *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     return deletion_order(request, json_format.Parse(done.stdout, plan_pb2.PlanResponse()))

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 import yaml
-from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
-from actuator.kube.api import connect
-from actuator.kube.cluster import CostWrite, ForbiddenError, NotFoundError
-from actuator.kube.live import KubeCluster
-from clients.reference_loop.rounds import RoundSettings
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, S, pods_of, scale, targets
 from tests.e2e.rounds_over_plane import rounds_over
+from trimtab.actuator.kube.api import connect
+from trimtab.actuator.kube.cluster import CostWrite, ForbiddenError, NotFoundError
+from trimtab.actuator.kube.live import KubeCluster
+from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
@@ -171,9 +171,9 @@ def test_costs_are_applied_beside_those_of_others_and_only_to_the_same_pod(
 
 
 def test_group_objects_have_a_status_of_one_generation_and_columns(plane: ControlPlane) -> None:
-    from actuator.service.pod_cost_progress import CostOrders, GroupOrder
-    from actuator.service.pod_costs import apply_pod_costs
-    from actuator.service.settings import PodCostLimits
+    from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
+    from trimtab.actuator.service.pod_costs import apply_pod_costs
+    from trimtab.actuator.service.settings import PodCostLimits
 
     cluster = cluster_of(plane, "admin")
     order = GroupOrder("ReplicaSet/default/again", {"default/gone": -5}, after_each_removal=True)

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 import yaml
 
-from clients.reference_loop.planner_session import GrpcLink
 from tests.builders import kubernetes as k8s
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
 from tests.e2e.test_watcher import kwok_node, workload
+from trimtab.clients.reference_loop.planner_session import GrpcLink
 
 pytestmark = pytest.mark.e2e
 
@@ -65,7 +65,7 @@ def loop(plane: ControlPlane, folder: Path, planner: str, health_port: int) -> t
     groups = folder / "groups.json"
     groups.write_text(json.dumps(k8s.node_group("a", selector={"pool": "a"})))
     return (
-        "clients.cli", "run", "--planner", planner, "--kubeconfig", plane.kubeconfig("admin"), "--node-groups", groups,
+        "trimtab.clients.cli", "run", "--planner", planner, "--kubeconfig", plane.kubeconfig("admin"), "--node-groups", groups,
         "--interval", 0.5, "--health-address", f"127.0.0.1:{health_port}", "--cluster-name", "e2e",
     )  # fmt: skip
 
@@ -95,7 +95,7 @@ def status(plane: ControlPlane) -> dict[str, Any]:
 
 @contextmanager
 def planner_at(address: str, folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    with process("planner", "--address", address, *options, log=folder / "planner.log") as started:
+    with process("trimtab.planner", "--address", address, *options, log=folder / "planner.log") as started:
         with GrpcLink(address) as link:
             until("the planner serves", lambda: started.poll() is not None or _serves(link))
         assert started.poll() is None, (folder / "planner.log").read_text()
@@ -163,13 +163,13 @@ def test_planner_actuator_and_loop_together_remove_the_nodes_that_are_not_needed
     kubeconfig = plane.kubeconfig("admin")
     with (
         process(
-            "actuator", "--address", actuator, "--state-dir", tmp_path / "state", "--cloud", "kwok", "--kubeconfig",
+            "trimtab.actuator", "--address", actuator, "--state-dir", tmp_path / "state", "--cloud", "kwok", "--kubeconfig",
             kubeconfig, "--cloud-config", groups, "--delay-after-taint", 0, "--drain-poll", 0.2, "--delete-poll", 0.2,
             log=tmp_path / "actuator.log",
         ),
         planner_at(planner, tmp_path),
         process(
-            "clients.cli", "run", "--planner", planner, "--actuator", actuator, "--kubeconfig", kubeconfig,
+            "trimtab.clients.cli", "run", "--planner", planner, "--actuator", actuator, "--kubeconfig", kubeconfig,
             "--node-groups", groups, "--settings", settings, "--interval", 0.5, "--health-address", health,
             "--record", tmp_path / "rounds.trimtab", log=tmp_path / "loop.log",
         ) as looping,
@@ -183,7 +183,7 @@ def test_planner_actuator_and_loop_together_remove_the_nodes_that_are_not_needed
         looping.send_signal(signal.SIGTERM)
         assert looping.wait(60) == 0, (tmp_path / "loop.log").read_text()
     replayed = subprocess.run(
-        [sys.executable, "-m", "clients.cli", "replay", str(tmp_path / "rounds.trimtab")],
+        [sys.executable, "-m", "trimtab.clients.cli", "replay", str(tmp_path / "rounds.trimtab")],
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert replayed.returncode == 0, replayed.stdout[-3000:] + replayed.stderr

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import plan_pb2
 
-from clients.actuator_client import ActuatorClient
 from tests.builders.capacity_buffers import buffer, template
 from tests.builders.tls import OwnCa, make_ca
 from tests.e2e import workloads
@@ -17,6 +15,8 @@ from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries,
 from tests.e2e.granted_rights import Grant, grants_by_account, requests_of
 from tests.e2e.helm.binary import ROOT, rendered
 from tests.e2e.test_reference_loop import planner_at, process
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.v1 import plan_pb2
 
 pytestmark = pytest.mark.e2e
 
@@ -145,7 +145,7 @@ def part_of(plane: ControlPlane, folder: Path, name: str, planner: str) -> tuple
     groups = folder / "groups.json"
     groups.write_text(json.dumps(workloads.group("pool", 10)))
     return (
-        "clients.cli", name, f"--planner={planner}", "--namespace=trimtab", "--interval=0.5", "--cluster-name=e2e",
+        "trimtab.clients.cli", name, f"--planner={planner}", "--namespace=trimtab", "--interval=0.5", "--cluster-name=e2e",
         f"--kubeconfig={config(plane, 'loop' if name == 'run' else name)}", f"--node-groups={groups}",
     )  # fmt: skip
 

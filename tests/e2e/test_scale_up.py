@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from clients.reference_loop.rounds import RoundResult, RoundSettings
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, deletion_of, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
+from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]

@@ -42,7 +42,7 @@ def planned(plane: ControlPlane, directory: Path, form: str, settings: str, kind
     (directory / "cluster.json").write_text(plane.kubectl("get", kinds, "-A", "-o", "json"))
     (directory / "settings.yaml").write_text(settings)
     options = ["--decision", "slack", "--settings", "settings.yaml", "-o", form]
-    command = [sys.executable, "-m", "clients.cli", "plan", "cluster.json", *options]
+    command = [sys.executable, "-m", "trimtab.clients.cli", "plan", "cluster.json", *options]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: Json = yaml.safe_load(done.stdout)

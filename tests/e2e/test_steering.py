@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
-from clients.steering.writer import FIELD_MANAGER
 from tests.builders import kubernetes as k8s
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
 from tests.e2e.test_reference_loop import planner_at, process, until
 from tests.e2e.test_watcher import kwok_node, workload
+from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.steering.writer import FIELD_MANAGER
 
 pytestmark = pytest.mark.e2e
 
@@ -53,7 +53,7 @@ def steering(plane: ControlPlane, folder: Path, *options: object) -> tuple[objec
     groups = folder / "groups.json"
     groups.write_text(json.dumps(k8s.node_group("a", selector={"pool": "a"})))
     return (
-        "clients.cli", "steer", "--kubeconfig", plane.kubeconfig("admin"), "--node-groups", groups,
+        "trimtab.clients.cli", "steer", "--kubeconfig", plane.kubeconfig("admin"), "--node-groups", groups,
         "--interval", 0.5, "--cluster-name", "e2e", *options,
     )  # fmt: skip
 

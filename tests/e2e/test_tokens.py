@@ -5,18 +5,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
-from clients.actuator_client import ActuatorClient
-from clients.transport.access import Access
-from clients.transport.access_policy import read_policy
-from clients.transport.client import RetryPolicy
-from clients.transport.errors import TrimtabError
-from clients.transport.server import Registration, ServerSettings, Shell
-from clients.transport.token_review import GRANTED_S, REFUSED_S, TokenReviewer, open_reviewer
 from tests.builders.tls import OwnCa, make_ca
 from tests.e2e.actuator_process import until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.access import Access
+from trimtab.clients.transport.access_policy import read_policy
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.clients.transport.token_review import GRANTED_S, REFUSED_S, TokenReviewer, open_reviewer
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 pytestmark = pytest.mark.e2e
 

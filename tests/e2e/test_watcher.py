@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
-from clients.kubernetes_objects import build_snapshot, decode_objects
-from clients.kubernetes_objects.errors import InputError
-from clients.live_cluster.cluster import LiveCluster
-from clients.live_cluster.reflector import ReflectorSettings
-from clients.live_cluster.resources import BY_KIND
 from tests.builders import kubernetes as k8s
 from tests.builders.expanded_snapshot import Tables, applied, expand
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.kubernetes_api.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.clients.kubernetes_objects.errors import InputError
+from trimtab.clients.live_cluster.cluster import LiveCluster
+from trimtab.clients.live_cluster.reflector import ReflectorSettings
+from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.v1 import snapshot_pb2 as pb
 
 pytestmark = pytest.mark.e2e
 

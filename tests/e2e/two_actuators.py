@@ -6,12 +6,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from actuator.store.sql import sqlite_url
-from clients.actuator_client import ActuatorClient
 from tests.builders.postgresql import missing, running_postgresql
 from tests.e2e import watch_log, workloads
 from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
+from trimtab.actuator.store.sql import sqlite_url
+from trimtab.clients.actuator_client import ActuatorClient
 
 LEASE = ("--leader-elect", "--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
 NODES, TO_DRAIN, WEB = 8, 5, 16

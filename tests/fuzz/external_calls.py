@@ -11,22 +11,22 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
-from trimtab.clusterautoscaler import expander_pb2
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
-from trimtab.v1 import plan_pb2
 
-from actuator.cloud.provider import NodeGroupView
-from actuator.service.external.orders import ExternalOrders
-from actuator.service.external.servicer import MAX_ANSWER_BYTES, ExternalServicer
-from clients.transport.errors import ServiceError
-from planner.service.expander.clusters import LastPlans
-from planner.service.expander.servicer import ExpanderServicer
-from planner.service.request_memory import RequestMemory
-from planner.service.settings import ExpanderOptions, PlannerOptions
-from planner.snapshot.decode import canonicalize
 from tests.builders.actuator import Stage, small_cluster
 from tests.builders.best_options import VERSIONS, a_node, a_pod, sent
 from tests.builders.kubernetes import node_group, snapshot_of
+from trimtab.actuator.cloud.provider import NodeGroupView
+from trimtab.actuator.service.external.orders import ExternalOrders
+from trimtab.actuator.service.external.servicer import MAX_ANSWER_BYTES, ExternalServicer
+from trimtab.clients.transport.errors import ServiceError
+from trimtab.clusterautoscaler import expander_pb2
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.planner.service.expander.clusters import LastPlans
+from trimtab.planner.service.expander.servicer import ExpanderServicer
+from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 CHAIN: Final = (plan_pb2.Expander.BALANCED, plan_pb2.Expander.PRICE, plan_pb2.Expander.LEAST_WASTE)
 # Too many calls in one input take time and test nothing new.

@@ -31,7 +31,7 @@ def uninstrumented() -> list[str]:
     """Return the compiled modules, which cannot be traced line by line."""
     files = [path for path in (ROOT / "planner").rglob("*.py") if "kernels" in path.parts]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files]
-    return [*names, "planner.model.jit"]
+    return [*names, "trimtab.planner.model.jit"]
 
 
 class Fuzzed:

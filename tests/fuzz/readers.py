@@ -9,23 +9,23 @@ from tempfile import NamedTemporaryFile
 from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError, Message
-from trimtab.clusterautoscaler import expander_pb2
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.transport.access_policy import read_policy
-from clients.transport.errors import ServiceError
-from planner.decisions.requests import DecisionUnavailableError, RequestError, check_decisions, check_request
-from planner.decisions.table import TABLE
-from planner.model.settings import SettingsError, resolve_planner
-from planner.scale_up.option_choice import choose_option
-from planner.service.expander.clusters import ClusterPlan
-from planner.service.expander.question import question
-from planner.service.warm_up import NOW_S
-from planner.snapshot.decode import canonicalize, parse_snapshot
-from planner.snapshot.delta import apply_delta, parse_delta
-from planner.snapshot.errors import SnapshotError, SnapshotMalformedError
 from tests.fuzz.external_calls import best_options_seeds, calls_type, external_seeds, read_best_options, read_calls
 from tests.fuzz.targets import BASE, DELTA, SNAPSHOT, asking, check_state, planned
+from trimtab.clients.transport.access_policy import read_policy
+from trimtab.clients.transport.errors import ServiceError
+from trimtab.clusterautoscaler import expander_pb2
+from trimtab.planner.decisions.requests import DecisionUnavailableError, RequestError, check_decisions, check_request
+from trimtab.planner.decisions.table import TABLE
+from trimtab.planner.model.settings import SettingsError, resolve_planner
+from trimtab.planner.scale_up.option_choice import choose_option
+from trimtab.planner.service.expander.clusters import ClusterPlan
+from trimtab.planner.service.expander.question import question
+from trimtab.planner.service.warm_up import NOW_S
+from trimtab.planner.snapshot.decode import canonicalize, parse_snapshot
+from trimtab.planner.snapshot.delta import apply_delta, parse_delta
+from trimtab.planner.snapshot.errors import SnapshotError, SnapshotMalformedError
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 REFUSALS: Final = (SnapshotError, SnapshotMalformedError, SettingsError, RequestError, DecisionUnavailableError)
 POLICY: Final = b"""apiVersion: trimtab.dev/v1

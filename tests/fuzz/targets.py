@@ -12,23 +12,23 @@ from typing import Any
 
 import numpy as np
 from opentelemetry.metrics import NoOpMeterProvider
-from trimtab.v1 import plan_pb2
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.transport.errors import ServiceError
-from planner.decisions.table import TABLE, codes
-from planner.placement.hints import PodGroups, group_pods
-from planner.scale_down.state import recall
-from planner.service.bounds import Bounds
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.request_memory import RequestMemory
-from planner.service.settings import PlannerOptions
-from planner.service.warm_up import NOW_S, growing_cluster, small_cluster
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.delta import apply_delta
-from planner.snapshot.errors import SnapshotError
 from tests.fuzz.external_calls import best_options_seeds, external_seeds, read_best_options, read_calls
 from tests.fuzz.mutations import damaged, with_extremes
+from trimtab.clients.transport.errors import ServiceError
+from trimtab.planner.decisions.table import TABLE, codes
+from trimtab.planner.placement.hints import PodGroups, group_pods
+from trimtab.planner.scale_down.state import recall
+from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.settings import PlannerOptions
+from trimtab.planner.service.warm_up import NOW_S, growing_cluster, small_cluster
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.delta import apply_delta
+from trimtab.planner.snapshot.errors import SnapshotError
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
 
 REFUSALS = (SnapshotError,)
 MEMORY = RequestMemory(PlannerOptions().max_request_memory)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from trimtab.v1 import reason_pb2
-
 from tests.parity.recordings import VOLUME_PLUGINS, claim_is_unusable
+from trimtab.v1 import reason_pb2
 
 PLUGIN_OF = {
     "NODE_UNSCHEDULABLE": "NodeUnschedulable",

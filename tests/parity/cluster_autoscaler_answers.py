@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.kubernetes_objects import build_snapshot, decode_objects
-from planner.scale_down.loop import decide_scale_down
-from planner.snapshot.decode import canonicalize
 from tests.builders.scale_down import scale_down_request
 from tests.certificates.scale_down import offences
 from tests.parity.eviction_api import refused
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2, reason_pb2
 
 DATA = Path(__file__).parent / "data" / "cluster_autoscaler"
 UNLIMITED = {

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2
 
-from clients.kubernetes_objects import build_snapshot, decode_objects
-from planner.decisions.plan import plan
-from planner.round.work import Work
-from planner.snapshot.decode import canonicalize
 from tests.certificates.scale_up import offences
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 DATA = Path(__file__).parent / "data" / "cluster_autoscaler"
 

@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
 from tests.parity.agreement import Verdict
+from trimtab.v1 import snapshot_pb2 as pb
 
 OP, EFFECT, STATE = pb.LabelOperator, pb.TaintEffect, pb.VolumeState
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"

@@ -10,19 +10,19 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.kubernetes_objects import InputError, build_snapshot, decode_objects
-from planner.decisions.fit import check_fit
-from planner.round.work import Work
-from planner.simulation import kernels
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.explain import explain, masks
-from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import HOSTNAME, NodeTemplate, VirtualNodes, labels_of, template_of
-from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Snapshot
-from planner.snapshot.decode import decode_snapshot
 from tests.parity.agreement import Verdict
+from trimtab.clients.kubernetes_objects import InputError, build_snapshot, decode_objects
+from trimtab.planner.decisions.fit import check_fit
+from trimtab.planner.round.work import Work
+from trimtab.planner.simulation import kernels
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.explain import explain, masks
+from trimtab.planner.simulation.virtual import with_virtual
+from trimtab.planner.simulation.virtual_rows import HOSTNAME, NodeTemplate, VirtualNodes, labels_of, template_of
+from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Snapshot
+from trimtab.planner.snapshot.decode import decode_snapshot
+from trimtab.v1 import plan_pb2, reason_pb2
 
 NAMES = {value: name for name, value in reason_pb2.PredicateReason.Code.items()}
 

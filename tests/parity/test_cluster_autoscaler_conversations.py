@@ -12,31 +12,31 @@ from typing import Any, NamedTuple
 import grpc
 import pytest
 from opentelemetry.metrics import NoOpMeter
-from trimtab.clusterautoscaler import expander_pb2 as ca
-from trimtab.clusterautoscaler import expander_pb2_grpc
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
-from trimtab.k8s.v1 import core_pb2
 
-from actuator.cloud.kwok.cloud import KwokCloud
-from actuator.cloud.kwok.groups import read_group
-from actuator.cloud.kwok.settings import KwokSettings
-from actuator.kube.live import KubeCluster
-from actuator.service.app import Actuator
-from actuator.service.external.servicer import SERVICE as PROVIDER
-from actuator.service.external.servicer import external_registration
-from actuator.store.memory import MemoryStore
-from clients.transport.client import connect
-from clients.transport.server import Registration, ServerSettings, Shell
-from planner.service.expander.clusters import LastPlans
-from planner.service.expander.servicer import SERVICE as EXPANDER
-from planner.service.expander.servicer import ExpanderServicer
-from planner.service.process import MAX_MESSAGE_BYTES
-from planner.service.request_memory import RequestMemory
-from planner.service.settings import ExpanderOptions, PlannerOptions
 from tests.builders.clouds import SETTINGS, Clock
 from tests.builders.json_api import JsonApiServer
 from tests.builders.waiting import LIMIT_S
 from tests.parity.cluster_autoscaler_conversations.conversation import DATA, Call, Conversation, read
+from trimtab.actuator.cloud.kwok.cloud import KwokCloud
+from trimtab.actuator.cloud.kwok.groups import read_group
+from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.kube.live import KubeCluster
+from trimtab.actuator.service.app import Actuator
+from trimtab.actuator.service.external.servicer import SERVICE as PROVIDER
+from trimtab.actuator.service.external.servicer import external_registration
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.clients.transport.client import connect
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.clusterautoscaler import expander_pb2 as ca
+from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.k8s.v1 import core_pb2
+from trimtab.planner.service.expander.clusters import LastPlans
+from trimtab.planner.service.expander.servicer import SERVICE as EXPANDER
+from trimtab.planner.service.expander.servicer import ExpanderServicer
+from trimtab.planner.service.process import MAX_MESSAGE_BYTES
+from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 
 MOST_BYTES = 4 << 20
 CHANGES = ("NodeGroupIncreaseSize", "NodeGroupDeleteNodes", "NodeGroupDecreaseTargetSize")

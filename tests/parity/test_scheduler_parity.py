@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from trimtab.v1 import reason_pb2
 
 from tests.builders.examples import ALL
 from tests.parity import ours
@@ -21,6 +20,7 @@ from tests.parity.recordings import (
     refusals,
     valid_part,
 )
+from trimtab.v1 import reason_pb2
 
 DOCUMENTS = [(name, document) for name in SETS for document in recorded(name)]
 HALF_VIRTUAL = DOCUMENTS if ALL else DOCUMENTS[::4]

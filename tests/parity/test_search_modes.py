@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cluster_generator import ClusterShape, generate, write_list
-from clients.kubernetes_objects import build_snapshot, decode_objects, read_files
-from planner.scale_down.loop import decide_scale_down
-from planner.scale_down.search import drain_sets, portfolio
-from planner.snapshot.decode import canonicalize
 from tests.builders.scale_down import NOW_S, scale_down_request
 from tests.parity.cluster_autoscaler_answers import UNLIMITED, lasting, recorded, settings_of
+from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects, read_files
+from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.scale_down.search import drain_sets, portfolio
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 EVERY_NODE = plan_pb2.PlanSettings(scale_down=plan_pb2.ScaleDownSettings(utilization_threshold=1.0))
 

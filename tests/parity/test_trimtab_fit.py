@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from clients.cli.demo import services
 from tests.builders.forked import Programs
 from tests.parity.agreement import Verdict, disagreement
 from tests.parity.recordings import Recorded, key_of, nasty, objects, pending, recorded, refusals, valid_part
+from trimtab.clients.cli.demo import services
 
 STORAGE = ("PersistentVolume", "PersistentVolumeClaim", "PersistentVolumeClaimList", "StorageClass", "CSINode")
 
@@ -52,7 +52,7 @@ def listed(items: list[dict[str, Any]]) -> dict[str, Any]:
 
 def printed(forked: Programs, *arguments: object) -> dict[tuple[str, str], Verdict]:
     """Return the output of `trimtab fit` by pod and node."""
-    done = forked("clients.cli", "fit", *arguments, "-o", "json")
+    done = forked("trimtab.clients.cli", "fit", *arguments, "-o", "json")
     assert done.returncode == 0, done.stderr
     verdicts = {}
     for line in done.stdout.splitlines():

@@ -23,15 +23,15 @@ from typing import Any, NamedTuple
 
 import pytest
 from google.protobuf import json_format
-from trimtab.v1 import plan_pb2
 
-from clients.cli.simulate.command import built_in
-from clients.simulator.scenario_file import read_input
-from clients.simulator.simulation import Simulation
 from tests.parity.cluster_autoscaler_answers import lasting, ours, recorded
 from tests.parity.cluster_autoscaler_growth import prices
 from tests.parity.cluster_autoscaler_growth import recorded as recorded_growth
 from tests.parity.cluster_autoscaler_oracle.steps import SCENARIOS, simulated
+from trimtab.clients.cli.simulate.command import built_in
+from trimtab.clients.simulator.scenario_file import read_input
+from trimtab.clients.simulator.simulation import Simulation
+from trimtab.v1 import plan_pb2
 
 DOCUMENTS = 24
 """Documents of each recording; all of them take minutes without the compiler."""

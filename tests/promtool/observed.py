@@ -26,14 +26,14 @@ from urllib.request import urlopen
 
 import yaml
 
-from clients.cli.demo.services import actuator, planner
-from clients.cluster_generator import ClusterShape, generate, write_list
-from clients.kubernetes_objects import read_files
 from tests.e2e.control_plane.control_plane import free_ports
 from tests.soak.actuator_calls import ActuatorCalls
 from tests.soak.callers import Answers, call_until
 from tests.soak.planner_calls import PlannerCalls
 from tests.unit.deploy.test_observe import OBSERVE, queries
+from trimtab.clients.cli.demo.services import actuator, planner
+from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.clients.kubernetes_objects import read_files
 
 NODES, PODS = 60, 900
 EVERY_S = 5

@@ -8,12 +8,11 @@ n1 to n4 have run out of instances. A group that reports no error is waited for 
 from dataclasses import replace
 from typing import Any
 
+from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
+from trimtab.actuator.cloud.provider import Activity
+from trimtab.actuator.service.settings import ActuatorSettings, BackoffPolicy
+from trimtab.clients.simulator.simulation import Simulation
 from trimtab.v1 import plan_pb2, snapshot_pb2
-
-from actuator.cloud.options import ANNOTATION_PREFIX
-from actuator.cloud.provider import Activity
-from actuator.service.settings import ActuatorSettings, BackoffPolicy
-from clients.simulator.simulation import Simulation
 
 LABEL = "zalando.org/scaling-priority"
 NEVER, NEVER_S = "2400h", 2400 * 3600.0

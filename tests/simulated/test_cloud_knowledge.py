@@ -5,13 +5,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from actuator.cloud.aws.settings import AwsSettings
-from actuator.cloud.aws.templates import TAGS
-from actuator.cloud.options import ANNOTATION_PREFIX
 from tests.builders import aws as fake_aws
 from tests.builders.cloud_rounds import Rounds
 from tests.builders.clouds import aws_cloud
 from tests.builders.kubernetes import Json, node, node_group, pod
+from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.aws.templates import TAGS
+from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 
 
 def waiting() -> list[Json]:

@@ -28,7 +28,7 @@ class Demo(NamedTuple):
 
     def command(self, *arguments: object) -> list[str]:
         """Return the command line."""
-        return [sys.executable, "-m", "clients.cli", "demo", *map(str, arguments)]
+        return [sys.executable, "-m", "trimtab.clients.cli", "demo", *map(str, arguments)]
 
     def left_behind(self) -> list[str]:
         """Return what remains; terminated processes may take a moment."""

@@ -4,9 +4,8 @@ Source: the Zalando fork of CA, which continues scale-down for as long as budget
 and actuator on virtual time.
 """
 
+from trimtab.clients.simulator.simulation import Simulation
 from trimtab.v1 import plan_pb2
-
-from clients.simulator.simulation import Simulation
 
 DELETION = "ToBeDeletedByClusterAutoscaler"
 

@@ -6,11 +6,11 @@ nodes", "Support for AWS autoscaling groups with multiple instance types") and i
 
 import pytest
 
-from actuator.cloud.aws.settings import AwsSettings
 from tests.builders import aws as fake_aws
 from tests.builders.cloud_rounds import Rounds
 from tests.builders.clouds import aws_cloud
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pod
+from trimtab.actuator.cloud.aws.settings import AwsSettings
 
 LABEL = "zalando.org/scaling-priority"
 

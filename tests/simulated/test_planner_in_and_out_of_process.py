@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from clients.cli.demo import services
-from clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.clients.cli.demo import services
+from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 
 NOW = "2026-03-01T00:00:00Z"
 
@@ -33,7 +33,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def printed(*arguments: object, hash_seed: int = 0) -> str:
     """Return the output of `trimtab` in a process with seeded hashes."""
     done = subprocess.run(
-        [sys.executable, "-m", "clients.cli", *map(str, arguments)],
+        [sys.executable, "-m", "trimtab.clients.cli", *map(str, arguments)],
         env=os.environ | {"PYTHONHASHSEED": str(hash_seed)},
         capture_output=True,
         text=True,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab.v1 import plan_pb2
 
-from clients.simulator import Simulation
-from clients.simulator.scenario import Scenario
+from trimtab.clients.simulator import Simulation
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.v1 import plan_pb2
 
 DECISIONS = {"decisions": ["slack", "scale-up", "scale-down"]}
 START_S = 120.0

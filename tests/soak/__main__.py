@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from clients.cli.demo.services import actuator, planner
-from clients.cluster_generator import ClusterShape, generate, write_list
-from clients.kubernetes_objects import read_files
 from tests.soak.actuator_calls import ActuatorCalls
 from tests.soak.callers import Answers, Target, call_until
 from tests.soak.growth import Sample, ends, grown, sample
 from tests.soak.planner_calls import PlannerCalls
+from trimtab.clients.cli.demo.services import actuator, planner
+from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.clients.kubernetes_objects import read_files
 
 PLANNED = ClusterShape(nodes=500, pods=10_000)
 ACTED_ON = ClusterShape(nodes=60, pods=900)

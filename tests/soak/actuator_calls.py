@@ -5,12 +5,11 @@ from functools import partial
 from random import Random
 from typing import Any, Final
 
-from trimtab.v1 import actuator_pb2, plan_pb2
-
-from clients.actuator_client import ActuatorClient
-from clients.transport.client import RetryPolicy, connect
 from tests.fuzz.mutations import damaged
 from tests.soak.callers import break_connection
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.client import RetryPolicy, connect
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 TIMEOUT_S: Final = 120.0
 METHODS: Final = (

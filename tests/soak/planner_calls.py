@@ -6,12 +6,12 @@ from random import Random
 from typing import Final
 
 import grpc
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
-from clients.planner_client import PlannerClient
-from clients.transport.client import RetryPolicy, connect
 from tests.fuzz.mutations import damaged, flipped
 from tests.soak.callers import break_connection
+from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.transport.client import RetryPolicy, connect
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 NOW_S: Final = 1_770_000_000
 PIECE: Final = 200_000

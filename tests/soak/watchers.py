@@ -15,16 +15,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from actuator.tracker.events import PodsEvicted
-from actuator.tracker.states import PodRef
 from tests.builders.actuator_service import SETTINGS, Service
 from tests.soak.growth import sample
+from trimtab.actuator.tracker.events import PodsEvicted
+from trimtab.actuator.tracker.states import PodRef
 
 CHANGES: Final = 10
 AT_ONCE: Final = 1000
 WATCHER: Final = """
 import json, sys, time
-from clients.actuator_client import ActuatorClient
+from trimtab.clients.actuator_client import ActuatorClient
 
 for status in ActuatorClient(sys.argv[1]).watch_status():
     print(json.dumps([len(status.recent_evictions), time.time()]), flush=True)

@@ -4,9 +4,9 @@ import random
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
 
 from tests.builders.actuator import Crash, Stage, small_cluster, sql_store
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 DRAINED = ("n0", "n1", "n2")
 EMPTY = ("n6", "n7")
@@ -116,8 +116,8 @@ def test_a_repeated_request_gets_the_answer_it_got_before_the_crash() -> None:
 
 
 def test_a_set_that_failed_before_the_crash_is_rolled_back_after_it() -> None:
-    from actuator.kube.cluster import RefusedError
-    from actuator.simulated_cluster.faults import Fault
+    from trimtab.actuator.kube.cluster import RefusedError
+    from trimtab.actuator.simulated_cluster.faults import Fault
 
     def life(die_at: int | None) -> Stage:
         stage = Stage(small_cluster())

@@ -15,14 +15,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from actuator.cloud.provider import CloudError, CloudRefusedError
-from actuator.kube.cluster import ClusterError
-from actuator.simulated_cluster.faults import Fault
-from actuator.tracker.states import FINAL_STATES, Retention, State
 from tests.builders.actuator import DELAYS, SETTINGS, Crash, Stage, small_cluster
 from tests.builders.wired_cluster import FAULTS, WireFault, wired
 from tests.stateful.test_actuator_machine import ActuatorMachine as Machine
 from tests.stateful.test_actuator_machine import nodes
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
+from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.tracker.states import FINAL_STATES, Retention, State
 
 # Together far less than the time for which results are kept.
 JUMPS_S = (-3600, -40, 40, 700, 3600)

@@ -8,19 +8,19 @@ from typing import Any
 
 import grpc
 import pytest
+
+from tests.builders.actuator import SETTINGS, Crash, Stage, small_cluster
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
+from trimtab.actuator.service.external.deletion_room import DeletionRoom
+from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
+from trimtab.actuator.service.external.servicer import ExternalServicer
+from trimtab.actuator.service.group_keeper import GroupKeeper
+from trimtab.actuator.tracker.events import Event, TimeNoted
+from trimtab.actuator.tracker.states import HOUR_MS, Retention
+from trimtab.clients.transport.access_policy import DeletionRules
+from trimtab.clients.transport.errors import ServiceError
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.v1 import actuator_pb2, plan_pb2
-
-from actuator.kube.cluster import HARD_TAINT_KEY
-from actuator.service.external.deletion_room import DeletionRoom
-from actuator.service.external.orders import ExternalOrders, NodeOrder
-from actuator.service.external.servicer import ExternalServicer
-from actuator.service.group_keeper import GroupKeeper
-from actuator.tracker.events import Event, TimeNoted
-from actuator.tracker.states import HOUR_MS, Retention
-from clients.transport.access_policy import DeletionRules
-from clients.transport.errors import ServiceError
-from tests.builders.actuator import SETTINGS, Crash, Stage, small_cluster
 
 NODES = [f"n{number}" for number in range(14)]
 

@@ -7,18 +7,18 @@ from typing import Any
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.cloud.provider import CloudError, CloudRefusedError
-from actuator.kube.cluster import ClusterError, RefusedError
-from actuator.simulated_cluster.faults import Fault
-from actuator.simulated_cluster.pods import Pod
-from actuator.store.journal import Journal
-from actuator.tracker.admission import Limits
-from actuator.tracker.states import FINAL_STATES, State
-from actuator.tracker.tracker import Tracker
 from tests.builders.actuator import SETTINGS, Crash, Stage, reason_name, small_cluster
 from tests.builders.kubernetes import pod
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
+from trimtab.actuator.kube.cluster import ClusterError, RefusedError
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.tracker.admission import Limits
+from trimtab.actuator.tracker.states import FINAL_STATES, State
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 NODES = [f"n{number}" for number in range(8)]
 LIMITS = Limits(max_parallelism=4, max_drain_parallelism=2, max_plan_age_s=300)

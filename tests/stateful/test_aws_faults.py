@@ -14,22 +14,22 @@ from itertools import product
 from typing import Any
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.cloud.aws.api import AwsApi, Reader
-from actuator.cloud.aws.cloud import AwsCloud
-from actuator.cloud.aws.settings import AwsSettings
-from actuator.cloud.provider import CloudError
-from actuator.service.activity_watch import ActivityWatch
-from actuator.service.group_keeper import GroupKeeper
-from actuator.service.settings import GroupSettings
-from actuator.settings import DeleteSettings
-from clients.transport.backoff import Backoff
-from clients.transport.errors import ServiceError
 from tests.builders import aws as fake_aws
 from tests.builders.actuator import SETTINGS, Crash, Stage
 from tests.builders.aws import AwsProxy, Fault
 from tests.builders.kubernetes import node
+from trimtab.actuator.cloud.aws.api import AwsApi, Reader
+from trimtab.actuator.cloud.aws.cloud import AwsCloud
+from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.service.activity_watch import ActivityWatch
+from trimtab.actuator.service.group_keeper import GroupKeeper
+from trimtab.actuator.service.settings import GroupSettings
+from trimtab.actuator.settings import DeleteSettings
+from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.transport.errors import ServiceError
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 WANTED_SIZE, PROVISION_S, STEP_S, END_S, SLOW_S, POLL_S = 6, 100.0, 30.0, 420.0, 45.0, 5.0
 LISTS = "DescribeAutoScalingGroups"

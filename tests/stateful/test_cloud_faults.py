@@ -14,13 +14,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 
-from actuator.cloud.externalgrpc.cloud import ExternalCloud
-from actuator.cloud.provider import CloudError, CloudProvider, InstanceState
-from actuator.kube.cluster import ClusterError
-from actuator.service.activity_watch import ActivityWatch
-from clients.transport.errors import ServiceError
 from tests.builders.actuator import Crash
 from tests.builders.cloud_faults import (
     KINDS,
@@ -33,6 +27,12 @@ from tests.builders.cloud_faults import (
     FaultyProvider,
 )
 from tests.unit.actuator.service.test_group_keeper import KeeperStage
+from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
+from trimtab.actuator.cloud.provider import CloudError, CloudProvider, InstanceState
+from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.actuator.service.activity_watch import ActivityWatch
+from trimtab.clients.transport.errors import ServiceError
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 
 DELETED, LOST = ("n0", "n1"), "n3"
 WANTED_SIZE = 8

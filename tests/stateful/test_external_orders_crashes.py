@@ -2,8 +2,8 @@
 
 import pytest
 
-from actuator.service.external.orders import ExternalOrders, NodeOrder
 from tests.builders.actuator import Crash, Stage, small_cluster
+from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
 
 NODES = [NodeOrder("n6", "test://n6"), NodeOrder("n7", "test://n7")]
 # The points before and after each write and call of an undisturbed run.

@@ -6,11 +6,11 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
 from tests.stateful.test_scale_down_loops import LOOPS, SETTINGS, STEP_S, World
+from trimtab.v1 import plan_pb2
 
 # Results of failed simulations expire quickly, so the same nodes must be evaluated again and again.
 FORGETFUL: Json = SETTINGS | {"unremovableNodeRecheckTimeout": "1s", "utilizationThreshold": 1.0}

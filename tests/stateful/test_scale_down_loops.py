@@ -10,7 +10,6 @@ from random import Random
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import example, given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from tests.builders.examples import examples
 from tests.builders.kubernetes import (
@@ -26,6 +25,7 @@ from tests.builders.kubernetes import (
     spread,
 )
 from tests.builders.scale_down import NOW_S, Outcome, even, plan_message
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 LOOPS = 20
 STEP_S = 60

@@ -4,11 +4,11 @@ end has the same records as without a crash, each once.
 
 from contextlib import suppress
 
-from actuator.service.type_teacher import AGAIN_MS, OLD_MS
-from actuator.tracker import events as e
-from actuator.tracker.states import SeenType
 from tests.builders.actuator import Crash
 from tests.unit.actuator.service.test_type_teacher import Taught, machine_node
+from trimtab.actuator.service.type_teacher import AGAIN_MS, OLD_MS
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.states import SeenType
 
 DISK = {"ephemeral-storage": "20Gi"}
 

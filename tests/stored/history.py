@@ -7,10 +7,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from actuator.store.journal import Journal
-from actuator.store.sql import SqlStore, sqlite_url
-from actuator.tracker import events as e
-from actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, PodRef
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.sql import SqlStore, sqlite_url
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, PodRef
 
 STORE, DATA = "store.sqlite", "data.json"
 FIRST_MS, STEP_MS = 1_790_000_000_000, 1_000

@@ -9,10 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.reference_loop.kept_state import StateFile, StateKeeper
-from clients.simulator.planner_link import InProcessLink
 from tests.builders.kubernetes import (
     deployment,
     node,
@@ -24,6 +21,9 @@ from tests.builders.kubernetes import (
     replica_set,
     snapshot_of,
 )
+from trimtab.clients.reference_loop.kept_state import StateFile, StateKeeper
+from trimtab.clients.simulator.planner_link import InProcessLink
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 SNAPSHOT, STATE, WANTED = "snapshot.binpb", "plan_state", "plan.json"
 CLUSTER = "stored"

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from actuator.store.journal import Journal
-from actuator.store.memory import MemoryStore
-from actuator.store.records import Record
-from actuator.store.sql import SqlStore, sqlite_url
-from actuator.tracker import events
-from actuator.tracker.tracker import Tracker
 from tests.stored.history import DATA, FIRST_MS, STEP_MS, STORE, fill, history
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import Record
+from trimtab.actuator.store.sql import SqlStore, sqlite_url
+from trimtab.actuator.tracker import events
+from trimtab.actuator.tracker.tracker import Tracker
 
 RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / STORE).exists())
 LATER = {"absence_ended", "node_types_seen", "nodes_counted", "taint_restored", "time_noted"}

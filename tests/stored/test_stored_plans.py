@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.reference_loop.kept_state import StateFile, StateKeeper
 from tests.stored.plan_history import CLUSTER, FIRST_S, SNAPSHOT, STATE, STEP_S, WANTED, ask, known, snapshot
+from trimtab.clients.reference_loop.kept_state import StateFile, StateKeeper
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / STATE).exists())
 KEPT_S = FIRST_S + STEP_S

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import plan_pb2
 
-from clients.kubernetes_objects import build_snapshot, decode_objects
-from clients.recording import RecordingWriter
-from clients.transport.extras import EXTRAS
 from tests.builders import kubernetes as k8s
 from tests.builders.forked import Programs, programs
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.clients.recording import RecordingWriter
+from trimtab.clients.transport.extras import EXTRAS
+from trimtab.v1 import plan_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 HIDE_EXTRAS = f"""
@@ -76,14 +76,14 @@ def test_hidden_modules_cannot_be_imported(environment: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "printed"),
     [
-        pytest.param("clients.cli plan {cluster} -o json", '"scaleDown"', id="plan"),
-        pytest.param("clients.cli fit {cluster} --pod default/p1", '"fits"', id="fit"),
-        pytest.param("clients.cli explain {cluster} node/n1", "n1", id="explain"),
-        pytest.param("clients.cli replay {recording} -o json", '"rounds": 1', id="replay"),
-        pytest.param("clients.cli simulate --schema", "nodeGroups", id="simulate"),
-        pytest.param("clients.cli version", "0.", id="version"),
-        pytest.param("clients.cli demo --help", "FILE", id="demo"),
-        pytest.param("clients.cluster_generator {new} --nodes 12 --pods 60", "", id="cluster generator"),
+        pytest.param("trimtab.clients.cli plan {cluster} -o json", '"scaleDown"', id="plan"),
+        pytest.param("trimtab.clients.cli fit {cluster} --pod default/p1", '"fits"', id="fit"),
+        pytest.param("trimtab.clients.cli explain {cluster} node/n1", "n1", id="explain"),
+        pytest.param("trimtab.clients.cli replay {recording} -o json", '"rounds": 1', id="replay"),
+        pytest.param("trimtab.clients.cli simulate --schema", "nodeGroups", id="simulate"),
+        pytest.param("trimtab.clients.cli version", "0.", id="version"),
+        pytest.param("trimtab.clients.cli demo --help", "FILE", id="demo"),
+        pytest.param("trimtab.clients.cluster_generator {new} --nodes 12 --pods 60", "", id="cluster generator"),
     ],
 )
 def test_a_command_that_needs_no_live_cluster_runs(
@@ -99,11 +99,11 @@ def test_a_command_that_needs_no_live_cluster_runs(
 @pytest.mark.parametrize(
     ("arguments", "extra"),
     [
-        pytest.param("clients.cli run --planner 127.0.0.1:9", "kubernetes", id="run"),
-        pytest.param("clients.cli load", "kubernetes", id="load"),
-        pytest.param("clients.cli record {new}", "kubernetes", id="record"),
-        pytest.param("clients.cli report {cluster} -o {new}", "report", id="report"),
-        pytest.param("clients.cli simulate {scenario} --dask tcp://127.0.0.1:9", "dask", id="dask"),
+        pytest.param("trimtab.clients.cli run --planner 127.0.0.1:9", "kubernetes", id="run"),
+        pytest.param("trimtab.clients.cli load", "kubernetes", id="load"),
+        pytest.param("trimtab.clients.cli record {new}", "kubernetes", id="record"),
+        pytest.param("trimtab.clients.cli report {cluster} -o {new}", "report", id="report"),
+        pytest.param("trimtab.clients.cli simulate {scenario} --dask tcp://127.0.0.1:9", "dask", id="dask"),
         pytest.param("actuator --state-dir {state} --cloud kwok --cloud-config {cluster}", "kubernetes", id="kwok"),
         pytest.param("actuator --state-dir {state} --cloud externalgrpc", "kubernetes", id="externalgrpc"),
         pytest.param("actuator --state-dir {state} --cloud aws --aws-groups g", "kubernetes", id="aws"),
@@ -122,7 +122,7 @@ def test_a_command_names_the_extra_that_it_needs_in_one_line(
 def test_a_program_with_traces_of_its_own_can_call(environment: dict[str, str]) -> None:
     program = (
         "import grpc; from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider;"
-        "from clients.transport.traces import traced; trace.set_tracer_provider(TracerProvider());"
+        "from trimtab.clients.transport.traces import traced; trace.set_tracer_provider(TracerProvider());"
         "channel = grpc.insecure_channel('127.0.0.1:9'); assert traced(channel) is channel"
     )
     done = subprocess.run(
@@ -155,8 +155,8 @@ def test_every_extra_of_the_project_is_known_and_named_in_the_readme() -> None:
     assert [extra for extra in EXTRAS if f"trimtab[{extra}]" not in text and f"`{extra}`" not in text] == []
 
 
-@pytest.mark.parametrize("program", ["clients.cli", "planner", "actuator"])
+@pytest.mark.parametrize("program", ["trimtab.clients.cli", "planner", "actuator"])
 def test_every_program_prints_its_version(run: Programs, environment: dict[str, str], program: str) -> None:
     done = run(program, "--version", environment=environment | {"TRIMTAB_PLANNER_SHOW_VERSION": "1"})
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == run("clients.cli", "version", environment=environment).stdout
+    assert done.stdout == run("trimtab.clients.cli", "version", environment=environment).stdout

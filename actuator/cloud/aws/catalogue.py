@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import structlog
 
-from actuator.cloud.aws.api import Reader
-from actuator.cloud.aws.groups import AutoScalingGroup, read_group
-from actuator.cloud.aws.launches import Launches
-from actuator.cloud.aws.settings import AwsSettings
-from actuator.cloud.aws.templates import InstanceType, read_type
-from actuator.cloud.provider import CloudRefusedError
+from trimtab.actuator.cloud.aws.api import Reader
+from trimtab.actuator.cloud.aws.groups import AutoScalingGroup, read_group
+from trimtab.actuator.cloud.aws.launches import Launches
+from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.aws.templates import InstanceType, read_type
+from trimtab.actuator.cloud.provider import CloudRefusedError
 
 log = structlog.get_logger("aws")
 

@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from actuator.cloud.aws.api import Api, CredentialsError, Reader
-from actuator.cloud.aws.catalogue import Catalogue
-from actuator.cloud.aws.groups import PLACEHOLDER, AutoScalingGroup, instance_id
-from actuator.cloud.aws.price_list import PriceList
-from actuator.cloud.aws.prices import group_price, load_prices, with_own
-from actuator.cloud.aws.settings import AwsSettings
-from actuator.cloud.aws.templates import GPU_LABEL, group_options, group_template
-from actuator.cloud.provider import (
+from trimtab.actuator.cloud.aws.api import Api, CredentialsError, Reader
+from trimtab.actuator.cloud.aws.catalogue import Catalogue
+from trimtab.actuator.cloud.aws.groups import PLACEHOLDER, AutoScalingGroup, instance_id
+from trimtab.actuator.cloud.aws.price_list import PriceList
+from trimtab.actuator.cloud.aws.prices import group_price, load_prices, with_own
+from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.aws.templates import GPU_LABEL, group_options, group_template
+from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
     CloudRefusedError,
@@ -48,7 +48,7 @@ _SHORTAGES: Final = (
 
 
 class AwsCloud:
-    """A `CloudProvider` (see `actuator.cloud.provider`)."""
+    """A `CloudProvider` (see `trimtab.actuator.cloud.provider`)."""
 
     name = "aws"
     gpu_label = GPU_LABEL

@@ -8,7 +8,7 @@ from collections.abc import Container, Mapping
 from itertools import count, islice
 from typing import Any, Final, NamedTuple
 
-from actuator.cloud.provider import InstanceState, NodeGroupView
+from trimtab.actuator.cloud.provider import InstanceState, NodeGroupView
 
 PLACEHOLDER: Final = "i-placeholder-"
 _WARM: Final = "Warmed:"

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from actuator.cloud.aws.api import Reader
-from actuator.cloud.aws.groups import AutoScalingGroup
+from trimtab.actuator.cloud.aws.api import Reader
+from trimtab.actuator.cloud.aws.groups import AutoScalingGroup
 
 # AWS adds instance types every few weeks.
 MATCHING_AGE_S: Final = 3600.0

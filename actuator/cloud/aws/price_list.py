@@ -12,9 +12,9 @@ from typing import Final
 
 import structlog
 
-from actuator.cloud.aws.api import Reader
-from actuator.cloud.aws.prices import LINUX, SPOT_PRODUCT, Price, merged, read_price_list, read_spot_history
-from actuator.cloud.provider import CloudError
+from trimtab.actuator.cloud.aws.api import Reader
+from trimtab.actuator.cloud.aws.prices import LINUX, SPOT_PRODUCT, Price, merged, read_price_list, read_spot_history
+from trimtab.actuator.cloud.provider import CloudError
 
 log = structlog.get_logger("aws")
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
+
 from trimtab.prices import MOST_PER_HOUR, is_price
 
 # What a price of a product must be of, as far as the product says so. Source: AWS, Price List of AmazonEC2.

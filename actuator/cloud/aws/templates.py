@@ -8,9 +8,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from actuator.cloud.options import read_options
-from actuator.cloud.provider import GroupOptions, MachineType, NodeTemplate, Reservation
-from actuator.kube.cluster import Taint
+from trimtab.actuator.cloud.options import read_options
+from trimtab.actuator.cloud.provider import GroupOptions, MachineType, NodeTemplate, Reservation
+from trimtab.actuator.kube.cluster import Taint
 
 TAGS: Final = "k8s.io/cluster-autoscaler/node-template/"
 GPU_LABEL: Final = "k8s.amazonaws.com/accelerator"

@@ -17,8 +17,8 @@ from typing import Any, Final, TypeVar
 import structlog
 from msgspec.json import Decoder
 
-from actuator.cloud.clusterapi.lists import GROUPS, MACHINES, Page, machine_of, read_page
-from actuator.cloud.clusterapi.objects import (
+from trimtab.actuator.cloud.clusterapi.lists import GROUPS, MACHINES, Page, machine_of, read_page
+from trimtab.actuator.cloud.clusterapi.objects import (
     CLUSTER_LABEL,
     DELETE_MACHINE,
     DELETED,
@@ -34,8 +34,8 @@ from actuator.cloud.clusterapi.objects import (
     read_group,
     with_members,
 )
-from actuator.cloud.clusterapi.settings import ClusterApiSettings
-from actuator.cloud.provider import (
+from trimtab.actuator.cloud.clusterapi.settings import ClusterApiSettings
+from trimtab.actuator.cloud.provider import (
     GPU_LABEL,
     Activity,
     CloudError,
@@ -48,9 +48,9 @@ from actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
-from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ClusterError, ConflictError, InvalidError, NotServedError, RefusedError
-from clients.kubernetes_api.names import object_path
+from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.kube.cluster import ClusterError, ConflictError, InvalidError, NotServedError, RefusedError
+from trimtab.clients.kubernetes_api.names import object_path
 
 log = structlog.get_logger("clusterapi")
 
@@ -65,7 +65,7 @@ CONFIGURATION_AGE_S: Final = 10.0
 
 
 class ClusterApiCloud:
-    """A `CloudProvider` (see `actuator.cloud.provider`)."""
+    """A `CloudProvider` (see `trimtab.actuator.cloud.provider`)."""
 
     name = "clusterapi"
     gpu_label = GPU_LABEL

@@ -8,10 +8,10 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from actuator.cloud.clusterapi.objects import DELETE_MACHINE, OUR_MARK, Machine, early_id
-from actuator.cloud.provider import Instance, InstanceError, InstanceState
-from actuator.kube.cluster import ClusterError
-from actuator.kube.objects import ListMetadata
+from trimtab.actuator.cloud.clusterapi.objects import DELETE_MACHINE, OUR_MARK, Machine, early_id
+from trimtab.actuator.cloud.provider import Instance, InstanceError, InstanceState
+from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.actuator.kube.objects import ListMetadata
 
 T = TypeVar("T")
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from actuator.cloud.machines import machines_of
-from actuator.cloud.options import read_options
-from actuator.cloud.provider import (
+from trimtab.actuator.cloud.machines import machines_of
+from trimtab.actuator.cloud.options import read_options
+from trimtab.actuator.cloud.provider import (
     GroupOptions,
     Instance,
     InstanceState,
@@ -19,7 +19,7 @@ from actuator.cloud.provider import (
     NodeTemplate,
     Reservation,
 )
-from actuator.kube.cluster import Taint
+from trimtab.actuator.kube.cluster import Taint
 
 Json = dict[str, Any]
 KINDS: Final = {"MachineDeployment": "machinedeployments", "MachinePool": "machinepools"}

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 import grpc
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
-from actuator.cloud.provider import CloudError, CloudRefusedError
-from clients.transport.backoff import Backoff
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
+from trimtab.clients.transport.backoff import Backoff
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
 T = TypeVar("T")
 

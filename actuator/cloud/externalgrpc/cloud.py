@@ -1,8 +1,8 @@
 """The cloud `externalgrpc`: a provider that serves the Cluster Autoscaler.
 
-Decides how its calls are interpreted where they are less precise than `actuator.cloud.provider`. An instance that was
-listed, or that a journal names, and is missing from two lists for five seconds is GONE; from ten lists for half a
-minute if the provider still has a group for it. Until then it is UNKNOWN, unless this process has requested its
+Decides how its calls are interpreted where they are less precise than `trimtab.actuator.cloud.provider`. An instance
+that was listed, or that a journal names, and is missing from two lists for five seconds is GONE; from ten lists for
+half a minute if the provider still has a group for it. Until then it is UNKNOWN, unless this process has requested its
 deletion: a single list may be outdated. A scale-up has no token: its call is made once, and after a lost answer the
 target size shows the result. Deletions are requested together; if that fails, the list shows which were made. `Cleanup`
 is never called, because other replicas continue.
@@ -14,17 +14,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
-from trimtab.prices import is_price
 
-from actuator.cloud.externalgrpc.calls import Calls, NotImplementedByCloudError
-from actuator.cloud.externalgrpc.messages import (
+from trimtab.actuator.cloud.externalgrpc.calls import Calls, NotImplementedByCloudError
+from trimtab.actuator.cloud.externalgrpc.messages import (
     GROUP_ANNOTATION,
     group_options,
     instance_of,
     template_of,
 )
-from actuator.cloud.provider import (
+from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
     CloudRefusedError,
@@ -36,6 +34,8 @@ from actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.prices import is_price
 
 # Consecutive lists from which an instance must be missing, and for how long: several lists within one moment may be
 # outdated together.
@@ -54,7 +54,7 @@ class Absence(NamedTuple):
 
 
 class ExternalCloud:
-    """A `CloudProvider` (see `actuator.cloud.provider`)."""
+    """A `CloudProvider` (see `trimtab.actuator.cloud.provider`)."""
 
     name = "externalgrpc"
 

@@ -7,12 +7,18 @@ Every version can read what is written: nodes, times and durations are in the fi
 from collections.abc import Mapping
 from typing import Any, Final
 
+from trimtab.actuator.cloud.machines import machines_of
+from trimtab.actuator.cloud.provider import (
+    GroupOptions,
+    Instance,
+    InstanceError,
+    InstanceState,
+    NodeTemplate,
+    Reservation,
+)
+from trimtab.actuator.kube.cluster import Taint
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.k8s.v1 import core_pb2, meta_pb2
-
-from actuator.cloud.machines import machines_of
-from actuator.cloud.provider import GroupOptions, Instance, InstanceError, InstanceState, NodeTemplate, Reservation
-from actuator.kube.cluster import Taint
 
 # Names the group in templates: of a node that does not exist, only labels and annotations come back.
 GROUP_ANNOTATION: Final = "trimtab.dev/node-group"

@@ -16,10 +16,10 @@ from functools import partial
 
 import structlog
 
-from actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of, made_provider_id
-from actuator.cloud.kwok.ledger import MAX_ENDED, MAX_TOKENS, ConfigMapLedger, Ending, GroupEntry, Ledger
-from actuator.cloud.kwok.settings import KwokSettings
-from actuator.cloud.provider import (
+from trimtab.actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of, made_provider_id
+from trimtab.actuator.cloud.kwok.ledger import MAX_ENDED, MAX_TOKENS, ConfigMapLedger, Ending, GroupEntry, Ledger
+from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.cloud.provider import (
     GPU_LABEL,
     Activity,
     CloudError,
@@ -33,13 +33,13 @@ from actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
-from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, RefusedError
-from actuator.kube.objects import Node, NodeList, read
-from actuator.leadership import NotLeaderError
-from actuator.steady_time import SteadyTime
-from clients.kubernetes_api.api import MERGE_PATCH
-from clients.kubernetes_api.names import object_path
+from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, RefusedError
+from trimtab.actuator.kube.objects import Node, NodeList, read
+from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.steady_time import SteadyTime
+from trimtab.clients.kubernetes_api.api import MERGE_PATCH
+from trimtab.clients.kubernetes_api.names import object_path
 
 log = structlog.get_logger("kwok")
 
@@ -47,7 +47,7 @@ NODES = "/api/v1/nodes"
 
 
 class KwokCloud:
-    """A `CloudProvider` (see `actuator.cloud.provider`)."""
+    """A `CloudProvider` (see `trimtab.actuator.cloud.provider`)."""
 
     name = "kwok"
     gpu_label = GPU_LABEL

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actuator.cloud.group_objects import options_of, price_of, template_of
-from actuator.cloud.provider import GroupOptions, NodeTemplate
-from actuator.kube.objects import Node
-from actuator.simulated_cluster.objects import Object, ObjectError, load_files
+from trimtab.actuator.cloud.group_objects import options_of, price_of, template_of
+from trimtab.actuator.cloud.provider import GroupOptions, NodeTemplate
+from trimtab.actuator.kube.objects import Node
+from trimtab.actuator.simulated_cluster.objects import Object, ObjectError, load_files
 
 # kwok manages nodes with this label.
 KWOK_LABEL = ("kwok", "on")

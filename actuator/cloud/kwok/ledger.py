@@ -10,9 +10,9 @@ from typing import TypeVar
 import msgspec
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ClusterError, ConflictError, NotFoundError
-from clients.kubernetes_api.names import object_path
+from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError
+from trimtab.clients.kubernetes_api.names import object_path
 
 T = TypeVar("T")
 

@@ -1,1 +1,1 @@
-"""The cloud `memory`: the machines of `actuator.simulated_cluster` as a cloud provider."""
+"""The cloud `memory`: the machines of `trimtab.actuator.simulated_cluster` as a cloud provider."""

@@ -5,8 +5,8 @@ Decides what the cloud accepts: no size below the minimum or above the maximum. 
 
 from collections.abc import Mapping, Sequence
 
-from actuator.cloud.group_objects import options_of, price_of, template_of
-from actuator.cloud.provider import (
+from trimtab.actuator.cloud.group_objects import options_of, price_of, template_of
+from trimtab.actuator.cloud.provider import (
     GPU_LABEL,
     Activity,
     CloudError,
@@ -19,14 +19,14 @@ from actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.objects import Object
-from actuator.simulated_cluster.state import ClusterState
-from actuator.simulated_cluster.state import Instance as Machine
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.objects import Object
+from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.actuator.simulated_cluster.state import Instance as Machine
 
 
 class MemoryCloud:
-    """A `CloudProvider` (see `actuator.cloud.provider`)."""
+    """A `CloudProvider` (see `trimtab.actuator.cloud.provider`)."""
 
     name = "memory"
     gpu_label = GPU_LABEL

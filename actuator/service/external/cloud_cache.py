@@ -10,10 +10,10 @@ from typing import Final, NamedTuple, TypeVar
 
 import structlog
 
-from actuator.cloud.provider import CloudProvider, GroupOptions, Instance, NodeGroupView, NodeTemplate
-from actuator.service.group_views import CHANGES
-from actuator.tracker import events as e
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.cloud.provider import CloudProvider, GroupOptions, Instance, NodeGroupView, NodeTemplate
+from trimtab.actuator.service.group_views import CHANGES
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("externalgrpc")
 

@@ -10,10 +10,10 @@ Source: CA, scaledown/planner: `NodeGroupMinSizeReached`; the external provider 
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from actuator.cloud.provider import NodeGroupView
-from actuator.runner.event_processor import EventProcessor
-from actuator.tracker.admission import GroupFacts, Limits, hourly_limit
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.cloud.provider import NodeGroupView
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.tracker.admission import GroupFacts, Limits, hourly_limit
+from trimtab.actuator.tracker.tracker import Tracker
 
 
 class _Answer(NamedTuple):

@@ -12,18 +12,18 @@ from typing import Final, NamedTuple
 
 import grpc
 
-from actuator.cloud.provider import CloudProvider, InstanceState, NodeGroupView
-from actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, NodeView
-from actuator.runner.event_processor import EventProcessor
-from actuator.service.growth import growth_record
-from actuator.service.observe import nodes_named
-from actuator.service.settings import DEFAULT_LIMITS
-from actuator.tracker.admission import GroupFacts, HourlyLimit, Limits, hourly_limit, pending_nodes
-from actuator.tracker.events import Event, GrowthRequested, InstancesAccepted, PlannedNode
-from actuator.tracker.groups import EXTERNAL
-from actuator.tracker.states import FINAL_STATES, Deletion, Growth, GrowthReason, State
-from actuator.tracker.tracker import Tracker
-from clients.transport.errors import Reason, ServiceError, invalid_request
+from trimtab.actuator.cloud.provider import CloudProvider, InstanceState, NodeGroupView
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, NodeView
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.service.growth import growth_record
+from trimtab.actuator.service.observe import nodes_named
+from trimtab.actuator.service.settings import DEFAULT_LIMITS
+from trimtab.actuator.tracker.admission import GroupFacts, HourlyLimit, Limits, hourly_limit, pending_nodes
+from trimtab.actuator.tracker.events import Event, GrowthRequested, InstancesAccepted, PlannedNode
+from trimtab.actuator.tracker.groups import EXTERNAL
+from trimtab.actuator.tracker.states import FINAL_STATES, Deletion, Growth, GrowthReason, State
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.transport.errors import Reason, ServiceError, invalid_request
 
 # The Cluster Autoscaler waits 5 s by default (`grpc_timeout`).
 ANSWER_S: Final = 4.0

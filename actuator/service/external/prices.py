@@ -5,10 +5,9 @@ currency.
 
 from collections.abc import Iterable, Mapping
 
+from trimtab.actuator.cloud.provider import NodeTemplate
+from trimtab.actuator.simulated_cluster.quantities import amount, pod_requests
 from trimtab.k8s.v1 import core_pb2
-
-from actuator.cloud.provider import NodeTemplate
-from actuator.simulated_cluster.quantities import amount, pod_requests
 
 
 def pod_price(pod: core_pb2.Pod, groups: Iterable[tuple[NodeTemplate, float]]) -> float | None:

@@ -11,11 +11,8 @@ import grpc
 import structlog
 from google.protobuf import any_pb2
 from google.protobuf.message import DecodeError, Message
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
-from trimtab.k8s.v1 import core_pb2
 
-from actuator.cloud.externalgrpc.messages import (
+from trimtab.actuator.cloud.externalgrpc.messages import (
     GROUP_ANNOTATION,
     changes_defaults,
     filled_options,
@@ -24,15 +21,18 @@ from actuator.cloud.externalgrpc.messages import (
     lacks_startup_time,
     node_bytes,
 )
-from actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, NodeGroupView, NodeTemplate
-from actuator.service.app import Actuator
-from actuator.service.external.cloud_cache import CloudCache, CloudState
-from actuator.service.external.deletion_room import DeletionRoom
-from actuator.service.external.orders import ExternalOrders, NodeOrder
-from actuator.service.external.prices import pod_price
-from actuator.service.servicer import backend_errors
-from clients.transport.errors import Reason, ServiceError, invalid_request
-from clients.transport.server import Registration
+from trimtab.actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, NodeGroupView, NodeTemplate
+from trimtab.actuator.service.app import Actuator
+from trimtab.actuator.service.external.cloud_cache import CloudCache, CloudState
+from trimtab.actuator.service.external.deletion_room import DeletionRoom
+from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
+from trimtab.actuator.service.external.prices import pod_price
+from trimtab.actuator.service.servicer import backend_errors
+from trimtab.clients.transport.errors import Reason, ServiceError, invalid_request
+from trimtab.clients.transport.server import Registration
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
+from trimtab.k8s.v1 import core_pb2
 
 log = structlog.get_logger("externalgrpc")
 

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from trimtab.clients.cli.answers.costs import Costs
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.prices import Prices
 from trimtab.v1 import plan_pb2
-
-from clients.cli.answers.costs import Costs
-from clients.cli.cluster_view import ClusterView
-from clients.cli.prices import Prices
 
 
 @dataclass(frozen=True)

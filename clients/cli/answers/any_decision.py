@@ -12,7 +12,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from clients.cli.amounts import shown_of, some
+from trimtab.clients.cli.amounts import shown_of, some
 
 MOST_ROWS: Final = 10
 """Rows of a table shown without `--verbose`."""

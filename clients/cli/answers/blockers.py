@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.cli.amounts import counted, percent, some
-from clients.cli.answers.answer import Answer
-from clients.cli.cluster_view import ClusterView, alone
-from clients.cli.sentences import PREDICATE_SENTENCES, codes_of, why_it_stays
-from clients.cli.timers import threshold
+from trimtab.clients.cli.amounts import counted, percent, some
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.cluster_view import ClusterView, alone
+from trimtab.clients.cli.sentences import PREDICATE_SENTENCES, codes_of, why_it_stays
+from trimtab.clients.cli.timers import threshold
+from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_REASONS, MOST_OFFENDERS = 6, 3
 _BUDGETS = (reason_pb2.BlockingPodReason.NOT_ENOUGH_PDB, reason_pb2.BlockingPodReason.SEVERAL_BUDGETS)

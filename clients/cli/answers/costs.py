@@ -4,8 +4,8 @@ group, such as one of the control plane, costs money as well. The currency is th
 
 from collections.abc import Iterable, Mapping
 
-from clients.cli.cluster_view import ClusterView
-from clients.cli.prices import Prices, machine_of, price_of
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.prices import Prices, machine_of, price_of
 
 
 class Costs:

@@ -8,11 +8,11 @@ from typing import Final
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.cli.amounts import counted, percent
-from clients.cli.answers.costs import money
-from clients.cli.sentences import EXPANDER_NAMES, NODE_GROUP_SENTENCES
+from trimtab.clients.cli.amounts import counted, percent
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.sentences import EXPANDER_NAMES, NODE_GROUP_SENTENCES
+from trimtab.v1 import plan_pb2, reason_pb2
 
 _Expander = plan_pb2.Expander
 _SCORES: Final[dict[int, Callable[[float], str]]] = {

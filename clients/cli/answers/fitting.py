@@ -10,11 +10,11 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from trimtab.v1 import planner_pb2, reason_pb2
 
-from clients.cli.amounts import amount, counted, named_amount, some
-from clients.cli.causes import cause
-from clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.amounts import amount, counted, named_amount, some
+from trimtab.clients.cli.causes import cause
+from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.v1 import planner_pb2, reason_pb2
 
 _Reason = reason_pb2.PredicateReason
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.cli.amounts import counted, shown_of
-from clients.cli.answers.answer import Answer
-from clients.cli.sentences import POD_COST_SENTENCES
+from trimtab.clients.cli.amounts import counted, shown_of
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.sentences import POD_COST_SENTENCES
+from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_GROUPS, MOST_PODS = 5, 6
 """Groups, and pods of each, shown without `--verbose`."""

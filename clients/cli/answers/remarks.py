@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.markup import escape
 
-from clients.cli.amounts import counted, some
-from clients.cli.answers import scale_up
-from clients.cli.answers.answer import Answer
+from trimtab.clients.cli.amounts import counted, some
+from trimtab.clients.cli.answers import scale_up
+from trimtab.clients.cli.answers.answer import Answer
 
 
 def render(answer: Answer) -> Iterator[RenderableType]:

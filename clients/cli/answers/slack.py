@@ -7,12 +7,12 @@ from itertools import groupby
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.billing import HOURS_A_MONTH
-from clients.cli.amounts import amount, named_amount, some
-from clients.cli.answers.answer import Answer
-from clients.cli.answers.costs import money
+from trimtab.clients.billing import HOURS_A_MONTH
+from trimtab.clients.cli.amounts import amount, named_amount, some
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.costs import money
+from trimtab.v1 import plan_pb2, reason_pb2
 
 _Result = reason_pb2.SlackResult
 RESULTS = {

@@ -5,11 +5,11 @@ from typing import Any, Final
 
 from google.protobuf.message import Message
 from rich.console import Console, RenderableType
-from trimtab.v1 import plan_pb2
 
-from clients.cli.answers import any_decision, pod_costs, remarks, scale_down, scale_up, slack
-from clients.cli.answers.answer import Answer
-from clients.decisions import FIELDS
+from trimtab.clients.cli.answers import any_decision, pod_costs, remarks, scale_down, scale_up, slack
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.decisions import FIELDS
+from trimtab.v1 import plan_pb2
 
 Render = Callable[[Answer], Iterator[RenderableType]]
 RENDERERS: Final[Mapping[str, Render]] = {

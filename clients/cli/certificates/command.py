@@ -11,12 +11,12 @@ from typing import Any
 
 import yaml
 
-from clients.cli.certificates.authority import Authority, Issued
-from clients.cli.certificates.parts import PARTS, Part
-from clients.cli.failures import FailedError, InputError
-from clients.cli.output import note
-from clients.kubernetes_api.names import RULE, is_label, is_subdomain
-from clients.transport.whole_files import write_whole
+from trimtab.clients.cli.certificates.authority import Authority, Issued
+from trimtab.clients.cli.certificates.parts import PARTS, Part
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.output import note
+from trimtab.clients.kubernetes_api.names import RULE, is_label, is_subdomain
+from trimtab.clients.transport.whole_files import write_whole
 
 _PRIVATE, _PUBLIC = 0o600, 0o644
 

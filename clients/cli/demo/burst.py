@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from clients.cli.amounts import counted
-from clients.cli.answers.answer import Answer
-from clients.cli.answers.costs import money
-from clients.cli.demo.evidence import Object, Picture
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.demo.evidence import Object, Picture
 
 NAMESPACE, WORKLOAD = "shop", "flash-sale"
 POD_COUNT, CPU, MEMORY = 60, "3", "6Gi"

@@ -11,24 +11,24 @@ from pathlib import Path
 
 import msgspec
 from google.protobuf.duration_pb2 import Duration
-from trimtab.v1 import plan_pb2
 
-from actuator.simulated_cluster.objects import ObjectError, load_files
-from clients.cli.amounts import percent
-from clients.cli.connection_options import forget
-from clients.cli.demo import services
-from clients.cli.demo.burst import write_workload
-from clients.cli.demo.loop import Scenario, run
-from clients.cli.demo.recorded_answers import recorded_answers
-from clients.cli.demo.screen import Screen
-from clients.cli.demo.verdict import judge
-from clients.cli.failures import FailedError, InputError
-from clients.cli.group_prices import object_prices
-from clients.cli.output import stdout_console
-from clients.cli.planners import PlannerAccess, open_planner
-from clients.cli.prices import Prices, read_prices
-from clients.cli.sources import read_snapshot
-from clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.actuator.simulated_cluster.objects import ObjectError, load_files
+from trimtab.clients.cli.amounts import percent
+from trimtab.clients.cli.connection_options import forget
+from trimtab.clients.cli.demo import services
+from trimtab.clients.cli.demo.burst import write_workload
+from trimtab.clients.cli.demo.loop import Scenario, run
+from trimtab.clients.cli.demo.recorded_answers import recorded_answers
+from trimtab.clients.cli.demo.screen import Screen
+from trimtab.clients.cli.demo.verdict import judge
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.group_prices import object_prices
+from trimtab.clients.cli.output import stdout_console
+from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.prices import Prices, read_prices
+from trimtab.clients.cli.sources import read_snapshot
+from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.v1 import plan_pb2
 
 RECORDING = "openshift-azure.json.gz"
 SHAPE = ClusterShape(seed=2)
@@ -123,7 +123,7 @@ def with_prices(chapter: Chapter, prices: Prices, directory: Path) -> Chapter:
 def recorded_chapter(directory: Path) -> Chapter:
     """Return the real cluster that ships with the package."""
     target = directory / "recorded.json"
-    target.write_bytes(gzip.decompress((resources.files("clients.data.recordings") / RECORDING).read_bytes()))
+    target.write_bytes(gzip.decompress((resources.files("trimtab.clients.data.recordings") / RECORDING).read_bytes()))
     text = "OpenShift on Azure, recorded from a CI run: three workers, three masters. Pods with local storage may move."
     chosen = settings(10, skip_nodes_with_local_storage=False, skip_nodes_with_system_pods=False)
     return Chapter("A recorded real cluster", text, (target,), Scenario("recorded", chosen), brief=True)

@@ -8,29 +8,28 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.cli.amounts import counted, some
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.demo import burst as burst_workload
+from trimtab.clients.cli.demo.burst import Burst
+from trimtab.clients.cli.demo.evidence import Picture, Witness, picture, unsettled
+from trimtab.clients.cli.demo.screen import Screen
+from trimtab.clients.cli.demo.services import ActuatorProcess
+from trimtab.clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
+from trimtab.clients.cli.failures import FailedError
+from trimtab.clients.cli.now import read_now
+from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cli.prices import Prices
+from trimtab.clients.kubernetes_objects import Objects, build_snapshot
+from trimtab.clients.kubernetes_objects.build import Known
+from trimtab.clients.kubernetes_objects.decode import add_text
+from trimtab.clients.kubernetes_objects.pod_rows import pod_row
+from trimtab.clients.live_cluster.actuation import read_status
+from trimtab.clients.live_cluster.pod_history import PodHistory
+from trimtab.clients.reference_loop.orders import deletion_order
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
-
-from clients.actuator_client import ActuatorClient
-from clients.cli.amounts import counted, some
-from clients.cli.answers.answer import Answer
-from clients.cli.cluster_view import ClusterView
-from clients.cli.demo import burst as burst_workload
-from clients.cli.demo.burst import Burst
-from clients.cli.demo.evidence import Picture, Witness, picture, unsettled
-from clients.cli.demo.screen import Screen
-from clients.cli.demo.services import ActuatorProcess
-from clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
-from clients.cli.failures import FailedError
-from clients.cli.now import read_now
-from clients.cli.planners import PlannerAccess
-from clients.cli.prices import Prices
-from clients.kubernetes_objects import Objects, build_snapshot
-from clients.kubernetes_objects.build import Known
-from clients.kubernetes_objects.decode import add_text
-from clients.kubernetes_objects.pod_rows import pod_row
-from clients.live_cluster.actuation import read_status
-from clients.live_cluster.pod_history import PodHistory
-from clients.reference_loop.orders import deletion_order
 
 CHAPTER_TIMEOUT_S = 240.0
 """A demo that has not settled by then has failed; the built-in ones take a tenth of this."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from clients.cli.demo.evidence import Object
-from clients.transport.collection import collection_paused
+from trimtab.clients.cli.demo.evidence import Object
+from trimtab.clients.transport.collection import collection_paused
 
 FILE = "cluster_autoscaler_answers.json"
 
@@ -28,7 +28,7 @@ class RecordedAnswers:
 
 def recorded_answers(cluster: Path) -> RecordedAnswers | None:
     """Return the recording for a cluster, or None if there is none for exactly this input."""
-    text = (resources.files("clients.data.recordings") / FILE).read_bytes()
+    text = (resources.files("trimtab.clients.data.recordings") / FILE).read_bytes()
     document = msgspec.json.decode(text)
     found = document["answers"].get(digest(cluster.read_bytes()))
     if found is None:

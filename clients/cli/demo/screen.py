@@ -9,11 +9,11 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
-from trimtab.v1 import actuator_pb2
 
-from clients.cli.amounts import counted
-from clients.cli.answers.answer import Answer
-from clients.cli.answers.table import print_answer
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.table import print_answer
+from trimtab.v1 import actuator_pb2
 
 _State = actuator_pb2.DeletionState
 _MOST_LIVE_ROWS = 12

@@ -17,9 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from types import FrameType
 
-from clients.cli.failures import FailedError
-from clients.transport.client import connect, wait_until_serving
-from clients.transport.errors import TrimtabError
+from trimtab.clients.cli.failures import FailedError
+from trimtab.clients.transport.client import connect, wait_until_serving
+from trimtab.clients.transport.errors import TrimtabError
 
 START_TIMEOUT_S = 300.0
 """The planner compiles its kernels on its first start; a slow or busy machine needs minutes."""

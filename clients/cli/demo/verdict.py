@@ -10,14 +10,14 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from clients.billing import HOURS_A_MONTH
-from clients.cli.amounts import counted, percent, some
-from clients.cli.answers.answer import Answer
-from clients.cli.answers.blockers import by_reason, why
-from clients.cli.answers.costs import money
-from clients.cli.demo import burst, evidence
-from clients.cli.demo.loop import Story
-from clients.cli.demo.recorded_answers import RecordedAnswers
+from trimtab.clients.billing import HOURS_A_MONTH
+from trimtab.clients.cli.amounts import counted, percent, some
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.blockers import by_reason, why
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.demo import burst, evidence
+from trimtab.clients.cli.demo.loop import Story
+from trimtab.clients.cli.demo.recorded_answers import RecordedAnswers
 
 MOST_EXAMPLES, MOST_REASONS = 3, 3
 

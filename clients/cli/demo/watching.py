@@ -6,12 +6,11 @@ import threading
 import time
 from collections.abc import Iterator
 
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.cli.demo.evidence import Witness, picture
+from trimtab.clients.cli.demo.services import ActuatorProcess
+from trimtab.clients.transport.errors import ServiceError, TrimtabError
 from trimtab.v1 import actuator_pb2
-
-from clients.actuator_client import ActuatorClient
-from clients.cli.demo.evidence import Witness, picture
-from clients.cli.demo.services import ActuatorProcess
-from clients.transport.errors import ServiceError, TrimtabError
 
 INTERVAL_S = 1.0
 """Time from one plan to the next while deletions are in progress; upstream's default is ten."""

@@ -5,17 +5,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
-
-from clients.cli.answers.any_decision import naming
-from clients.cli.answers.any_decision import render as render_fields
-from clients.cli.answers.table import without_renderer
-from clients.cli.cluster_view import ClusterView, PodView
-from clients.cli.decisions import default_decisions
-from clients.cli.explain.growth import explain_growth, growth_document, growth_lines
-from clients.cli.explain.nodes import explain_node, node_document, node_lines
-from clients.cli.explain.pods import PodExplanation, explain_pod, fit_lines, pod_document, pod_lines
-from clients.cli.explain.slack import (
+from trimtab.clients.cli.answers.any_decision import naming
+from trimtab.clients.cli.answers.any_decision import render as render_fields
+from trimtab.clients.cli.answers.table import without_renderer
+from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_lines
+from trimtab.clients.cli.explain.nodes import explain_node, node_document, node_lines
+from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_lines, pod_document, pod_lines
+from trimtab.clients.cli.explain.slack import (
     SlackExplanation,
     explain_slack,
     placeholder_document,
@@ -23,10 +21,11 @@ from clients.cli.explain.slack import (
     slack_document,
     slack_lines,
 )
-from clients.cli.failures import InputError
-from clients.cli.output import Format, as_document, note, print_document, print_lines, stdout_console
-from clients.cli.plan import CommandOptions
-from clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.output import Format, as_document, note, print_document, print_lines, stdout_console
+from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 _SLACK, _PLACEHOLDER = "slack", "placeholder"
 

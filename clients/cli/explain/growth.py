@@ -11,19 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.markup import escape
+
+from trimtab.clients.billing import HOURS_A_MONTH
+from trimtab.clients.cli.amounts import amount, counted, named_amount, some
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
+from trimtab.clients.cli.causes import cause
+from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.output import as_document
+from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, PREDICATE_SENTENCES, SKIPPED_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.billing import HOURS_A_MONTH
-from clients.cli.amounts import amount, counted, named_amount, some
-from clients.cli.answers.costs import money
-from clients.cli.answers.expansion import chosen_because, lost_because
-from clients.cli.causes import cause
-from clients.cli.cluster_view import ClusterView, PodView
-from clients.cli.decisions import default_decisions
-from clients.cli.output import as_document
-from clients.cli.planners import PlannerAccess
-from clients.cli.sentences import NODE_GROUP_SENTENCES, PREDICATE_SENTENCES, SKIPPED_SENTENCES
 
 _Reason = reason_pb2.NodeGroupReason
 _Predicate = reason_pb2.PredicateReason

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.markup import escape
+
+from trimtab.clients.cli.amounts import counted, named_amount, some
+from trimtab.clients.cli.causes import cause
+from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.sentences import PREDICATE_SENTENCES
 from trimtab.v1 import planner_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.cli.amounts import counted, named_amount, some
-from clients.cli.causes import cause
-from clients.cli.cluster_view import ClusterView, PodView
-from clients.cli.sentences import PREDICATE_SENTENCES
 
 _PHASES = {pb.PodPhase.SUCCEEDED: "has succeeded", pb.PodPhase.FAILED: "has failed"}
 

@@ -12,17 +12,17 @@ from itertools import groupby
 from typing import Any
 
 from rich.markup import escape
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.billing import HOURS_A_MONTH
-from clients.cli.amounts import amount, counted, named_amount, percent, some
-from clients.cli.answers.costs import Costs, money
-from clients.cli.answers.slack import RESULTS, kept_free, set_of
-from clients.cli.cluster_view import ClusterView
-from clients.cli.decisions import default_decisions
-from clients.cli.output import as_document
-from clients.cli.planners import PlannerAccess
-from clients.cli.prices import Prices
+from trimtab.clients.billing import HOURS_A_MONTH
+from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, some
+from trimtab.clients.cli.answers.costs import Costs, money
+from trimtab.clients.cli.answers.slack import RESULTS, kept_free, set_of
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.output import as_document
+from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cli.prices import Prices
+from trimtab.v1 import plan_pb2, reason_pb2
 
 _NO_GROWTH = "no node group grows for it now"
 _FOR_SLACK = reason_pb2.UnremovableReason.NEEDED_FOR_SLACK

@@ -9,11 +9,10 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from trimtab.clients.cli.answers.slack import set_of
+from trimtab.clients.cli.plan_formats import Export
+from trimtab.clients.kubernetes_objects.spec_reader import Json, SpecReader
 from trimtab.v1 import plan_pb2
-
-from clients.cli.answers.slack import set_of
-from clients.cli.plan_formats import Export
-from clients.kubernetes_objects.spec_reader import Json, SpecReader
 
 LABEL = "trimtab.dev/slack-of"
 """Names the set of placeholders that a pod stands for."""

@@ -9,8 +9,8 @@ from typing import Final
 import grpc
 import structlog
 
-from clients.reference_loop.health import Health
-from clients.transport.errors import TrimtabError
+from trimtab.clients.reference_loop.health import Health
+from trimtab.clients.transport.errors import TrimtabError
 
 LONGEST_S: Final = 180.0
 """Afterwards the loop begins, whose rounds fail and say why."""

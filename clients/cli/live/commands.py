@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from clients.cli.decisions import read_decisions
-from clients.cli.output import Format
-from clients.load.bursts import LoadSettings
-from clients.transport.extras import require_extra
-from clients.transport.options import LogFormatOption, LogLevelOption, PlaintextOption
+from trimtab.clients.cli.decisions import read_decisions
+from trimtab.clients.cli.output import Format
+from trimtab.clients.load.bursts import LoadSettings
+from trimtab.clients.transport.extras import require_extra
+from trimtab.clients.transport.options import LogFormatOption, LogLevelOption, PlaintextOption
 
 app = typer.Typer()
 LOAD = LoadSettings()
@@ -85,9 +85,9 @@ def run(
     something has changed, JSON an object for each round. A dry run ends with the table of its last plan.
     """
     require_extra("kubernetes", "trimtab run")
-    from clients.cli.live.run import Options
-    from clients.cli.live.run import run as go
-    from clients.cli.live.sources import ClusterSource
+    from trimtab.clients.cli.live.run import Options
+    from trimtab.clients.cli.live.run import run as go
+    from trimtab.clients.cli.live.sources import ClusterSource
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     go(
@@ -134,9 +134,9 @@ def steer(
 ) -> None:
     """Restrict an existing autoscaler to the nodes of Trimtab's plan, by annotations on the nodes that should stay."""
     require_extra("kubernetes", "trimtab steer")
-    from clients.cli.live.sources import ClusterSource
-    from clients.cli.live.steer import Options
-    from clients.cli.live.steer import steer as go
+    from trimtab.clients.cli.live.sources import ClusterSource
+    from trimtab.clients.cli.live.steer import Options
+    from trimtab.clients.cli.live.steer import steer as go
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     go(
@@ -167,8 +167,8 @@ def load(
 ) -> None:
     """Create bursts of Deployments in a live cluster, with pauses between them, and remove everything at the end."""
     require_extra("kubernetes", "trimtab load")
-    from clients.cli.live.load import Options
-    from clients.cli.live.load import load as go
+    from trimtab.clients.cli.live.load import Options
+    from trimtab.clients.cli.live.load import load as go
 
     go(
         Options(
@@ -204,9 +204,9 @@ def record(
 ) -> None:
     """Record a live cluster, round by round: the planner's input and its answers."""
     require_extra("kubernetes", "trimtab record")
-    from clients.cli.live.record import Options
-    from clients.cli.live.record import record as go
-    from clients.cli.live.sources import ClusterSource
+    from trimtab.clients.cli.live.record import Options
+    from trimtab.clients.cli.live.record import record as go
+    from trimtab.clients.cli.live.sources import ClusterSource
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     chosen = tuple(read_decisions(decision)) if decision else ()
@@ -222,7 +222,7 @@ def replay(
     output: Annotated[Format, typer.Option("-o", "--output", help="output format")] = Format.TABLE,
 ) -> None:
     """Run a recording through a planner and show every difference from the recorded answers; exit code 1 if any."""
-    from clients.cli.live.replay import replay as go
+    from trimtab.clients.cli.live.replay import replay as go
 
     go(file, planner, output)
 
@@ -244,9 +244,9 @@ def status(
     """Show the loop's last decisions and costs, deletions in progress, evictions and back-offs."""
     if status_config_map:
         require_extra("kubernetes", "trimtab status")
-    from clients.cli.live.sources import ClusterSource
-    from clients.cli.live.status import Options
-    from clients.cli.live.status import status as go
+    from trimtab.clients.cli.live.sources import ClusterSource
+    from trimtab.clients.cli.live.status import Options
+    from trimtab.clients.cli.live.status import status as go
 
     source = ClusterSource(kubeconfig, context)
     go(Options(source, actuator, namespace, status_config_map, watch, interval, rounds, output))

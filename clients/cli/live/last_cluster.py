@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.table import print_answer
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.output import stdout_console
+from trimtab.clients.cli.prices import Prices
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.reference_loop.rounds import Recorder
+from trimtab.clients.snapshot_deltas.application import Application
 from trimtab.v1 import plan_pb2, snapshot_pb2
-
-from clients.cli.answers.answer import Answer
-from clients.cli.answers.table import print_answer
-from clients.cli.cluster_view import ClusterView
-from clients.cli.output import stdout_console
-from clients.cli.prices import Prices
-from clients.live_cluster.taken import Taken
-from clients.reference_loop.rounds import Recorder
-from clients.snapshot_deltas.application import Application
 
 MOST_DELTAS: Final = 100
 """After so many changes the cluster is built anew, as their dictionaries stay in it."""

@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from clients.cli.output import stderr_console
-from clients.cli.planners import address_failures
-from clients.reference_loop.planner_session import GrpcLink, PlannerLink
+from trimtab.clients.cli.output import stderr_console
+from trimtab.clients.cli.planners import address_failures
+from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
 
 
 @contextmanager
 def open_link(address: str | None) -> Iterator[PlannerLink]:
     """Open the planner at `address` ("host:port"), or one in this process for None."""
     if address is None:
-        from clients.simulator.planner_link import InProcessLink
+        from trimtab.clients.simulator.planner_link import InProcessLink
 
         with stderr_console().status("loading the planner (the first time, its kernels are compiled) …"):
             link: PlannerLink = InProcessLink()

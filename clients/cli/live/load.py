@@ -8,17 +8,17 @@ from pathlib import Path
 
 from rich.table import Table
 
-from clients.cli.failures import InputError
-from clients.cli.live.sources import ClusterSource, cluster_failures
-from clients.cli.live.stopping import Stopping
-from clients.cli.output import Format, print_document, stderr_console, stdout_console
-from clients.kubernetes_api.names import RULE, is_label
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.quantities import parse_quantity
-from clients.kubernetes_objects.times import go_duration_ns
-from clients.load.bursts import Burst, LoadSettings
-from clients.load.cluster import LoadedCluster
-from clients.load.run import Around, run
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
+from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.output import Format, print_document, stderr_console, stdout_console
+from trimtab.clients.kubernetes_api.names import RULE, is_label
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.quantities import parse_quantity
+from trimtab.clients.kubernetes_objects.times import go_duration_ns
+from trimtab.clients.load.bursts import Burst, LoadSettings
+from trimtab.clients.load.cluster import LoadedCluster
+from trimtab.clients.load.run import Around, run
 
 
 @dataclass(frozen=True)

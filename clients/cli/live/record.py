@@ -8,23 +8,23 @@ from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from trimtab.v1 import plan_pb2
 
-from clients.actuator_client import ActuatorClient
-from clients.cli.amounts import counted
-from clients.cli.failures import FailedError
-from clients.cli.live.links import open_link
-from clients.cli.live.redaction import redact_file
-from clients.cli.live.rounds_recorder import RoundsRecorder
-from clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
-from clients.cli.live.stopping import Stopping
-from clients.cli.output import note, stderr_console
-from clients.cli.pod_cost_annotations import annotations_read
-from clients.live_cluster.cluster import LiveCluster
-from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import RoundRunner, RoundSettings
-from clients.transport.errors import TrimtabError
-from clients.transport.telemetry import configure_logging, terminal_format
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.failures import FailedError
+from trimtab.clients.cli.live.links import open_link
+from trimtab.clients.cli.live.redaction import redact_file
+from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
+from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.output import note, stderr_console
+from trimtab.clients.cli.pod_cost_annotations import annotations_read
+from trimtab.clients.live_cluster.cluster import LiveCluster
+from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.clients.transport.telemetry import configure_logging, terminal_format
+from trimtab.v1 import plan_pb2
 
 LIST_TIMEOUT_S = 600.0
 

@@ -6,19 +6,19 @@ from typing import Any, NamedTuple
 
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.live.links import open_link
+from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
+from trimtab.clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
+from trimtab.clients.kubernetes_objects.files import shown
+from trimtab.clients.recording import is_recording
+from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
+from trimtab.clients.transport.bounded_input import STANDARD_INPUT, open_input
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.planner.scale_up.option_choice import choose_option
 from trimtab.v1 import plan_pb2
 from trimtab.v1.option_choice_pb2 import OptionChoice
-
-from clients.cli.failures import FailedError, InputError
-from clients.cli.live.links import open_link
-from clients.cli.live.rounds_reader import Recorded, read_rounds
-from clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
-from clients.kubernetes_objects.files import shown
-from clients.recording import is_recording
-from clients.reference_loop.planner_session import PlannerLink, PlannerSession
-from clients.transport.bounded_input import STANDARD_INPUT, open_input
-from clients.transport.errors import Reason, TrimtabError
-from planner.scale_up.option_choice import choose_option
 
 MOST_SHOWN = 200
 """Most differences in a table; JSON has all of them."""

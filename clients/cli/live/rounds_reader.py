@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.output import note
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.recording import MAX_FRAME_BYTES, RecordingError, RecordingReader
 from trimtab.v1 import plan_pb2
 from trimtab.v1.option_choice_pb2 import OptionChoice
-
-from clients.cli.failures import InputError
-from clients.cli.output import note
-from clients.live_cluster.taken import Taken
-from clients.recording import MAX_FRAME_BYTES, RecordingError, RecordingReader
 
 
 class Recorded(NamedTuple):

@@ -6,11 +6,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from trimtab.clients.cli.failures import FailedError
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.recording import RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2
-
-from clients.cli.failures import FailedError
-from clients.live_cluster.taken import Taken
-from clients.recording import RecordingWriter
 
 
 class RoundsRecorder:

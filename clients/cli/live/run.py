@@ -7,35 +7,35 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
-from trimtab.v1 import plan_pb2
 
-from clients.actuator_client import ActuatorClient
-from clients.cli.failures import FailedError, InputError
-from clients.cli.group_prices import LivePrices
-from clients.cli.live.awaited_planner import await_planner
-from clients.cli.live.last_cluster import LastCluster, Recorders
-from clients.cli.live.rounds_recorder import RoundsRecorder
-from clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
-from clients.cli.live.stopping import Stopping
-from clients.cli.pod_cost_annotations import annotations_read
-from clients.cli.prices import Prices, read_prices
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.lease import Lease, LeaseSettings
-from clients.kubernetes_api.permissions import lease_rules, own_object
-from clients.kubernetes_api.rules import Rule
-from clients.live_cluster.cluster import LiveCluster
-from clients.reference_loop.events import EventWriter, StatusEvents, Subject
-from clients.reference_loop.growth_events import GrowthEvents
-from clients.reference_loop.health import Health, HealthServer
-from clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
-from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
-from clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
-from clients.reference_loop.status_map import StatusMap
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import RetryPolicy
-from clients.transport.port_security import PortSecurity
-from clients.transport.telemetry import LogFormat, configure_logging, start_telemetry, terminal_format
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.group_prices import LivePrices
+from trimtab.clients.cli.live.awaited_planner import await_planner
+from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders
+from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
+from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.pod_cost_annotations import annotations_read
+from trimtab.clients.cli.prices import Prices, read_prices
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.lease import Lease, LeaseSettings
+from trimtab.clients.kubernetes_api.permissions import lease_rules, own_object
+from trimtab.clients.kubernetes_api.rules import Rule
+from trimtab.clients.live_cluster.cluster import LiveCluster
+from trimtab.clients.reference_loop.events import EventWriter, StatusEvents, Subject
+from trimtab.clients.reference_loop.growth_events import GrowthEvents
+from trimtab.clients.reference_loop.health import Health, HealthServer
+from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
+from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
+from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
+from trimtab.clients.reference_loop.status_map import StatusMap
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.port_security import PortSecurity
+from trimtab.clients.transport.telemetry import LogFormat, configure_logging, start_telemetry, terminal_format
+from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")
 

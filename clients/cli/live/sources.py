@@ -6,15 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from trimtab.clients.cli.documents import read_settings
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.kubernetes_api.errors import ClusterError, ConfigurationError
+from trimtab.clients.kubernetes_objects.files import read_objects
+from trimtab.clients.kubernetes_objects.kinds import NodeGroup
 from trimtab.v1 import plan_pb2
-
-from clients.cli.documents import read_settings
-from clients.cli.failures import FailedError, InputError
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from clients.kubernetes_api.errors import ClusterError, ConfigurationError
-from clients.kubernetes_objects.files import read_objects
-from clients.kubernetes_objects.kinds import NodeGroup
 
 
 @dataclass(frozen=True)

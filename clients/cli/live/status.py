@@ -19,20 +19,20 @@ from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
-from trimtab.v1 import actuator_pb2, reason_pb2, snapshot_pb2
 
-from clients.actuator_client import ActuatorClient
-from clients.cli.amounts import counted, duration
-from clients.cli.answers.costs import money
-from clients.cli.failures import FailedError, InputError
-from clients.cli.live.sources import ClusterSource, cluster_failures
-from clients.cli.output import Format, as_document, note, print_document, stdout_console
-from clients.cli.sentences import RESULT_SENTENCES
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.errors import ApiError, ClusterError, ConfigurationError
-from clients.kubernetes_api.names import object_path
-from clients.reference_loop.status_map import KEY
-from clients.transport.errors import TrimtabError
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.cli.amounts import counted, duration
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
+from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
+from trimtab.clients.cli.sentences import RESULT_SENTENCES
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.errors import ApiError, ClusterError, ConfigurationError
+from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.reference_loop.status_map import KEY
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.v1 import actuator_pb2, reason_pb2, snapshot_pb2
 
 MOST_EVICTIONS: Final = 10
 MOST_FINISHED: Final = 10

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from clients.cli.report.maps import COLORS
-from clients.cli.report.page import Chart
-from clients.simulator.recommendation import FIGURES
+from trimtab.clients.cli.report.maps import COLORS
+from trimtab.clients.cli.report.page import Chart
+from trimtab.clients.simulator.recommendation import FIGURES
 
 Json = dict[str, Any]
 _MARK = {

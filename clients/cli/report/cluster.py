@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from google.protobuf.message import Message
 
-from clients.billing import HOURS_A_MONTH
-from clients.cli.amounts import counted, percent
-from clients.cli.answers import expansion, scale_down, scale_up, slack
-from clients.cli.answers.answer import Answer
-from clients.cli.answers.any_decision import lists_of, words
-from clients.cli.answers.blockers import by_reason, offenders, why
-from clients.cli.answers.costs import money
-from clients.cli.answers.table import without_renderer
-from clients.cli.report.maps import maps, planned
-from clients.cli.report.page import Line, Map, Page, Table, without_empty_columns
+from trimtab.clients.billing import HOURS_A_MONTH
+from trimtab.clients.cli.amounts import counted, percent
+from trimtab.clients.cli.answers import expansion, scale_down, scale_up, slack
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.any_decision import lists_of, words
+from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.table import without_renderer
+from trimtab.clients.cli.report.maps import maps, planned
+from trimtab.clients.cli.report.page import Line, Map, Page, Table, without_empty_columns
 
 MOST_OFFENDERS = 3
 COLUMNS = ("", "nodes", "an hour", "a month")

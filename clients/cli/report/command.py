@@ -6,38 +6,37 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
-
-from clients.cli.amounts import counted, duration
-from clients.cli.answers.answer import Answer
-from clients.cli.answers.costs import money
-from clients.cli.cluster_view import ClusterView
-from clients.cli.decisions import default_decisions
-from clients.cli.failures import FailedError, InputError
-from clients.cli.label_groups import read_labels
-from clients.cli.output import note
-from clients.cli.plan import CommandOptions
-from clients.cli.planners import open_planner
-from clients.cli.report.charts import charts, shown_time, totals, trade_off
-from clients.cli.report.cluster import COLUMNS, cluster_page, reason_line
-from clients.cli.report.drains import drain_charts, drain_tables
-from clients.cli.report.history import History, last_cluster, read_history
-from clients.cli.report.maps import maps, recorded
-from clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered, without_empty_columns
-from clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
-from clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
-from clients.simulator.recommendation import as_document, recommend
-from clients.simulator.recorded import has_rounds
-from clients.simulator.result import KINDS, read_result
-from clients.transport.bounded_input import (
+from trimtab.clients.cli.amounts import counted, duration
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.label_groups import read_labels
+from trimtab.clients.cli.output import note
+from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.report.charts import charts, shown_time, totals, trade_off
+from trimtab.clients.cli.report.cluster import COLUMNS, cluster_page, reason_line
+from trimtab.clients.cli.report.drains import drain_charts, drain_tables
+from trimtab.clients.cli.report.history import History, last_cluster, read_history
+from trimtab.clients.cli.report.maps import maps, recorded
+from trimtab.clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered, without_empty_columns
+from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
+from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
+from trimtab.clients.simulator.recommendation import as_document, recommend
+from trimtab.clients.simulator.recorded import has_rounds
+from trimtab.clients.simulator.result import KINDS, read_result
+from trimtab.clients.transport.bounded_input import (
     STANDARD_INPUT,
     DamagedInputError,
     InputSizeError,
     open_input,
     read_bounded,
 )
-from clients.transport.extras import require_extra
-from clients.transport.whole_files import write_whole
+from trimtab.clients.transport.extras import require_extra
+from trimtab.clients.transport.whole_files import write_whole
+from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 Json = dict[str, Any]
 

@@ -7,10 +7,10 @@ and that each line starts with its taint: a drain takes seconds, a simulation da
 from collections.abc import Sequence
 from typing import Any, Final
 
-from clients.cli.amounts import counted, duration
-from clients.cli.report.charts import finished, shown_time
-from clients.cli.report.maps import COLORS
-from clients.cli.report.page import Chart, Line, Table
+from trimtab.clients.cli.amounts import counted, duration
+from trimtab.clients.cli.report.charts import finished, shown_time
+from trimtab.clients.cli.report.maps import COLORS
+from trimtab.clients.cli.report.page import Chart, Line, Table
 
 Json = dict[str, Any]
 MOST_LINES: Final = 120

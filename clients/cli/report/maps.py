@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
+from trimtab.clients.cli.amounts import byte_count, counted, percent
+from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.report.page import Cell, Map, Row
 from trimtab.v1 import plan_pb2
-
-from clients.cli.amounts import byte_count, counted, percent
-from clients.cli.cluster_view import ClusterView, PodView
-from clients.cli.report.page import Cell, Map, Row
 
 Json = dict[str, Any]
 COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")

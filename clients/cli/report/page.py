@@ -93,7 +93,7 @@ def rendered(page: Page) -> str:
     from plotly.offline import get_plotlyjs
 
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    template = environment.from_string((files("clients.cli.report") / "page.html").read_text(encoding="utf-8"))
+    template = environment.from_string((files("trimtab.clients.cli.report") / "page.html").read_text(encoding="utf-8"))
     script = get_plotlyjs() if page.charts else ""
     figures = f"[{','.join(chart.figure for chart in page.charts)}]"
     return template.render(page=page, plotly=jinja2_safe(script), figures=jinja2_safe(_script_safe(figures)))

@@ -11,22 +11,22 @@ from typing import Any
 import yaml
 from google.protobuf import json_format
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from trimtab.v1 import plan_pb2
 
-from clients.cli.amounts import counted, duration
-from clients.cli.documents import read_settings, settings_of
-from clients.cli.failures import FailedError, InputError
-from clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
-from clients.cli.prices import read_prices
-from clients.cli.simulate.scenario_prices import scenario_prices
-from clients.cli.simulate.table import comparison, recommendation_lines
-from clients.simulator.recommendation import Limit, Recommendation, as_document, read_limits, recommend
-from clients.simulator.recorded import RecordedCluster
-from clients.simulator.result import COMPARISON, VERSION, write_result
-from clients.simulator.scenario import Scenario
-from clients.simulator.scenario_file import Trace, read_input, schema
-from clients.simulator.settings_grid import NamedSettings, grid, read_axis
-from clients.simulator.sweep import Run, sweep
+from trimtab.clients.cli.amounts import counted, duration
+from trimtab.clients.cli.documents import read_settings, settings_of
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
+from trimtab.clients.cli.prices import read_prices
+from trimtab.clients.cli.simulate.scenario_prices import scenario_prices
+from trimtab.clients.cli.simulate.table import comparison, recommendation_lines
+from trimtab.clients.simulator.recommendation import Limit, Recommendation, as_document, read_limits, recommend
+from trimtab.clients.simulator.recorded import RecordedCluster
+from trimtab.clients.simulator.result import COMPARISON, VERSION, write_result
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulator.scenario_file import Trace, read_input, schema
+from trimtab.clients.simulator.settings_grid import NamedSettings, grid, read_axis
+from trimtab.clients.simulator.sweep import Run, sweep
+from trimtab.v1 import plan_pb2
 
 BUILT_IN = ("upstream",)
 """Names of settings that come with the simulator."""
@@ -150,7 +150,9 @@ def settings_from(document: dict[str, Any]) -> plan_pb2.PlanSettings:
 
 def built_in(name: str) -> plan_pb2.PlanSettings:
     """Return settings that come with the simulator."""
-    document: Any = yaml.safe_load((files("clients.simulator.policies") / f"{name}.yaml").read_text(encoding="utf-8"))
+    document: Any = yaml.safe_load(
+        (files("trimtab.clients.simulator.policies") / f"{name}.yaml").read_text(encoding="utf-8")
+    )
     return json_format.ParseDict(document, plan_pb2.PlanSettings())
 
 

@@ -1,11 +1,11 @@
 """Prices from a file for the node groups of a scenario and of its recording."""
 
-from clients.cli.group_prices import object_prices, prices_of
-from clients.cli.label_groups import ZONE
-from clients.cli.prices import Prices, machine_of
-from clients.simulator.recorded import RecordedCluster
-from clients.simulator.scenario import RecordingModel, Scenario
-from clients.simulator.scenario_file import Trace
+from trimtab.clients.cli.group_prices import object_prices, prices_of
+from trimtab.clients.cli.label_groups import ZONE
+from trimtab.clients.cli.prices import Prices, machine_of
+from trimtab.clients.simulator.recorded import RecordedCluster
+from trimtab.clients.simulator.scenario import RecordingModel, Scenario
+from trimtab.clients.simulator.scenario_file import Trace
 
 
 def scenario_prices(scenario: Scenario, trace: Trace, prices: Prices) -> Scenario:

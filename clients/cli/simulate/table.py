@@ -6,10 +6,10 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from clients.cli.amounts import duration, percent
-from clients.cli.answers.costs import money
-from clients.simulator.recommendation import FIGURES as LIMITED
-from clients.simulator.recommendation import Recommendation
+from trimtab.clients.cli.amounts import duration, percent
+from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.simulator.recommendation import FIGURES as LIMITED
+from trimtab.clients.simulator.recommendation import Recommendation
 
 Summary = dict[str, Any]
 MOST_COLUMNS = 5

@@ -5,7 +5,7 @@ used, with the object and the field named. Field names are those of the API in s
 Nothing here computes.
 """
 
-from clients.kubernetes_objects.kinds.controllers import (
+from trimtab.clients.kubernetes_objects.kinds.controllers import (
     DaemonSet,
     Deployment,
     Job,
@@ -14,16 +14,16 @@ from clients.kubernetes_objects.kinds.controllers import (
     ReplicationController,
     StatefulSet,
 )
-from clients.kubernetes_objects.kinds.metadata import (
+from trimtab.clients.kubernetes_objects.kinds.metadata import (
     LabelSelector,
     LabelSelectorRequirement,
     ObjectMeta,
     OwnerReference,
 )
-from clients.kubernetes_objects.kinds.nodes import CSINode, Namespace, Node, NodeGroup
-from clients.kubernetes_objects.kinds.pods import Pod, PodSpec
-from clients.kubernetes_objects.kinds.policies import CapacityBuffer, PodDisruptionBudget, PriorityClass
-from clients.kubernetes_objects.kinds.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from trimtab.clients.kubernetes_objects.kinds.nodes import CSINode, Namespace, Node, NodeGroup
+from trimtab.clients.kubernetes_objects.kinds.pods import Pod, PodSpec
+from trimtab.clients.kubernetes_objects.kinds.policies import CapacityBuffer, PodDisruptionBudget, PriorityClass
+from trimtab.clients.kubernetes_objects.kinds.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 __all__ = [
     "CSINode",

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from clients.kubernetes_objects.kinds.metadata import Int, LabelSelector, ObjectMeta
-from clients.kubernetes_objects.kinds.pods import PodMeta, PodSpec
+from trimtab.clients.kubernetes_objects.kinds.metadata import Int, LabelSelector, ObjectMeta
+from trimtab.clients.kubernetes_objects.kinds.pods import PodMeta, PodSpec
 
 
 class PodTemplateSpec(Struct, gc=False):

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from clients.kubernetes_objects.kinds.metadata import LabelSelector, NodeSelector, ObjectMeta, Quantities
-from clients.kubernetes_objects.kinds.pods import (
+from trimtab.clients.kubernetes_objects.kinds.metadata import LabelSelector, NodeSelector, ObjectMeta, Quantities
+from trimtab.clients.kubernetes_objects.kinds.pods import (
     AwsElasticBlockStore,
     AzureDisk,
     Cinder,

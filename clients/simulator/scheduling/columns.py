@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from actuator.simulated_cluster.objects import labels_of
-from actuator.simulated_cluster.pods import Pod
-from actuator.simulated_cluster.scheduler import NodeInfo
-from clients.simulator.scheduling.rules import Affinity, Rules, Term, rules_of
+from trimtab.actuator.simulated_cluster.objects import labels_of
+from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.actuator.simulated_cluster.scheduler import NodeInfo
+from trimtab.clients.simulator.scheduling.rules import Affinity, Rules, Term, rules_of
 
 Column = NDArray[np.int64]
 _FIRST_SIZE = 256

@@ -14,12 +14,12 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from actuator.simulated_cluster.objects import labels_of
-from actuator.simulated_cluster.pods import Pod
-from actuator.simulated_cluster.scheduler import NodeInfo
-from actuator.simulated_cluster.selectors import matches_node
-from clients.simulator.scheduling.columns import Column, Columns
-from clients.simulator.scheduling.rules import HOSTNAME, Rules, Spread
+from trimtab.actuator.simulated_cluster.objects import labels_of
+from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.actuator.simulated_cluster.scheduler import NodeInfo
+from trimtab.actuator.simulated_cluster.selectors import matches_node
+from trimtab.clients.simulator.scheduling.columns import Column, Columns
+from trimtab.clients.simulator.scheduling.rules import HOSTNAME, Rules, Spread
 
 Scoring = Literal["LeastAllocated", "MostAllocated"]
 Mask = NDArray[np.bool_]
@@ -52,7 +52,8 @@ class _Static:
 
 
 class KubeScheduler:
-    """A `Scheduler` (see `actuator.simulated_cluster.scheduler`). Cost of a choice: O(nodes), some 0.1 ms for 1,000."""
+    """A `Scheduler` (see `trimtab.actuator.simulated_cluster.scheduler`). Cost of a choice: O(nodes), some 0.1 ms for
+    1,000."""
 
     def __init__(self, seed: int = 0, scoring: Scoring = "LeastAllocated") -> None:
         self._columns = Columns()

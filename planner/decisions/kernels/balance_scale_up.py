@@ -4,9 +4,9 @@ Written by hand because reading and setting the fields of a thousand messages ta
 splitting. Source: protobuf encoding; the bytes are those that protobuf writes, fields in the order of their numbers.
 """
 
-from planner.model.jit import inner_kernel, kernel, widened
-from planner.snapshot.columns import Int64, UInt8
-from planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
+from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.snapshot.columns import Int64, UInt8
+from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
 
 MESSAGE_FIELD, NAME_FIELD, FIRST_NUMBER, SECOND_NUMBER, THIRD_NUMBER = 0x0A, 0x0A, 0x10, 0x18, 0x20
 FIRST, LAST, SIZE, MOST = 0, 1, 2, 3

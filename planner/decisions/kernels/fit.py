@@ -1,9 +1,9 @@
 """Why pods do not fit nodes, many at once. Twin: tests/reference/decisions/fit.py."""
 
-from planner.model.jit import kernel, widened
-from planner.simulation.kernels import failing, mark, remove, revert
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.model.jit import kernel, widened
+from trimtab.planner.simulation.kernels import failing, mark, remove, revert
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
 @kernel

@@ -3,8 +3,8 @@
 Source: counting sort.
 """
 
-from planner.model.jit import kernel
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.jit import kernel
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 @kernel

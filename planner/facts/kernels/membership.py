@@ -3,8 +3,8 @@
 Source: compressed rows by counting, in two passes over the pods of the namespaces that have budgets.
 """
 
-from planner.model.jit import kernel, widened
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.jit import kernel, widened
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 @kernel

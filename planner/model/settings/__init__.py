@@ -4,7 +4,7 @@ too. Other decisions have theirs in `settings` of their own package.
 Decides the meaning of absent fields and which values are usable; never reads a file or the environment.
 """
 
-from planner.model.settings.planner import (
+from trimtab.planner.model.settings.planner import (
     DEFAULT_GPU_LABEL,
     NODES,
     PlannerSettings,
@@ -12,14 +12,14 @@ from planner.model.settings.planner import (
     SimilaritySettings,
     resolve_planner,
 )
-from planner.model.settings.reading import SECOND_NS, SettingsError
-from planner.model.settings.scale_down import (
+from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError
+from trimtab.planner.model.settings.scale_down import (
     DEFAULT_ORDERS,
     GroupScaleDownSettings,
     ScaleDownSettings,
     resolve_scale_down,
 )
-from planner.model.settings.scale_up import (
+from trimtab.planner.model.settings.scale_up import (
     DEFAULT_EXPANDERS,
     DEFAULT_PRIORITY_LABEL,
     PriorityRank,

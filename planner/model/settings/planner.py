@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number
+from trimtab.planner.model.settings.scale_up import TaintNames, resolve_not_ready_taints
+from trimtab.planner.model.values import LabelRequirement, Selector
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
-
-from planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number
-from planner.model.settings.scale_up import TaintNames, resolve_not_ready_taints
-from planner.model.values import LabelRequirement, Selector
 
 DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
 NODES: Final = "nodes"

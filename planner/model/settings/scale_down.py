@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from google.protobuf.message import Message
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number, share
+from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number, share
+from trimtab.v1 import plan_pb2 as pb
 
 DEFAULT_ORDERS: Final = (pb.CandidateOrder.UTILIZATION, pb.CandidateOrder.EVICTION_COST, pb.CandidateOrder.PRICE)
 

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from trimtab.planner.model.settings.reading import SettingsError, count, duration_ns, flag
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.settings.reading import SettingsError, count, duration_ns, flag
 
 DEFAULT_EXPANDERS: Final = (pb.Expander.LEAST_WASTE, pb.Expander.RANDOM)
 DEFAULT_PRIORITY_LABEL: Final = "zalando.org/scaling-priority"

@@ -4,10 +4,10 @@ node while it is checked. Its own node is not a destination. The simulation is l
 Source: own.
 """
 
-from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from planner.simulation.kernels import failing, fits, mark, remove, revert
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.simulation.kernels import failing, fits, mark, remove, revert
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
 @kernel

@@ -6,9 +6,9 @@ goes to the node that takes most of those that come next, not to the first one t
 
 from typing import Final
 
-from planner.model.jit import copied_kernel
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Int32
+from trimtab.planner.model.jit import copied_kernel
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Int32
 
 LOOK_AHEAD: Final = 1024
 """Number of next pods among which those of the group are counted; more hardly ever fit one node."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.model.jit import inner_kernel, kernel, widened
-from planner.snapshot.columns import Int32, Int64, UInt8
-from planner.snapshot.kernels.words import read_word
+from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.snapshot.kernels.words import read_word
 
 
 @inner_kernel

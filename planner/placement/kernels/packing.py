@@ -12,14 +12,14 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from planner.placement.kernels.first_of_group import alike_ahead, room_for, starts_on_one_node
-from planner.predicates.kernels import presence, spread, volumes
-from planner.simulation.kernels import fits, mark, open_as, place, place_several, revert
-from planner.simulation.kernels.checks import fits_locally
-from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_for, starts_on_one_node
+from trimtab.planner.predicates.kernels import presence, spread, volumes
+from trimtab.planner.simulation.kernels import fits, mark, open_as, place, place_several, revert
+from trimtab.planner.simulation.kernels.checks import fits_locally
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 
 OPENED, PLACED = 0, 1
 """Positions in `Task.counts`."""

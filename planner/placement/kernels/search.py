@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from planner.placement.kernels.first_of_group import alike_ahead, room_for, starts_on_one_node
-from planner.simulation.kernels import drop, fits, place, remove, retire
-from planner.simulation.kernels.checks import fits_locally
-from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_for, starts_on_one_node
+from trimtab.planner.simulation.kernels import drop, fits, place, remove, retire
+from trimtab.planner.simulation.kernels.checks import fits_locally
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 HINT_HITS, SEARCHES = 0, 1
 """Positions in `counts`."""

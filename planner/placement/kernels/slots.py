@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from planner.model.jit import kernel, widened
-from planner.simulation.kernels import fits, place
-from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.jit import kernel, widened
+from trimtab.planner.simulation.kernels import fits, place
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 class Slots(NamedTuple):

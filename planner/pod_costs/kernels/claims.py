@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from planner.model.jit import kernel
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.jit import kernel
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 class Claims(NamedTuple):

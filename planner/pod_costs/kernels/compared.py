@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import inner_kernel, kernel
-from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import inner_kernel, kernel
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 
 @by_reference()

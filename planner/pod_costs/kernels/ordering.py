@@ -2,8 +2,8 @@
 smaller entries, which avoids mispredicted branches.
 """
 
-from planner.model.jit import kernel
-from planner.snapshot.columns import Float64, Int32, Int64
+from trimtab.planner.model.jit import kernel
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 
 RUN = 64
 

@@ -5,9 +5,9 @@ int64, so that sums are exact in any order.
 
 from typing import NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import inner_kernel, kernel
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import inner_kernel, kernel
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
 @by_reference()

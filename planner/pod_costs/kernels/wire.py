@@ -6,11 +6,11 @@ Source: protobuf encoding, length-delimited fields and maps; a negative int32 ta
 
 from typing import NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import inner_kernel, kernel, widened
-from planner.snapshot.columns import Int32, Int64, UInt8
-from planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
-from planner.snapshot.texts import Names
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
+from trimtab.planner.snapshot.texts import Names
 
 GROUP_FIELD, OWNER_FIELD, COSTS_FIELD, COMPLETE_FIELD = 0x0A, 0x0A, 0x12, 0x18
 ORDER_FIELD, SHARES_FIELD, AFTER_EACH_FIELD, WAITS_FIELD, TARGET_FIELD = 0x32, 0x3A, 0x40, 0x4A, 0x50

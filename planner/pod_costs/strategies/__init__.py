@@ -2,18 +2,18 @@
 
 from typing import Final
 
-from planner.pod_costs.strategies.accumulated_work import ACCUMULATED_WORK
-from planner.pod_costs.strategies.anti_affinity import ANTI_AFFINITY
-from planner.pod_costs.strategies.balance_domains import BALANCE_DOMAINS
-from planner.pod_costs.strategies.custom import CUSTOM
-from planner.pod_costs.strategies.idle import IDLE
-from planner.pod_costs.strategies.node_cost import NODE_COST
-from planner.pod_costs.strategies.node_drain import NODE_DRAIN
-from planner.pod_costs.strategies.oldest import OLDEST
-from planner.pod_costs.strategies.prefer_no_schedule_nodes import PREFER_NO_SCHEDULE_NODES
-from planner.pod_costs.strategies.untolerated_taints import UNTOLERATED_TAINTS
-from planner.pod_costs.strategies.youngest import YOUNGEST
-from planner.pod_costs.strategy import Strategy
+from trimtab.planner.pod_costs.strategies.accumulated_work import ACCUMULATED_WORK
+from trimtab.planner.pod_costs.strategies.anti_affinity import ANTI_AFFINITY
+from trimtab.planner.pod_costs.strategies.balance_domains import BALANCE_DOMAINS
+from trimtab.planner.pod_costs.strategies.custom import CUSTOM
+from trimtab.planner.pod_costs.strategies.idle import IDLE
+from trimtab.planner.pod_costs.strategies.node_cost import NODE_COST
+from trimtab.planner.pod_costs.strategies.node_drain import NODE_DRAIN
+from trimtab.planner.pod_costs.strategies.oldest import OLDEST
+from trimtab.planner.pod_costs.strategies.prefer_no_schedule_nodes import PREFER_NO_SCHEDULE_NODES
+from trimtab.planner.pod_costs.strategies.untolerated_taints import UNTOLERATED_TAINTS
+from trimtab.planner.pod_costs.strategies.youngest import YOUNGEST
+from trimtab.planner.pod_costs.strategy import Strategy
 
 STRATEGIES: Final[tuple[Strategy, ...]] = (
     BALANCE_DOMAINS,

@@ -4,9 +4,9 @@ down from the threshold, so that all work above it counts the same.
 
 import numpy as np
 
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategies.annotated import annotation, numbers
-from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategies.annotated import annotation, numbers
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
 
 
 def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:

@@ -7,11 +7,11 @@ created.
 from typing import Final
 
 import numpy as np
-from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategy import RankingContext, Unranked
-from planner.snapshot.columns import Float64
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategy import RankingContext, Unranked
+from trimtab.planner.snapshot.columns import Float64
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 SECONDS: Final = float(1 << 26)
 """Two years: pods of a group are unlikely to be further apart, and one second still affects the cost."""

@@ -3,13 +3,13 @@ invalid number, or without the annotation, the pod is unranked.
 """
 
 import numpy as np
-from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-from planner.pod_costs.members import Members
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategy import RankingContext, Unranked
-from planner.snapshot.columns import Float64, Snapshot
-from planner.snapshot.lookup import string_index
+from trimtab.planner.pod_costs.members import Members
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategy import RankingContext, Unranked
+from trimtab.planner.snapshot.columns import Float64, Snapshot
+from trimtab.planner.snapshot.lookup import string_index
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 
 def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:

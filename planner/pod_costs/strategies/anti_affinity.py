@@ -11,16 +11,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.facts.kernels.grouping import group_by_node
-from planner.facts.label_index import LabelIndex
-from planner.model.effort import Effort
-from planner.model.values import PodAffinityTerm, PodSpec
-from planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
-from planner.pod_costs.members import active
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
-from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
-from planner.snapshot.lookup import string_index
+from trimtab.planner.facts.kernels.grouping import group_by_node
+from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.model.effort import Effort
+from trimtab.planner.model.values import PodAffinityTerm, PodSpec
+from trimtab.planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
+from trimtab.planner.pod_costs.members import active
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.lookup import string_index
 
 REQUIRED_WEIGHT: Final = 100
 OWN_NAMESPACE: Final = -1

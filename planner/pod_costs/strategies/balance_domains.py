@@ -6,11 +6,11 @@ as old. Does not depend on how many pods a group has: a removal changes ranks on
 """
 
 import numpy as np
-from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-from planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked, nothing_else
+from trimtab.planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked, nothing_else
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 
 def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:

@@ -31,12 +31,12 @@ from importlib.metadata import entry_points
 from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
-from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-from planner.pod_costs.members import owner_name
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
-from planner.snapshot.columns import FLAG_READY, Float64, LabelSets, Snapshot
+from trimtab.planner.pod_costs.members import owner_name
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
+from trimtab.planner.snapshot.columns import FLAG_READY, Float64, LabelSets, Snapshot
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 ENTRY_POINTS: Final = "trimtab.pod_cost_strategies"
 

@@ -4,13 +4,13 @@ from functools import partial
 from typing import Final
 
 import numpy as np
-from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
-from planner.facts.prices import prices
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked, nothing_else
-from planner.round.round import Round
-from planner.snapshot.columns import Float64
+from trimtab.planner.facts.prices import prices
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked, nothing_else
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import Float64
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 _DEAREST: Final = 1000.0
 

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
+
+from trimtab.planner.pod_costs.members import active
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
+from trimtab.planner.round.decision import Decided
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason, UnremovableReason
-
-from planner.pod_costs.members import active
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
-from planner.round.decision import Decided
-from planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
 
 NOW: Final = 1000.0
 LATER: Final = 900.0

@@ -7,9 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from planner.model.values import Taint, Toleration
-from planner.pod_costs.strategy import RankingContext, Ranks
-from planner.snapshot.columns import Int32, Snapshot
+from trimtab.planner.model.values import Taint, Toleration
+from trimtab.planner.pod_costs.strategy import RankingContext, Ranks
+from trimtab.planner.snapshot.columns import Int32, Snapshot
 
 Tolerations = tuple[Toleration, ...]
 

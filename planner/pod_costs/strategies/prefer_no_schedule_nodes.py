@@ -1,12 +1,11 @@
 """PREFER_NO_SCHEDULE_NODES: pods on nodes with a PreferNoSchedule taint that they do not tolerate go first."""
 
+from trimtab.planner.model.values import Taint
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
+from trimtab.planner.predicates.taints import any_tolerates
 from trimtab.v1.snapshot_pb2 import TaintEffect
-
-from planner.model.values import Taint
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
-from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
-from planner.predicates.taints import any_tolerates
 
 
 def _is_disliked(tolerations: Tolerations, taints: tuple[Taint, ...]) -> float:

@@ -3,11 +3,11 @@
 A pod with untolerated taints was on the node before them.
 """
 
-from planner.model.values import Taint
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
-from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
-from planner.predicates.taints import any_tolerates
+from trimtab.planner.model.values import Taint
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
+from trimtab.planner.predicates.taints import any_tolerates
 
 
 def _count(tolerations: Tolerations, taints: tuple[Taint, ...]) -> float:

@@ -1,8 +1,8 @@
 """YOUNGEST: pods that were created last go first."""
 
-from planner.pod_costs.settings import PodCostTerm
-from planner.pod_costs.strategies.ages import SECONDS, seconds_after_oldest
-from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategies.ages import SECONDS, seconds_after_oldest
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
 
 
 def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:

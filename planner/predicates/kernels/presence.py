@@ -1,7 +1,7 @@
 """Host ports, disks and inter-pod (anti-)affinity over presence counters. O(terms of the class) each."""
 
-from planner.model.jit import inlined_kernel
-from planner.predicates.presence import PresenceCounters
+from trimtab.planner.model.jit import inlined_kernel
+from trimtab.planner.predicates.presence import PresenceCounters
 
 
 @inlined_kernel

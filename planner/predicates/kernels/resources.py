@@ -1,7 +1,7 @@
 """NodeResourcesFit over counters. Source: plugin noderesources fit, v1.34.3."""
 
-from planner.model.jit import inlined_kernel
-from planner.predicates.resources import POD_ROOM, ResourceCounters
+from trimtab.planner.model.jit import inlined_kernel
+from trimtab.planner.predicates.resources import POD_ROOM, ResourceCounters
 
 
 @inlined_kernel

@@ -1,7 +1,7 @@
 """PodTopologySpread over spread counters. O(constraints) per pod; the smallest count follows the changes."""
 
-from planner.model.jit import inlined_kernel
-from planner.predicates.spread_counters import SpreadCounters
+from trimtab.planner.model.jit import inlined_kernel
+from trimtab.planner.predicates.spread_counters import SpreadCounters
 
 
 @inlined_kernel

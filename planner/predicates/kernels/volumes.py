@@ -1,7 +1,7 @@
 """ReadWriteOncePod claims and attach limits over volume counters. O(volumes of the pod) each."""
 
-from planner.model.jit import inlined_kernel
-from planner.predicates.pod_volumes import VolumeCounters
+from trimtab.planner.model.jit import inlined_kernel
+from trimtab.planner.predicates.pod_volumes import VolumeCounters
 
 
 @inlined_kernel

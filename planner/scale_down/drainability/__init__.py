@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.scale_down.drainability import (
+from trimtab.planner.scale_down.drainability import (
     daemon_set,
     disruption_budget,
     job,
@@ -27,8 +27,8 @@ from planner.scale_down.drainability import (
     terminal,
     unsupported,
 )
-from planner.scale_down.drainability.pod_columns import PodDrainColumns
-from planner.snapshot.columns import UInt8
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.snapshot.columns import UInt8
 
 Rule = Callable[[PodDrainColumns], UInt8]
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from planner.scale_down.drainability import outcome
-from planner.scale_down.drainability.pod_columns import PodDrainColumns
-from planner.snapshot.columns import Bool, UInt8
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.snapshot.columns import Bool, UInt8
 
 HEADROOM_S: Final = 30
 """Time granted beyond the pod's own grace period."""

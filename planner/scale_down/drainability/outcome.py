@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.snapshot.columns import Bool, UInt8
+from trimtab.planner.snapshot.columns import Bool, UInt8
 
 UNDEFINED: Final = 0
 """The rule has no outcome; the next one decides. If no rule has one, the pod can be moved."""

@@ -3,14 +3,13 @@
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.facts import pdb
-from planner.facts.pdb import BudgetMembership
-from planner.model.settings import SECOND_NS, ScaleDownSettings
-from planner.model.values import Owner
-from planner.snapshot.checks import MAX_TIME_S
-from planner.snapshot.columns import (
+from trimtab.planner.facts import pdb
+from trimtab.planner.facts.pdb import BudgetMembership
+from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
+from trimtab.planner.model.values import Owner
+from trimtab.planner.snapshot.checks import MAX_TIME_S
+from trimtab.planner.snapshot.columns import (
     FLAG_DAEMON,
     FLAG_MIRROR,
     FLAG_OTHER_KIND,
@@ -20,7 +19,8 @@ from planner.snapshot.columns import (
     Snapshot,
     UInt8,
 )
-from planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.lookup import string_index
+from trimtab.v1 import snapshot_pb2 as pb
 
 NO_CONTROLLER, UNKNOWN_CONTROLLER, OTHER_KIND = 0, 1, 2
 REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET, JOB, DAEMON_SET = 3, 4, 5, 6, 7

@@ -6,16 +6,16 @@ Autoscaler, simulator/drainability/rules/replicacount.
 """
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.scale_down.drainability import outcome
-from planner.scale_down.drainability.pod_columns import (
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.drainability.pod_columns import (
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     UNKNOWN_CONTROLLER,
     PodDrainColumns,
 )
-from planner.snapshot.columns import UInt8
+from trimtab.planner.snapshot.columns import UInt8
+from trimtab.v1 import reason_pb2
 
 
 def drainable(pods: PodDrainColumns) -> UInt8:

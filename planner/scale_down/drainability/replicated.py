@@ -4,10 +4,8 @@ controllers count anyway.
 Source: Cluster Autoscaler, simulator/drainability/rules/replicated.
 """
 
-from trimtab.v1 import reason_pb2
-
-from planner.scale_down.drainability import outcome
-from planner.scale_down.drainability.pod_columns import (
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.drainability.pod_columns import (
     JOB,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
@@ -15,7 +13,8 @@ from planner.scale_down.drainability.pod_columns import (
     PodDrainColumns,
     has_controller,
 )
-from planner.snapshot.columns import Bool, UInt8
+from trimtab.planner.snapshot.columns import Bool, UInt8
+from trimtab.v1 import reason_pb2
 
 
 def drainable(pods: PodDrainColumns) -> UInt8:

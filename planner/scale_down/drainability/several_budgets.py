@@ -3,11 +3,10 @@ Overrides DRAIN_OK, as no annotation changes that; DaemonSet and mirror pods are
 Source: Kubernetes, the eviction subresource: it answers 500 for more than one budget.
 """
 
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.snapshot.columns import UInt8
 from trimtab.v1 import reason_pb2
-
-from planner.scale_down.drainability import outcome
-from planner.scale_down.drainability.pod_columns import PodDrainColumns
-from planner.snapshot.columns import UInt8
 
 
 def drainable(pods: PodDrainColumns) -> UInt8:

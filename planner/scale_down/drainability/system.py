@@ -4,12 +4,12 @@ Source: Cluster Autoscaler, simulator/drainability/rules/system.
 """
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.model.settings import SECOND_NS
-from planner.scale_down.drainability import outcome
-from planner.scale_down.drainability.pod_columns import PodDrainColumns
-from planner.snapshot.columns import UInt8
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.snapshot.columns import UInt8
+from trimtab.v1 import reason_pb2
 
 
 def drainable(pods: PodDrainColumns) -> UInt8:

@@ -3,9 +3,9 @@
 Source: Cluster Autoscaler, simulator/drainability/rules/terminal.
 """
 
-from planner.scale_down.drainability import outcome
-from planner.scale_down.drainability.pod_columns import PodDrainColumns, is_terminal
-from planner.snapshot.columns import UInt8
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns, is_terminal
+from trimtab.planner.snapshot.columns import UInt8
 
 
 def drainable(pods: PodDrainColumns) -> UInt8:

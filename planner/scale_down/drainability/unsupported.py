@@ -3,11 +3,10 @@
 Comes last, and overrides DRAIN_OK: a pod that may be moved must still find a place. DaemonSet pods need none.
 """
 
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns, is_terminal
+from trimtab.planner.snapshot.columns import UInt8
 from trimtab.v1 import reason_pb2
-
-from planner.scale_down.drainability import outcome
-from planner.scale_down.drainability.pod_columns import PodDrainColumns, is_terminal
-from planner.snapshot.columns import UInt8
 
 
 def drainable(pods: PodDrainColumns) -> UInt8:

@@ -5,8 +5,8 @@ of the cell whose group has the most nodes left; among equal ones, of the cell w
 the first in order. Source: own.
 """
 
-from planner.model.jit import kernel
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.jit import kernel
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 @kernel

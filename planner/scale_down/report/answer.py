@@ -9,22 +9,22 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.facts.utilization import Float64
-from planner.model.settings import SECOND_NS
-from planner.scale_down.report.kernels.wire import (
+from trimtab.planner.facts.utilization import Float64
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.scale_down.report.kernels.wire import (
     NodeRows,
     StayingRows,
     write_sorted_uids,
     write_staying,
     write_unneeded,
 )
-from planner.scale_down.report.node_texts import Blocking, NodeTexts
-from planner.scale_down.request import ScaleDownRequest
-from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
-from planner.snapshot.dictionaries import offsets_of
-from planner.snapshot.texts import Names, joined, texts_of
+from trimtab.planner.scale_down.report.node_texts import Blocking, NodeTexts
+from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
+from trimtab.planner.snapshot.dictionaries import offsets_of
+from trimtab.planner.snapshot.texts import Names, joined, texts_of
+from trimtab.v1 import plan_pb2 as pb
 
 WORTH_PODS: Final = 5_000
 """Answers with at least this many pods to move are written in several parts in parallel: they take a millisecond or

@@ -3,9 +3,9 @@
 from typing import Final, cast
 
 import numpy as np
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from planner.snapshot.columns import UInt8
+from trimtab.planner.snapshot.columns import UInt8
+from trimtab.v1 import plan_pb2, reason_pb2
 
 _BLOCKING: Final = frozenset(reason_pb2.BlockingPodReason.Code.values())
 _BLOCKING_CODE: Final = np.full(256, reason_pb2.BlockingPodReason.UNEXPECTED_ERROR, np.uint8)

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.model.settings import SECOND_NS
-from planner.scale_down.context import Context
-from planner.scale_down.drainability import outcome
-from planner.scale_down.report.codes import unremovable_name
-from planner.scale_down.report.node_texts import NodeTexts
-from planner.scale_down.search.displaced import name_of
-from planner.scale_down.search.drain_sets import Attempt
-from planner.scale_down.search.fewer_placeholders import FurtherNodes
-from planner.scale_down.selection.removal import Removal
-from planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.scale_down.context import Context
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.report.codes import unremovable_name
+from trimtab.planner.scale_down.report.node_texts import NodeTexts
+from trimtab.planner.scale_down.search.displaced import name_of
+from trimtab.planner.scale_down.search.drain_sets import Attempt
+from trimtab.planner.scale_down.search.fewer_placeholders import FurtherNodes
+from trimtab.planner.scale_down.selection.removal import Removal
+from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
 WHOLE: Final = "its node group is removed as a whole or not at all"

@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.placement.kernels.failures import count_failures, discount_failures
-from planner.scale_down.report.codes import predicate_name
-from planner.scale_down.report.kernels.joint_failures import count_joint_failures
-from planner.scale_down.search.drain_sets import Attempt
-from planner.scale_down.search.kernels.drain_sets import BLOCKED, NO_PLACE, Problem
-from planner.simulation.build import Simulation
-from planner.snapshot.columns import Bool, Int64
+from trimtab.planner.placement.kernels.failures import count_failures, discount_failures
+from trimtab.planner.scale_down.report.codes import predicate_name
+from trimtab.planner.scale_down.report.kernels.joint_failures import count_joint_failures
+from trimtab.planner.scale_down.search.drain_sets import Attempt
+from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED, NO_PLACE, Problem
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.snapshot.columns import Bool, Int64
+from trimtab.v1 import reason_pb2
 
 Predicate = reason_pb2.PredicateReason
 REASONS = max(Predicate.Code.values()) + 1

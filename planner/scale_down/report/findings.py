@@ -6,25 +6,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+
+from trimtab.planner.facts.prices import prices
+from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.scale_down.context import Context
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.report.answer import Staying, Unneeded, staying_bytes, unneeded_bytes
+from trimtab.planner.scale_down.report.codes import blocking_code, blocking_codes, order_code
+from trimtab.planner.scale_down.report.details import put_why_staying, why_waiting
+from trimtab.planner.scale_down.report.found import Found
+from trimtab.planner.scale_down.report.node_texts import Blocking, NodeTexts
+from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.search.displaced import names_of
+from trimtab.planner.scale_down.selection.removal import Removal, UnneededSet, room_left, select
+from trimtab.planner.scale_down.selection.timers import since
+from trimtab.planner.scale_down.state import FailedNodes, PreviousLoop, remember
+from trimtab.planner.scale_down.undone_drains import drained
+from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
-
-from planner.facts.prices import prices
-from planner.round.decision import Decided, Summary
-from planner.scale_down.context import Context
-from planner.scale_down.drainability import outcome
-from planner.scale_down.report.answer import Staying, Unneeded, staying_bytes, unneeded_bytes
-from planner.scale_down.report.codes import blocking_code, blocking_codes, order_code
-from planner.scale_down.report.details import put_why_staying, why_waiting
-from planner.scale_down.report.found import Found
-from planner.scale_down.report.node_texts import Blocking, NodeTexts
-from planner.scale_down.request import ScaleDownRequest
-from planner.scale_down.search.displaced import names_of
-from planner.scale_down.selection.removal import Removal, UnneededSet, room_left, select
-from planner.scale_down.selection.timers import since
-from planner.scale_down.state import FailedNodes, PreviousLoop, remember
-from planner.scale_down.undone_drains import drained
-from planner.snapshot.columns import Int32
 
 Reason = reason_pb2.UnremovableReason
 Blocked = reason_pb2.BlockingPodReason

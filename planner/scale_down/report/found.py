@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.placement.hints import Moves
-from planner.placement.kernels.search import HINT_HITS, SEARCHES
-from planner.scale_down.context import Context, nodes_with
-from planner.scale_down.drainability import outcome
-from planner.scale_down.report.details import why_in_turn
-from planner.scale_down.report.explain import Explanation, explain
-from planner.scale_down.report.slack import needed_for_slack
-from planner.scale_down.search.displaced import pods_of_leaving_nodes
-from planner.scale_down.search.fewer_placeholders import NO_FURTHER_NODES, FurtherNodes
-from planner.scale_down.search.kernels.drain_sets import Problem
-from planner.scale_down.search.portfolio import Choice
-from planner.simulation.build import Simulation
-from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.placement.hints import Moves
+from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES
+from trimtab.planner.scale_down.context import Context, nodes_with
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.report.details import why_in_turn
+from trimtab.planner.scale_down.report.explain import Explanation, explain
+from trimtab.planner.scale_down.report.slack import needed_for_slack
+from trimtab.planner.scale_down.search.displaced import pods_of_leaving_nodes
+from trimtab.planner.scale_down.search.fewer_placeholders import NO_FURTHER_NODES, FurtherNodes
+from trimtab.planner.scale_down.search.kernels.drain_sets import Problem
+from trimtab.planner.scale_down.search.portfolio import Choice
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
 FOR_SLACK: Final = np.uint8(Reason.NEEDED_FOR_SLACK)
@@ -90,8 +90,8 @@ class StayingNodes(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The data from which the answer is written, besides the context; `planner.scale_down.cached_plan` caches it for
-    later loops.
+    """The data from which the answer is written, besides the context; `trimtab.planner.scale_down.cached_plan` caches
+    it for later loops.
 
     accepted : int32[U] the unneeded nodes in order of acceptance; moves : destinations for the state; counts : those of
     the answer; choice : None if there could be no candidates, with the reason in `trouble`.

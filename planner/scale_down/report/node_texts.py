@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.snapshot.columns import Int32, UInt8
+from trimtab.planner.snapshot.columns import Int32, UInt8
 
 
 class NodeTexts:

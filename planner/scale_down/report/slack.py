@@ -5,11 +5,11 @@ nodes go.
 
 import numpy as np
 
-from planner.scale_down.context import Context
-from planner.scale_down.search.kernels.drain_sets import DESTINATION, NO_PLACE, Problem
-from planner.simulation.build import Simulation
-from planner.simulation.state import OPEN
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.scale_down.context import Context
+from trimtab.planner.scale_down.search.kernels.drain_sets import DESTINATION, NO_PLACE, Problem
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.state import OPEN
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 def needed_for_slack(context: Context, simulation: Simulation, problem: Problem) -> Int32:

@@ -6,17 +6,17 @@ filter_out_schedulable.
 """
 
 import numpy as np
-from trimtab.v1.plan_pb2 import Decision
 
-from planner.facts import pdb
-from planner.placement.kernels.search import evacuate, place_all
-from planner.placement.waiting import close_leaving, pods_to_move
-from planner.scale_down.context import Context
-from planner.scale_down.search.kernels.drain_sets import Problem, record_all_incoming
-from planner.simulation.build import Simulation
-from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
-from planner.snapshot.texts import pod_keys
+from trimtab.planner.facts import pdb
+from trimtab.planner.placement.kernels.search import evacuate, place_all
+from trimtab.planner.placement.waiting import close_leaving, pods_to_move
+from trimtab.planner.scale_down.context import Context
+from trimtab.planner.scale_down.search.kernels.drain_sets import Problem, record_all_incoming
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from trimtab.planner.snapshot.texts import pod_keys
+from trimtab.v1.plan_pb2 import Decision
 
 
 def pods_of_leaving_nodes(context: Context) -> Int32:

@@ -7,16 +7,15 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.model.settings import ScaleDownSettings
-from planner.model.together import Together
-from planner.placement.hints import PodGroups
-from planner.placement.kernels.search import HINT_HITS, SEARCHES, unknown_room
-from planner.scale_down.balance import Balance, uneven
-from planner.scale_down.search.displaced import place_and_record
-from planner.scale_down.search.headroom import Volume
-from planner.scale_down.search.kernels.drain_sets import (
+from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.model.together import Together
+from trimtab.planner.placement.hints import PodGroups
+from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, unknown_room
+from trimtab.planner.scale_down.balance import Balance, uneven
+from trimtab.planner.scale_down.search.displaced import place_and_record
+from trimtab.planner.scale_down.search.headroom import Volume
+from trimtab.planner.scale_down.search.kernels.drain_sets import (
     BLOCKED,
     DESTINATION,
     EVALUATED,
@@ -28,13 +27,14 @@ from planner.scale_down.search.kernels.drain_sets import (
     mark_unplaceable,
     repeat,
 )
-from planner.scale_down.search.kernels.joint_order import mark_without_order
-from planner.scale_down.search.orders import NodeScores
-from planner.scale_down.state import PreviousLoop
-from planner.simulation.kernels import revert
-from planner.simulation.log import check_log, current_mark
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Int32
+from trimtab.planner.scale_down.search.kernels.joint_order import mark_without_order
+from trimtab.planner.scale_down.search.orders import NodeScores
+from trimtab.planner.scale_down.state import PreviousLoop
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import check_log, current_mark
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.v1 import reason_pb2
 
 BATCH: Final = 256
 """Candidates between two readings of the clock: a few milliseconds; handing over the arrays takes a third of one."""

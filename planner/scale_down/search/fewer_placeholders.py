@@ -14,12 +14,11 @@ from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.placement.kernels.search import evacuate, place_all
-from planner.round.round import HeldRoom, Round
-from planner.scale_down.search.drain_sets import Attempt, Task, ask_again, to_stay_even
-from planner.scale_down.search.kernels.drain_sets import (
+from trimtab.planner.placement.kernels.search import evacuate, place_all
+from trimtab.planner.round.round import HeldRoom, Round
+from trimtab.planner.scale_down.search.drain_sets import Attempt, Task, ask_again, to_stay_even
+from trimtab.planner.scale_down.search.kernels.drain_sets import (
     ACCEPTED,
     DESTINATION,
     NO_PLACE,
@@ -28,12 +27,13 @@ from planner.scale_down.search.kernels.drain_sets import (
     Problem,
     drain_candidates,
 )
-from planner.scale_down.search.portfolio import Choice, choose
-from planner.scale_down.search.second_look import continued, copied, goes_on, second_pass, try_node
-from planner.simulation.kernels import revert
-from planner.simulation.log import check_log, current_mark
-from planner.simulation.state import NOWHERE, OPEN, SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.scale_down.search.portfolio import Choice, choose
+from trimtab.planner.scale_down.search.second_look import continued, copied, goes_on, second_pass, try_node
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import check_log, current_mark
+from trimtab.planner.simulation.state import NOWHERE, OPEN, SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.v1 import reason_pb2
 
 MOST: Final = 8
 """Most such nodes in one plan: for each, all placeholders are taken off and put back."""

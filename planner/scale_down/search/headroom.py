@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.facts.prices import total
-from planner.facts.utilization import Float64
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.facts.prices import total
+from trimtab.planner.facts.utilization import Float64
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 Amounts = NDArray[np.int64]
 

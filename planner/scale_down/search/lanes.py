@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
-from planner.simulation.fresh import branch
-from planner.simulation.kernels import revert
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Int32
+from trimtab.planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
+from trimtab.planner.simulation.fresh import branch
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Int32
 
 WORTH_PODS: Final = 20_000
 """Number of pods to move from which a lane is worth its copy of the simulation: attempts then take several

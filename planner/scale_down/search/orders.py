@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.facts.prices import savings
-from planner.facts.utilization import Float64
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.facts.prices import savings
+from trimtab.planner.facts.utilization import Float64
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
 
 _SCATTER: Final = (2_654_435_761, 2_246_822_519)
 """Odd multipliers that spread consecutive numbers, modulo 2^32."""

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.facts.prices import savings, total
-from planner.scale_down.balance import level
-from planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
-from planner.scale_down.search.headroom import saving_bound
-from planner.scale_down.search.lanes import PlannedAttempt, from_start, make
-from planner.scale_down.search.orders import arrange, shuffled
-from planner.simulation.fresh import go_over_to
-from planner.simulation.kernels import revert
-from planner.simulation.log import current_mark
-from planner.snapshot.columns import Float64, Int32
+from trimtab.planner.facts.prices import savings, total
+from trimtab.planner.scale_down.balance import level
+from trimtab.planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
+from trimtab.planner.scale_down.search.headroom import saving_bound
+from trimtab.planner.scale_down.search.lanes import PlannedAttempt, from_start, make
+from trimtab.planner.scale_down.search.orders import arrange, shuffled
+from trimtab.planner.simulation.fresh import go_over_to
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import current_mark
+from trimtab.planner.snapshot.columns import Float64, Int32
+from trimtab.v1 import plan_pb2 as pb
 
 SMALL: Final = 100
 """Up to this many candidates a cluster is small: there, the choice of the order makes a difference of a node or so."""

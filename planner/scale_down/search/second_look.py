@@ -7,10 +7,10 @@ Source: own.
 
 import numpy as np
 
-from planner.placement.kernels.failures import mark_placeable
-from planner.placement.kernels.search import HINT_HITS, NO_MOST, SEARCHES
-from planner.scale_down.search.drain_sets import PATIENCE, Attempt, Task, ask_again, to_stay_even
-from planner.scale_down.search.kernels.drain_sets import (
+from trimtab.planner.placement.kernels.failures import mark_placeable
+from trimtab.planner.placement.kernels.search import HINT_HITS, NO_MOST, SEARCHES
+from trimtab.planner.scale_down.search.drain_sets import PATIENCE, Attempt, Task, ask_again, to_stay_even
+from trimtab.planner.scale_down.search.kernels.drain_sets import (
     ACCEPTED,
     DESTINATION,
     NO_PLACE,
@@ -18,9 +18,9 @@ from planner.scale_down.search.kernels.drain_sets import (
     Problem,
     drain_candidates,
 )
-from planner.simulation.kernels import revert
-from planner.simulation.log import check_log, current_mark
-from planner.snapshot.columns import Int32
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import check_log, current_mark
+from trimtab.planner.snapshot.columns import Int32
 
 MOST_CHECKS = 2_000_000
 """Limit of one pass, in checks of a pod against a node: some 50 ms."""

@@ -9,9 +9,9 @@ there is too little room for what slack still requests.
 
 import numpy as np
 
-from planner.scale_down.context import Context
-from planner.scale_down.search.fewer_placeholders import FurtherNodes
-from planner.snapshot.columns import Bool, Int32
+from trimtab.planner.scale_down.context import Context
+from trimtab.planner.scale_down.search.fewer_placeholders import FurtherNodes
+from trimtab.planner.snapshot.columns import Bool, Int32
 
 
 def awaited_by_slack(context: Context, nodes: Int32) -> Bool:

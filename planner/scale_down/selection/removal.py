@@ -11,16 +11,16 @@ Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicR
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.scale_down.balance import level, uneven
-from planner.scale_down.context import Context
-from planner.scale_down.search.fewer_placeholders import FurtherNodes
-from planner.scale_down.selection.awaited_room import awaited_by_slack, leaves_too_little
-from planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
-from planner.scale_down.selection.timers import too_early
-from planner.scale_down.selection.whole_groups import sizes
-from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.scale_down.balance import level, uneven
+from trimtab.planner.scale_down.context import Context
+from trimtab.planner.scale_down.search.fewer_placeholders import FurtherNodes
+from trimtab.planner.scale_down.selection.awaited_room import awaited_by_slack, leaves_too_little
+from trimtab.planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
+from trimtab.planner.scale_down.selection.timers import too_early
+from trimtab.planner.scale_down.selection.whole_groups import sizes
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
 

@@ -5,10 +5,10 @@ the future (clocks differ) counts as now. Source: Cluster Autoscaler, core/scale
 """
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.model.settings import ScaleDownSettings
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
+from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
+from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
 

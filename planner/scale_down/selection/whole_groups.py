@@ -5,10 +5,10 @@ cloud provider. Source: Cluster Autoscaler, AtomicResizeFilteringProcessor.
 """
 
 import numpy as np
-from trimtab.v1 import reason_pb2
 
-from planner.scale_down.context import Context
-from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.scale_down.context import Context
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.v1 import reason_pb2
 
 _FAILED = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from planner.scale_up.cheapest.problem import Float64, Problem
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.scale_up.cheapest.problem import Float64, Problem
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 MANY: Final = 96
 """Number of groups up to which all are evaluated in detail."""

@@ -10,8 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.scale_up.cheapest.problem import Problem
-from planner.snapshot.columns import Int64
+from trimtab.planner.scale_up.cheapest.problem import Problem
+from trimtab.planner.snapshot.columns import Int64
 
 ROUNDS: Final = 2
 """Rounds of refinement; one distinguishes entries that differ in their own numbers or in those of their partners."""

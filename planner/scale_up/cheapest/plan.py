@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from planner.facts.prices import total
-from planner.scale_up.cheapest.canonical import canonical_order
-from planner.scale_up.cheapest.kernels.build import Batches
-from planner.scale_up.cheapest.kernels.fill import Rest
-from planner.scale_up.cheapest.portfolio import best_attempt
-from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Float64, Plan, PlanBounds, Problem
-from planner.scale_up.cheapest.work import append_batches, batches_for
-from planner.scale_up.cheapest.zones import split_by_zone
-from planner.snapshot.columns import Bool, Int64
+from trimtab.planner.facts.prices import total
+from trimtab.planner.scale_up.cheapest.canonical import canonical_order
+from trimtab.planner.scale_up.cheapest.kernels.build import Batches
+from trimtab.planner.scale_up.cheapest.kernels.fill import Rest
+from trimtab.planner.scale_up.cheapest.portfolio import best_attempt
+from trimtab.planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Float64, Plan, PlanBounds, Problem
+from trimtab.planner.scale_up.cheapest.work import append_batches, batches_for
+from trimtab.planner.scale_up.cheapest.zones import split_by_zone
+from trimtab.planner.snapshot.columns import Bool, Int64
 
 NO_BOUNDS: Final = PlanBounds()
 NODE_COST: Final = 1e-6

@@ -9,17 +9,24 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.facts.prices import total
-from planner.scale_up.cheapest.candidates import candidates, least_value, share_cost
-from planner.scale_up.cheapest.kernels.build import Batches, build
-from planner.scale_up.cheapest.kernels.dive import dive
-from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, look_at_left
-from planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
-from planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
-from planner.scale_up.cheapest.kernels.master import Master, begin
-from planner.scale_up.cheapest.problem import Float64, PlanBounds, Problem
-from planner.scale_up.cheapest.work import append_batches, batches_for, bench_for, master_for, shapes_of, watch_for
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.facts.prices import total
+from trimtab.planner.scale_up.cheapest.candidates import candidates, least_value, share_cost
+from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
+from trimtab.planner.scale_up.cheapest.kernels.dive import dive
+from trimtab.planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, look_at_left
+from trimtab.planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
+from trimtab.planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
+from trimtab.planner.scale_up.cheapest.kernels.master import Master, begin
+from trimtab.planner.scale_up.cheapest.problem import Float64, PlanBounds, Problem
+from trimtab.planner.scale_up.cheapest.work import (
+    append_batches,
+    batches_for,
+    bench_for,
+    master_for,
+    shapes_of,
+    watch_for,
+)
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 FIRST_WAYS: Final = 3
 """Number of ways in which nodes are filled for the first plan."""

@@ -9,9 +9,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from planner.model.effort import UNLIMITED as NO_LIMITS
-from planner.model.effort import Effort
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.model.effort import UNLIMITED as NO_LIMITS
+from trimtab.planner.model.effort import Effort
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 Float64 = NDArray[np.float64]
 

@@ -4,12 +4,12 @@ from typing import Final
 
 import numpy as np
 
-from planner.scale_up.cheapest.kernels.build import Batches
-from planner.scale_up.cheapest.kernels.fill import Bench, Shapes
-from planner.scale_up.cheapest.kernels.generate import Watch
-from planner.scale_up.cheapest.kernels.master import Master, begin
-from planner.scale_up.cheapest.problem import Float64, Problem
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.scale_up.cheapest.kernels.build import Batches
+from trimtab.planner.scale_up.cheapest.kernels.fill import Bench, Shapes
+from trimtab.planner.scale_up.cheapest.kernels.generate import Watch
+from trimtab.planner.scale_up.cheapest.kernels.master import Master, begin
+from trimtab.planner.scale_up.cheapest.problem import Float64, Problem
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 SPARE: Final = 4096
 """Additional batches for the improvement of a plan."""

@@ -6,8 +6,8 @@ have. Then no loop has to count pods by zone, and the linear programme includes 
 
 import numpy as np
 
-from planner.scale_up.cheapest.problem import NO_ZONE, Problem
-from planner.snapshot.columns import Bool, Int64
+from trimtab.planner.scale_up.cheapest.problem import NO_ZONE, Problem
+from trimtab.planner.snapshot.columns import Bool, Int64
 
 
 def split_by_zone(problem: Problem) -> tuple[Problem, Int64]:

@@ -5,7 +5,7 @@ So the smallest groups of each kind of similar groups rate equal, and the next e
 
 import numpy as np
 
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 
 def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:

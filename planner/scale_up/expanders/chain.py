@@ -11,10 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.reason_pb2 import NodeGroupReason
 
-from planner.scale_up.expanders import (
+from trimtab.planner.scale_up.expanders import (
     balanced,
     highest_priority,
     least_nodes,
@@ -24,8 +22,10 @@ from planner.scale_up.expanders import (
     priority,
     seeded_random,
 )
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
 Score = Callable[[ExpanderContext, ChoiceState, Options], Float64]
 

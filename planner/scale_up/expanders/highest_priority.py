@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,15}")
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 
 def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:

@@ -6,8 +6,8 @@ not wasted. Source: Cluster Autoscaler, expander/waste.
 
 import numpy as np
 
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
-from planner.snapshot.columns import Int64
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
+from trimtab.planner.snapshot.columns import Int64
 
 
 def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:

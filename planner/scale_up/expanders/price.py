@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, GroupFacts, Options
-from planner.snapshot.columns import Int64
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, GroupFacts, Options
+from trimtab.planner.snapshot.columns import Int64
 
 GIB: Final = float(1 << 30)
 GIB_PER_CORE_PRICE: Final = 0.134

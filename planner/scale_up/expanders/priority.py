@@ -6,8 +6,8 @@ Source: Cluster Autoscaler, expander/priority, which in addition never takes a g
 
 import numpy as np
 
-from planner.model.settings import ScaleUpSettings
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
+from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 
 def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:

@@ -7,7 +7,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 
 def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:

@@ -5,8 +5,8 @@ longer considered. Rounds in which only sizes change are combined.
 Source: Cluster Autoscaler, BalanceScaleUpBetweenGroups, which makes the same choice among groups of equal size.
 """
 
-from planner.model.jit import kernel
-from planner.snapshot.columns import Int64
+from trimtab.planner.model.jit import kernel
+from trimtab.planner.snapshot.columns import Int64
 
 
 @kernel

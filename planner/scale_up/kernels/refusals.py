@@ -1,9 +1,9 @@
 """Why a new node of each group refuses each pod. O(groups · pods · terms)."""
 
-from planner.model.jit import kernel, widened
-from planner.simulation.kernels import failing, mark, open_as, revert
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.jit import kernel, widened
+from trimtab.planner.simulation.kernels import failing, mark, open_as, revert
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 @kernel

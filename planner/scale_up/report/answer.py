@@ -6,23 +6,23 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+
+from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.model.wire import entry, tag
+from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.scale_up.choose import Choice
+from trimtab.planner.scale_up.report.finding import Finding, growth_in_plan, reasons_of
+from trimtab.planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
+from trimtab.planner.scale_up.report.sentences import GrowthInPlan, why_pending
+from trimtab.planner.scale_up.report.splits import add_splits
+from trimtab.planner.scale_up.request import ScaleUpRequest
+from trimtab.planner.scale_up.state import remember
+from trimtab.planner.scale_up.whole_plan import PlannedNodes
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from planner.model.values import NodeGroup
-from planner.model.wire import entry, tag
-from planner.round.decision import Decided, Summary
-from planner.scale_up.choose import Choice
-from planner.scale_up.report.finding import Finding, growth_in_plan, reasons_of
-from planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
-from planner.scale_up.report.sentences import GrowthInPlan, why_pending
-from planner.scale_up.report.splits import add_splits
-from planner.scale_up.request import ScaleUpRequest
-from planner.scale_up.state import remember
-from planner.scale_up.whole_plan import PlannedNodes
-from planner.simulation.state import NOWHERE
-from planner.snapshot.columns import Int64
 
 Outcome = reason_pb2.ScaleUpResult
 _INCOMPLETE: Final = "new nodes kept requiring others until the plan reached its bound: a later plan may help more pods"

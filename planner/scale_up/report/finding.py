@@ -3,22 +3,22 @@
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
-from planner.facts.prices import total
-from planner.placement.waiting import place_where
-from planner.scale_up.choose import Choice
-from planner.scale_up.context import Context
-from planner.scale_up.growing import Growing
-from planner.scale_up.reasons import Refusals
-from planner.scale_up.report.sentences import GrowthInPlan
-from planner.scale_up.waiting_pods import Unserved
-from planner.scale_up.whole_plan import PlannedNodes
-from planner.simulation.fresh import branch
-from planner.simulation.kernels import revert
-from planner.simulation.log import check_log
-from planner.simulation.state import NOWHERE
-from planner.snapshot.columns import Int32
+from trimtab.planner.facts.prices import total
+from trimtab.planner.placement.waiting import place_where
+from trimtab.planner.scale_up.choose import Choice
+from trimtab.planner.scale_up.context import Context
+from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.scale_up.reasons import Refusals
+from trimtab.planner.scale_up.report.sentences import GrowthInPlan
+from trimtab.planner.scale_up.waiting_pods import Unserved
+from trimtab.planner.scale_up.whole_plan import PlannedNodes
+from trimtab.planner.simulation.fresh import branch
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import check_log
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import Int32
+from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 
 class Made(NamedTuple):

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.scale_up.report.finding import Finding, growth_in_plan, reasons_of
-from planner.scale_up.report.sentences import why_pending
+from trimtab.planner.scale_up.report.finding import Finding, growth_in_plan, reasons_of
+from trimtab.planner.scale_up.report.sentences import why_pending
+from trimtab.v1 import plan_pb2 as pb
 
 MOST_NOTES: Final = 3
 """Most reasons that get a note of their own."""

@@ -8,14 +8,14 @@ from itertools import pairwise
 from typing import Final
 
 import numpy as np
+
+from trimtab.planner.model.wire import entry, tag
+from trimtab.planner.scale_up.report.finding import Finding
+from trimtab.planner.scale_up.report.kernels.wire import write_pods
+from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.snapshot.texts import Names, joined, texts_of
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.wire import LENGTH_DELIMITED
-
-from planner.model.wire import entry, tag
-from planner.scale_up.report.finding import Finding
-from planner.scale_up.report.kernels.wire import write_pods
-from planner.snapshot.columns import Int32, Int64, UInt8
-from planner.snapshot.texts import Names, joined, texts_of
 
 PODS_OF_SPLIT: Final = pb.ScaleUpSplit.DESCRIPTOR.fields_by_name["pods"].number << 3 | LENGTH_DELIMITED
 NEW_NODES: Final = tag(pb.ScaleUpSplit, "new_nodes")

@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2
-
-from planner.model.values import NodeGroup
-from planner.snapshot.columns import Snapshot
 
 MOST_CLUSTERS: Final = 64
 MAX_AGE_S: Final = 600.0

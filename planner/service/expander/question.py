@@ -12,21 +12,21 @@ from typing import Final
 import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
+
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.pod_requests import amounts
+from trimtab.clients.kubernetes_objects.quantities import amount_of
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.k8s.v1 import core_pb2, meta_pb2
+from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.scale_up.limits import health_reason
+from trimtab.planner.service.expander.clusters import ClusterPlan
+from trimtab.planner.service.expander.pods import PodReader, bounded
+from trimtab.planner.snapshot.checks import MAX_TOTAL
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander, PlanSettings
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.pod_requests import amounts
-from clients.kubernetes_objects.quantities import amount_of
-from planner.model.effort import UNLIMITED, Effort
-from planner.model.values import NodeGroup
-from planner.scale_up.limits import health_reason
-from planner.service.expander.clusters import ClusterPlan
-from planner.service.expander.pods import PodReader, bounded
-from planner.snapshot.checks import MAX_TOTAL
 
 _UNKNOWN: Final = "sizes, prices and health are unknown; only the autoscaler's data is used"
 Int64 = NDArray[np.int64]

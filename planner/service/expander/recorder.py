@@ -7,10 +7,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import structlog
+
+from trimtab.clients.recording import RecordingWriter
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.recording_pb2 import RecordingHeader
-
-from clients.recording import RecordingWriter
 
 log = structlog.get_logger("expander")
 

@@ -13,20 +13,20 @@ from typing import Final, Protocol
 
 import grpc
 import structlog
+
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.planner.model.settings import SettingsError
+from trimtab.planner.scale_up.option_choice import NO_NODE_GROUP, choose_option
+from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.service.expander.clusters import LastPlans
+from trimtab.planner.service.expander.question import question
+from trimtab.planner.service.failures import as_service_error, overloaded
+from trimtab.planner.service.request_memory import RequestEffort, RequestMemory
+from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander, PlanSettings
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from planner.model.settings import SettingsError
-from planner.scale_up.option_choice import NO_NODE_GROUP, choose_option
-from planner.service.bounds import Bounds
-from planner.service.expander.clusters import LastPlans
-from planner.service.expander.question import question
-from planner.service.failures import as_service_error, overloaded
-from planner.service.request_memory import RequestEffort, RequestMemory
-from planner.service.settings import ExpanderOptions, PlannerOptions
 
 log = structlog.get_logger("expander")
 

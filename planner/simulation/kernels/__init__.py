@@ -1,7 +1,7 @@
-"""The kernels with which other packages use a simulation; `planner.simulation` describes each."""
+"""The kernels with which other packages use a simulation; `trimtab.planner.simulation` describes each."""
 
-from planner.simulation.kernels.checks import failing, failing_everywhere, fits
-from planner.simulation.kernels.moves import (
+from trimtab.planner.simulation.kernels.checks import failing, failing_everywhere, fits
+from trimtab.planner.simulation.kernels.moves import (
     close_node,
     drop,
     fill,

@@ -1,12 +1,11 @@
 """Checks whether a pod fits a node, and why not. Nothing is changed. O(terms of the pod)."""
 
+from trimtab.planner.model.jit import inlined_kernel, kernel, shared_kernel
+from trimtab.planner.predicates.kernels import presence, resources, spread, volumes
+from trimtab.planner.predicates.order import STATIC_REASONS
+from trimtab.planner.simulation.state import OPEN, SimulationState
+from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1.reason_pb2 import PredicateReason
-
-from planner.model.jit import inlined_kernel, kernel, shared_kernel
-from planner.predicates.kernels import presence, resources, spread, volumes
-from planner.predicates.order import STATIC_REASONS
-from planner.simulation.state import OPEN, SimulationState
-from planner.snapshot.columns import Int64
 
 _PINNED = int(PredicateReason.NODE_AFFINITY_NOT_MATCHED)
 _NO_POD_ROOM = int(PredicateReason.TOO_MANY_PODS)

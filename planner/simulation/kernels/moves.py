@@ -4,9 +4,9 @@ from typing import cast
 
 import numpy as np
 
-from planner.model.jit import copied_kernel, inlined_kernel, inner_kernel, kernel, shared_kernel
-from planner.predicates.kernels import presence, resources, spread, volumes
-from planner.simulation.state import (
+from trimtab.planner.model.jit import copied_kernel, inlined_kernel, inner_kernel, kernel, shared_kernel
+from trimtab.planner.predicates.kernels import presence, resources, spread, volumes
+from trimtab.planner.simulation.state import (
     CLOSE_NODE,
     CLOSED,
     DONE,
@@ -25,7 +25,7 @@ from planner.simulation.state import (
     MoveLog,
     SimulationState,
 )
-from planner.snapshot.columns import Int64
+from trimtab.planner.snapshot.columns import Int64
 
 # Typed: otherwise every kernel below would be compiled once for each literal argument.
 _JOIN, _LEAVE = cast(int, np.int64(1)), cast(int, np.int64(-1))

@@ -5,10 +5,10 @@ placeholders, as few as possible leave. The others are placed in one scan over t
 shrinks, so a node that one of equal placeholders has skipped need not be tried for the others.
 """
 
-from planner.model.jit import inner_kernel, kernel, widened
-from planner.simulation.kernels import fits, place
-from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.simulation.kernels import fits, place
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 RUNS = 8
 """Number of sets with placeholders on one node up to which those that stay are chosen exactly."""

@@ -6,9 +6,9 @@ parsing them. Source: protobuf encoding, base 128 varints.
 
 import numpy as np
 
-from planner.model.jit import inner_kernel
-from planner.snapshot.columns import UInt8
-from planner.snapshot.kernels.words import read_word, write_word
+from trimtab.planner.model.jit import inner_kernel
+from trimtab.planner.snapshot.columns import UInt8
+from trimtab.planner.snapshot.kernels.words import read_word, write_word
 
 
 @inner_kernel

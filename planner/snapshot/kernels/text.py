@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.model.jit import inner_kernel, kernel
-from planner.snapshot.columns import Bool, Int32, Int64, Text, UInt8
+from trimtab.planner.model.jit import inner_kernel, kernel
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Text, UInt8
 
 
 class Keys(NamedTuple):

@@ -3,8 +3,8 @@ store, of them."""
 
 import numpy as np
 
-from planner.model.jit import inner_kernel
-from planner.snapshot.columns import UInt8
+from trimtab.planner.model.jit import inner_kernel
+from trimtab.planner.snapshot.columns import UInt8
 
 
 @inner_kernel

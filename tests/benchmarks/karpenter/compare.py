@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from trimtab.v1 import plan_pb2 as pb
-
-from clients.kubernetes_objects import build_snapshot, decode_objects
-from planner.decisions.plan import plan
-from planner.round.work import Work
-from planner.service.version_cache import CachedSnapshot
-from planner.snapshot.decode import canonicalize
 from tests.certificates.scale_up import offences
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
 
 NOW_S = 1_800_000_000
 EXPANDERS = ("CHEAPEST_PLAN", "LEAST_WASTE")

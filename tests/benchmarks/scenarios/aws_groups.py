@@ -47,8 +47,8 @@ class Groups:
 
     def __init__(self) -> None:
         # Imported late: other scenarios do without, and their memory is measured.
-        from actuator.cloud.aws.cloud import AwsCloud
-        from actuator.cloud.aws.settings import AwsSettings
+        from trimtab.actuator.cloud.aws.cloud import AwsCloud
+        from trimtab.actuator.cloud.aws.settings import AwsSettings
 
         self.answers = Answers()
         settings = AwsSettings(tags={"owner": "trimtab"}, max_age_s=3600)
@@ -152,7 +152,7 @@ def _api_over(answers: list[bytes]) -> Any:
     from botocore.awsrequest import AWSResponse
     from botocore.credentials import Credentials
 
-    from actuator.cloud.aws.api import AwsApi
+    from trimtab.actuator.cloud.aws.api import AwsApi
 
     class Raw:
         def __init__(self, content: bytes) -> None:

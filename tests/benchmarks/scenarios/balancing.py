@@ -1,11 +1,11 @@
 """Splitting of new nodes over node groups, in the service and over the wire. Groups are synthetic."""
 
 from opentelemetry.metrics import NoOpMeterProvider
-from trimtab.v1 import planner_pb2
 
-from planner.service.request_handler import RequestHandler
 from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.services import RunningPlanner
+from trimtab.planner.service.request_handler import RequestHandler
+from trimtab.v1 import planner_pb2
 
 Answer = planner_pb2.BalanceScaleUpResponse
 GROUPS, NEW_NODES = 1_000, 10_000

@@ -4,13 +4,13 @@ connection that the autoscaler keeps."""
 from dataclasses import dataclass
 
 import grpc
-from trimtab.clusterautoscaler import expander_pb2 as ca
-from trimtab.clusterautoscaler import expander_pb2_grpc
 
-from clients.transport.client import connect
 from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.services import RunningPlanner
 from tests.builders.best_options import a_node, a_pod, sent
+from trimtab.clients.transport.client import connect
+from trimtab.clusterautoscaler import expander_pb2 as ca
+from trimtab.clusterautoscaler import expander_pb2_grpc
 
 OPTIONS, PODS = 200, 1000
 

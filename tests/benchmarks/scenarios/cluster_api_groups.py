@@ -34,8 +34,8 @@ class Answers:
     def parse(self) -> None:
         """Parse all answers as the cloud does, and do nothing else."""
         # Imported late: other scenarios do without, and their memory is measured.
-        from actuator.cloud.clusterapi.lists import GROUPS as DECODER
-        from actuator.cloud.clusterapi.lists import MACHINES as MACHINE_DECODER
+        from trimtab.actuator.cloud.clusterapi.lists import GROUPS as DECODER
+        from trimtab.actuator.cloud.clusterapi.lists import MACHINES as MACHINE_DECODER
 
         for plural, pages in self._pages.items():
             for page in pages:
@@ -47,8 +47,8 @@ class Groups:
 
     def __init__(self) -> None:
         # Imported late: other scenarios do without, and their memory is measured.
-        from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-        from actuator.kube.api import Api
+        from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
+        from trimtab.actuator.kube.api import Api
 
         self.answers: Any = Answers()
         self.answers.pages = partial(Api.pages, self.answers)

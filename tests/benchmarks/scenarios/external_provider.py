@@ -17,12 +17,12 @@ class Provider:
 
     def __init__(self) -> None:
         from google.protobuf.timestamp_pb2 import Timestamp
-        from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
-        from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
         from tests.builders.best_options import a_pod
         from tests.builders.clouds import external_actuator
         from tests.builders.kubernetes import node, node_group
+        from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+        from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
         objects = []
         for name in (f"group-{number:03}" for number in range(GROUPS)):

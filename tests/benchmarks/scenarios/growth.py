@@ -3,19 +3,19 @@
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.model.values import LabelRequirement, NodeGroup, PodSpec, SpreadConstraint
-from planner.placement.packing import GrowingGroups, Packed, Packer, pack, packer, place_on_new_nodes
-from planner.simulation.build import build_simulation
-from planner.simulation.growth import growth_rows
-from planner.simulation.kernels import revert
-from planner.simulation.log import check_log
-from planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualRows
-from planner.snapshot.columns import Int32, Int64
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders.columns import snapshot as columns
 from tests.builders.rows import NodeRow, PodRow
+from trimtab.planner.model.values import LabelRequirement, NodeGroup, PodSpec, SpreadConstraint
+from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, pack, packer, place_on_new_nodes
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.growth import growth_rows
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import check_log
+from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualRows
+from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 GIB = 1 << 30

@@ -13,15 +13,15 @@ from functools import partial
 from typing import NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cluster_generator import ClusterShape
-from clients.live_cluster.taken import Taken
-from clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from clients.transport.errors import Reason, TrimtabError
 from tests.benchmarks.clusters import snapshot
 from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.services import RunningPlanner
+from trimtab.clients.cluster_generator import ClusterShape
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 PLANS = 3
 SMALL = ClusterShape(nodes=500, pods=10_000)

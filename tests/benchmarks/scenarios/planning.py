@@ -8,14 +8,14 @@ from itertools import pairwise
 import numpy as np
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cluster_generator import ClusterShape
-from clients.planner_client import PlannerClient
-from clients.snapshot_deltas import Interner, difference
 from tests.benchmarks.clusters import CONSTRAINED, LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.services import RunningPlanner
+from trimtab.clients.cluster_generator import ClusterShape
+from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.snapshot_deltas import Interner, difference
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 UPSTREAM_5000 = "the real Cluster Autoscaler, another run, the same machine: 63,000 ms, resources alone"
 UPSTREAM_1000 = "the real Cluster Autoscaler, 1,000 nodes, a fifth of the workloads so constrained: 42,000 to 81,000 ms"

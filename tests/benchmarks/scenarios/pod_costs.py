@@ -7,22 +7,22 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+
+from tests.benchmarks.registry import Stages, scenario
+from trimtab.planner.pod_costs.answer import in_order, write_ranked
+from trimtab.planner.pod_costs.decision import written_groups
+from trimtab.planner.pod_costs.members import group_pods
+from trimtab.planner.pod_costs.ranking import rank_target
+from trimtab.planner.pod_costs.settings import PodCostSettings, resolve_pod_costs
+from trimtab.planner.pod_costs.strategy import RankingContext
+from trimtab.planner.round.round import Round
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.sharing import share
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2
-
-from planner.pod_costs.answer import in_order, write_ranked
-from planner.pod_costs.decision import written_groups
-from planner.pod_costs.members import group_pods
-from planner.pod_costs.ranking import rank_target
-from planner.pod_costs.settings import PodCostSettings, resolve_pod_costs
-from planner.pod_costs.strategy import RankingContext
-from planner.round.round import Round
-from planner.round.work import Work
-from planner.service.version_cache import CachedSnapshot
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.sharing import share
-from tests.benchmarks.registry import Stages, scenario
 
 GROUPS, EACH, NODES = 3_000, 50, 5_000
 NOW_NS = 1_800_000_000 * 10**9

@@ -10,22 +10,21 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import snapshot_pb2
-
-from clients.cluster_generator import ClusterShape
-from clients.kubernetes_objects import read_files
-from planner.model.settings import ScaleDownSettings, resolve_scale_down
-from planner.round.decision import Decided
-from planner.scale_down.loop import decide_scale_down
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.benchmarks.clusters import CONSTRAINED, LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.scenarios.scale_down import verify as verify_room
 from tests.benchmarks.scenarios.scale_down import volume_bound
 from tests.builders.scale_down import scale_down_request
 from tests.certificates.scale_down import offences
+from trimtab.clients.cluster_generator import ClusterShape
+from trimtab.clients.kubernetes_objects import read_files
+from trimtab.planner.model.settings import ScaleDownSettings, resolve_scale_down
+from trimtab.planner.round.decision import Decided
+from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import snapshot_pb2
 
 NOW_S = 1_800_000_000
 THOUSAND = {"nodes": 1_000, "pods": 30_000}
@@ -55,7 +54,7 @@ def prepare(message: snapshot_pb2.ClusterSnapshot) -> Compared:
 
 
 def recorded(name: str) -> Compared:
-    with resources.as_file(resources.files("clients.data.recordings") / f"{name}.json.gz") as path:
+    with resources.as_file(resources.files("trimtab.clients.data.recordings") / f"{name}.json.gz") as path:
         return prepare(read_files([path]).snapshot)
 
 

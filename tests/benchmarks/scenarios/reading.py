@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from clients.kubernetes_objects import BuiltSnapshot, read_files
 from tests.benchmarks.clusters import LARGE, objects_file
 from tests.benchmarks.registry import Stages, scenario
+from trimtab.clients.kubernetes_objects import BuiltSnapshot, read_files
 
 
 def run(path: Path, stages: Stages) -> BuiltSnapshot:

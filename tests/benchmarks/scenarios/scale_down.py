@@ -8,24 +8,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from trimtab.v1 import plan_pb2 as pb
 
-from clients.cluster_generator import ClusterShape
-from planner.model.derive import NOTHING_KEPT, Derive, Latest, Reuse, write_always
-from planner.model.settings import ScaleDownSettings
-from planner.round.decision import Decided
-from planner.round.round import Round
-from planner.round.work import Work
-from planner.scale_down.loop import decide_scale_down
-from planner.scale_down.request import ScaleDownRequest
-from planner.service.side_by_side import SideBySide
-from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.kernels import revert
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
+from trimtab.clients.cluster_generator import ClusterShape
+from trimtab.planner.model.derive import NOTHING_KEPT, Derive, Latest, Reuse, write_always
+from trimtab.planner.model.settings import ScaleDownSettings
+from trimtab.planner.round.decision import Decided
+from trimtab.planner.round.round import Round
+from trimtab.planner.round.work import Work
+from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.service.side_by_side import SideBySide
+from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
 
 NOW_NS = 1_800_000_000 * 10**9
 SIDE_BY_SIDE = SideBySide()

@@ -12,16 +12,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.snapshot_pb2 import LabelOperator
-
-from planner.decisions.plan import plan_in_parts
-from planner.model.values import LabelRequirement, PodAffinityTerm, PodSpec, SpreadConstraint
-from planner.round.work import Work
-from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
-from planner.snapshot.decode import canonicalize
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders.snapshots import Cluster, Group, Labels, Node, Pod, write
+from trimtab.planner.decisions.plan import plan_in_parts
+from trimtab.planner.model.values import LabelRequirement, PodAffinityTerm, PodSpec, SpreadConstraint
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 NOW_S = 1_800_000_000
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

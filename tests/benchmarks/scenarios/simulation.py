@@ -3,20 +3,20 @@
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.model.jit import kernel
-from planner.model.values import LabelRequirement, PodSpec, SpreadConstraint
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.kernels import fits, place, remove, revert
-from planner.simulation.log import check_log
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Snapshot
-from planner.snapshot.decode import decode_snapshot
 from tests.benchmarks.clusters import CONSTRAINED, LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders.columns import snapshot as columns
 from tests.builders.rows import NodeRow, PodRow
+from trimtab.planner.model.jit import kernel
+from trimtab.planner.model.values import LabelRequirement, PodSpec, SpreadConstraint
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.kernels import fits, place, remove, revert
+from trimtab.planner.simulation.log import check_log
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Snapshot
+from trimtab.planner.snapshot.decode import decode_snapshot
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 WORKLOADS, ZONES = 20, 3

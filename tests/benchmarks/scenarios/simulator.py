@@ -9,15 +9,15 @@ import resource
 from typing import Any
 
 import structlog
-from trimtab.v1 import plan_pb2
 
-from clients.cli.simulate.command import settings_from
-from clients.simulator import Simulation
-from clients.simulator.result import encoded, result_of
-from clients.simulator.scenario import Scenario
-from clients.simulator.settings_grid import NamedSettings, grid, read_axis
-from clients.simulator.sweep import Run, sweep
 from tests.benchmarks.registry import Stages, scenario
+from trimtab.clients.cli.simulate.command import settings_from
+from trimtab.clients.simulator import Simulation
+from trimtab.clients.simulator.result import encoded, result_of
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulator.settings_grid import NamedSettings, grid, read_axis
+from trimtab.clients.simulator.sweep import Run, sweep
+from trimtab.v1 import plan_pb2
 
 SERVICES = 20
 NODE_CPU = 7.2

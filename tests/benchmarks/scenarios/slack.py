@@ -11,24 +11,24 @@ from itertools import cycle, islice
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import reason_pb2
 
-from planner.decisions.simulations import simulate
-from planner.model.derive import Derive, Reuse, write_always
-from planner.model.values import SlackRequest
-from planner.round.decision import Decided
-from planner.round.round import Round
-from planner.round.work import Work
-from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
-from planner.simulation.build import Simulation
-from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows, labels_of
-from planner.slack.decision import decide
-from planner.slack.settings import SlackSettings, resolve_slack
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
+from trimtab.planner.decisions.simulations import simulate
+from trimtab.planner.model.derive import Derive, Reuse, write_always
+from trimtab.planner.model.values import SlackRequest
+from trimtab.planner.round.decision import Decided
+from trimtab.planner.round.round import Round
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows, labels_of
+from trimtab.planner.slack.decision import decide
+from trimtab.planner.slack.settings import SlackSettings, resolve_slack
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
 
 NOW_NS = 1_800_000_000 * 10**9
 RATE = {"slack": {"extraCapacityMinRate": 0.1}}

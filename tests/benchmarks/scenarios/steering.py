@@ -6,20 +6,20 @@ The plan is the planner's own; the API server is a dictionary, so that the figur
 from typing import Any
 
 import msgspec
-from trimtab.v1 import plan_pb2 as pb
 
-from clients.kubernetes_api.connection import Request
-from clients.kubernetes_objects.kinds import Node, ObjectMeta
-from clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
-from clients.steering.marks import writes
-from clients.steering.plan import nodes_to_keep
-from clients.steering.rounds import marks_of
-from clients.steering.writer import MarkWriter
-from planner.decisions.plan import plan
-from planner.round.work import Work
-from planner.snapshot.decode import canonicalize
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
+from trimtab.clients.kubernetes_api.connection import Request
+from trimtab.clients.kubernetes_objects.kinds import Node, ObjectMeta
+from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.steering.marks import writes
+from trimtab.clients.steering.plan import nodes_to_keep
+from trimtab.clients.steering.rounds import marks_of
+from trimtab.clients.steering.writer import MarkWriter
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
 
 NOW_S = 1_800_000_000
 WITHIN_S = 600.0

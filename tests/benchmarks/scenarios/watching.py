@@ -3,16 +3,16 @@
 from typing import NamedTuple
 
 from google.protobuf.message import Message
-from trimtab.k8s.v1 import core_pb2, meta_pb2
-from trimtab.v1 import snapshot_pb2
 
-from clients.kubernetes_api.envelope import read_page, wrap
-from clients.live_cluster.snapshots import SnapshotMaker
-from clients.live_cluster.store import Store
-from clients.transport.collection import collection_paused
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders import kubernetes as k8s
 from tests.builders.kubernetes_protobuf import encoded
+from trimtab.clients.kubernetes_api.envelope import read_page, wrap
+from trimtab.clients.live_cluster.snapshots import SnapshotMaker
+from trimtab.clients.live_cluster.store import Store
+from trimtab.clients.transport.collection import collection_paused
+from trimtab.k8s.v1 import core_pb2, meta_pb2
+from trimtab.v1 import snapshot_pb2
 
 NODES, PODS, WORKLOADS, PAGE = 5_000, 150_000, 500, 5_000
 

@@ -1,4 +1,4 @@
-"""`python -m actuator` as a process: killed without warning, restarted, stopped, and given bad settings."""
+"""`python -m trimtab.actuator` as a process: killed without warning, restarted, stopped, and given bad settings."""
 
 import json
 import os
@@ -15,17 +15,17 @@ from pathlib import Path
 
 import grpc
 import pytest
-from trimtab.v1 import actuator_pb2
 
-from clients.actuator_client import ActuatorClient
-from clients.transport.client import RetryPolicy
-from clients.transport.errors import TrimtabError
 from tests.builders import metrics
 from tests.builders.actuator import small_cluster
 from tests.builders.forked import Programs
 from tests.builders.kubernetes import listed, pdb
 from tests.builders.metric_pages import check_page
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.v1 import actuator_pb2
 
 QUICK = (
     "--delay-after-taint=0", "--drain-poll=0.03", "--eviction-retry=0.05", "--delete-poll=0.03", "--pod-start=0.15",

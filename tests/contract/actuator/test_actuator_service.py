@@ -8,16 +8,16 @@ from typing import Any
 
 import grpc
 import pytest
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, reason_pb2
 
-from actuator.cloud.provider import CloudError, CloudRefusedError
-from actuator.kube.cluster import ClusterError, ForbiddenError, RefusedError, TooManyRequestsError
-from actuator.simulated_cluster.faults import Fault
-from actuator.store.records import StoreError
-from clients.actuator_client import ActuatorClient
-from clients.transport.errors import Reason
 from tests.builders.actuator_service import ONCE, SETTINGS, Service, refusal
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
+from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError, RefusedError, TooManyRequestsError
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.store.records import StoreError
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.errors import Reason
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, reason_pb2
 
 State = actuator_pb2.DeletionState
 PodCostReason = reason_pb2.PodCostReason
@@ -334,7 +334,7 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
 def test_a_bad_request_names_what_is_wrong_and_the_next_call_works(service: Service, request_: Any, names: str) -> None:
     method = type(request_).__name__.removesuffix("Request")
     stub = getattr(actuator_pb2_grpc.ActuatorStub(service.client._channel), method)
-    from clients.transport.client import invoke
+    from trimtab.clients.transport.client import invoke
 
     error = refusal(lambda: invoke(lambda: stub(request_), ONCE))
     assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)

@@ -12,20 +12,20 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.tracker.admission import digest_of
-from actuator.tracker.states import Reason
-from clients.actuator_client import ActuatorClient
-from clients.transport.client import RetryPolicy
-from clients.transport.errors import TrimtabError
 from tests.builders.actuator import small_cluster
 from tests.builders.forked import Programs
 from tests.builders.kubernetes import listed
 from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.tracker.admission import digest_of
+from trimtab.actuator.tracker.states import Reason
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.v1 import actuator_pb2, plan_pb2
 
-START = [sys.executable, "-m", "actuator", "--log-level=warning"]
+START = [sys.executable, "-m", "trimtab.actuator", "--log-level=warning"]
 
 
 @pytest.fixture
@@ -134,6 +134,6 @@ def test_the_process_holds_callers_to_its_policy_and_deletions_to_its_last_line(
 def test_a_process_that_is_not_protected_does_not_start(
     tmp_path: Path, forked: Programs, arguments: list[str], message: str
 ) -> None:
-    done = forked("actuator", f"--state-dir={tmp_path / 'state'}", *arguments)
+    done = forked("trimtab.actuator", f"--state-dir={tmp_path / 'state'}", *arguments)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert message in done.stderr

@@ -12,10 +12,10 @@ from opentelemetry.metrics import NoOpMeter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
-from actuator.tracker.admission import digest_of
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.tracker.admission import digest_of
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 
 class Planner(planner_pb2_grpc.PlannerServicer):
@@ -37,20 +37,20 @@ def make_a_round() -> list[dict[str, Any]]:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     trace.set_tracer_provider(provider)
-    from actuator.cloud.memory.cloud import MemoryCloud
-    from actuator.service.app import Actuator
-    from actuator.service.encoded import SERVICE, add_actuator
-    from actuator.service.servicer import ActuatorServicer
-    from actuator.simulated_cluster.cluster import SimulatedCluster
-    from actuator.store.memory import MemoryStore
-    from clients.actuator_client import ActuatorClient
-    from clients.reference_loop.planner_session import GrpcLink, PlannerSession
-    from clients.reference_loop.rounds import RoundRunner, RoundSettings
-    from clients.transport.server import Registration, Shell
-    from clients.transport.telemetry import Telemetry
     from tests.builders.actuator import small_cluster
     from tests.builders.actuator_service import DELAYS, SETTINGS
     from tests.unit.clients.reference_loop.test_rounds import FakeCluster
+    from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+    from trimtab.actuator.service.app import Actuator
+    from trimtab.actuator.service.encoded import SERVICE, add_actuator
+    from trimtab.actuator.service.servicer import ActuatorServicer
+    from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+    from trimtab.actuator.store.memory import MemoryStore
+    from trimtab.clients.actuator_client import ActuatorClient
+    from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
+    from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
+    from trimtab.clients.transport.server import Registration, Shell
+    from trimtab.clients.transport.telemetry import Telemetry
 
     cluster = SimulatedCluster(small_cluster(), None, DELAYS)
     actuator = Actuator(MemoryStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)

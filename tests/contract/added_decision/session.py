@@ -11,17 +11,17 @@ from typing import Any
 
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from planner.headroom import decision as headroom
-from trimtab.v1 import plan_pb2
+from trimtab.planner.headroom import decision as headroom
 
-from clients.cli import main
-from clients.cli.live.redaction import redact_file
-from clients.kubernetes_objects import read_files
-from clients.recording import RecordingReader, RecordingWriter
-from clients.simulator.scenario import Scenario
-from planner.decisions.table import TABLE
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.warm_up import answer_requests
+from trimtab.clients.cli import main
+from trimtab.clients.cli.live.redaction import redact_file
+from trimtab.clients.kubernetes_objects import read_files
+from trimtab.clients.recording import RecordingReader, RecordingWriter
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.planner.decisions.table import TABLE
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.warm_up import answer_requests
+from trimtab.v1 import plan_pb2
 
 
 def trimtab(*arguments: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
+
 from trimtab.v1 import plan_pb2
 
 ROOT = Path(__file__).resolve().parents[3]

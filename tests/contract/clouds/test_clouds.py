@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from actuator.cloud.provider import (
+from tests.builders.clouds import WORLDS, World
+from trimtab.actuator.cloud.provider import (
     CloudProvider,
     CloudRefusedError,
     GroupOptions,
@@ -14,11 +15,10 @@ from actuator.cloud.provider import (
     NodeGroupView,
     SizeChangedError,
 )
-from actuator.runner.deleter import GroupDeleter
-from actuator.settings import DeleteSettings, WorkSettings
-from actuator.tracker import events as e
-from actuator.tracker.instructions import DeleteInstance
-from tests.builders.clouds import WORLDS, World
+from trimtab.actuator.runner.deleter import GroupDeleter
+from trimtab.actuator.settings import DeleteSettings, WorkSettings
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.instructions import DeleteInstance
 
 STARTED = frozenset({InstanceState.CREATING, InstanceState.RUNNING})
 

@@ -9,23 +9,23 @@ from typing import Any, NamedTuple
 
 import pytest
 from opentelemetry.metrics import NoOpMeter
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
-from actuator.cloud.kwok.cloud import KwokCloud
-from actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, read_group
-from actuator.cloud.kwok.settings import KwokSettings
-from actuator.kube.live import KubeCluster
-from actuator.service.app import Actuator
-from actuator.service.external.servicer import external_registration
-from actuator.store.memory import MemoryStore
-from actuator.tracker.states import State
-from clients.transport.client import connect
-from clients.transport.server import ServerSettings, Shell
 from tests.builders.clouds import SETTINGS, Clock
 from tests.builders.json_api import JsonApiServer
 from tests.builders.kubernetes import node, node_group
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.cloud.kwok.cloud import KwokCloud
+from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, read_group
+from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.kube.live import KubeCluster
+from trimtab.actuator.service.app import Actuator
+from trimtab.actuator.service.external.servicer import external_registration
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.tracker.states import State
+from trimtab.clients.transport.client import connect
+from trimtab.clients.transport.server import ServerSettings, Shell
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
 RUNNING_COUNT = 3
 

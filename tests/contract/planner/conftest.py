@@ -2,7 +2,7 @@
 
 import pytest
 
-from planner.service.warm_up import warm_up
+from trimtab.planner.service.warm_up import warm_up
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import grpc
 import pytest
-from trimtab.clusterautoscaler import expander_pb2_grpc
-from trimtab.v1 import planner_pb2, planner_pb2_grpc
 
 from tests.builders.best_options import a_node, a_pod, sent
 from tests.builders.forked import Programs
 from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
+from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.v1 import planner_pb2, planner_pb2_grpc
 
 
 def listening(log: Path, process: subprocess.Popen[bytes]) -> list[str]:

@@ -8,24 +8,24 @@ from typing import Any
 import grpc
 import pytest
 from structlog.testing import capture_logs
-from trimtab.clusterautoscaler import expander_pb2 as ca
-from trimtab.clusterautoscaler import expander_pb2_grpc
-from trimtab.v1 import option_choice_pb2, plan_pb2
-from trimtab.v1.plan_pb2 import Expander
 
-from clients.recording import RecordingReader
-from clients.transport.client import connect
-from clients.transport.server import Registration, ServerSettings, Shell
-from planner.service.expander.clusters import LastPlans
-from planner.service.expander.recorder import ChoiceRecorder
-from planner.service.expander.servicer import SERVICE, ExpanderServicer
-from planner.service.process import MAX_MESSAGE_BYTES
-from planner.service.request_memory import RequestMemory
-from planner.service.settings import ExpanderOptions, PlannerOptions
-from planner.snapshot.decode import canonicalize
 from tests.builders.best_options import VERSIONS, Options, a_node, a_pod, sent
 from tests.builders.kubernetes import Json, node_group, snapshot_of
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.recording import RecordingReader
+from trimtab.clients.transport.client import connect
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.clusterautoscaler import expander_pb2 as ca
+from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.planner.service.expander.clusters import LastPlans
+from trimtab.planner.service.expander.recorder import ChoiceRecorder
+from trimtab.planner.service.expander.servicer import SERVICE, ExpanderServicer
+from trimtab.planner.service.process import MAX_MESSAGE_BYTES
+from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import option_choice_pb2, plan_pb2
+from trimtab.v1.plan_pb2 import Expander
 
 Ask = Callable[[ca.BestOptionsRequest], ca.BestOptionsResponse]
 NODES = {"small": a_node("s", cpu="2"), "large": a_node("l", cpu="8")}

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 
 import pytest
-from trimtab.v1 import planner_pb2_grpc
 
-from clients.transport.client import connect
-from clients.transport.errors import Reason
-from planner.service.warm_up import small_cluster
 from tests.contract.planner.test_planner_service import asking, make_shell, parts, refused, send
+from trimtab.clients.transport.client import connect
+from trimtab.clients.transport.errors import Reason
+from trimtab.planner.service.warm_up import small_cluster
+from trimtab.v1 import planner_pb2_grpc
 
 
 @pytest.fixture(scope="module")

@@ -5,21 +5,21 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
-from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
-from clients.live_cluster.taken import Taken
-from clients.planner_client import PlannerClient
-from clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from clients.transport.client import RetryPolicy, invoke
-from clients.transport.errors import Reason, TrimtabError
-from clients.transport.server import Registration, ServerSettings, Shell
-from clients.transport.telemetry import start_telemetry
-from planner.service.process import MAX_MESSAGE_BYTES, SERVICE
-from planner.service.request_handler import RequestHandler
-from planner.service.servicer import PlannerServicer
-from planner.service.settings import PlannerOptions
-from planner.service.warm_up import NOW_S
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients.transport.client import RetryPolicy, invoke
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.clients.transport.telemetry import start_telemetry
+from trimtab.planner.service.process import MAX_MESSAGE_BYTES, SERVICE
+from trimtab.planner.service.request_handler import RequestHandler
+from trimtab.planner.service.servicer import PlannerServicer
+from trimtab.planner.service.settings import PlannerOptions
+from trimtab.planner.service.warm_up import NOW_S
+from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
 GRPC_LIMIT = 4 << 20
 NODES = 24_000

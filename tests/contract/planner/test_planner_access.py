@@ -6,20 +6,20 @@ from pathlib import Path
 import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
-from clients.planner_client import PlannerClient
-from clients.transport.access import Access
-from clients.transport.access_policy import read_policy
-from clients.transport.client import RetryPolicy
-from clients.transport.errors import Reason, TrimtabError
-from clients.transport.server import Registration, ServerSettings, Shell
-from clients.transport.telemetry import start_telemetry
-from planner.service.request_handler import RequestHandler
-from planner.service.servicer import PlannerServicer
-from planner.service.settings import PlannerOptions
-from planner.service.warm_up import NOW_S, small_cluster
 from tests.builders.tls import OwnCa, make_ca
+from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.transport.access import Access
+from trimtab.clients.transport.access_policy import read_policy
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.clients.transport.telemetry import start_telemetry
+from trimtab.planner.service.request_handler import RequestHandler
+from trimtab.planner.service.servicer import PlannerServicer
+from trimtab.planner.service.settings import PlannerOptions
+from trimtab.planner.service.warm_up import NOW_S, small_cluster
+from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
 ONCE = RetryPolicy(attempts=1)
 POLICY = """

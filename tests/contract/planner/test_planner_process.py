@@ -1,4 +1,4 @@
-"""`python -m planner` as a process: ready once it can answer, stopped, and given bad settings."""
+"""`python -m trimtab.planner` as a process: ready once it can answer, stopped, and given bad settings."""
 
 import json
 import os
@@ -13,15 +13,15 @@ from time import sleep
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from trimtab.v1 import plan_pb2
 
-from clients.planner_client import PlannerClient
-from clients.transport.client import RetryPolicy, connect
-from planner.service.warm_up import NOW_S, small_cluster
 from tests.builders import metrics
 from tests.builders.forked import Programs
 from tests.builders.metric_pages import check_page
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.transport.client import RetryPolicy, connect
+from trimtab.planner.service.warm_up import NOW_S, small_cluster
+from trimtab.v1 import plan_pb2
 
 # A planner compiles its kernels before it serves, unless they are cached.
 START_S = 2.5 * LIMIT_S
@@ -31,7 +31,7 @@ START_S = 2.5 * LIMIT_S
 def running(directory: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yield a listening process and its address; kill it at the end if it still runs."""
     file = directory / "address"
-    command = [sys.executable, "-m", "planner", f"--address-file={file}", *options]
+    command = [sys.executable, "-m", "trimtab.planner", f"--address-file={file}", *options]
     with (directory / "log").open("w") as log:
         process = subprocess.Popen(command, stderr=log, env=os.environ | environment, text=True)
         try:
@@ -102,6 +102,6 @@ def test_answers_are_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     [("--address=nowhere", "host:port"), ("--log-level=loud", "loud"), ("--max-snapshot-bytes=0", "Invalid value")],
 )
 def test_a_bad_setting_is_reported_and_ends_the_process(forked: Programs, option: str, word: str) -> None:
-    done = forked("planner", option)
+    done = forked("trimtab.planner", option)
     assert done.returncode == 2
     assert word in done.stderr

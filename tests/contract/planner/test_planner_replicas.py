@@ -9,15 +9,15 @@ from typing import Self
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cli.demo.services import planner
-from clients.live_cluster.taken import Taken
-from clients.planner_client import PlannerClient
-from clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from clients.transport.client import RetryPolicy
-from planner.service.warm_up import NOW_S, small_cluster
 from tests.builders.call_balancer import CallBalancer, Forwarded, by_cluster, in_turn
+from trimtab.clients.cli.demo.services import planner
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.planner.service.warm_up import NOW_S, small_cluster
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 PATIENT = RetryPolicy(total_s=120)
 CLUSTERS = [f"cluster/ü {number}" for number in range(6)]

@@ -10,25 +10,25 @@ import grpc
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
-from clients.planner_client import PlannerClient
-from clients.transport.client import RetryPolicy, connect, invoke
-from clients.transport.error_table import ERRORS
-from clients.transport.errors import Reason, TrimtabError
-from clients.transport.server import Registration, Shell
-from clients.transport.telemetry import start_telemetry
-from planner.decisions.plan import Planned
-from planner.service.process import SERVICE
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.servicer import PlannerServicer
-from planner.service.settings import PlannerOptions
-from planner.service.streams import MAX_PIECE_BYTES
-from planner.service.warm_up import NOW_S, small_cluster
 from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.transport.client import RetryPolicy, connect, invoke
+from trimtab.clients.transport.error_table import ERRORS
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.transport.server import Registration, Shell
+from trimtab.clients.transport.telemetry import start_telemetry
+from trimtab.planner.decisions.plan import Planned
+from trimtab.planner.service.process import SERVICE
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.servicer import PlannerServicer
+from trimtab.planner.service.settings import PlannerOptions
+from trimtab.planner.service.streams import MAX_PIECE_BYTES
+from trimtab.planner.service.warm_up import NOW_S, small_cluster
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 ONCE = RetryPolicy(attempts=1)
 CODES = {row.reason: row.code for row in ERRORS}

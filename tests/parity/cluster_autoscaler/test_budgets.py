@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from planner.scale_down.selection.deletion_limits import Bucket, crop, room
 from tests.parity.cluster_autoscaler.cases import load
+from trimtab.planner.scale_down.selection.deletion_limits import Bucket, crop, room
 
 
 def size_of(group: str) -> int:

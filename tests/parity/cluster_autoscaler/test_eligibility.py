@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import snapshot_pb2
 
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pod, replica_set
 from tests.builders.scale_down import NOW_S, plan
 from tests.parity.cluster_autoscaler.cases import load
+from trimtab.v1 import snapshot_pb2
 
 MIRROR = {"kubernetes.io/config.mirror": "x"}
 

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import snapshot_pb2
 
 from tests.builders.kubernetes import Json, node, node_group, pdb, pod, replica_set
 from tests.builders.scale_down import NOW_S, plan
 from tests.parity.cluster_autoscaler.cases import load
+from trimtab.v1 import snapshot_pb2
 
 NODES = ["n1", "n2", "n3"]
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import snapshot_pb2
 
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from tests.builders.scale_down import NOW_S, plan_message
 from tests.parity.cluster_autoscaler.cases import load
+from trimtab.v1 import snapshot_pb2
 
 
 def pods(case: dict[str, Any], web: Json) -> Iterator[Json]:

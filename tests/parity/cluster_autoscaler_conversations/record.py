@@ -16,14 +16,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from actuator.cloud.kwok.groups import CAPACITY_ANNOTATION
-from actuator.cloud.options import ANNOTATION_PREFIX
 from tests.builders.tls import OwnCa, make_ca
 from tests.e2e import workloads
 from tests.e2e.actuator_process import apply, listed, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
 from tests.parity.cluster_autoscaler_conversations.conversation import Json, write
 from tests.parity.cluster_autoscaler_conversations.recording_proxy import RecordingProxy, recording
+from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION
+from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 
 SLOW_S = 300.0
 PODS = 24

@@ -13,11 +13,11 @@ from typing import Any
 
 from google.protobuf import json_format
 
-from clients.cli.answers.costs import Costs
-from clients.cli.cluster_view import ClusterView
-from clients.cli.demo.command import generated_chapter, recorded_chapter
-from clients.cli.demo.recorded_answers import FILE, digest
-from clients.kubernetes_objects import read_files
+from trimtab.clients.cli.answers.costs import Costs
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.demo.command import generated_chapter, recorded_chapter
+from trimtab.clients.cli.demo.recorded_answers import FILE, digest
+from trimtab.clients.kubernetes_objects import read_files
 
 from .record import ask
 

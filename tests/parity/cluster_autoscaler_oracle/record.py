@@ -21,9 +21,9 @@ from typing import Any
 import msgspec
 import structlog
 
-from clients.cluster_generator.layout import generate
-from clients.cluster_generator.objects import objects
-from clients.cluster_generator.shape import ClusterShape
+from trimtab.clients.cluster_generator.layout import generate
+from trimtab.clients.cluster_generator.objects import objects
+from trimtab.clients.cluster_generator.shape import ClusterShape
 
 from .mixed import NOW, Mix, MixedCluster
 from .pending import pending
@@ -70,7 +70,7 @@ def mixed(seed: int) -> dict[str, Any]:
 
 
 def generated(seed: int) -> dict[str, Any]:
-    """A cluster of `clients.cluster_generator` with prices, for every other seed."""
+    """A cluster of `trimtab.clients.cluster_generator` with prices, for every other seed."""
     r = random.Random(seed)
     nodes = r.choice([12, 16, 20, 30])
     shape = ClusterShape(

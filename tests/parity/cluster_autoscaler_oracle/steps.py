@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from google.protobuf import json_format
-from trimtab.v1 import plan_pb2
 
-from actuator.simulated_cluster.state import ClusterState
-from clients.cli.simulate.command import built_in
-from clients.simulator.planner_link import InProcessLink
-from clients.simulator.scenario import Scenario
-from clients.simulator.simulation import Options, Simulation
+from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.cli.simulate.command import built_in
+from trimtab.clients.simulator.planner_link import InProcessLink
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulator.simulation import Options, Simulation
+from trimtab.v1 import plan_pb2
 
 POLICY = "upstream"
 SCENARIOS = 3

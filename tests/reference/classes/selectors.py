@@ -2,10 +2,9 @@
 
 import re
 
-from trimtab.v1.snapshot_pb2 import LabelOperator as Op
-
-from planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, Selector
 from tests.builders.rows import Labels, NodeRow
+from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, Selector
+from trimtab.v1.snapshot_pb2 import LabelOperator as Op
 
 NAME = re.compile(r"([A-Za-z0-9]|[A-Za-z0-9][-A-Za-z0-9_.]{0,61}[A-Za-z0-9])\Z")
 INTEGER = re.compile(r"[+-]?[0-9]+\Z")

@@ -1,4 +1,4 @@
-"""Naive twin of `planner.decisions.kernels.fit`: pod by pod, each taken off its node while it is checked."""
+"""Naive twin of `trimtab.planner.decisions.kernels.fit`: pod by pod, each taken off its node while it is checked."""
 
 from collections.abc import Callable, Sequence
 

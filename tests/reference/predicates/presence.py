@@ -1,10 +1,9 @@
 """Host ports, disks, inter-pod affinity and anti-affinity, by checking every pod. Source: kube-scheduler v1.34.3."""
 
-from trimtab.v1.reason_pb2 import PredicateReason as Reason
-
-from planner.model.values import PodAffinityTerm
 from tests.builders.rows import Labels, NodeRow, PodRow
 from tests.reference.classes.selectors import selects
+from trimtab.planner.model.values import PodAffinityTerm
+from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
 Placed = list[tuple[PodRow, NodeRow]]
 Namespaces = dict[str, Labels]

@@ -1,8 +1,7 @@
 """NodeResourcesFit, by summing up the pods of the node. Source: kube-scheduler v1.34.3."""
 
-from trimtab.v1.reason_pb2 import PredicateReason as Reason
-
 from tests.builders.rows import NodeRow, PodRow
+from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
 
 def short(pod: PodRow, node: NodeRow, there: list[PodRow]) -> list[str]:

@@ -1,12 +1,11 @@
 """PodTopologySpread, by counting every pod in every domain. Source: kube-scheduler v1.34.3."""
 
-from trimtab.v1.reason_pb2 import PredicateReason as Reason
-from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
-
-from planner.model.values import LabelRequirement, SpreadConstraint, Taint
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.classes.selectors import node_matches, selects
 from tests.reference.predicates.static import tolerates_all
+from trimtab.planner.model.values import LabelRequirement, SpreadConstraint, Taint
+from trimtab.v1.reason_pb2 import PredicateReason as Reason
+from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
 DRAINED = Taint("ToBeDeletedByClusterAutoscaler", "1234", TaintEffect.NO_SCHEDULE)
 

@@ -1,11 +1,10 @@
 """Predicates that depend on one pod and one node only. Source: kube-scheduler v1.34.3."""
 
-from trimtab.v1.reason_pb2 import PredicateReason as Reason
-from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator, VolumeState
-
-from planner.model.values import Taint, Toleration
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.classes.selectors import node_matches, term_matches
+from trimtab.planner.model.values import Taint, Toleration
+from trimtab.v1.reason_pb2 import PredicateReason as Reason
+from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator, VolumeState
 
 GA = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",

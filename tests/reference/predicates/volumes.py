@@ -1,8 +1,7 @@
 """ReadWriteOncePod claims and attach limits, by checking every pod. Source: kube-scheduler v1.34.3."""
 
-from trimtab.v1.reason_pb2 import PredicateReason as Reason
-
 from tests.builders.rows import NodeRow, PodRow
+from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
 
 def attachments(pod: PodRow) -> set[tuple[str, str]]:

@@ -1,10 +1,9 @@
 """Whether a pod fits a node, by all predicates, computed only from the rows."""
 
-from trimtab.v1.reason_pb2 import PredicateReason as Reason
-
 from tests.builders.rows import PodRow
 from tests.reference.predicates import presence, resources, spread, static, volumes
 from tests.reference.simulation.moves import Cluster
+from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
 
 def failing(cluster: Cluster, pod: PodRow, name: str) -> set[int]:

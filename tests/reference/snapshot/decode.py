@@ -1,4 +1,5 @@
-"""Naive twin of `planner.snapshot.decode`: a message as lists of rows with all strings resolved, one loop for each.
+"""Naive twin of `trimtab.planner.snapshot.decode`: a message as lists of rows with all strings resolved, one loop for
+each.
 
 It checks and numbers nothing; rows are sorted by their keys.
 """
@@ -7,9 +8,7 @@ import math
 import struct
 from typing import Any
 
-from trimtab.v1 import snapshot_pb2 as pb
-
-from planner.model.values import (
+from trimtab.planner.model.values import (
     DeletionInProgress,
     HostPort,
     LabelRequirement,
@@ -25,6 +24,7 @@ from planner.model.values import (
     Volume,
     WeightedPodAffinityTerm,
 )
+from trimtab.v1 import snapshot_pb2 as pb
 
 Rows = dict[str, list[Any]]
 

@@ -1,4 +1,4 @@
-"""Naive twin of `planner.snapshot.kernels.text`: keys are pairs of (namespace rank, bytes)."""
+"""Naive twin of `trimtab.planner.snapshot.kernels.text`: keys are pairs of (namespace rank, bytes)."""
 
 from collections.abc import Sequence
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from google.protobuf.message import Message
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.cli.cluster_view import ClusterView
-from clients.kubernetes_objects.spec_reader import SpecReader
-from clients.simulator.recorded_rounds import _Rounds, _rows
 from tests.benchmarks.tiles import _uids, tiled
 from tests.builders import node, pod, snapshot_of
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.kubernetes_objects.spec_reader import SpecReader
+from trimtab.clients.simulator.recorded_rounds import _Rounds, _rows
+from trimtab.v1 import snapshot_pb2 as pb
 
 
 class Counted:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.followed_status import EntriesByTime, Instant, Key
+from trimtab.clients.followed_status import EntriesByTime, Instant, Key
 
 Entry = tuple[int, str]
 ENTRIES = st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc")), max_size=8)

@@ -1,9 +1,9 @@
 """The JSON form of a message does not depend on the order in which protobuf gives the keys of a map."""
 
 from google.protobuf import json_format
-from trimtab.v1 import plan_pb2
 
-from clients.json_form import json_form
+from trimtab.clients.json_form import json_form
+from trimtab.v1 import plan_pb2
 
 NAMES = [f"group-{number:03}" for number in range(40)]
 

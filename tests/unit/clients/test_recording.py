@@ -8,12 +8,12 @@ import zstandard
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.builders import pod, snapshot_of
+from trimtab.clients.recording import MAGIC, Recorded, RecordingError, RecordingReader, RecordingWriter, is_recording
 from trimtab.v1 import recording_pb2 as pb
 from trimtab.v1.plan_pb2 import PlanRequest, PlanResponse, PlanSettings, PlanState, ScaleDownState
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
-
-from clients.recording import MAGIC, Recorded, RecordingError, RecordingReader, RecordingWriter, is_recording
-from tests.builders import pod, snapshot_of
 
 FRAMES: list[Recorded] = [
     PlanSettings(),

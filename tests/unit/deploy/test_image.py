@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clients.cli.demo import services
+from trimtab.clients.cli.demo import services
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 DOCKERFILE = (DEPLOY / "images" / "Dockerfile").read_text()
@@ -44,7 +44,7 @@ def test_the_build_compiles_exactly_the_kernels_of_a_planner_that_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NUMBA_DEBUG_CACHE", "1")
-    command = [sys.executable, "-m", "planner", *built()]
+    command = [sys.executable, "-m", "trimtab.planner", *built()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     compiled = cached(done.stdout, "loaded from") | cached(done.stdout, "saved to")

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-from actuator.cloud.kwok.groups import read_group
-from actuator.cloud.kwok.ledger import NAME
-from actuator.kube.permissions import ACTUATOR, BUFFERS, POD_COSTS, kwok_rules
-from actuator.service.environments import CLOUDS
-from clients.cli.certificates.parts import PARTS
-from clients.cli.documents import read_settings
-from clients.kubernetes_api.permissions import lease_rules, own_object
-from clients.kubernetes_api.rules import Rule
-from clients.live_cluster.resources import RESOURCES
-from clients.transport.access_policy import AccessPolicy, Right, read_policy
+from trimtab.actuator.cloud.kwok.groups import read_group
+from trimtab.actuator.cloud.kwok.ledger import NAME
+from trimtab.actuator.kube.permissions import ACTUATOR, BUFFERS, POD_COSTS, kwok_rules
+from trimtab.actuator.service.environments import CLOUDS
+from trimtab.clients.cli.certificates.parts import PARTS
+from trimtab.clients.cli.documents import read_settings
+from trimtab.clients.kubernetes_api.permissions import lease_rules, own_object
+from trimtab.clients.kubernetes_api.rules import Rule
+from trimtab.clients.live_cluster.resources import RESOURCES
+from trimtab.clients.transport.access_policy import AccessPolicy, Right, read_policy
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MANIFESTS, CHART = DEPLOY / "manifests", DEPLOY / "chart"
@@ -134,9 +134,9 @@ def known_options(command: str) -> set[str]:
     """Return the options of one of our commands."""
     import typer
 
-    from actuator.service.command import app as actuator
-    from clients.cli.commands import app as cli
-    from planner.service.command import app as planner
+    from trimtab.actuator.service.command import app as actuator
+    from trimtab.clients.cli.commands import app as cli
+    from trimtab.planner.service.command import app as planner
 
     found: Any = typer.main.get_command({"actuator": actuator, "planner": planner}.get(command, cli))
     if command in {"run", "steer"}:

@@ -5,10 +5,10 @@ from typing import Any
 
 import yaml
 
-from clients.cli.certificates.parts import PARTS
-from clients.transport.callers import CLUSTER_KEY, SESSION_KEY
-from planner.service.process import SERVICE
-from planner.service.settings import PlannerOptions
+from trimtab.clients.cli.certificates.parts import PARTS
+from trimtab.clients.transport.callers import CLUSTER_KEY, SESSION_KEY
+from trimtab.planner.service.process import SERVICE
+from trimtab.planner.service.settings import PlannerOptions
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 FILES = DEPLOY / "scale-out"

@@ -4,6 +4,6 @@ replaced by tokens in the same order (`tokens`), integers in strings that select
 lists what stays and why). Texts for people, digests, the original's producer and unknown fields are left out.
 """
 
-from clients.cli.live.redaction.recordings import redact_file
+from trimtab.clients.cli.live.redaction.recordings import redact_file
 
 __all__ = ["redact_file"]

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from trimtab.clients.cli.live.redaction.integers import ComparedIntegers
+from trimtab.clients.cli.live.redaction.numbers import Found, visit
+from trimtab.clients.cli.live.redaction.strings import REDACTED, texts_of, walk
+from trimtab.clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
+from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.cli.live.redaction.integers import ComparedIntegers
-from clients.cli.live.redaction.numbers import Found, visit
-from clients.cli.live.redaction.strings import REDACTED, texts_of, walk
-from clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
-from clients.recording import RecordingReader, RecordingWriter
 
 
 def redact_file(source: Path, target: Path, draw: random.Random | None = None) -> None:

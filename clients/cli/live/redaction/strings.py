@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+
 from trimtab.v1 import snapshot_pb2 as pb
 
 Replace = Callable[[str], str]

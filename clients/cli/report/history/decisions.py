@@ -7,12 +7,11 @@ carried out repeats them. Beside growth and removals, an entry names pods that n
 from collections.abc import Mapping
 from typing import Any
 
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES
+from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.simulator.decisions import MOST_NAMES, Decisions
 from trimtab.v1 import plan_pb2
-
-from clients.cli.amounts import counted
-from clients.cli.sentences import NODE_GROUP_SENTENCES
-from clients.reference_loop.rounds import RoundResult
-from clients.simulator.decisions import MOST_NAMES, Decisions
 
 Json = dict[str, Any]
 

@@ -8,12 +8,11 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.label_groups import DEFAULT_LABELS, ZONE, label_group, label_value
+from trimtab.clients.cli.prices import Machine, Prices, machine_of, machines_of, one_price, price_of
+from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.cli.cluster_view import ClusterView
-from clients.cli.label_groups import DEFAULT_LABELS, ZONE, label_group, label_value
-from clients.cli.prices import Machine, Prices, machine_of, machines_of, one_price, price_of
-from planner.facts.leaving import TO_BE_DELETED_TAINT
 
 
 class _Node(NamedTuple):

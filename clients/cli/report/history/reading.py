@@ -11,21 +11,20 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
+from trimtab.clients.cli.output import note
+from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cli.report.history.decisions import RecordedDecisions
+from trimtab.clients.cli.report.history.drains import Drains
+from trimtab.clients.cli.report.history.nodes import Nodes
+from trimtab.clients.cli.report.history.pods import Pods
+from trimtab.clients.simulator.slack_use import SlackUse
+from trimtab.clients.snapshot_deltas import Application
+from trimtab.clients.transport.bounded_input import MAX_INPUT_BYTES, open_input
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 from trimtab.v1.option_choice_pb2 import OptionChoice
-
-from clients.cli.failures import InputError
-from clients.cli.live.rounds_reader import Recorded, read_rounds
-from clients.cli.output import note
-from clients.cli.prices import Prices
-from clients.cli.report.history.decisions import RecordedDecisions
-from clients.cli.report.history.drains import Drains
-from clients.cli.report.history.nodes import Nodes
-from clients.cli.report.history.pods import Pods
-from clients.simulator.slack_use import SlackUse
-from clients.snapshot_deltas import Application
-from clients.transport.bounded_input import MAX_INPUT_BYTES, open_input
 
 Json = dict[str, Any]
 _HOUR_S: Final = 3600.0

@@ -6,13 +6,13 @@ earlier pods at their destinations.
 Source: own.
 """
 
-from planner.model.jit import copied_kernel, kernel, widened
-from planner.placement.kernels.failures import count_failure
-from planner.placement.kernels.search import seek
-from planner.scale_down.search.kernels.drain_sets import Problem, take_off
-from planner.simulation.kernels import fits, mark, place, retire, revert
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.jit import copied_kernel, kernel, widened
+from trimtab.planner.placement.kernels.failures import count_failure
+from trimtab.planner.placement.kernels.search import seek
+from trimtab.planner.scale_down.search.kernels.drain_sets import Problem, take_off
+from trimtab.planner.simulation.kernels import fits, mark, place, retire, revert
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 @kernel

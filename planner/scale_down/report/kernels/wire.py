@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import inner_kernel, kernel, widened
-from planner.model.prefetch import prefetch
-from planner.snapshot.columns import Int32, Int64, UInt8
-from planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
-from planner.snapshot.texts import Names
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.model.prefetch import prefetch
+from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
+from trimtab.planner.snapshot.texts import Names
 
 ENTRY_FIELD, NODE_FIELD, SINCE_FIELD, MAP_FIELD, REASON_FIELD = 0x0A, 0x0A, 0x12, 0x1A, 0x20
 UTILIZATION_FIELD, ASSUMPTION_FIELD, DETAIL_FIELD, SAVING_FIELD, COST_FIELD = 0x29, 0x32, 0x3A, 0x41, 0x49

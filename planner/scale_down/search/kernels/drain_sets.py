@@ -14,14 +14,14 @@ Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSim
 
 from typing import NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from planner.model.prefetch import prefetch
-from planner.placement.kernels.search import HINT_HITS, Search, destination_of, has_room_left
-from planner.simulation.kernels import drop, fits, mark, place, remove, retire, revert
-from planner.simulation.kernels.checks import fits_locally
-from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.model.prefetch import prefetch
+from trimtab.planner.placement.kernels.search import HINT_HITS, Search, destination_of, has_room_left
+from trimtab.planner.simulation.kernels import drop, fits, mark, place, remove, retire, revert
+from trimtab.planner.simulation.kernels.checks import fits_locally
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 ACCEPTED = 0
 MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION, NOT_EVALUATED = 6, 9, 14, 15, 19, 20

@@ -6,11 +6,11 @@ closed but still there, and are put back in rounds, each as soon as it fits. Nod
 Source: own; the scheduler's view while nodes are drained in parallel.
 """
 
-from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from planner.scale_down.search.kernels.drain_sets import TAKEN, Problem
-from planner.simulation.kernels import fits, mark, place, remove, revert
-from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import Bool, Int32
+from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.scale_down.search.kernels.drain_sets import TAKEN, Problem
+from trimtab.planner.simulation.kernels import fits, mark, place, remove, revert
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import Bool, Int32
 
 
 @kernel

@@ -7,11 +7,11 @@ and planned if it still is, approximately. Source: greedy set covering, with laz
 
 from typing import NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import inner_kernel, kernel, widened
-from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, fill_node, look_at_left
-from planner.scale_up.cheapest.problem import Float64
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, fill_node, look_at_left
+from trimtab.planner.scale_up.cheapest.problem import Float64
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 ALL = 1 << 40
 """A number of nodes that is never reached."""

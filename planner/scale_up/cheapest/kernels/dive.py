@@ -4,11 +4,21 @@ Whole parts of levels are planned first; if there are none, one node of the fill
 more pods than are left gets fewer, and any other pods that fit are added. Source: diving heuristics.
 """
 
-from planner.model.jit import inner_kernel, kernel, widened
-from planner.scale_up.cheapest.kernels.build import Batches, take
-from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, keep, look_at_left, pour, put, room, start
-from planner.scale_up.cheapest.kernels.generate import WAY, Watch, generate
-from planner.scale_up.cheapest.kernels.master import Master, begin
+from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.scale_up.cheapest.kernels.build import Batches, take
+from trimtab.planner.scale_up.cheapest.kernels.fill import (
+    Bench,
+    Rest,
+    Shapes,
+    keep,
+    look_at_left,
+    pour,
+    put,
+    room,
+    start,
+)
+from trimtab.planner.scale_up.cheapest.kernels.generate import WAY, Watch, generate
+from trimtab.planner.scale_up.cheapest.kernels.master import Master, begin
 
 WHOLE = 1e-2
 """Tolerance by which a level may be below a whole number; bounds are slightly larger than exact."""

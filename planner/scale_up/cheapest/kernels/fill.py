@@ -9,10 +9,10 @@ al. 2011).
 
 from typing import NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import inlined_kernel, inner_kernel, kernel, widened
-from planner.scale_up.cheapest.problem import Float64
-from planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import inlined_kernel, inner_kernel, kernel, widened
+from trimtab.planner.scale_up.cheapest.problem import Float64
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 LARGE = 0.25
 """Share of the remaining amount beyond which placed pods change the weights."""

@@ -8,12 +8,21 @@ the programme's value is not a proven bound.
 
 from typing import NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import inner_kernel, kernel, widened
-from planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes, fill_one_way, keep, look_at_left, refine
-from planner.scale_up.cheapest.kernels.master import Master, improve_levels
-from planner.scale_up.cheapest.problem import Float64
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.scale_up.cheapest.kernels.fill import (
+    POURS,
+    Bench,
+    Rest,
+    Shapes,
+    fill_one_way,
+    keep,
+    look_at_left,
+    refine,
+)
+from trimtab.planner.scale_up.cheapest.kernels.master import Master, improve_levels
+from trimtab.planner.scale_up.cheapest.problem import Float64
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 GAIN = 1e-3
 """Share of a node's price by which the worth of its fill has to exceed the price."""

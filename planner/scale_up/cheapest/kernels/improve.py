@@ -7,13 +7,13 @@ groups. Source: ruin and recreate (Schrimpf et al. 2000), accepting plans that a
 
 from typing import NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import inlined_kernel, inner_kernel, kernel, widened
-from planner.scale_up.cheapest.kernels.build import Batches, build
-from planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes
-from planner.scale_up.cheapest.kernels.generate import Watch
-from planner.scale_up.cheapest.problem import Float64
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import inlined_kernel, inner_kernel, kernel, widened
+from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
+from trimtab.planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes
+from trimtab.planner.scale_up.cheapest.kernels.generate import Watch
+from trimtab.planner.scale_up.cheapest.problem import Float64
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 FEW, MANY = 2, 7
 """Number of nodes taken out at once: minimum, and exclusive maximum."""

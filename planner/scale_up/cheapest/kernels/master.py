@@ -9,10 +9,10 @@ Source: Gilmore and Gomory 1961; Dantzig and Orchard-Hays 1954.
 
 from typing import Any, NamedTuple
 
-from planner.model.by_reference import by_reference
-from planner.model.jit import inlined_kernel, inner_kernel, kernel
-from planner.scale_up.cheapest.problem import Float64
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.model.jit import inlined_kernel, inner_kernel, kernel
+from trimtab.planner.scale_up.cheapest.problem import Float64
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 SMALL = 1e-9
 """Smaller numbers count as zero."""

@@ -2,11 +2,10 @@
 
 from typing import Any, Final
 
+from trimtab.planner.model.settings.reading import count
+from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.round import Round
 from trimtab.v1 import plan_pb2 as pb
-
-from planner.model.settings.reading import count
-from planner.round.decision import Decided, Decision, Summary
-from planner.round.round import Round
 
 _MESSAGES: Final[Any] = pb  # the messages that a test adds are in no stub
 

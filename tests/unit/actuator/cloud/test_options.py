@@ -2,8 +2,8 @@
 
 import pytest
 
-from actuator.cloud.options import duration_s, read_options
-from actuator.cloud.provider import GroupOptions
+from trimtab.actuator.cloud.options import duration_s, read_options
+from trimtab.actuator.cloud.provider import GroupOptions
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,10 @@
 
 import pytest
 
-from actuator.cloud.kwok.groups import CAPACITY_ANNOTATION
-from actuator.cloud.provider import InstanceState
 from tests.builders import clouds
 from tests.builders.clouds import WORLDS
+from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION
+from trimtab.actuator.cloud.provider import InstanceState
 
 
 @pytest.mark.parametrize("name", ["memory", "kwok"])

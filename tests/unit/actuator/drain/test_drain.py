@@ -5,17 +5,17 @@ from itertools import pairwise
 
 import pytest
 
-from actuator.cloud.options import ANNOTATION_PREFIX
-from actuator.drain.daemons import DaemonEvictor
-from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move, stays
-from actuator.kube.cluster import HARD_TAINT_KEY, ClusterError, PodView, RefusedError, TooManyRequestsError
-from actuator.service.options import priority_groups
-from actuator.service.settings import ActuatorSettings
-from actuator.settings import DrainSettings, PriorityGroup
-from actuator.simulated_cluster.faults import Fault
-from actuator.simulated_cluster.pods import Pod
 from tests.builders.actuator import DELAYS, SETTINGS, START_S, Stage, place, small_cluster
 from tests.builders.kubernetes import daemon_set, node, node_group, pdb, pod, pods_of, replica_set
+from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
+from trimtab.actuator.drain.daemons import DaemonEvictor
+from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move, stays
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterError, PodView, RefusedError, TooManyRequestsError
+from trimtab.actuator.service.options import priority_groups
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.settings import DrainSettings, PriorityGroup
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.simulated_cluster.pods import Pod
 
 NOW_MS = 1_000_000
 

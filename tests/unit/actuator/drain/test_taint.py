@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from actuator.cloud.provider import CloudError
-from actuator.kube.cluster import HARD_TAINT_KEY
-from actuator.simulated_cluster.faults import Fault
-from actuator.simulated_cluster.pods import Pod
-from actuator.tracker.states import State
 from tests.builders.actuator import DELAYS, Stage, small_cluster
 from tests.builders.kubernetes import pod, replica_set
+from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.actuator.tracker.states import State
 
 BOTH = pytest.mark.parametrize("drain", [True, False], ids=["drained", "empty"])
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from actuator.kube.cluster import (
+from tests.builders.json_api import Fault, JsonApiServer
+from trimtab.actuator.kube.cluster import (
     HARD_TAINT_KEY,
     NO_SCHEDULE,
     SOFT_TAINT_KEY,
@@ -26,13 +27,12 @@ from actuator.kube.cluster import (
     Taint,
     TooManyRequestsError,
 )
-from actuator.kube.live import KubeCluster
-from actuator.kube.permissions import ACTUATOR
-from actuator.kube.settings import KubeSettings
-from actuator.leadership import NotLeaderError
-from clients.kubernetes_api.errors import MissingPermissionError
-from clients.kubernetes_api.permissions import lease_rules, require
-from tests.builders.json_api import Fault, JsonApiServer
+from trimtab.actuator.kube.live import KubeCluster
+from trimtab.actuator.kube.permissions import ACTUATOR
+from trimtab.actuator.kube.settings import KubeSettings
+from trimtab.actuator.leadership import NotLeaderError
+from trimtab.clients.kubernetes_api.errors import MissingPermissionError
+from trimtab.clients.kubernetes_api.permissions import lease_rules, require
 
 FIVE = CostWrite(5, "2026-01-01T00:00:00Z")
 HARD = Taint(HARD_TAINT_KEY, "1700000000", NO_SCHEDULE)
@@ -110,7 +110,7 @@ def test_a_node_that_was_cordoned_is_uncordoned_whatever_the_setting_says_by_the
 def test_pod_costs_are_read_written_and_taken_away(
     server: JsonApiServer, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actuator.kube.api.PAGE", 10)
+    monkeypatch.setattr("trimtab.actuator.kube.api.PAGE", 10)
     cluster = KubeCluster(server.api())
     for number in range(count):
         put_pod(server, f"p{number}")
@@ -261,7 +261,7 @@ def test_a_server_that_does_not_answer_times_out(server: JsonApiServer) -> None:
 
 
 def test_nodes_are_listed_page_by_page(server: JsonApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actuator.kube.api.PAGE", 2)
+    monkeypatch.setattr("trimtab.actuator.kube.api.PAGE", 2)
     for number in range(4, 0, -1):
         server.put("/api/v1/nodes", {"metadata": {"name": f"n{number}"}})
     assert [node.name for node in KubeCluster(server.api()).list_nodes()] == ["n1", "n2", "n3", "n4"]

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from actuator.kube.cluster import NodeQuantities
-from actuator.kube.objects import Node, node_view, read
 from tests.builders.kubernetes import Json
+from trimtab.actuator.kube.cluster import NodeQuantities
+from trimtab.actuator.kube.objects import Node, node_view, read
 
 
 def shown(labels: dict[str, str] | None, status: Json) -> tuple[str, NodeQuantities, NodeQuantities]:

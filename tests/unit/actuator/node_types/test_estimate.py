@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from actuator.cloud.provider import MachineType, Reservation
-from actuator.node_types.estimate import Estimator, Offer, family_of
-from actuator.tracker.states import NodeAmounts, SeenType
 from tests.builders.instance_types import AWS, MIB, NODES, aws_machine, aws_seen, real_machine, real_seen
+from trimtab.actuator.cloud.provider import MachineType, Reservation
+from trimtab.actuator.node_types.estimate import Estimator, Offer, family_of
+from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
 GIB = 1 << 30
 

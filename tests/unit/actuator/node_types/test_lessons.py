@@ -2,10 +2,10 @@
 
 import pytest
 
-from actuator.cloud.provider import MachineType
-from actuator.kube.cluster import NodeQuantities, NodeView
-from actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
-from actuator.tracker.states import NodeAmounts, SeenType
+from trimtab.actuator.cloud.provider import MachineType
+from trimtab.actuator.kube.cluster import NodeQuantities, NodeView
+from trimtab.actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
+from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
 GIB = 1 << 30
 WHOLE = NodeQuantities("4", "16000000Ki", "58")

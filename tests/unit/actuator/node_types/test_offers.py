@@ -3,10 +3,10 @@
 import pytest
 from msgspec.structs import replace
 
-from actuator.cloud.provider import MachineType, NodeTemplate, Reservation
-from actuator.node_types.offers import Offers
-from actuator.tracker.states import NodeAmounts, SeenType
 from tests.builders.instance_types import aws_machine, aws_seen, nominal
+from trimtab.actuator.cloud.provider import MachineType, NodeTemplate, Reservation
+from trimtab.actuator.node_types.offers import Offers
+from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
 GIB = 1 << 30
 KIB = 1 << 10

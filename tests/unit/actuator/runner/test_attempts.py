@@ -8,22 +8,22 @@ from typing import Any, cast
 
 import pytest
 
-from actuator.cloud.aws.settings import AwsSettings
-from actuator.cloud.externalgrpc.calls import READ_ATTEMPTS, WRITES, Calls, UnreachableCloudError
-from actuator.cloud.provider import CloudError
-from actuator.kube.live import KubeCluster
-from actuator.runner.deleter import GroupDeleter
-from actuator.runner.tasks import GrowTask, TaintTask, TaskContext
-from actuator.settings import WorkSettings
-from actuator.tracker import events as e
-from actuator.tracker.instructions import DeleteInstance, Grow, WriteTaints
-from actuator.tracker.states import Growth
-from clients.transport.backoff import Backoff
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import connect
 from tests.builders import aws as fake_aws
 from tests.builders.clouds import aws_cloud
 from tests.builders.json_api import Fault, JsonApiServer
+from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.externalgrpc.calls import READ_ATTEMPTS, WRITES, Calls, UnreachableCloudError
+from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.kube.live import KubeCluster
+from trimtab.actuator.runner.deleter import GroupDeleter
+from trimtab.actuator.runner.tasks import GrowTask, TaintTask, TaskContext
+from trimtab.actuator.settings import WorkSettings
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.instructions import DeleteInstance, Grow, WriteTaints
+from trimtab.actuator.tracker.states import Growth
+from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import connect
 
 AWS_ATTEMPTS, API_ATTEMPTS = 6, 4
 MANY = 100

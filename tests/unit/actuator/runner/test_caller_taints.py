@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from actuator.cloud.provider import CloudError, CloudRefusedError
-from actuator.kube.cluster import DELAY_DELETION_PREFIX, HARD_TAINT_KEY, ClusterError, hard_taint
-from actuator.service.external.orders import ExternalOrders, NodeOrder
-from actuator.simulated_cluster.faults import Fault
-from actuator.simulated_cluster.pods import Pod
 from tests.builders.actuator import DELAYS, Stage, small_cluster
 from tests.builders.kubernetes import pod
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
+from trimtab.actuator.kube.cluster import DELAY_DELETION_PREFIX, HARD_TAINT_KEY, ClusterError, hard_taint
+from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.simulated_cluster.pods import Pod
 
 NODE = NodeOrder("n6", "test://n6")
 

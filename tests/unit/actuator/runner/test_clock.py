@@ -2,8 +2,8 @@
 
 import threading
 
-from actuator.runner.clock import BEAT_S, LONGEST_BEAT_MS, Clock, Pulse
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.runner.clock import BEAT_S, LONGEST_BEAT_MS, Clock, Pulse
 
 
 class Time:

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState
-from actuator.kube.cluster import ClusterError
-from actuator.runner.deleter import GroupDeleter
-from actuator.settings import DeleteSettings
-from actuator.simulated_cluster.faults import Fault
-from actuator.tracker.events import Event, NodeEvent
-from actuator.tracker.instructions import DeleteInstance
 from tests.builders.actuator import SETTINGS, Stage, small_cluster
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState
+from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.actuator.runner.deleter import GroupDeleter
+from trimtab.actuator.settings import DeleteSettings
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.tracker.events import Event, NodeEvent
+from trimtab.actuator.tracker.instructions import DeleteInstance
 
 Prepare = Callable[[Stage], None]
 DELETED, REFUSED, GONE = ("DELETED", "UNSPECIFIED"), ("FAILED", "FAILED_TO_DELETE"), ("FAILED", "NODE_GONE")

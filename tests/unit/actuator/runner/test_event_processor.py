@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from actuator.runner.clock import Clock
-from actuator.runner.event_processor import EventProcessor
-from actuator.runner.scheduler import Scheduler
-from actuator.store.journal import Journal
-from actuator.store.memory import MemoryStore
-from actuator.store.records import Record, StoreError
-from actuator.tracker.events import CancelRequested, Drained, Event, PodsEvicted, SetAccepted, SetTainted
-from actuator.tracker.instructions import Drain, Instruction, RollBack, WriteTaints
-from actuator.tracker.states import PodRef
-from actuator.tracker.tracker import Tracker
-from actuator.tracker.transitions import ImpossibleEventError
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.runner.clock import Clock
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.runner.scheduler import Scheduler
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import Record, StoreError
+from trimtab.actuator.tracker.events import CancelRequested, Drained, Event, PodsEvicted, SetAccepted, SetTainted
+from trimtab.actuator.tracker.instructions import Drain, Instruction, RollBack, WriteTaints
+from trimtab.actuator.tracker.states import PodRef
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 
 class SlowStore(MemoryStore):
@@ -61,7 +61,7 @@ def evicted(number: int) -> PodsEvicted:
 
 
 def accepted(request_id: str, *nodes: str) -> SetAccepted:
-    from actuator.tracker.events import PlannedNode
+    from trimtab.actuator.tracker.events import PlannedNode
 
     return SetAccepted(request_id, "d", tuple(PlannedNode(node, "g", True) for node in nodes), (), 60.0)
 

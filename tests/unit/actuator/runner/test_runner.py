@@ -4,13 +4,13 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from actuator.runner.runner import SHORT_THREADS, Runner
-from actuator.runner.tasks import TaskContext
-from actuator.settings import WorkSettings
-from actuator.tracker import events as e
-from actuator.tracker import instructions as i
-from actuator.tracker.states import Growth
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.runner.runner import SHORT_THREADS, Runner
+from trimtab.actuator.runner.tasks import TaskContext
+from trimtab.actuator.settings import WorkSettings
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker import instructions as i
+from trimtab.actuator.tracker.states import Growth
 
 
 class Hanging:

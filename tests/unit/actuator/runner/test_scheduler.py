@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from actuator.runner.scheduler import Pool, Scheduler
-from clients.simulator.virtual_time import VirtualTime
+from trimtab.actuator.runner.scheduler import Pool, Scheduler
+from trimtab.clients.simulator.virtual_time import VirtualTime
 
 LATER_S = 3600.0
 LONGEST_S = 60.0

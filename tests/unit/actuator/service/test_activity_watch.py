@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 
-from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
-
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.provider import Activity
-from actuator.service.activity_watch import ActivityWatch
-from actuator.service.group_keeper import GroupKeeper
-from actuator.service.settings import BackoffPolicy
 from tests.builders.actuator import START_S, Stage, small_cluster
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.cloud.provider import Activity
+from trimtab.actuator.service.activity_watch import ActivityWatch
+from trimtab.actuator.service.group_keeper import GroupKeeper
+from trimtab.actuator.service.settings import BackoffPolicy
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 
 class Cloud(MemoryCloud):

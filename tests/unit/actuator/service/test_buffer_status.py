@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.kube.cluster import (
+from tests.builders.actuator import Stage, small_cluster
+from trimtab.actuator.kube.cluster import (
     BufferStatus,
     ClusterError,
     ConflictError,
@@ -15,12 +15,12 @@ from actuator.kube.cluster import (
     NotFoundError,
     NotServedError,
 )
-from actuator.service.buffer_status import apply_buffer_status, status_of
-from actuator.service.settings import BufferLimits
-from actuator.service.validation import MAX_BUFFERS, buffer_states
-from actuator.simulated_cluster.faults import Fault
-from clients.transport.errors import ServiceError
-from tests.builders.actuator import Stage, small_cluster
+from trimtab.actuator.service.buffer_status import apply_buffer_status, status_of
+from trimtab.actuator.service.settings import BufferLimits
+from trimtab.actuator.service.validation import MAX_BUFFERS, buffer_states
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.clients.transport.errors import ServiceError
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SPARE = KnownBuffer("shop", "spare", 3, "chunk", "", {})

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from actuator.service.environment import EnvironmentOptions, SettingError
-from actuator.service.environments import open_environment, open_memory_cluster
-from actuator.service.options import (
+from tests.builders.kubernetes import listed, node
+from trimtab.actuator.service.environment import EnvironmentOptions, SettingError
+from trimtab.actuator.service.environments import open_environment, open_memory_cluster
+from trimtab.actuator.service.options import (
     AwsOptions,
     ExternalOptions,
     KubeOptions,
@@ -17,9 +18,8 @@ from actuator.service.options import (
     SimulationOptions,
     StateOptions,
 )
-from actuator.store.memory import MemoryStore
-from clients.kubernetes_api.errors import ConfigurationError
-from tests.builders.kubernetes import listed, node
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.clients.kubernetes_api.errors import ConfigurationError
 
 GROUPS = '{"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": "g"}, "spec": {"maxSize": 3}}'
 

@@ -1,11 +1,11 @@
 """The cloud's configuration of groups reaches the status, even if one of them is broken."""
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.options import ANNOTATION_PREFIX
-from actuator.cloud.provider import CloudError, NodeTemplate
-from actuator.service.group_details import GroupDetails
 from tests.builders.actuator import Stage, small_cluster
 from tests.builders.kubernetes import node, node_group
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
+from trimtab.actuator.cloud.provider import CloudError, NodeTemplate
+from trimtab.actuator.service.group_details import GroupDetails
 
 
 class Cloud(MemoryCloud):

@@ -4,19 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
-from actuator.cloud.options import ANNOTATION_PREFIX
-from actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, InstanceError
-from actuator.kube.cluster import Taint
-from actuator.service.group_keeper import GroupKeeper, _Seen
-from actuator.service.group_watch import GroupWatch
-from actuator.service.settings import BackoffPolicy, GroupSettings
-from actuator.simulated_cluster.controllers import Delays
-from actuator.simulated_cluster.faults import Fault
-from actuator.tracker import events as e
 from tests.builders.actuator import SETTINGS, Stage
 from tests.builders.kubernetes import Json, node, node_group
+from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
+from trimtab.actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, InstanceError
+from trimtab.actuator.kube.cluster import Taint
+from trimtab.actuator.service.group_keeper import GroupKeeper, _Seen
+from trimtab.actuator.service.group_watch import GroupWatch
+from trimtab.actuator.service.settings import BackoffPolicy, GroupSettings
+from trimtab.actuator.simulated_cluster.controllers import Delays
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.tracker import events as e
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 PROVISION_S = 420.0
 GROUPS = GroupSettings(max_node_provision_s=PROVISION_S, not_ready_taints=("example.org/checks*",))

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from actuator.cloud.provider import CloudError, GroupOptions, NodeGroupView
-from actuator.service.group_views import GroupViews
-from actuator.tracker import events as e
-from actuator.tracker.tracker import Tracker
 from tests.builders.actuator import Stage, small_cluster
+from trimtab.actuator.cloud.provider import CloudError, GroupOptions, NodeGroupView
+from trimtab.actuator.service.group_views import GroupViews
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.tracker import Tracker
 
 
 class Cloud:

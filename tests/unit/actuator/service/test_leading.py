@@ -7,20 +7,20 @@ from collections.abc import Callable
 import pytest
 from opentelemetry.metrics import NoOpMeter
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.kube.cluster import HARD_TAINT_KEY
-from actuator.leadership import NotLeaderError
-from actuator.runner.clock import Clock
-from actuator.runner.event_processor import EventProcessor
-from actuator.runner.scheduler import Task
-from actuator.service.app import Actuator, Runtime
-from actuator.service.leading import Leadership
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.store.journal import Journal
-from actuator.store.memory import MemoryStore
-from actuator.store.records import StoreConflictError
-from actuator.tracker.events import PlannedNode, SetAccepted, SetTainted
 from tests.builders.actuator import small_cluster
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
+from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.runner.clock import Clock
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.runner.scheduler import Task
+from trimtab.actuator.service.app import Actuator, Runtime
+from trimtab.actuator.service.leading import Leadership
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import StoreConflictError
+from trimtab.actuator.tracker.events import PlannedNode, SetAccepted, SetTainted
 
 
 class HeldLease:

@@ -7,17 +7,17 @@ from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from trimtab.v1 import actuator_pb2
 
-from actuator.kube.cluster import POD_COST_ANNOTATION, ClusterError
-from actuator.service.pod_cost_progress import CostOrders, GroupOrder
-from actuator.service.pod_costs import apply_pod_costs
-from actuator.service.settings import PodCostLimits
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.faults import Fault
-from clients.pod_removal import Ranking, of_annotations, of_object
 from tests.builders.actuator import DELAYS, Breaker, Crash
 from tests.builders.kubernetes import Json, node, pod, replica_set
+from trimtab.actuator.kube.cluster import POD_COST_ANNOTATION, ClusterError
+from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
+from trimtab.actuator.service.pod_costs import apply_pod_costs
+from trimtab.actuator.service.settings import PodCostLimits
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.clients.pod_removal import Ranking, of_annotations, of_object
+from trimtab.v1 import actuator_pb2
 
 EACH = 3
 Costs = Mapping[str, int]
@@ -96,7 +96,7 @@ class Scene:
 
 
 def is_usable(ranking: Ranking) -> bool:
-    """Return whether a controller would use a ranking: `clients.pod_removal` checks the same."""
+    """Return whether a controller would use a ranking: `trimtab.clients.pod_removal` checks the same."""
     return ranking.ready and len(ranking.ranks) == EACH
 
 

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
-from actuator.kube.cluster import (
+from tests.builders.actuator import Stage, small_cluster
+from trimtab.actuator.kube.cluster import (
     ClusterError,
     ConflictError,
     ForbiddenError,
@@ -14,12 +14,12 @@ from actuator.kube.cluster import (
     NotServedError,
     RefusedError,
 )
-from actuator.service.pod_costs import apply_pod_costs
-from actuator.service.settings import PodCostLimits
-from actuator.service.validation import MAX_COSTS, cost_orders
-from actuator.simulated_cluster.faults import Fault
-from clients.transport.errors import ServiceError
-from tests.builders.actuator import Stage, small_cluster
+from trimtab.actuator.service.pod_costs import apply_pod_costs
+from trimtab.actuator.service.settings import PodCostLimits
+from trimtab.actuator.service.validation import MAX_COSTS, cost_orders
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.clients.transport.errors import ServiceError
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 WEB = [f"default/web-{number}" for number in range(5)]

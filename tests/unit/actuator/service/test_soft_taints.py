@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from actuator.kube.cluster import (
+from tests.builders.actuator import Stage, small_cluster
+from trimtab.actuator.kube.cluster import (
     PREFER_NO_SCHEDULE,
     SOFT_TAINT_KEY,
     ClusterError,
@@ -16,10 +17,9 @@ from actuator.kube.cluster import (
     RefusedError,
     Taint,
 )
-from actuator.service.settings import SoftTaintSettings
-from actuator.service.soft_taints import SoftTaintResult, apply_soft_taints
-from actuator.simulated_cluster.faults import Fault
-from tests.builders.actuator import Stage, small_cluster
+from trimtab.actuator.service.settings import SoftTaintSettings
+from trimtab.actuator.service.soft_taints import SoftTaintResult, apply_soft_taints
+from trimtab.actuator.simulated_cluster.faults import Fault
 
 ENOUGH = SoftTaintSettings(max_count=100)
 

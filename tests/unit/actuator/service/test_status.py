@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
-from actuator.cloud.provider import CloudRefusedError
-from actuator.kube.cluster import HARD_TAINT_KEY, hard_taint
-from actuator.service.metrics import Metrics
-from actuator.service.servicer import ActuatorServicer
-from actuator.service.status import Parts, StatusWriter, eviction_message, timestamp
-from actuator.simulated_cluster.faults import Fault
-from actuator.tracker.events import (
+from tests.builders.actuator import START_S, Stage, small_cluster
+from trimtab.actuator.cloud.provider import CloudRefusedError
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, hard_taint
+from trimtab.actuator.service.metrics import Metrics
+from trimtab.actuator.service.servicer import ActuatorServicer
+from trimtab.actuator.service.status import Parts, StatusWriter, eviction_message, timestamp
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.tracker.events import (
     AnyEvent,
     ClockJumped,
     DeleteAccepted,
@@ -25,10 +25,10 @@ from actuator.tracker.events import (
     SetAccepted,
     SetTainted,
 )
-from actuator.tracker.states import NodeAnswer, PodRef, Retention, State
-from actuator.tracker.tracker import Tracker
-from clients.followed_status import FollowedStatus
-from tests.builders.actuator import START_S, Stage, small_cluster
+from trimtab.actuator.tracker.states import NodeAnswer, PodRef, Retention, State
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.followed_status import FollowedStatus
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 
 def pod(number: int) -> PodRef:

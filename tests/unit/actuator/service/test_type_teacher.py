@@ -5,19 +5,19 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
-from trimtab.k8s.v1 import core_pb2
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.provider import CloudError, MachineType, NodeTemplate, Reservation
-from actuator.kube.cluster import HARD_TAINT_KEY
-from actuator.service.external.servicer import ExternalServicer
-from actuator.service.group_keeper import LOOK_MS, GroupKeeper
-from actuator.service.settings import GroupSettings
-from actuator.service.type_teacher import AGAIN_MS, OLD_MS
-from actuator.tracker.states import SeenType
 from tests.builders.actuator import SETTINGS, Stage
 from tests.builders.kubernetes import Json, node, node_group
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.cloud.provider import CloudError, MachineType, NodeTemplate, Reservation
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
+from trimtab.actuator.service.external.servicer import ExternalServicer
+from trimtab.actuator.service.group_keeper import LOOK_MS, GroupKeeper
+from trimtab.actuator.service.settings import GroupSettings
+from trimtab.actuator.service.type_teacher import AGAIN_MS, OLD_MS
+from trimtab.actuator.tracker.states import SeenType
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.k8s.v1 import core_pb2
 
 GIB = 1 << 30
 TYPE = "m5.large"

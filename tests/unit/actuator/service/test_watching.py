@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from actuator.service.status import Parts, Status
-from actuator.service.watching import SendBudget, SharedStatus
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.service.status import Parts, Status
+from trimtab.actuator.service.watching import SendBudget, SharedStatus
 
 
 class Writer:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from actuator.kube.cluster import NotFoundError
 from tests.builders.kubernetes import deployment, node, replica_set
 from tests.unit.actuator.simulated_cluster.test_simulated_cluster import Simulation
+from trimtab.actuator.kube.cluster import NotFoundError
 
 
 def scalable(path: Path | None = None) -> Simulation:

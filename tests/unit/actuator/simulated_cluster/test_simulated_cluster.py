@@ -7,15 +7,6 @@ from typing import Any
 
 import pytest
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.provider import CloudRefusedError, InstanceState, SizeChangedError
-from actuator.kube.cluster import NotFoundError, RefusedError, Taint, TooManyRequestsError
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.controllers import Delays
-from actuator.simulated_cluster.objects import ObjectError, load_files
-from actuator.simulated_cluster.quantities import parse_quantity, pod_requests
-from actuator.simulated_cluster.selectors import matches, tolerates
-from clients.simulator.virtual_time import VirtualTime
 from tests.builders.actuator import DELAYS, START_S, place
 from tests.builders.kubernetes import (
     Json,
@@ -34,6 +25,15 @@ from tests.builders.kubernetes import (
     taint,
     toleration,
 )
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.cloud.provider import CloudRefusedError, InstanceState, SizeChangedError
+from trimtab.actuator.kube.cluster import NotFoundError, RefusedError, Taint, TooManyRequestsError
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.controllers import Delays
+from trimtab.actuator.simulated_cluster.objects import ObjectError, load_files
+from trimtab.actuator.simulated_cluster.quantities import parse_quantity, pod_requests
+from trimtab.actuator.simulated_cluster.selectors import matches, tolerates
+from trimtab.clients.simulator.virtual_time import VirtualTime
 
 
 def instance(node_name: str) -> str:

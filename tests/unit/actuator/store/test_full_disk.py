@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from actuator.store.records import Record, StoreError
-from actuator.store.sql import SqlStore, sqlite_url
+from trimtab.actuator.store.records import Record, StoreError
+from trimtab.actuator.store.sql import SqlStore, sqlite_url
 
 ROOT = Path(__file__).parents[4]
 WRITER = """
 import json, resource, signal, sys
 from pathlib import Path
-from actuator.store.records import Record, StoreError
-from actuator.store.sql import SqlStore, sqlite_url
+from trimtab.actuator.store.records import Record, StoreError
+from trimtab.actuator.store.sql import SqlStore, sqlite_url
 
 limit, path = int(sys.argv[1]), Path(sys.argv[2])
 if limit:

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actuator.runner.clock import Clock
-from actuator.runner.event_processor import EventProcessor
-from actuator.store.journal import Journal
-from actuator.store.postgresql import CONNECT_S, KEEP_ALIVE, SILENCE_S, _wait
-from actuator.store.records import Record, StoreError
-from actuator.store.sql import SqlStore
-from actuator.tracker.events import NodesAwaited
 from tests.builders.postgresql import missing, running_postgresql
 from tests.builders.tcp_proxy import TcpProxy
 from tests.builders.waiting import LIMIT_S
+from trimtab.actuator.runner.clock import Clock
+from trimtab.actuator.runner.event_processor import EventProcessor
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.postgresql import CONNECT_S, KEEP_ALIVE, SILENCE_S, _wait
+from trimtab.actuator.store.records import Record, StoreError
+from trimtab.actuator.store.sql import SqlStore
+from trimtab.actuator.tracker.events import NodesAwaited
 
 RECORDS = [Record(1, b"a")]
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actuator.store.journal import Journal
-from actuator.store.memory import MemoryStore
-from actuator.store.records import Record, Store, StoreConflictError, StoreError
-from actuator.store.sql import SqlStore, sqlite_url, unpack
-from actuator.tracker.events import PodsEvicted, SetAccepted
-from actuator.tracker.states import PodRef, Retention
-from actuator.tracker.transitions import ImpossibleEventError
 from tests.builders.postgresql import missing, running_postgresql
+from trimtab.actuator.store.journal import Journal
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.store.records import Record, Store, StoreConflictError, StoreError
+from trimtab.actuator.store.sql import SqlStore, sqlite_url, unpack
+from trimtab.actuator.tracker.events import PodsEvicted, SetAccepted
+from trimtab.actuator.tracker.states import PodRef, Retention
+from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 Opener = Callable[[], Store]
 EVENT = PodsEvicted("n1", (PodRef("default", "web-1", "uid-1"),))
@@ -377,7 +377,7 @@ def test_an_impossible_event_is_not_written(reopen: Opener) -> None:
     journal = Journal(store)
     accepted = SetAccepted("r", "d", (), (), 1.0)
     journal.handle(accepted, 0)
-    from actuator.tracker.events import Drained
+    from trimtab.actuator.tracker.events import Drained
 
     with pytest.raises(ImpossibleEventError):
         journal.handle(Drained("n1"), 0)

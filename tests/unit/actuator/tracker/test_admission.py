@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from actuator.tracker import events as e
-from actuator.tracker.admission import (
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.admission import (
     DecisionTime,
     Facts,
     GroupFacts,
@@ -17,9 +17,9 @@ from actuator.tracker.admission import (
     hourly_limit,
     pending_nodes,
 )
-from actuator.tracker.hour import count_nodes
-from actuator.tracker.states import HOUR_MS, NodeAnswer, Reason, Retention
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker.hour import count_nodes
+from trimtab.actuator.tracker.states import HOUR_MS, NodeAnswer, Reason, Retention
+from trimtab.actuator.tracker.tracker import Tracker
 
 LIMITS = Limits(max_parallelism=3, max_drain_parallelism=1, max_plan_age_s=60)
 SEEN = NodeFacts("g", ("uid-a", "uid-b"))

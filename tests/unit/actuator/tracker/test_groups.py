@@ -1,9 +1,9 @@
 """Kept records of instance types: the latest of each type in each group, in bounded number."""
 
-from actuator.tracker.events import NodeTypesSeen, decode, encode
-from actuator.tracker.groups import MOST_TYPES
-from actuator.tracker.states import NodeAmounts, SeenType
-from actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker.events import NodeTypesSeen, decode, encode
+from trimtab.actuator.tracker.groups import MOST_TYPES
+from trimtab.actuator.tracker.states import NodeAmounts, SeenType
+from trimtab.actuator.tracker.tracker import Tracker
 
 
 def seen(group: str, kind: str, memory: int = 8) -> SeenType:

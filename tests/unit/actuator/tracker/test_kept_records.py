@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import grpc
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.cloud.provider import CloudError
-from actuator.kube.cluster import RefusedError
-from actuator.simulated_cluster.faults import Fault
-from actuator.tracker import events as e
-from actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, Retention
-from actuator.tracker.tracker import Tracker
-from clients.transport.errors import ServiceError
 from tests.builders.actuator import SETTINGS, Stage, small_cluster
+from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.kube.cluster import RefusedError
+from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, Retention
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.transport.errors import ServiceError
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 MINUTE_MS = 60_000
 NONE = Retention(finished_s=0.0, evictions_s=0.0)

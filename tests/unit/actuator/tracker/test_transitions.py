@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from actuator.tracker import events as e
-from actuator.tracker import instructions as i
-from actuator.tracker.states import FINAL_STATES, NodeAnswer, PodRef, Reason, Retention, State
-from actuator.tracker.tracker import Tracker
-from actuator.tracker.transitions import EDGES, LATE, ImpossibleEventError, check_table, next_state, table
+from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker import instructions as i
+from trimtab.actuator.tracker.states import FINAL_STATES, NodeAnswer, PodRef, Reason, Retention, State
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.actuator.tracker.transitions import EDGES, LATE, ImpossibleEventError, check_table, next_state, table
 
 POD = PodRef("default", "web-1", "uid-1", "ReplicaSet", "web", "uid-rs")
 NODE_EVENTS: dict[type[e.Event], e.NodeEvent] = {
@@ -230,7 +230,7 @@ def test_a_broken_event_is_refused(payload: bytes) -> None:
 
 
 def test_a_scale_up_is_requested_until_it_is_answered() -> None:
-    from actuator.tracker.states import Growth, GrowthAnswer
+    from trimtab.actuator.tracker.states import Growth, GrowthAnswer
 
     tracker = Tracker()
     growths = (Growth("g", 1, 3),)

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from clients.cli import main
 from tests.builders import kubernetes as k8s
+from trimtab.clients.cli import main
 
 
 class Outcome(NamedTuple):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clients.cli import amounts
+from trimtab.clients.cli import amounts
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clients.kubernetes_objects import read_files
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
+from trimtab.clients.kubernetes_objects import read_files
 
 NOW = "2026-03-01T00:00:00Z"
 

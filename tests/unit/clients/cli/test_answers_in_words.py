@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab.v1 import plan_pb2, planner_pb2
 
-from clients.cli.answers.answer import Answer
-from clients.cli.answers.blockers import by_reason
-from clients.cli.answers.fitting import print_fits
-from clients.cli.answers.table import print_answer
-from clients.cli.cluster_view import ClusterView
-from clients.cli.output import SafeConsole
-from clients.cli.planners import PlannerAccess, open_planner
-from clients.kubernetes_objects import build_snapshot, decode_objects
 from tests.parity.cluster_autoscaler_answers import settings_of
+from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.blockers import by_reason
+from trimtab.clients.cli.answers.fitting import print_fits
+from trimtab.clients.cli.answers.table import print_answer
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.output import SafeConsole
+from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.v1 import plan_pb2, planner_pb2
 
 ROOT = Path(__file__).parents[4]
 WIDTH = 80

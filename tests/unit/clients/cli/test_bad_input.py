@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import actuator_pb2_grpc
 
-from clients.transport.server import Registration, Shell
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
+from trimtab.clients.transport.server import Registration, Shell
+from trimtab.v1 import actuator_pb2_grpc
 
 COMMANDS = [
     pytest.param(("plan", "{file}"), id="plan"),
@@ -208,7 +208,7 @@ def test_a_command_whose_reader_has_gone_ends_as_kubectl_does(cluster: Path, arg
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-m", "clients.cli", command, str(cluster), *options],
+        [sys.executable, "-m", "trimtab.clients.cli", command, str(cluster), *options],
         stdout=write,
         stderr=subprocess.PIPE,
         text=True,
@@ -249,8 +249,8 @@ def test_a_cluster_without_nodes_is_refused_with_what_to_export(
 
 def test_a_cluster_is_read_from_a_pipe_and_from_standard_input(cluster: Path) -> None:
     command = (
-        f'cat "{cluster}" | "{sys.executable}" -m clients.cli fit - --pod default/web-0 && '
-        f'"{sys.executable}" -m clients.cli fit <(cat "{cluster}") --pod default/web-0'
+        f'cat "{cluster}" | "{sys.executable}" -m trimtab.clients.cli fit - --pod default/web-0 && '
+        f'"{sys.executable}" -m trimtab.clients.cli fit <(cat "{cluster}") --pod default/web-0'
     )
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr

@@ -3,13 +3,13 @@
 from typing import Any
 
 import pytest
-from trimtab.v1 import planner_pb2, reason_pb2
 
-from clients.cli.causes import cause
-from clients.cli.cluster_view import ClusterView, PodView
-from clients.cli.explain.pods import explain_pod, pod_document, pod_lines
-from clients.kubernetes_objects import build_snapshot, decode_objects
 from tests.builders import kubernetes as k8s
+from trimtab.clients.cli.causes import cause
+from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.explain.pods import explain_pod, pod_document, pod_lines
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.v1 import planner_pb2, reason_pb2
 
 Reason = reason_pb2.PredicateReason
 

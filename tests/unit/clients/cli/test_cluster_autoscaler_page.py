@@ -8,11 +8,11 @@ import pytest
 import typer
 import yaml
 
-from actuator.service.command import app as actuator
-from clients.cli.commands import app
-from clients.cli.live.sources import ClusterSource
-from clients.cli.live.steer import Options, _needs
-from planner.service.command import app as planner
+from trimtab.actuator.service.command import app as actuator
+from trimtab.clients.cli.commands import app
+from trimtab.clients.cli.live.sources import ClusterSource
+from trimtab.clients.cli.live.steer import Options, _needs
+from trimtab.planner.service.command import app as planner
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = (ROOT / "clients" / "CLUSTER_AUTOSCALER.md").read_text(encoding="utf-8")

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cli.decisions import default_decisions, read_decisions
-from clients.cli.failures import InputError
+from trimtab.clients.cli.decisions import default_decisions, read_decisions
+from trimtab.clients.cli.failures import InputError
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 DOWN, UP = plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.SCALE_UP
 SLACK, COSTS = plan_pb2.Decision.SLACK, plan_pb2.Decision.POD_COSTS

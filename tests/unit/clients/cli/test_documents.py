@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from google.protobuf import json_format
-from trimtab.v1 import plan_pb2
 
-from clients.cli.documents import check_state, read_settings, read_state, settings_notes
-from clients.cli.failures import InputError
-from clients.cli.message_fields import checked
 from tests.builders import node, node_group, snapshot_of
+from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.message_fields import checked
+from trimtab.v1 import plan_pb2
 
 
 def written(directory: Path, text: str, name: str = "settings.yaml") -> Path:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from clients.cli.answers.table import RENDERERS
-from planner.decisions.table import TABLE
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
+from trimtab.clients.cli.answers.table import RENDERERS
+from trimtab.planner.decisions.table import TABLE
 
 NOW = ("--now", "2026-03-01T00:00:00Z")
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"

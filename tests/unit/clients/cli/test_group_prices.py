@@ -5,16 +5,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from clients.cli.demo.command import Chapter, with_prices
-from clients.cli.demo.loop import Scenario as DemoScenario
-from clients.cli.group_prices import LivePrices
-from clients.cli.prices import ON_DEMAND, Machine
-from clients.kubernetes_objects.kinds import Node, NodeGroup
-from clients.live_cluster.cloud_groups import known_prices
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
+from trimtab.clients.cli.demo.command import Chapter, with_prices
+from trimtab.clients.cli.demo.loop import Scenario as DemoScenario
+from trimtab.clients.cli.group_prices import LivePrices
+from trimtab.clients.cli.prices import ON_DEMAND, Machine
+from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup
+from trimtab.clients.live_cluster.cloud_groups import known_prices
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
 CSV = "type,zone,price\nm5.large,,0.5\nm5.large,b,0.75\n"

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from clients.cli.failures import InputError
-from clients.cli.now import read_now
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.now import read_now
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.table import Table
 
-from clients.cli.output import SafeConsole, note
+from trimtab.clients.cli.output import SafeConsole, note
 
 
 def test_a_name_in_a_table_cannot_control_the_terminal_but_colours_can() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 from typer.testing import CliRunner
 
-from clients.cli.commands import app
 from tests.builders.kubernetes import Json, node, pod, replica_set
 from tests.builders.pod_costs import NUMBER, ZONE, at
+from trimtab.clients.cli.commands import app
 
 
 def asked(tmp_path: Path, targets: list[Json], *options: str) -> str:

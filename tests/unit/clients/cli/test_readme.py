@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from clients.planner_client import PlannerClient
-from clients.transport.client import RetryPolicy
 from tests.contract.planner.test_planner_process import running
 from tests.unit.clients.cli.conftest import Run
+from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.transport.client import RetryPolicy
 
 ROOT = Path(__file__).parents[4]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -69,7 +69,11 @@ def test_a_plan_of_what_kubectl_prints_needs_one_pipe(directory: Path) -> None:
     arguments = command.partition("| trimtab ")[2].split()
     with (ROOT / "clients/data/recordings/openshift-metal.json.gz").open("rb") as listed:
         done = subprocess.run(
-            [sys.executable, "-m", "clients.cli", *arguments], stdin=listed, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "trimtab.clients.cli", *arguments],
+            stdin=listed,
+            capture_output=True,
+            text=True,
+            check=False,
         )
     assert done.returncode == 0, done.stderr
     assert "of 6 nodes can go" in done.stdout

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import snapshot_pb2
 
-from clients.kubernetes_objects import read_files
-from clients.recording import RecordingWriter, write_snapshot
-from clients.snapshot_deltas import Interner, difference
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
+from trimtab.clients.kubernetes_objects import read_files
+from trimtab.clients.recording import RecordingWriter, write_snapshot
+from trimtab.clients.snapshot_deltas import Interner, difference
+from trimtab.v1 import snapshot_pb2
 
 NOW = ("--now", "2026-01-31T12:00:00Z")
 COMMANDS = [

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 import pytest
-from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.cli import causes, sentences
+from trimtab.clients.cli import causes, sentences
+from trimtab.v1 import plan_pb2, reason_pb2
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from clients.cluster_generator import ClusterShape, generate, objects, write_list
+from trimtab.clients.cluster_generator import ClusterShape, generate, objects, write_list
 
 CONSTRAINED = ClusterShape(
     nodes=60, pods=1_200, seed=3, spread_share=0.3, anti_affinity_share=0.3, pending_pods=25

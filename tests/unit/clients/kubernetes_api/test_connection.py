@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
-from clients.kubernetes_api.errors import ConfigurationError, UnreachableError
 from tests.builders.api_server import FakeApiServer
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
+from trimtab.clients.kubernetes_api.errors import ConfigurationError, UnreachableError
 
 
 def kubeconfig(folder: Path, server: str, user: str) -> Path:

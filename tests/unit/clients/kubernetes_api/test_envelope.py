@@ -5,9 +5,8 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.k8s.v1 import core_pb2, meta_pb2
 
-from clients.kubernetes_api.envelope import (
+from trimtab.clients.kubernetes_api.envelope import (
     Frame,
     frame_bytes,
     read_error,
@@ -17,7 +16,8 @@ from clients.kubernetes_api.envelope import (
     unwrap,
     wrap,
 )
-from clients.kubernetes_api.errors import MalformedAnswerError
+from trimtab.clients.kubernetes_api.errors import MalformedAnswerError
+from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 
 def pod(name: str) -> bytes:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.kubernetes_api.envelope import Frame
-from clients.kubernetes_api.errors import MalformedAnswerError
-from clients.kubernetes_api.json_envelope import error_of, read_frames, read_page, resource_version_of
+from trimtab.clients.kubernetes_api.envelope import Frame
+from trimtab.clients.kubernetes_api.errors import MalformedAnswerError
+from trimtab.clients.kubernetes_api.json_envelope import error_of, read_frames, read_page, resource_version_of
 
 
 def made(name: str) -> bytes:

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 import urllib3
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import Connection
-from clients.kubernetes_api.lease import Lease, LeaseSettings
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import Connection
+from trimtab.clients.kubernetes_api.lease import Lease, LeaseSettings
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/trimtab-loop"
 SETTINGS = LeaseSettings(name="trimtab-loop", retry_period_s=0.01)

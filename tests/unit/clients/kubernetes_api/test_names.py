@@ -7,7 +7,7 @@ import urllib3
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.kubernetes_api.names import first_invalid, is_label, is_subdomain, object_at, object_path
+from trimtab.clients.kubernetes_api.names import first_invalid, is_label, is_subdomain, object_at, object_path
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 from google.protobuf.json_format import MessageToDict
-from trimtab.v1.snapshot_pb2 import ClusterSnapshot
 
-from clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.v1.snapshot_pb2 import ClusterSnapshot
 
 STRING_FIELDS = {
     "key", "value", "values", "topologyKey", "namespaces", "matchLabelKeys", "protocol", "hostIp", "driver", "handle",

@@ -5,15 +5,6 @@ from typing import Any
 
 import pytest
 
-from clients.kubernetes_objects import ObjectError
-from clients.kubernetes_objects.build import Known, build_snapshot
-from clients.kubernetes_objects.decode import decode_objects
-from clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta, OwnerReference
-from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
-from clients.kubernetes_objects.node_groups import Membership
-from clients.kubernetes_objects.objects import Objects
-from clients.kubernetes_objects.owners import controller_of
-from clients.kubernetes_objects.pod_rows import pod_row
 from tests.builders import (
     csi_node,
     daemon_set,
@@ -32,6 +23,15 @@ from tests.builders import (
     stateful_set,
 )
 from tests.unit.clients.kubernetes_objects.reading import build, label_set, notes, resolved, spec_of, text_column
+from trimtab.clients.kubernetes_objects import ObjectError
+from trimtab.clients.kubernetes_objects.build import Known, build_snapshot
+from trimtab.clients.kubernetes_objects.decode import decode_objects
+from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta, OwnerReference
+from trimtab.clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
+from trimtab.clients.kubernetes_objects.node_groups import Membership
+from trimtab.clients.kubernetes_objects.objects import Objects
+from trimtab.clients.kubernetes_objects.owners import controller_of
+from trimtab.clients.kubernetes_objects.pod_rows import pod_row
 
 
 def amounts(snapshot: Any, values: Any) -> dict[str, int]:

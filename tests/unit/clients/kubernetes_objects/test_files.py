@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
-from trimtab.v1.snapshot_pb2 import SnapshotDelta
 
-from clients.kubernetes_objects import InputError, ObjectError, read_files, read_objects
-from clients.recording import RecordingWriter, write_snapshot
 from tests.builders import listed, namespace, node, node_group, pod, snapshot_of
 from tests.unit.clients.kubernetes_objects.reading import names, text_column
+from trimtab.clients.kubernetes_objects import InputError, ObjectError, read_files, read_objects
+from trimtab.clients.recording import RecordingWriter, write_snapshot
+from trimtab.v1.snapshot_pb2 import SnapshotDelta
 
 OBJECTS = [node("n1"), pod("a", node="n1"), pod("b"), namespace("default")]
 
@@ -370,8 +370,8 @@ def test_a_kind_or_version_of_ours_that_is_unknown_is_refused(
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
 def test_every_version_of_capacity_buffers_that_a_watcher_knows_is_known_in_files(version: str) -> None:
-    from clients.kubernetes_objects.objects import version_problem
-    from clients.live_cluster.resources import BY_KIND
+    from trimtab.clients.kubernetes_objects.objects import version_problem
+    from trimtab.clients.live_cluster.resources import BY_KIND
 
     resource = BY_KIND["CapacityBuffer"]
     assert version in (resource.version, *resource.other_versions)

@@ -5,13 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from clients.kubernetes_objects.kinds import CSINode
-from clients.kubernetes_objects.kinds.pods import AwsElasticBlockStore, AzureDisk, Cinder, GcePersistentDisk
-from clients.kubernetes_objects.kinds.storage import VolumeSpec
-from clients.kubernetes_objects.migration import Migration, plugin_of, translated_terms
-from clients.kubernetes_objects.selectors import EXISTS, IN, NOT_IN, Terms
 from tests.builders import csi_node, node, persistent_volume, persistent_volume_claim, pod
 from tests.unit.clients.kubernetes_objects.reading import build, volumes_of
+from trimtab.clients.kubernetes_objects.kinds import CSINode
+from trimtab.clients.kubernetes_objects.kinds.pods import AwsElasticBlockStore, AzureDisk, Cinder, GcePersistentDisk
+from trimtab.clients.kubernetes_objects.kinds.storage import VolumeSpec
+from trimtab.clients.kubernetes_objects.migration import Migration, plugin_of, translated_terms
+from trimtab.clients.kubernetes_objects.selectors import EXISTS, IN, NOT_IN, Terms
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 REGION, OLD_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.kinds import Pod
-from clients.kubernetes_objects.pod_requests import counts, pod_requests
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.kinds import Pod
+from trimtab.clients.kubernetes_objects.pod_requests import counts, pod_requests
 
 GI = 2**30
 

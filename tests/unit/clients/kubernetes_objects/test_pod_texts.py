@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.kubernetes_objects import InputError, build_snapshot, decode_objects, read_files, read_objects
-from clients.kubernetes_objects.decode import add_text
-from clients.kubernetes_objects.objects import Objects
 from tests.builders import listed, pod
+from trimtab.clients.kubernetes_objects import InputError, build_snapshot, decode_objects, read_files, read_objects
+from trimtab.clients.kubernetes_objects.decode import add_text
+from trimtab.clients.kubernetes_objects.objects import Objects
 
 ANNOTATION = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
 TOKEN = {"name": "kube-api-access-abcde", "projected": {}}

@@ -3,9 +3,7 @@
 from typing import Any
 
 import pytest
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.kubernetes_objects import ObjectError
 from tests.builders import (
     anti_affinity,
     daemon_set,
@@ -28,6 +26,8 @@ from tests.unit.clients.kubernetes_objects.reading import (
     spec_of,
     text_column,
 )
+from trimtab.clients.kubernetes_objects import ObjectError
+from trimtab.v1 import snapshot_pb2 as pb
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 

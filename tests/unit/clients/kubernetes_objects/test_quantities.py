@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.quantities import (
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.quantities import (
     MAX_INT64,
     NANO,
     amount_of,

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.kubernetes_objects import build_snapshot, decode_objects, read_files
 from tests.builders import (
     anti_affinity,
     labelled,
@@ -29,6 +28,7 @@ from tests.builders import (
     toleration,
 )
 from tests.unit.clients.kubernetes_objects.reading import column, text_column
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects, read_files
 
 RECORDINGS = Path(str(files("clients").joinpath("data/recordings")))
 COUNTS = {

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.kinds import LabelSelector
-from clients.kubernetes_objects.kinds.metadata import NodeSelector
-from clients.kubernetes_objects.selectors import (
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.kinds import LabelSelector
+from trimtab.clients.kubernetes_objects.kinds.metadata import NodeSelector
+from trimtab.clients.kubernetes_objects.selectors import (
     DOES_NOT_EXIST,
     EXISTS,
     GT,

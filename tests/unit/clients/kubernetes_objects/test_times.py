@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.times import LATEST_S, go_duration_ns, timestamp, unix_s
-from planner.snapshot.checks import MAX_TIME_S
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.times import LATEST_S, go_duration_ns, timestamp, unix_s
+from trimtab.planner.snapshot.checks import MAX_TIME_S
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from clients.kubernetes_objects import ObjectError
 from tests.builders import persistent_volume, persistent_volume_claim, pod, storage_class
 from tests.unit.clients.kubernetes_objects.reading import build, notes, volumes_of
+from trimtab.clients.kubernetes_objects import ObjectError
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 CLAIM = persistent_volume_claim

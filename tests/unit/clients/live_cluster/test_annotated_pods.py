@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 import urllib3
 from google.protobuf.json_format import MessageToDict
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import Connection
-from clients.live_cluster.cluster import LiveCluster
-from planner.snapshot.slack_requests import read_slack_requests
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.live_cluster.test_cluster import cluster_of, put, until
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import Connection
+from trimtab.clients.live_cluster.cluster import LiveCluster
+from trimtab.planner.snapshot.slack_requests import read_slack_requests
+from trimtab.v1 import snapshot_pb2 as pb
 
 WEB, IDLE = k8s.replica_set("web", 3), "example.com/idle"
 

@@ -1,16 +1,16 @@
 """The cloud's data on node groups override files; the settings file overrides the cloud's tags."""
 
 from google.protobuf.duration_pb2 import Duration
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from clients.kubernetes_objects.decode import decode_objects
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.kinds import Node, NodeGroup
-from clients.kubernetes_objects.node_groups import group_row
-from clients.live_cluster.cloud_groups import cloud_groups, group_of_instance, with_cloud_settings
-from clients.live_cluster.snapshots import SnapshotMaker
-from clients.live_cluster.store import Store
 from tests.builders import kubernetes as k8s
+from trimtab.clients.kubernetes_objects.decode import decode_objects
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup
+from trimtab.clients.kubernetes_objects.node_groups import group_row
+from trimtab.clients.live_cluster.cloud_groups import cloud_groups, group_of_instance, with_cloud_settings
+from trimtab.clients.live_cluster.snapshots import SnapshotMaker
+from trimtab.clients.live_cluster.store import Store
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 
 def declared(*groups: k8s.Json) -> list[NodeGroup]:

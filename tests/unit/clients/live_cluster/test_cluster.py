@@ -10,26 +10,26 @@ import pytest
 import urllib3
 from google.protobuf.timestamp_pb2 import Timestamp
 from structlog.testing import capture_logs
-from trimtab.v1 import actuator_pb2, snapshot_pb2
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import Connection
-from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
-from clients.kubernetes_objects import decode_objects
-from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.node_groups import group_row
-from clients.live_cluster.cloud_groups import cloud_groups
-from clients.live_cluster.cluster import LiveCluster
-from clients.live_cluster.reflector import ReflectorSettings
-from clients.live_cluster.relist_backoff import RelistBackoffSettings
-from clients.live_cluster.resources import BY_KIND
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.capacity_buffers import buffer, template
 from tests.builders.expanded_snapshot import expand
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import Connection
+from trimtab.clients.kubernetes_api.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes_objects import decode_objects
+from trimtab.clients.kubernetes_objects.dictionary import Dictionary
+from trimtab.clients.kubernetes_objects.errors import FieldError
+from trimtab.clients.kubernetes_objects.node_groups import group_row
+from trimtab.clients.live_cluster.cloud_groups import cloud_groups
+from trimtab.clients.live_cluster.cluster import LiveCluster
+from trimtab.clients.live_cluster.reflector import ReflectorSettings
+from trimtab.clients.live_cluster.relist_backoff import RelistBackoffSettings
+from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.v1 import actuator_pb2, snapshot_pb2
 
 QUICK = ReflectorSettings(page_limit=3, watch_timeout_s=30, backoff=RelistBackoffSettings(0.01, 0.05))
 
@@ -353,7 +353,7 @@ def test_buffers_are_followed_in_the_version_that_the_server_has(server: FakeApi
 
 
 def test_a_kind_that_is_defined_later_is_found(server: FakeApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clients.live_cluster.cluster.PAUSE_S", 0.01)
+    monkeypatch.setattr("trimtab.clients.live_cluster.cluster.PAUSE_S", 0.01)
     with cluster_of(server) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
         assert cluster.take([]).absent

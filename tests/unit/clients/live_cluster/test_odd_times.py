@@ -1,16 +1,16 @@
 """Times that an API server stores and a snapshot cannot hold."""
 
 import pytest
-from trimtab.k8s.v1 import core_pb2
 
-from clients.kubernetes_objects import decode_objects
-from clients.kubernetes_objects.kinds import Node
-from clients.kubernetes_objects.pod_rows import pod_row
-from clients.kubernetes_objects.times import LATEST_S
-from clients.live_cluster.objects import to_struct
-from clients.live_cluster.pod_reader import PodReader
 from tests.builders import kubernetes as k8s
 from tests.builders.kubernetes_protobuf import encoded
+from trimtab.clients.kubernetes_objects import decode_objects
+from trimtab.clients.kubernetes_objects.kinds import Node
+from trimtab.clients.kubernetes_objects.pod_rows import pod_row
+from trimtab.clients.kubernetes_objects.times import LATEST_S
+from trimtab.clients.live_cluster.objects import to_struct
+from trimtab.clients.live_cluster.pod_reader import PodReader
+from trimtab.k8s.v1 import core_pb2
 
 YEAR_0_S = -62_167_219_200
 

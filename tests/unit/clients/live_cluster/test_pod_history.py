@@ -1,11 +1,10 @@
 """Evicted pods, reconstructed from earlier observations."""
 
-from trimtab.v1 import actuator_pb2
-
-from clients.kubernetes_objects import decode_objects
-from clients.kubernetes_objects.pod_rows import PodRow, pod_row
-from clients.live_cluster.pod_history import PodHistory
 from tests.builders import kubernetes as k8s
+from trimtab.clients.kubernetes_objects import decode_objects
+from trimtab.clients.kubernetes_objects.pod_rows import PodRow, pod_row
+from trimtab.clients.live_cluster.pod_history import PodHistory
+from trimtab.v1 import actuator_pb2
 
 WEB = k8s.replica_set("web", 2)
 

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
-from clients.kubernetes_objects import decode_objects
-from clients.kubernetes_objects.annotated_numbers import number_of
-from clients.kubernetes_objects.pod_rows import PodRow, pod_row
-from clients.live_cluster.pod_reader import PodReader
 from tests.builders.kubernetes import Json, pod
 from tests.builders.kubernetes_protobuf import encoded
+from trimtab.clients.kubernetes_objects import decode_objects
+from trimtab.clients.kubernetes_objects.annotated_numbers import number_of
+from trimtab.clients.kubernetes_objects.pod_rows import PodRow, pod_row
+from trimtab.clients.live_cluster.pod_reader import PodReader
 
 KEYS = ("example.com/idle", "example.com/work")
 

@@ -11,17 +11,17 @@ import urllib3
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
-from trimtab.k8s.v1 import core_pb2
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import Connection, ConnectionSettings
-from clients.kubernetes_api.errors import ApiError
-from clients.live_cluster import reflector
-from clients.live_cluster.reflector import Reflector, ReflectorSettings
-from clients.live_cluster.relist_backoff import RelistBackoff, RelistBackoffSettings
-from clients.live_cluster.resources import BY_KIND
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import Connection, ConnectionSettings
+from trimtab.clients.kubernetes_api.errors import ApiError
+from trimtab.clients.live_cluster import reflector
+from trimtab.clients.live_cluster.reflector import Reflector, ReflectorSettings
+from trimtab.clients.live_cluster.relist_backoff import RelistBackoff, RelistBackoffSettings
+from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.k8s.v1 import core_pb2
 
 PODS = "/api/v1/pods"
 # A slow answer causes no failure, unless the server is made slow on purpose.

@@ -7,21 +7,21 @@ from typing import Any
 import msgspec
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.k8s.v1 import core_pb2
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.kubernetes_api.errors import ClusterError, MalformedAnswerError
-from clients.kubernetes_objects import build_snapshot, decode_objects
-from clients.kubernetes_objects.build import Actuation, Eviction
-from clients.kubernetes_objects.kinds import NodeGroup
-from clients.kubernetes_objects.objects import Objects
-from clients.live_cluster.resources import BY_KIND
-from clients.live_cluster.snapshots import SnapshotMaker
-from clients.live_cluster.store import Store
 from tests.builders import kubernetes as k8s
 from tests.builders.capacity_buffers import buffer, template
 from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.kubernetes_protobuf import encoded
+from trimtab.clients.kubernetes_api.errors import ClusterError, MalformedAnswerError
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.clients.kubernetes_objects.build import Actuation, Eviction
+from trimtab.clients.kubernetes_objects.kinds import NodeGroup
+from trimtab.clients.kubernetes_objects.objects import Objects
+from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.live_cluster.snapshots import SnapshotMaker
+from trimtab.clients.live_cluster.store import Store
+from trimtab.k8s.v1 import core_pb2
+from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"

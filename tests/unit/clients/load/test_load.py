@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from clients.kubernetes_api.connection import Request
-from clients.kubernetes_api.errors import ApiError, MalformedAnswerError, UnreachableError
-from clients.load.bursts import Burst, LoadSettings, PodTimes, deployment
-from clients.load.cluster import LoadedCluster
-from clients.load.run import Around, InUseError, run
+from trimtab.clients.kubernetes_api.connection import Request
+from trimtab.clients.kubernetes_api.errors import ApiError, MalformedAnswerError, UnreachableError
+from trimtab.clients.load.bursts import Burst, LoadSettings, PodTimes, deployment
+from trimtab.clients.load.cluster import LoadedCluster
+from trimtab.clients.load.run import Around, InUseError, run
 
 Json = dict[str, Any]
 SETTINGS = LoadSettings(burst_count=2, deployment_count=2, replicas=2, length_s=6.0, quiet_s=4.0)

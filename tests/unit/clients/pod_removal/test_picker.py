@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.pod_removal import Choice, Group, Moment, PickerSettings, Ranking, choose, of_annotations, of_object
+from trimtab.clients.pod_removal import (
+    Choice,
+    Group,
+    Moment,
+    PickerSettings,
+    Ranking,
+    choose,
+    of_annotations,
+    of_object,
+)
 
 NOW = 1_000_000.0
 PODS = ("a", "b", "c", "d")

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
 
-from clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
 
 
 def failure(reason: int, code: grpc.StatusCode = grpc.StatusCode.FAILED_PRECONDITION) -> TrimtabError:

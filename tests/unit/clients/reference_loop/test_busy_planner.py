@@ -4,15 +4,15 @@ from collections.abc import Iterator
 
 import grpc
 import pytest
-from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
-from clients.live_cluster.taken import Taken
-from clients.reference_loop import planner_session
-from clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from clients.transport.backoff import Backoff
-from clients.transport.client import RetryPolicy
-from clients.transport.errors import Reason, TrimtabError, overloaded
-from clients.transport.server import Registration, Shell
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.reference_loop import planner_session
+from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.errors import Reason, TrimtabError, overloaded
+from trimtab.clients.transport.server import Registration, Shell
+from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
 WHOLE = Taken(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)
 DELTA = Taken(None, snapshot_pb2.SnapshotDelta(deleted_nodes=["n1"]))

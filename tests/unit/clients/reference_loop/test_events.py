@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 import urllib3
-from trimtab.v1 import actuator_pb2, reason_pb2
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import Connection
-from clients.reference_loop.events import (
+from tests.builders.api_server import FakeApiServer, Fault
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import Connection
+from trimtab.clients.reference_loop.events import (
     NORMAL,
     SCALE_DOWN,
     SCALE_DOWN_EMPTY,
@@ -19,7 +19,7 @@ from clients.reference_loop.events import (
     StatusEvents,
     Subject,
 )
-from tests.builders.api_server import FakeApiServer, Fault
+from trimtab.v1 import actuator_pb2, reason_pb2
 
 State = actuator_pb2.DeletionState
 MAP = Subject("ConfigMap", "trimtab-status", "kube-system")

@@ -1,18 +1,18 @@
 """Scale-up as operators know it: events on the status, on the pods that it serves, and on pods that nothing helps."""
 
 import pytest
-from trimtab.v1 import plan_pb2
 
-from clients.reference_loop import growth_events
-from clients.reference_loop.events import NORMAL, WARNING, Subject
-from clients.reference_loop.growth_events import (
+from trimtab.clients.reference_loop import growth_events
+from trimtab.clients.reference_loop.events import NORMAL, WARNING, Subject
+from trimtab.clients.reference_loop.growth_events import (
     NOT_TRIGGERED,
     SCALE_UP_FAILED,
     SCALED_UP,
     TRIGGERED,
     GrowthEvents,
 )
-from clients.reference_loop.rounds import RoundResult
+from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.v1 import plan_pb2
 
 MAP = Subject("ConfigMap", "trimtab-status", "kube-system")
 

@@ -3,9 +3,9 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
-from clients.reference_loop.loop_clock import LARGEST_DRIFT_S, LoopClock, shift
+from trimtab.clients.reference_loop.loop_clock import LARGEST_DRIFT_S, LoopClock, shift
+from trimtab.v1 import plan_pb2
 
 PASSING = st.floats(0, 1000)
 SETTING = st.just(0.0) | st.floats(-LARGEST_DRIFT_S, LARGEST_DRIFT_S) | st.floats(-1e6, 1e6)

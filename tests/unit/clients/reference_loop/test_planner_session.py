@@ -1,12 +1,12 @@
 """Data sent to the planner: as little as needed, and everything if the planner reports that something is missing."""
 
 import pytest
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.live_cluster.taken import Taken
-from clients.reference_loop.planner_session import PlannerSession
-from clients.transport.errors import Reason, TrimtabError
 from tests.unit.clients.reference_loop.fakes import FakePlanner, failure, unavailable
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 WHOLE = Taken(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)
 DELTA = Taken(None, snapshot_pb2.SnapshotDelta(deleted_nodes=["n1"]))

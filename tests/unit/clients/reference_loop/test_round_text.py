@@ -1,11 +1,11 @@
 """The line of a round says what was started, refused, proposed, and what waits."""
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2
 
-from clients.reference_loop.round_text import round_text
-from clients.reference_loop.rounds import RoundResult
 from tests.unit.clients.reference_loop.fakes import plan_of
+from trimtab.clients.reference_loop.round_text import round_text
+from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.v1 import plan_pb2
 
 
 def done(answer: plan_pb2.PlanResponse, nodes: int = 12) -> RoundResult:

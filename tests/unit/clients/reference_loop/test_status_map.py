@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import pytest
 import urllib3
 import yaml
-from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import Connection
-from clients.reference_loop.rounds import RoundResult
-from clients.reference_loop.status_map import StatusMap
 from tests.builders.api_server import FakeApiServer
+from trimtab.clients.kubernetes_api.api import Api
+from trimtab.clients.kubernetes_api.connection import Connection
+from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.clients.reference_loop.status_map import StatusMap
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 PATH = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.simulator.failures import ScenarioError
-from clients.simulator.recommendation import FIGURES, read_limit, read_limits, recommend
-from clients.simulator.simulation import Simulation
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.recommendation import FIGURES, read_limit, read_limits, recommend
+from trimtab.clients.simulator.simulation import Simulation
 
 
 def summary(money: float, p99: float, evictions: int = 0, hours: float = 1.0) -> dict[str, Any]:

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trimtab.v1 import plan_pb2
 
-from clients.simulator.failures import ScenarioError
-from clients.simulator.recorded import RecordedCluster, read_recording
-from clients.simulator.result import encoded
-from clients.simulator.scenario_file import read_input
-from clients.simulator.simulation import Simulation
-from clients.simulator.sweep import Run, simulate
 from tests.builders import kubernetes as k8s
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.recorded import RecordedCluster, read_recording
+from trimtab.clients.simulator.result import encoded
+from trimtab.clients.simulator.scenario_file import read_input
+from trimtab.clients.simulator.simulation import Simulation
+from trimtab.clients.simulator.sweep import Run, simulate
+from trimtab.v1 import plan_pb2
 
 RECORDINGS = files("clients").joinpath("data/recordings")
 

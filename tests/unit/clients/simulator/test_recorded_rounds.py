@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
+
+from tests.builders import kubernetes as k8s
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.clients.recording import RecordingWriter
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.planner_link import InProcessLink
+from trimtab.clients.simulator.recorded import OwnerSize, RecordedCluster
+from trimtab.clients.simulator.recorded_rounds import read_rounds
+from trimtab.clients.simulator.result import encoded
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulator.scenario_file import read_input
+from trimtab.clients.simulator.simulation import Options, Simulation
+from trimtab.clients.simulator.sweep import Run, simulate
+from trimtab.clients.snapshot_deltas import Interner, difference
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.kubernetes_objects import build_snapshot, decode_objects
-from clients.recording import RecordingWriter
-from clients.simulator.failures import ScenarioError
-from clients.simulator.planner_link import InProcessLink
-from clients.simulator.recorded import OwnerSize, RecordedCluster
-from clients.simulator.recorded_rounds import read_rounds
-from clients.simulator.result import encoded
-from clients.simulator.scenario import Scenario
-from clients.simulator.scenario_file import read_input
-from clients.simulator.simulation import Options, Simulation
-from clients.simulator.sweep import Run, simulate
-from clients.snapshot_deltas import Interner, difference
-from tests.builders import kubernetes as k8s
 
 Json = dict[str, Any]
 BEGIN_S = 1_772_445_600

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from clients.simulator.failures import ScenarioError
-from clients.simulator.loads import arrivals, changes
-from clients.simulator.scenario import Scenario, Workload
-from clients.simulator.scenario_file import read_scenario, schema
-from clients.simulator.trace import Arrival, read_trace
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.loads import arrivals, changes
+from trimtab.clients.simulator.scenario import Scenario, Workload
+from trimtab.clients.simulator.scenario_file import read_scenario, schema
+from trimtab.clients.simulator.trace import Arrival, read_trace
 
 
 def written(directory: Path, text: str, name: str = "scenario.yaml") -> Path:
@@ -159,7 +159,7 @@ def test_a_trace_gives_its_arrivals(tmp_path: Path) -> None:
 
 
 def test_the_example_can_be_read_and_the_schema_knows_its_keys(tmp_path: Path) -> None:
-    text = (files("clients.simulator.examples") / "shop.yaml").read_text(encoding="utf-8")
+    text = (files("trimtab.clients.simulator.examples") / "shop.yaml").read_text(encoding="utf-8")
     scenario, _ = read_scenario(written(tmp_path, text))
     assert [group.name for group in scenario.node_groups] == ["general-a", "general-b", "general-c", "large-a"]
     known = json.loads(json.dumps(schema()))

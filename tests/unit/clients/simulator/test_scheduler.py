@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.pods import Pod
-from clients.cli.planners import open_planner
-from clients.kubernetes_objects import build_snapshot, decode_objects
-from clients.simulator import Simulation
-from clients.simulator.scheduling.scheduler import KubeScheduler
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.clients.simulator import Simulation
+from trimtab.clients.simulator.scheduling.scheduler import KubeScheduler
+from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -89,7 +89,7 @@ def test_a_pod_fits_where_the_planner_fits_it(
 
 
 def started(scoring: str, **fields: Any) -> Simulation:
-    from clients.simulator.scenario import Scenario
+    from trimtab.clients.simulator.scenario import Scenario
 
     groups = [{"name": zone, "zone": zone, "size": 2, "cpu": "4"} for zone in "abc"]
     document = {"nodeGroups": groups, "scheduler": {"scoring": scoring}, "decisions": ["scale-up"]}

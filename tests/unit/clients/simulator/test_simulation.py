@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 import structlog
-from trimtab.v1 import plan_pb2
 
-from clients.simulator import Simulation
-from clients.simulator.objects import GROUP_LABEL
-from clients.simulator.planner_link import InProcessLink
-from clients.simulator.result import encoded, result_of
-from clients.simulator.scenario import Scenario
-from clients.simulator.simulation import Options
-from clients.simulator.trace import Arrival
+from trimtab.clients.simulator import Simulation
+from trimtab.clients.simulator.objects import GROUP_LABEL
+from trimtab.clients.simulator.planner_link import InProcessLink
+from trimtab.clients.simulator.result import encoded, result_of
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulator.simulation import Options
+from trimtab.clients.simulator.trace import Arrival
+from trimtab.v1 import plan_pb2
 
 HOUR_S = 3600.0
 

@@ -4,16 +4,16 @@ import time
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import plan_pb2
 
-from clients.cli.simulate import command
-from clients.simulator import dask_cluster as dask
-from clients.simulator import sweep as sweeps
-from clients.simulator.failures import ScenarioError
-from clients.simulator.result import encoded
-from clients.simulator.settings_grid import Axis, NamedSettings, grid, read_axis
-from clients.simulator.sweep import Run, simulate, sweep
 from tests.unit.clients.simulator.test_simulation import small
+from trimtab.clients.cli.simulate import command
+from trimtab.clients.simulator import dask_cluster as dask
+from trimtab.clients.simulator import sweep as sweeps
+from trimtab.clients.simulator.failures import ScenarioError
+from trimtab.clients.simulator.result import encoded
+from trimtab.clients.simulator.settings_grid import Axis, NamedSettings, grid, read_axis
+from trimtab.clients.simulator.sweep import Run, simulate, sweep
+from trimtab.v1 import plan_pb2
 
 read = command.settings_from
 BASE = NamedSettings("defaults", plan_pb2.PlanSettings())

@@ -4,10 +4,10 @@ import random
 
 import numpy as np
 import pytest
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas.alignment import align
-from clients.snapshot_deltas.pod_columns import Dictionaries, PodColumns, PodReader
+from trimtab.clients.snapshot_deltas.alignment import align
+from trimtab.clients.snapshot_deltas.pod_columns import Dictionaries, PodColumns, PodReader
+from trimtab.v1 import snapshot_pb2 as pb
 
 NAMESPACES = ["", "a", "b"]
 Rows = list[tuple[int, str, str]]

@@ -5,14 +5,14 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas import Application
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.delta import apply_delta
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Pod, write, write_delta
+from trimtab.clients.snapshot_deltas import Application
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.delta import apply_delta
+from trimtab.v1 import snapshot_pb2 as pb
 
 
 @given(

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas import Interner, application, difference, writing
-from clients.snapshot_deltas.interning import KEYS
-from planner.model.values import Owner, PodSpec, SlackRequest, TemplatePod
-from planner.service.version_cache import CachedSnapshot
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.delta import apply_delta
-from planner.snapshot.errors import SnapshotError
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Group, Node, Pod, slack_requests, write
+from trimtab.clients.snapshot_deltas import Interner, application, difference, writing
+from trimtab.clients.snapshot_deltas.interning import KEYS
+from trimtab.planner.model.values import Owner, PodSpec, SlackRequest, TemplatePod
+from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.delta import apply_delta
+from trimtab.planner.snapshot.errors import SnapshotError
+from trimtab.v1 import snapshot_pb2 as pb
 
 INT32 = "<i4"
 COLUMNS = {

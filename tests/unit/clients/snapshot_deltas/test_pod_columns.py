@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas.pod_columns import Dictionaries, PodColumns, PodReader
+from trimtab.clients.snapshot_deltas.pod_columns import Dictionaries, PodColumns, PodReader
+from trimtab.v1 import snapshot_pb2 as pb
 
 REFERENCES = ("namespace", "spec", "label_set", "node", "owner", "pinned_node")
 PLAIN = {"created": "<i8", "deletion": "<i8", "phase": "u1", "flags": "u1", "deletion_cost": "<i4"}

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
-from clients.steering.marks import KARPENTER, NodeMarks, Write, clean, ours, writes
+from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.steering.marks import KARPENTER, NodeMarks, Write, clean, ours, writes
 
 KEY = SCALE_DOWN_DISABLED
 NAMES = [f"n{i}" for i in range(6)]

@@ -1,9 +1,8 @@
 """The settings of steering's plans, as the planner reads them."""
 
+from trimtab.clients.steering.plan import settings_to_steer
+from trimtab.planner.model.settings.scale_down import resolve_scale_down
 from trimtab.v1 import plan_pb2
-
-from clients.steering.plan import settings_to_steer
-from planner.model.settings.scale_down import resolve_scale_down
 
 
 def test_nodes_that_could_not_go_are_checked_again_in_the_next_plan() -> None:

@@ -4,21 +4,21 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
-from trimtab.v1.reason_pb2 import UnremovableReason
 
-from clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
-from clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
-from clients.live_cluster.cluster import Seen
-from clients.live_cluster.taken import Taken
-from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import RoundSettings
-from clients.steering.marks import ours
-from clients.steering.rounds import SteeringRounds, SteerSettings, take_all_off
-from clients.steering.writer import MarkWriter
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
 from tests.unit.clients.reference_loop.fakes import FakePlanner, plan_of
+from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
+from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.live_cluster.cluster import Seen
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.steering.marks import ours
+from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings, take_all_off
+from trimtab.clients.steering.writer import MarkWriter
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
+from trimtab.v1.reason_pb2 import UnremovableReason
 
 KEY = SCALE_DOWN_DISABLED
 

@@ -5,23 +5,23 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import actuator_pb2, plan_pb2
 
-from clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
-from clients.kubernetes_objects.kinds.nodes import NodeSpec, Taint
-from clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED
-from clients.live_cluster.cluster import Seen
-from clients.live_cluster.taken import Taken
-from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import RoundSettings
-from clients.simulator.planner_link import InProcessLink
-from clients.steering.marks import NodeMarks, ours
-from clients.steering.plan import settings_to_steer
-from clients.steering.rounds import CANDIDATE, TO_BE_DELETED, SteeringRounds, SteerSettings
-from clients.steering.stalled import RECHECK_S, Patience, StalledNodes, hold
-from clients.steering.writer import MarkWriter
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
+from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
+from trimtab.clients.kubernetes_objects.kinds.nodes import NodeSpec, Taint
+from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED
+from trimtab.clients.live_cluster.cluster import Seen
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.simulator.planner_link import InProcessLink
+from trimtab.clients.steering.marks import NodeMarks, ours
+from trimtab.clients.steering.plan import settings_to_steer
+from trimtab.clients.steering.rounds import CANDIDATE, TO_BE_DELETED, SteeringRounds, SteerSettings
+from trimtab.clients.steering.stalled import RECHECK_S, Patience, StalledNodes, hold
+from trimtab.clients.steering.writer import MarkWriter
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 KEY = SCALE_DOWN_DISABLED
 NAMES = ("a", "b", "c")

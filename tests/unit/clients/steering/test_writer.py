@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from clients.kubernetes_api.errors import ApiError
-from clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
-from clients.steering.marks import NodeMarks, Write, ours, writes
-from clients.steering.writer import UNSEEN_S, MarkWriter
 from tests.builders.json_api import Fault, JsonApiServer
+from trimtab.clients.kubernetes_api.errors import ApiError
+from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.steering.marks import NodeMarks, Write, ours, writes
+from trimtab.clients.steering.writer import UNSEEN_S, MarkWriter
 
 KEY = SCALE_DOWN_DISABLED
 

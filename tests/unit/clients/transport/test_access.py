@@ -7,22 +7,22 @@ from typing import Any
 import grpc
 import pytest
 from structlog.testing import capture_logs
-from trimtab.clusterautoscaler import expander_pb2_grpc
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2_grpc
 
-from clients.actuator_client import ActuatorClient
-from clients.transport.access import Access
-from clients.transport.access_policy import does_match, read_policy
-from clients.transport.callers import current_caller
-from clients.transport.certificates import Reloaded
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import RetryPolicy
-from clients.transport.errors import Reason, TrimtabError
-from clients.transport.rights import RIGHT_OF_METHOD, Right
-from clients.transport.server import Registration, ServerSettings, Shell
-from clients.transport.token_review import GRANTED_S, TokenReviewer
 from tests.builders.json_api import JsonApiServer
 from tests.builders.tls import OwnCa, make_ca
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.access import Access
+from trimtab.clients.transport.access_policy import does_match, read_policy
+from trimtab.clients.transport.callers import current_caller
+from trimtab.clients.transport.certificates import Reloaded
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.transport.rights import RIGHT_OF_METHOD, Right
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.clients.transport.token_review import GRANTED_S, TokenReviewer
+from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2_grpc
 
 ONCE = RetryPolicy(attempts=1)
 LOOP = "system:serviceaccount:trimtab:trimtab-loop"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clients.transport.access_files import open_access
 from tests.builders.json_api import JsonApiServer
+from trimtab.clients.transport.access_files import open_access
 
 LOOP = "system:serviceaccount:trimtab:trimtab-loop"
 

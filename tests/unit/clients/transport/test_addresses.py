@@ -2,8 +2,8 @@
 
 import pytest
 
-from clients.transport.addresses import AddressError, check_target, split_address
-from clients.transport.client import connect
+from trimtab.clients.transport.addresses import AddressError, check_target, split_address
+from trimtab.clients.transport.client import connect
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 import grpc
 import pytest
 
-from clients.transport.calls import CallLimits, Calls
-from clients.transport.errors import Reason, ServiceError
+from trimtab.clients.transport.calls import CallLimits, Calls
+from trimtab.clients.transport.errors import Reason, ServiceError
 
 
 class Context:

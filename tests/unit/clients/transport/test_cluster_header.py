@@ -2,8 +2,8 @@
 
 import pytest
 
-from clients.transport.callers import CLUSTER_KEY
-from clients.transport.client import about_cluster, new_session
+from trimtab.clients.transport.callers import CLUSTER_KEY
+from trimtab.clients.transport.client import about_cluster, new_session
 
 
 @pytest.mark.parametrize(

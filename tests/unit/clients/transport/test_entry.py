@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from clients.transport.entry import HUGE_PAGES_VARIABLE
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.transport.entry import HUGE_PAGES_VARIABLE
 
-COMMANDS = {"trimtab": "clients.cli", "trimtab-planner": "planner", "trimtab-actuator": "actuator"}
+COMMANDS = {"trimtab": "trimtab.clients.cli", "trimtab-planner": "planner", "trimtab-actuator": "actuator"}
 # Sends the interrupt while a module that all commands need is loaded.
 INTERRUPTED = """
 import builtins, os, runpy, signal, sys
@@ -30,7 +30,7 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 # The command itself is replaced by one that only loads numpy.
 LOADS_NUMPY = """
 import sys, runpy
-from clients.transport import entry
+from trimtab.clients.transport import entry
 run = entry.run_command
 entry.run_command = lambda program, place: run(program, "numpy:get_include")
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
@@ -65,7 +65,7 @@ def test_an_interrupt_while_the_code_is_loaded_is_reported_in_one_line(program: 
 def test_a_full_disk_under_the_output_is_reported_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "clients.cli", "--help"], stdout=full, stderr=subprocess.PIPE, text=True,
+            [sys.executable, "-m", "trimtab.clients.cli", "--help"], stdout=full, stderr=subprocess.PIPE, text=True,
             timeout=LIMIT_S, check=False,
         )  # fmt: skip
     assert done.stderr == f"trimtab: the output cannot be written: {os.strerror(28)}\n"
@@ -73,7 +73,7 @@ def test_a_full_disk_under_the_output_is_reported_in_one_line() -> None:
 
 
 def test_a_planner_that_cannot_write_its_address_file_says_so_in_one_line() -> None:
-    call = [sys.executable, "-m", "planner", "--address-file=/proc/nowhere/address", "--log-level=error"]
+    call = [sys.executable, "-m", "trimtab.planner", "--address-file=/proc/nowhere/address", "--log-level=error"]
     done = subprocess.run(call, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("trimtab-planner: ")
@@ -83,7 +83,7 @@ def test_a_planner_that_cannot_write_its_address_file_says_so_in_one_line() -> N
 
 @pytest.mark.parametrize("closed", [0, 1, 2])
 def test_a_command_whose_standard_stream_is_closed_ends_as_with_a_null_device(closed: int) -> None:
-    call = [sys.executable, "-m", "clients.cli", "version"]
+    call = [sys.executable, "-m", "trimtab.clients.cli", "version"]
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {closed}>&-', "sh", *call], capture_output=True, text=True, timeout=LIMIT_S, check=True
     )

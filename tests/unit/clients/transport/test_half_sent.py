@@ -8,15 +8,15 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
-from clients.reference_loop.health import Health, HealthServer
-from clients.transport import http_port
-from clients.transport.client import connect
-from clients.transport.port_security import PortSecurity
-from clients.transport.server import Registration, ServerSettings, Shell
 from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.reference_loop.health import Health, HealthServer
+from trimtab.clients.transport import http_port
+from trimtab.clients.transport.client import connect
+from trimtab.clients.transport.port_security import PortSecurity
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 CONNECTIONS = 150
 """More than an HTTP port has threads, fewer than it has connections: none of them makes room for others."""

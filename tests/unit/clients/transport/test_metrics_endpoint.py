@@ -11,10 +11,10 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from clients.transport import http_port
-from clients.transport.http_port import Answer, plain, serve_http
-from clients.transport.metrics_endpoint import serve_metrics
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.transport import http_port
+from trimtab.clients.transport.http_port import Answer, plain, serve_http
+from trimtab.clients.transport.metrics_endpoint import serve_metrics
 
 MANY = 300
 """More connections than the port keeps."""

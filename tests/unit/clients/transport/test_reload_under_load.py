@@ -11,17 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
-from clients.actuator_client import ActuatorClient
-from clients.transport.access_files import open_access
-from clients.transport.certificates import Reloaded
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import RetryPolicy
-from clients.transport.errors import TrimtabError
-from clients.transport.server import Registration, ServerSettings, Shell
 from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.transport.access_files import open_access
+from trimtab.clients.transport.certificates import Reloaded
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 CALLERS = 6
 ROUNDS = 40

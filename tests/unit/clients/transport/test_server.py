@@ -11,13 +11,13 @@ import pytest
 from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2, planner_pb2_grpc
 
-from clients.transport.backoff import Backoff
-from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
-from clients.transport.errors import Reason, ServiceError, TrimtabError, invalid_request
-from clients.transport.server import Registration, ServerSettings, Shell
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
+from trimtab.clients.transport.errors import Reason, ServiceError, TrimtabError, invalid_request
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2, planner_pb2_grpc
 
 ONCE = RetryPolicy(attempts=1)
 METHOD = "/trimtab.v1.Actuator/GetStatus"
@@ -210,8 +210,8 @@ def test_a_port_that_is_taken_is_an_error(shell, servicer) -> None:
 
 
 PROGRAM = """
-from clients.transport.server import Registration, ServerSettings, Shell, serve
-from clients.transport.telemetry import configure_logging
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell, serve
+from trimtab.clients.transport.telemetry import configure_logging
 from trimtab.v1 import actuator_pb2_grpc as g
 configure_logging("info")
 registration = Registration(g.add_ActuatorServicer_to_server, g.ActuatorServicer(), "trimtab.v1.Actuator")
@@ -249,8 +249,8 @@ def test_a_process_logs_its_address_serves_metrics_and_stops_on_sigterm() -> Non
 
 TOLD_EARLY = """
 import os, signal
-from clients.transport.server import Shell, serve
-from clients.transport.telemetry import configure_logging
+from trimtab.clients.transport.server import Shell, serve
+from trimtab.clients.transport.telemetry import configure_logging
 configure_logging("info")
 def prepare():
     signal.pthread_sigmask(signal.SIG_BLOCK, {blocked})

@@ -15,13 +15,13 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, planner_pb2, planner_pb2_grpc
 
-from clients.transport.client import RetryPolicy, invoke
-from clients.transport.errors import Reason, TrimtabError
-from clients.transport.interceptor import MOST_PENDING
-from clients.transport.server import Registration, ServerSettings, Shell
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.transport.client import RetryPolicy, invoke
+from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.transport.interceptor import MOST_PENDING
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, planner_pb2, planner_pb2_grpc
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -260,8 +260,8 @@ def outcome(call: Any) -> str:
 
 PROGRAM = """
 import tests.unit.clients.transport.test_slow_callers as tests
-from clients.transport.server import Registration, ServerSettings, Shell, serve
-from clients.transport.telemetry import configure_logging
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell, serve
+from trimtab.clients.transport.telemetry import configure_logging
 from trimtab.v1 import planner_pb2_grpc as g
 configure_logging("info")
 planner = Registration(g.add_PlannerServicer_to_server, tests.Planner(), "trimtab.v1.Planner")
@@ -306,8 +306,8 @@ class Waiting(actuator_pb2_grpc.ActuatorServicer):
 
 FLOODED = """
 import tests.unit.clients.transport.test_slow_callers as tests
-from clients.transport.server import Registration, ServerSettings, Shell, serve
-from clients.transport.telemetry import configure_logging
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell, serve
+from trimtab.clients.transport.telemetry import configure_logging
 from trimtab.v1 import actuator_pb2_grpc as g
 configure_logging("info")
 actuator = Registration(g.add_ActuatorServicer_to_server, tests.Waiting(), "trimtab.v1.Actuator")

@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.transport.strict_yaml import YamlError, check_yaml, told
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "\n".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]" for old, new in zip("abcdefgh", "bcdefghi", strict=True)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clients.transport.terminal import visible
+from trimtab.clients.transport.terminal import visible
 
 
 @pytest.mark.parametrize(

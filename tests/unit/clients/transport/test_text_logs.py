@@ -3,8 +3,8 @@
 import pytest
 import structlog
 
-from clients.transport.telemetry import LogFormat, configure_logging
-from clients.transport.text_logs import TextRenderer
+from trimtab.clients.transport.telemetry import LogFormat, configure_logging
+from trimtab.clients.transport.text_logs import TextRenderer
 
 
 def line(renderer: TextRenderer, **event: object) -> str:

@@ -10,15 +10,15 @@ from pathlib import Path
 import grpc
 import pytest
 from structlog.testing import capture_logs
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import RetryPolicy, connect, invoke
-from clients.transport.errors import TrimtabError
-from clients.transport.port_security import PortSecurity, is_loopback
-from clients.transport.server import Registration, ServerSettings, Shell
 from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import RetryPolicy, connect, invoke
+from trimtab.clients.transport.errors import TrimtabError
+from trimtab.clients.transport.port_security import PortSecurity, is_loopback
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 ONCE = RetryPolicy(attempts=1)
 

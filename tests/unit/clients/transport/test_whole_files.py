@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clients.simulator.result import write_result
-from clients.transport.whole_files import write_whole
+from trimtab.clients.simulator.result import write_result
+from trimtab.clients.transport.whole_files import write_whole
 
 LIMIT = 100_000
 

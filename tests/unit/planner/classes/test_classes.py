@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.classes.grouping import group_columns, group_keys, group_rows
-from planner.classes.label_columns import LookedAt, label_matrix, parse_integer
-from planner.model.values import LabelRequirement, NodeSelectorTerm, PodAffinityTerm, PodSpec, SpreadConstraint
-from planner.simulation.build import build_simulation
-from planner.snapshot.columns import Snapshot
 from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.fitting import HOST, ZONE, equals, node, requires
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.classes.selectors import holds
+from trimtab.planner.classes.grouping import group_columns, group_keys, group_rows
+from trimtab.planner.classes.label_columns import LookedAt, label_matrix, parse_integer
+from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodAffinityTerm, PodSpec, SpreadConstraint
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 MATRIX = st.lists(st.tuples(st.integers(-3, 3), st.integers(0, 2), st.integers(0, 2)), max_size=30)
 

@@ -3,12 +3,20 @@
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import planner_pb2
 
-from planner.decisions.balance_scale_up import balance_scale_up
-from planner.decisions.kernels.balance_scale_up import FIRST, LAST, MOST, SIZE, ids_ascend, read_groups, write_splits
-from planner.snapshot.columns import Int64, UInt8
 from tests.reference.decisions import balance_scale_up as naive
+from trimtab.planner.decisions.balance_scale_up import balance_scale_up
+from trimtab.planner.decisions.kernels.balance_scale_up import (
+    FIRST,
+    LAST,
+    MOST,
+    SIZE,
+    ids_ascend,
+    read_groups,
+    write_splits,
+)
+from trimtab.planner.snapshot.columns import Int64, UInt8
+from trimtab.v1 import planner_pb2
 
 NUMBERS = st.sampled_from([0, 1, 127, 128, 2**31 - 1, -1, -(2**31)]) | st.integers(-(2**31), 2**31 - 1)
 ROWS = st.lists(st.tuples(st.text("aäb/", max_size=200), NUMBERS, NUMBERS), max_size=6)

@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
-from trimtab.v1.snapshot_pb2 import ClusterSnapshot, PodPhase
 
-from clients.cluster_generator import ClusterShape, generate, write_list
-from clients.kubernetes_objects import read_files
-from planner.decisions.fit import check_fit
-from planner.decisions.plan import plan, plan_in_parts
-from planner.model.values import Owner
-from planner.round.work import Work
-from planner.scale_down.decision import SCALE_DOWN
-from planner.service.version_cache import CachedSnapshot, LatestObjects
-from planner.simulation.build import Simulation
-from planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.pods import take_text
-from planner.snapshot.sharing import share
 from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write
+from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.clients.kubernetes_objects import read_files
+from trimtab.planner.decisions.fit import check_fit
+from trimtab.planner.decisions.plan import plan, plan_in_parts
+from trimtab.planner.model.values import Owner
+from trimtab.planner.round.work import Work
+from trimtab.planner.scale_down.decision import SCALE_DOWN
+from trimtab.planner.service.version_cache import CachedSnapshot, LatestObjects
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.pods import take_text
+from trimtab.planner.snapshot.sharing import share
+from trimtab.v1 import plan_pb2
+from trimtab.v1.snapshot_pb2 import ClusterSnapshot, PodPhase
 
 NOW_S = 1_700_000_600
 SMALL = Cluster(

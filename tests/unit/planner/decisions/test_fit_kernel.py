@@ -3,16 +3,16 @@
 import numpy as np
 from hypothesis import given
 
-from planner.decisions.kernels.fit import explain
-from planner.service.warm_up import small_cluster
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.kernels import failing, remove
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, write
 from tests.reference.decisions import fit as naive
+from trimtab.planner.decisions.kernels.fit import explain
+from trimtab.planner.service.warm_up import small_cluster
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.kernels import failing, remove
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
 
 
 def taken_off(snapshot: Snapshot, pod: int) -> Simulation:

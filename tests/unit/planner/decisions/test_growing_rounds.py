@@ -5,21 +5,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.decisions.plan import plan
-from planner.model.effort import Effort
-from planner.placement.packing import GrowingGroups, pack, packer, place_on_new_nodes
-from planner.round.decision import Decided, Decision, Summary
-from planner.round.round import Round
-from planner.round.work import Work
-from planner.scale_down.decision import SCALE_DOWN
-from planner.simulation.growth import GrowthNeed
-from planner.simulation.virtual_rows import GroupTemplate, template_of
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.lookup import find_pods
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.model.effort import Effort
+from trimtab.planner.placement.packing import GrowingGroups, pack, packer, place_on_new_nodes
+from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.round import Round
+from trimtab.planner.round.work import Work
+from trimtab.planner.scale_down.decision import SCALE_DOWN
+from trimtab.planner.simulation.growth import GrowthNeed
+from trimtab.planner.simulation.virtual_rows import GroupTemplate, template_of
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.lookup import find_pods
+from trimtab.v1 import plan_pb2 as pb
 
 DECISION = pb.Decision
 WEB = replica_set("web", 2)

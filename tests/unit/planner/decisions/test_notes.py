@@ -3,12 +3,12 @@
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2
 
-from planner.decisions.plan import plan
-from planner.round.work import Work
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 NOW_S = 1_800_000_000
 WEB = replica_set("web", 2)

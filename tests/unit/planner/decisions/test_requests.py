@@ -1,10 +1,10 @@
 """A request for a decision that the table lacks is refused, and the error says where the others are listed."""
 
 import pytest
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.decisions.requests import DecisionUnavailableError, RequestError, check_decisions
-from planner.scale_down.decision import SCALE_DOWN
+from trimtab.planner.decisions.requests import DecisionUnavailableError, RequestError, check_decisions
+from trimtab.planner.scale_down.decision import SCALE_DOWN
+from trimtab.v1 import plan_pb2 as pb
 
 
 def test_a_decision_of_a_later_build_is_unavailable() -> None:

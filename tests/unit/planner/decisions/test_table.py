@@ -6,23 +6,23 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from structlog.testing import capture_logs
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.decisions.plan import plan
-from planner.decisions.table import TABLE, codes, missing
-from planner.model.values import PodSpec
-from planner.round.decision import Decided, Decision, Summary
-from planner.round.round import Round
-from planner.round.work import Work
-from planner.scale_down.decision import SCALE_DOWN
-from planner.service.request_handler import Caller, RequestHandler
-from planner.simulation.kernels import fits, open_node, place
-from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import VirtualNodes, VirtualPod, template_of
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.lookup import find_pods
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.decisions.table import TABLE, codes, missing
+from trimtab.planner.model.values import PodSpec
+from trimtab.planner.round.decision import Decided, Decision, Summary
+from trimtab.planner.round.round import Round
+from trimtab.planner.round.work import Work
+from trimtab.planner.scale_down.decision import SCALE_DOWN
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.simulation.kernels import fits, open_node, place
+from trimtab.planner.simulation.virtual import with_virtual
+from trimtab.planner.simulation.virtual_rows import VirtualNodes, VirtualPod, template_of
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.lookup import find_pods
+from trimtab.v1 import plan_pb2 as pb
 
 NOW_S = 1_800_000_000
 WEB = replica_set("web", 3)

@@ -4,21 +4,21 @@ from dataclasses import replace
 
 from hypothesis import example, given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
-from trimtab.v1 import snapshot_pb2 as pb
-from trimtab.v1.reason_pb2 import UnremovableReason
 
-from planner.decisions.plan import plan, plan_in_parts
-from planner.decisions.table import TABLE
-from planner.model.values import Owner
-from planner.round.work import Work
-from planner.snapshot.decode import canonicalize
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from tests.builders.random_growth import growing_cluster, growth_settings
 from tests.builders.scale_up import NOW_S
 from tests.builders.snapshots import write
 from tests.certificates import whole_plan
+from trimtab.planner.decisions.plan import plan, plan_in_parts
+from trimtab.planner.decisions.table import TABLE
+from trimtab.planner.model.values import Owner
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+from trimtab.v1.reason_pb2 import UnremovableReason
 
 Decision = plan_pb2.Decision
 ALL = (Decision.SLACK, Decision.SCALE_UP, Decision.SCALE_DOWN)

@@ -7,15 +7,15 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from hypothesis import example, given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.decisions.plan import plan
-from planner.model.values import Owner, PodSpec
-from planner.round.work import Work
-from planner.snapshot.decode import canonicalize
 from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Group, Node, Pod, write
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.model.values import Owner, PodSpec
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
 
 ALL = (pb.Decision.SLACK, pb.Decision.SCALE_UP, pb.Decision.SCALE_DOWN, pb.Decision.POD_COSTS)
 S = pb.PodCostStrategy

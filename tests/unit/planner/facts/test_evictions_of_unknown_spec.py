@@ -1,15 +1,15 @@
 """Recently evicted pods whose spec the caller never saw."""
 
 import pytest
-from trimtab.v1 import plan_pb2
 
-from planner.decisions.notes import notes
-from planner.decisions.table import TABLE
-from planner.facts.recent_evictions import awaited
-from planner.model.values import Owner, PodSpec
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.builders.snapshots import Cluster, Eviction, Node, Pod, write
+from trimtab.planner.decisions.notes import notes
+from trimtab.planner.decisions.table import TABLE
+from trimtab.planner.facts.recent_evictions import awaited
+from trimtab.planner.model.values import Owner, PodSpec
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 NOW_NS = 100 * 10**9
 SIBLING = Pod(uid="u0", spec=PodSpec(requests=(("cpu", 700),)), labels=(("app", "web"),), node="n1", owner="web")

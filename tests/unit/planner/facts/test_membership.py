@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.facts.kernels.membership import write_membership
-from planner.facts.label_index import LabelIndex
-from planner.model.values import LabelRequirement
-from planner.snapshot.columns import LabelSets
 from tests.reference.facts.membership import budgets_by_pod
+from trimtab.planner.facts.kernels.membership import write_membership
+from trimtab.planner.facts.label_index import LabelIndex
+from trimtab.planner.model.values import LabelRequirement
+from trimtab.planner.snapshot.columns import LabelSets
+from trimtab.v1 import snapshot_pb2 as pb
 
 TEXTS = ("a", "app", "b", "c", "zone")
 Operator = pb.LabelOperator

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.facts.prices import savings, total
 from tests.builders.examples import examples
+from trimtab.planner.facts.prices import savings, total
 
 
 def one_after_the_other(numbers: list[float]) -> float:

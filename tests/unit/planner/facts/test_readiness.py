@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from trimtab.v1 import snapshot_pb2
 
-from planner.facts.readiness import is_ready, unhealthy
-from planner.model.settings import TaintNames
-from planner.model.values import Taint
-from planner.snapshot.decode import canonicalize
 from tests.builders.snapshots import Cluster, Node, write
+from trimtab.planner.facts.readiness import is_ready, unhealthy
+from trimtab.planner.model.settings import TaintNames
+from trimtab.planner.model.values import Taint
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import snapshot_pb2
 
 NAMES = TaintNames(frozenset({"example.org/not-ready"}), ("checks.example.org/",))
 

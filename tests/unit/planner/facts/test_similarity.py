@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.facts.similarity import NodeShape, Sample, Similarity, are_similar, sample, samples
-from planner.model.settings import SimilaritySettings
+from trimtab.planner.facts.similarity import NodeShape, Sample, Similarity, are_similar, sample, samples
+from trimtab.planner.model.settings import SimilaritySettings
 
 KIB = 1 << 10
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"

@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import snapshot_pb2
 
-from planner.facts.leaving import TO_BE_DELETED_TAINT, being_deleted
-from planner.facts.readiness import LONGEST_START_NS
-from planner.facts.upcoming import LONGEST_PROVISION_NS, upcoming
-from planner.model.settings import TaintNames
-from planner.model.values import DeletionInProgress, Taint
-from planner.snapshot.decode import canonicalize
 from tests.builders.snapshots import Cluster, Group, Node, write
+from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT, being_deleted
+from trimtab.planner.facts.readiness import LONGEST_START_NS
+from trimtab.planner.facts.upcoming import LONGEST_PROVISION_NS, upcoming
+from trimtab.planner.model.settings import TaintNames
+from trimtab.planner.model.values import DeletionInProgress, Taint
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import snapshot_pb2
 
 NOW_NS = 10**18
 JUST_NOW_NS = NOW_NS - 10**9

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numba.core import types
 
-from planner.model.by_reference import by_reference, reference_type
-from planner.model.jit import inner_kernel, kernel, shared_kernel
+from trimtab.planner.model.by_reference import by_reference, reference_type
+from trimtab.planner.model.jit import inner_kernel, kernel, shared_kernel
 
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from planner.model.jit import inner_kernel, kernel
+from trimtab.planner.model.jit import inner_kernel, kernel
 
 
 @inner_kernel

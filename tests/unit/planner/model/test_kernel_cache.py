@@ -14,16 +14,16 @@ import numba
 import pytest
 from numba.core import caching, dispatcher
 
-from planner.model.kernel_cache import PARTS, missing_parts
-from planner.model.kernel_content import content_of
 from tests.builders.forked import programs
+from trimtab.planner.model.kernel_cache import PARTS, missing_parts
+from trimtab.planner.model.kernel_content import content_of
 
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
 FILES = {
     "numbers.py": "STEP = 3\nROW = (5, 7)\n",
     "inner.py": """
-from planner.model.jit import kernel
+from trimtab.planner.model.jit import kernel
 from package import numbers
 
 
@@ -33,7 +33,7 @@ def inner(x: int) -> int:
     return x + 10 + numbers.STEP
 """,
     "outer.py": """
-from planner.model.jit import kernel
+from trimtab.planner.model.jit import kernel
 from package.inner import inner
 from package.numbers import ROW
 
@@ -84,7 +84,7 @@ def run() -> Iterator[Run]:
     """Return a function that calls the outer kernel in a new process without kernels, and returns its result and the
     number of cache hits.
     """
-    with programs(["planner.model.jit"]) as forked:
+    with programs(["trimtab.planner.model.jit"]) as forked:
 
         def call(directory: Path, **environment: str) -> list[str]:
             done = forked("-c", PROGRAM, environment=whole(directory, **environment))
@@ -133,7 +133,7 @@ def test_code_for_a_vanished_type_is_compiled_for_the_present_one(run: Run, tmp_
             f"from typing import NamedTuple\n\n\nclass {name}(NamedTuple):\n    one: int\n    other: int\n"
         )
         (package / "inner.py").write_text(
-            "from planner.model.jit import kernel\n\n\n@kernel\ndef total(x):\n    return x.one + x.other\n"
+            "from trimtab.planner.model.jit import kernel\n\n\n@kernel\ndef total(x):\n    return x.one + x.other\n"
         )
         (package / "outer.py").write_text(
             "from package.inner import total\nfrom package import numbers\n\n\nclass outer:\n    stats = total.stats\n"
@@ -202,7 +202,7 @@ def test_processes_that_start_at_the_same_time_compile_a_kernel_once(tmp_path: P
 HOLDER = """
 from package.outer import outer, middle
 from package.inner import inner
-from planner.model.jit import numba
+from trimtab.planner.model.jit import numba
 for one in (inner, middle):
     assert one._cache.load_overload(numba.int64(numba.int64), one.targetctx) is None
 print("held", flush=True)
@@ -224,7 +224,7 @@ def test_the_kernels_of_a_process_that_was_killed_are_compiled_by_another(tmp_pa
 
 
 RECORDER = """
-from planner.model.jit import compile_recorded, record_calls
+from trimtab.planner.model.jit import compile_recorded, record_calls
 record_calls()
 from package.outer import outer
 print(outer(1))
@@ -297,8 +297,8 @@ LIMIT = 5
 def test_content_is_compared_by_what_indices_reach_not_by_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     before = content_of(one)
     assert content_of(one) == before
-    monkeypatch.setattr("planner.model.kernel_content._known", {})
+    monkeypatch.setattr("trimtab.planner.model.kernel_content._known", {})
     assert content_of(one) == before
-    monkeypatch.setattr("planner.model.kernel_content._known", {})
+    monkeypatch.setattr("trimtab.planner.model.kernel_content._known", {})
     monkeypatch.setitem(globals(), "LIMIT", 6)
     assert content_of(one) != before

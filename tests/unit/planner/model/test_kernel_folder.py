@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.model.kernel_folder import why_unsafe
+from trimtab.planner.model.kernel_folder import why_unsafe
 
 STRANGER = 54_321
 

@@ -4,9 +4,9 @@ import numba
 import numpy as np
 import pytest
 
-from planner.model.jit import kernel
-from planner.model.prefetch import prefetch
-from planner.snapshot.columns import Int32, Int64
+from trimtab.planner.model.jit import kernel
+from trimtab.planner.model.prefetch import prefetch
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 
 @kernel

@@ -4,9 +4,9 @@ import re
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2
 
-from planner.model.settings import PriorityRank, ScaleUpSettings, SettingsError, TaintNames, resolve_scale_up
+from trimtab.planner.model.settings import PriorityRank, ScaleUpSettings, SettingsError, TaintNames, resolve_scale_up
+from trimtab.v1 import plan_pb2
 
 Expander = plan_pb2.Expander
 

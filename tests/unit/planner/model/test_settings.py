@@ -2,10 +2,8 @@
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.model.settings import (
+from trimtab.planner.model.settings import (
     DEFAULT_ORDERS,
     PlannerSettings,
     ResourceLimit,
@@ -15,7 +13,9 @@ from planner.model.settings import (
     resolve_planner,
     resolve_scale_down,
 )
-from planner.model.values import LabelRequirement
+from trimtab.planner.model.values import LabelRequirement
+from trimtab.v1 import plan_pb2
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 
 def resolved(**given: object) -> ScaleDownSettings:

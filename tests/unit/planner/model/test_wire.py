@@ -1,11 +1,11 @@
 """Entries encoded by hand equal those that protobuf writes."""
 
 import pytest
+
+from trimtab.planner.model.wire import entry, tag
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2
 from trimtab.wire import varint
-
-from planner.model.wire import entry, tag
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 1023, 1024, 16_383, 16_384, 3_000_000])

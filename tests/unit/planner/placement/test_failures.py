@@ -6,9 +6,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.placement.kernels.failures import count_failures, discount_failures, mark_placeable
-from planner.simulation.build import build_simulation
-from planner.simulation.kernels import retire
 from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.kubernetes import labelled, node, node_group, pod, replica_set, spread
@@ -16,6 +13,9 @@ from tests.builders.random_rows import rows
 from tests.builders.scale_down import plan
 from tests.reference.placement.failures import refusals
 from tests.unit.planner.scale_down.search.test_drain_sets import random_loop
+from trimtab.planner.placement.kernels.failures import count_failures, discount_failures, mark_placeable
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.kernels import retire
 
 REASONS = 32
 

@@ -4,16 +4,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.model.values import PodSpec
-from planner.placement.group_bounds import fresh_amounts, group_bounds
-from planner.placement.packing import GrowingGroups, pack, packer
-from planner.simulation.growth import Growth
-from planner.simulation.kernels import open_as
 from tests.builders.examples import examples
 from tests.builders.fitting import node
 from tests.builders.growing import growing_cluster, random_growing_cluster
 from tests.builders.random_rows import ZONE
 from tests.builders.rows import NodeRow, PodRow
+from trimtab.planner.model.values import PodSpec
+from trimtab.planner.placement.group_bounds import fresh_amounts, group_bounds
+from trimtab.planner.placement.packing import GrowingGroups, pack, packer
+from trimtab.planner.simulation.growth import Growth
+from trimtab.planner.simulation.kernels import open_as
 
 SEEDS = st.integers(0, 2**48)
 

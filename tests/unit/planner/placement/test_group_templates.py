@@ -4,13 +4,6 @@ from typing import Any
 
 import pytest
 
-from planner.facts.leaving import being_deleted
-from planner.model.derive import build_always
-from planner.model.settings import ScaleUpSettings, TaintNames
-from planner.placement.group_templates import GroupTemplates, group_templates
-from planner.simulation.virtual_rows import GroupTemplate
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import (
     Json,
     daemon_set,
@@ -22,6 +15,13 @@ from tests.builders.kubernetes import (
     snapshot_of,
     toleration,
 )
+from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.model.derive import build_always
+from trimtab.planner.model.settings import ScaleUpSettings, TaintNames
+from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
+from trimtab.planner.simulation.virtual_rows import GroupTemplate
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
 
 NOW_NS = 1_800_000_000 * 10**9
 GROUP = {"group": "g1"}

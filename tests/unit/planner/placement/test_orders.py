@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.model.values import HostPort, PodSpec
-from planner.placement.group_bounds import fresh_amounts
-from planner.placement.orders import boundness, by_class, orders
-from planner.placement.packing import GrowingGroups, PodsToPack, pack, pack_best, packer
 from tests.builders.examples import examples
 from tests.builders.fitting import node
 from tests.builders.growing import GrowingCluster, growing_cluster, random_growing_cluster
 from tests.builders.rows import NodeRow, PodRow
+from trimtab.planner.model.values import HostPort, PodSpec
+from trimtab.planner.placement.group_bounds import fresh_amounts
+from trimtab.planner.placement.orders import boundness, by_class, orders
+from trimtab.planner.placement.packing import GrowingGroups, PodsToPack, pack, pack_best, packer
 
 SEEDS = st.integers(0, 2**48)
 

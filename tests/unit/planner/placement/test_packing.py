@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.model.values import PodAffinityTerm, PodSpec, SpreadConstraint
-from planner.placement.packing import GrowingGroups, Packed, pack, packer, place_on_new_nodes
-from planner.simulation.log import check_log
 from tests.builders.examples import examples
 from tests.builders.fitting import HOST, ZONE, equals, node
 from tests.builders.growing import GrowingCluster, growing_cluster, random_growing_cluster
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.placement import packing as reference
 from tests.unit.planner.simulation.test_naive_twin import assert_agree, assert_same, copied
+from trimtab.planner.model.values import PodAffinityTerm, PodSpec, SpreadConstraint
+from trimtab.planner.placement.packing import GrowingGroups, Packed, pack, packer, place_on_new_nodes
+from trimtab.planner.simulation.log import check_log
 
 SEEDS = st.integers(0, 2**48)
 

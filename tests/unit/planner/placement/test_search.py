@@ -5,12 +5,7 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.model.values import LabelRequirement, PodSpec, SpreadConstraint
-from planner.placement.kernels.search import HINT_HITS, NO_DOMAINS, SEARCHES, evacuate, place_all
-from planner.placement.search import new_search
-from planner.simulation.build import build_simulation
 from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.random_rows import ZONE
@@ -18,6 +13,11 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.reference.placement import search as twin
 from tests.reference.simulation.moves import Cluster
 from tests.unit.planner.scale_down.search.test_drain_sets import some_rows
+from trimtab.planner.model.values import LabelRequirement, PodSpec, SpreadConstraint
+from trimtab.planner.placement.kernels.search import HINT_HITS, NO_DOMAINS, SEARCHES, evacuate, place_all
+from trimtab.planner.placement.search import new_search
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 
 def place_both(seed: int) -> tuple[twin.Placed, list[int]]:

@@ -6,10 +6,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.model.values import PodSpec, SpreadConstraint
-from planner.placement.kernels import slots as kernels
-from planner.placement.packing import packer, place_on_new_nodes
-from planner.placement.slots import PodsInSlots, _rings, place_in_slots
 from tests.builders.examples import examples
 from tests.builders.fitting import HOST, ZONE, equals
 from tests.builders.growing import GrowingCluster, growing_cluster
@@ -17,6 +13,10 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.reference.placement import slots as reference
 from tests.unit.planner.placement.test_packing import spreading
 from tests.unit.planner.simulation.test_naive_twin import assert_agree
+from trimtab.planner.model.values import PodSpec, SpreadConstraint
+from trimtab.planner.placement.kernels import slots as kernels
+from trimtab.planner.placement.packing import packer, place_on_new_nodes
+from trimtab.planner.placement.slots import PodsInSlots, _rings, place_in_slots
 
 SEEDS = st.integers(0, 2**48)
 

@@ -8,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.facts.leaving import being_deleted
-from planner.model.settings import TaintNames
-from planner.placement.waiting import (
+from tests.builders.columns import snapshot
+from tests.builders.examples import examples
+from tests.builders.kubernetes import Json, daemon_set, labelled, node, pod, pod_affinity, pods_of, snapshot_of, spread
+from tests.unit.planner.scale_down.search.test_drain_sets import some_rows
+from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.model.settings import TaintNames
+from trimtab.planner.placement.waiting import (
     NodeOrder,
     PlacementOrder,
     Places,
@@ -22,15 +26,11 @@ from planner.placement.waiting import (
     places,
     pods_to_move,
 )
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.kernels import fits
-from planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
-from planner.snapshot.columns import NO_NODE, Int32
-from planner.snapshot.decode import canonicalize
-from tests.builders.columns import snapshot
-from tests.builders.examples import examples
-from tests.builders.kubernetes import Json, daemon_set, labelled, node, pod, pod_affinity, pods_of, snapshot_of, spread
-from tests.unit.planner.scale_down.search.test_drain_sets import some_rows
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.kernels import fits
+from trimtab.planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
+from trimtab.planner.snapshot.columns import NO_NODE, Int32
+from trimtab.planner.snapshot.decode import canonicalize
 
 NOW_NS = 1_800_000_000 * 10**9
 NONE = np.zeros(0, np.int32)

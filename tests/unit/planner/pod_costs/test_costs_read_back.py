@@ -8,10 +8,10 @@ pod, within bounds: ranks, and thus the costs written next, do not depend on it.
 from typing import Any
 
 import pytest
-from trimtab.v1 import plan_pb2 as pb
 
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set
 from tests.builders.pod_costs import NUMBER, S, at, decide, target, term
+from trimtab.v1 import plan_pb2 as pb
 
 COST, RANK = "controller.kubernetes.io/pod-deletion-cost", "scheduling.alpha.kubernetes.io/cost"
 WEB = replica_set("web", 4)

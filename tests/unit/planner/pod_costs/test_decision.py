@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.pod_costs import answer as pod_costs_answer
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, deployment, node, node_group, pod, pods_of, replica_set
 from tests.builders.pod_costs import NUMBER, S, at, costs, decide, groups, own_ranks, reasons, target, term
 from tests.reference.pod_costs import controller, ranks
+from trimtab.planner.pod_costs import answer as pod_costs_answer
+from trimtab.v1 import plan_pb2 as pb
 
 ZONES = ("a", "b", "c")
 WEB = replica_set("web", 12)
@@ -406,7 +406,7 @@ def test_an_answer_in_several_parts_is_the_same(monkeypatch: pytest.MonkeyPatch,
         merged.append(len(parts))
         return parts
 
-    monkeypatch.setattr("planner.pod_costs.decision.in_order", note)
+    monkeypatch.setattr("trimtab.planner.pod_costs.decision.in_order", note)
     monkeypatch.setattr(pod_costs_answer, "PART_BYTES", size)
     assert decide(objects, BALANCE) == whole
     assert [group.owner[-1] for group in whole.pod_costs.groups] == ["a", "b", "c", "d", "b"]  # the last is "web"

@@ -8,17 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import snapshot_pb2
 
-from clients.snapshot_deltas import Interner, difference
-from planner.decisions.plan import plan
-from planner.pod_costs import decision
-from planner.pod_costs.strategies import custom
-from planner.round.work import Work
-from planner.service.version_cache import CachedSnapshot
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.delta import apply_delta
 from tests.builders.examples import examples
 from tests.builders.kubernetes import (
     Json,
@@ -31,6 +21,16 @@ from tests.builders.kubernetes import (
     snapshot_of,
 )  # fmt: skip
 from tests.builders.pod_costs import NUMBER, S, at, term
+from trimtab.clients.snapshot_deltas import Interner, difference
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.pod_costs import decision
+from trimtab.planner.pod_costs.strategies import custom
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.delta import apply_delta
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import snapshot_pb2
 
 APPS = ("a", "ab", "b")
 OWNERS = {app: replica_set(app, 2) for app in APPS}

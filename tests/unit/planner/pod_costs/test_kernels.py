@@ -5,17 +5,17 @@ from itertools import accumulate, pairwise
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
-from planner.pod_costs.kernels.claims import Claims, find_claims
-from planner.pod_costs.kernels.compared import Compared, find_differing
-from planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
-from planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
-from planner.pod_costs.kernels.wire import RankedGroups, write_groups
-from planner.snapshot.kernels.protobuf import varint_length, write_varint
-from planner.snapshot.texts import Names, joined
 from tests.reference.pod_costs import claims, compared, ordering, terms, wire
 from tests.reference.snapshot import protobuf
+from trimtab.planner.pod_costs.kernels.claims import Claims, find_claims
+from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
+from trimtab.planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
+from trimtab.planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
+from trimtab.planner.pod_costs.kernels.wire import RankedGroups, write_groups
+from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_varint
+from trimtab.planner.snapshot.texts import Names, joined
+from trimtab.v1 import plan_pb2
 
 GROUPS = st.lists(st.lists(st.integers(-3, 3) | st.integers(-(2**62), 2**62), min_size=1, max_size=60), max_size=5)
 LARGE = st.tuples(st.integers(65, 300), st.integers(1, 10**6)).map(lambda of: [i * of[1] % 97 for i in range(of[0])])

@@ -4,10 +4,10 @@ import math
 from typing import Any
 
 import pytest
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings import SettingsError
-from planner.pod_costs.settings import resolve_pod_costs
+from trimtab.planner.model.settings import SettingsError
+from trimtab.planner.pod_costs.settings import resolve_pod_costs
+from trimtab.v1 import plan_pb2 as pb
 
 S = pb.PodCostStrategy
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from planner.model.values import HostPort, PodSpec
 from tests.builders.fitting import node, pending, reasons
 from tests.builders.rows import PodRow
+from trimtab.planner.model.values import HostPort, PodSpec
 
 
 def port(number: int = 80, ip: str = "0.0.0.0", protocol: str = "TCP") -> HostPort:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from planner.model.values import PodAffinityTerm, PodSpec, Selector
 from tests.builders.fitting import HOST, ZONE, equals, fitting, node, pending, reasons, requires
 from tests.builders.rows import Labels, PodRow
+from trimtab.planner.model.values import PodAffinityTerm, PodSpec, Selector
 
 PLAIN = PodSpec()
 NODES = [node("n1", "a"), node("n2", "a"), node("n3", "b"), node("n4")]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec
 from tests.builders.fitting import fitting, node, pending, reasons, requires
+from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec
 
 NODES = [
     node("n1", labels={"size": "5", "pool": "a"}),

@@ -2,12 +2,12 @@
 
 import pytest
 
-from planner.model.values import PodSpec
-from planner.simulation.build import build_simulation
-from planner.simulation.explain import explain
 from tests.builders.columns import snapshot
 from tests.builders.fitting import node, pending, reasons
 from tests.builders.rows import PodRow
+from trimtab.planner.model.values import PodSpec
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.explain import explain
 
 ROOM = {"cpu": 1000, "memory": 100, "pods": 3, "example.com/gpu": 2}
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.builders.fitting import node, pending, reasons
+from trimtab.planner.model.values import PodSpec, Taint, Toleration
+from trimtab.planner.predicates.taints import any_tolerates, untolerated
 from trimtab.v1.snapshot_pb2 import TaintEffect as Effect
 from trimtab.v1.snapshot_pb2 import TolerationOperator as Op
-
-from planner.model.values import PodSpec, Taint, Toleration
-from planner.predicates.taints import any_tolerates, untolerated
-from tests.builders.fitting import node, pending, reasons
 
 GPU = Taint("gpu", "a", Effect.NO_SCHEDULE)
 

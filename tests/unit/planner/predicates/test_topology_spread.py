@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator
 
-from planner.model.values import NodeSelectorTerm, PodSpec, SpreadConstraint, Taint, Toleration
-from planner.simulation.build import SimulationSettings, build_simulation
-from planner.simulation.kernels import drop, failing, fits, place, remove, retire
 from tests.builders.columns import snapshot
 from tests.builders.fitting import HOST, ZONE, equals, fitting, node, pending, reasons, requires
 from tests.builders.rows import Labels, NodeRow, PodRow
+from trimtab.planner.model.values import NodeSelectorTerm, PodSpec, SpreadConstraint, Taint, Toleration
+from trimtab.planner.simulation.build import SimulationSettings, build_simulation
+from trimtab.planner.simulation.kernels import drop, failing, fits, place, remove, retire
+from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator
 
 EVEN = SpreadConstraint(1, ZONE, equals(app="web"), 1, True, False, ())
 NODES = [node("n1", "a"), node("n2", "b"), node("n3", "c"), node("n4")]

@@ -1,11 +1,11 @@
 """VolumeBinding, VolumeZone, VolumeRestrictions and NodeVolumeLimits, case by case."""
 
 import pytest
-from trimtab.v1.snapshot_pb2 import VolumeState
 
-from planner.model.values import NodeSelectorTerm, PodSpec, Volume
 from tests.builders.fitting import ZONE, fitting, node, pending, reasons, requires
 from tests.builders.rows import PodRow
+from trimtab.planner.model.values import NodeSelectorTerm, PodSpec, Volume
+from trimtab.v1.snapshot_pb2 import VolumeState
 
 BETA = "failure-domain.beta.kubernetes.io/zone"
 NODES = [node("n1", "a"), node("n2", "b"), node("n3")]

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.facts.balanced_parts import Parts, divide
-from planner.model.settings import SimilaritySettings
-from planner.scale_down.balance import Balance, level, uneven
-from planner.snapshot.columns import Int32
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, node, node_affinity, node_group, pod, replica_set, snapshot_of
 from tests.builders.scale_down import NOW_S, Outcome, even, plan
 from tests.reference.scale_down import balance as naive
+from trimtab.planner.facts.balanced_parts import Parts, divide
+from trimtab.planner.model.settings import SimilaritySettings
+from trimtab.planner.scale_down.balance import Balance, level, uneven
+from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.decode import canonicalize
 
 WEB = replica_set("web", 99)
 AT_ONCE: Json = {"unneededTime": "0s", "balance": True}

@@ -8,9 +8,9 @@ from tests.builders.waiting import LIMIT_S
 
 PRINTED = """
 from trimtab.v1 import plan_pb2, snapshot_pb2
-from planner.model.settings import resolve_planner, resolve_scale_down
-from planner.scale_down.basis import basis
-from planner.snapshot.decode import canonicalize
+from trimtab.planner.model.settings import resolve_planner, resolve_scale_down
+from trimtab.planner.scale_down.basis import basis
+from trimtab.planner.snapshot.decode import canonicalize
 settings = plan_pb2.PlanSettings()
 settings.scale_up.startup_taints.keys.extend("abcdefgh")
 settings.planner.balance.ignored_labels.extend("uvwxyz")

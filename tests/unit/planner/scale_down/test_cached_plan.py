@@ -6,16 +6,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
-from planner.decisions.plan import plan
-from planner.round.work import Work
-from planner.service.version_cache import CachedSnapshot, LatestObjects
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pod, replica_set, snapshot_of, taint
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.version_cache import CachedSnapshot, LatestObjects
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 NOW_S = 1_700_000_020
 """Twenty seconds after the pods of random clusters were created or deleted."""

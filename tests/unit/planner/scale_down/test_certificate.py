@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from trimtab.v1 import plan_pb2, reason_pb2
 
 from tests.builders.kubernetes import (
     Json,
@@ -22,6 +21,7 @@ from tests.builders.kubernetes import (
 )
 from tests.builders.scale_down import NOW_S, even, plan, settings_of
 from tests.certificates.scale_down import offences
+from trimtab.v1 import plan_pb2, reason_pb2
 
 Decision = plan_pb2.ScaleDownDecision
 GROUP = node_group("g", nodes=["n1", "n2"], target=2)

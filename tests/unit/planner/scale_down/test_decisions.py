@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import pytest
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, snapshot_of, spread
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 WEB = replica_set("web", 9)
 HOST_PATH = {"name": "data", "hostPath": {"path": "/data"}}

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
-from planner.facts.kernels.grouping import group_by_node
-from planner.placement.kernels.hints import Remembered, digest_texts, match_hints
-from planner.scale_down.report.kernels.wire import (
+from tests.builders.columns import text
+from tests.reference.facts import grouping
+from tests.reference.placement import hints
+from tests.reference.scale_down.report import wire
+from trimtab.planner.facts.kernels.grouping import group_by_node
+from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, match_hints
+from trimtab.planner.scale_down.report.kernels.wire import (
     Names,
     NodeRows,
     StayingRows,
@@ -19,11 +22,8 @@ from planner.scale_down.report.kernels.wire import (
     write_staying,
     write_unneeded,
 )
-from planner.snapshot.texts import joined
-from tests.builders.columns import text
-from tests.reference.facts import grouping
-from tests.reference.placement import hints
-from tests.reference.scale_down.report import wire
+from trimtab.planner.snapshot.texts import joined
+from trimtab.v1 import plan_pb2
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz-.0123456789", min_size=1, max_size=253)
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.derive import build_always
-from planner.placement.hints import pod_groups
-from planner.scale_down.state import LAYOUT_VERSION, recall
-from planner.snapshot.decode import canonicalize
 from tests.builders.slack import NOW_S, cluster, decide
 from tests.builders.snapshots import int32, write
 from tests.unit.planner.slack.test_with_scale_down import BOTH, asking, five_nodes
+from trimtab.planner.model.derive import build_always
+from trimtab.planner.placement.hints import pod_groups
+from trimtab.planner.scale_down.state import LAYOUT_VERSION, recall
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
 
 
 def dependent(fewer: int, kept: list[str], unneeded: tuple[str, ...] = ("n00", "n01", "n02")) -> list[str]:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 import pytest
+
+from tests.builders.slack import NOW_S, cluster, decide, pod, spec, where
+from trimtab.planner.model.values import Owner
+from trimtab.planner.scale_down.undone_drains import Slack, UndoneDrains, drained, judged, read, write
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import UnremovableReason
-
-from planner.model.values import Owner
-from planner.scale_down.undone_drains import Slack, UndoneDrains, drained, judged, read, write
-from tests.builders.slack import NOW_S, cluster, decide, pod, spec, where
 
 MINUTE = 60 * 10**9
 NOW = 1_800_000_000 * 10**9

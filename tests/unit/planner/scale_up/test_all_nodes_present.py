@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from planner.scale_up import repacking
 from tests.builders.kubernetes import Json, labelled, node, node_group, pod, spread
 from tests.builders.scale_up import NOW_S, Outcome, plan
+from trimtab.planner.scale_up import repacking
 
 ZONE = "topology.kubernetes.io/zone"
 YOUNG = datetime.fromtimestamp(NOW_S - 10, UTC).isoformat()

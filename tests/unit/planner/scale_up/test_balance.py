@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import planner_pb2
 
-from planner.decisions.balance_scale_up import balance_scale_up
-from planner.decisions.requests import RequestError
-from planner.scale_up.balance import split
 from tests.reference.scale_up import balance as naive
+from trimtab.planner.decisions.balance_scale_up import balance_scale_up
+from trimtab.planner.decisions.requests import RequestError
+from trimtab.planner.scale_up.balance import split
+from trimtab.v1 import planner_pb2
 
 Groups = dict[str, tuple[int, int]]
 """Size and largest size by id."""

@@ -1,8 +1,6 @@
 """Content of a scale-up decision: which groups grow, for which pods, and why others stay pending."""
 
 import pytest
-from trimtab.v1 import plan_pb2
-from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from tests.builders.kubernetes import (
     Json,
@@ -18,6 +16,8 @@ from tests.builders.kubernetes import (
     toleration,
 )
 from tests.builders.scale_up import NOW_S, plan, plan_message
+from trimtab.v1 import plan_pb2
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
 
 def group(name: str = "g", cpu: str = "4", most: int = 10, **more: object) -> Json:

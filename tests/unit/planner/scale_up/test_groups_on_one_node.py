@@ -2,9 +2,9 @@
 
 import pytest
 
-from planner.scale_up import variants
 from tests.builders.kubernetes import Json, labelled, node, node_group, pod, spread
 from tests.builders.scale_up import plan
+from trimtab.planner.scale_up import variants
 
 TOGETHER: Json = {
     "podAffinity": {

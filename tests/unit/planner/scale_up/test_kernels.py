@@ -6,16 +6,16 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.scale_up.kernels.refusals import refusals
-from planner.scale_up.report.kernels.wire import write_pods
-from planner.simulation.kernels import open_as
-from planner.simulation.log import check_log
-from planner.snapshot.texts import Names, joined
 from tests.builders.examples import examples
 from tests.builders.growing import GrowingCluster, random_growing_cluster
 from tests.reference.scale_up import refusals as naive_refusals
 from tests.reference.scale_up.report import wire
 from tests.unit.planner.simulation.test_naive_twin import assert_same, copied
+from trimtab.planner.scale_up.kernels.refusals import refusals
+from trimtab.planner.scale_up.report.kernels.wire import write_pods
+from trimtab.planner.simulation.kernels import open_as
+from trimtab.planner.simulation.log import check_log
+from trimtab.planner.snapshot.texts import Names, joined
 
 SEEDS = st.integers(0, 2**48)
 NAMES = st.text("abc-.0é", min_size=1, max_size=200)

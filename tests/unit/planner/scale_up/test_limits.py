@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.builders.kubernetes import Json, node, node_group, snapshot_of
+from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.model.settings import ResourceLimit, ScaleUpSettings
+from trimtab.planner.model.values import LabelRequirement
+from trimtab.planner.placement.group_templates import group_templates
+from trimtab.planner.scale_up.balance import split, split_within
+from trimtab.planner.scale_up.limits import LimitInputs, Limits
+from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1.reason_pb2 import NodeGroupReason
 from trimtab.v1.snapshot_pb2 import LabelOperator, NodeGroupHealth
-
-from planner.facts.leaving import being_deleted
-from planner.model.settings import ResourceLimit, ScaleUpSettings
-from planner.model.values import LabelRequirement
-from planner.placement.group_templates import group_templates
-from planner.scale_up.balance import split, split_within
-from planner.scale_up.limits import LimitInputs, Limits
-from planner.snapshot.decode import canonicalize
-from tests.builders.kubernetes import Json, node, node_group, snapshot_of
 
 NOW_S = 1_800_000_000
 Why = NodeGroupReason

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.builders.examples import examples
+from trimtab.planner.model.settings import SettingsError
+from trimtab.planner.scale_up.option_choice import choose_option
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from planner.model.settings import SettingsError
-from planner.scale_up.option_choice import choose_option
-from tests.builders.examples import examples
 
 GIB = 1 << 30
 NODE = {"cpu": 4000, "memory": 16 * GIB, "pods": 110}

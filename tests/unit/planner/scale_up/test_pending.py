@@ -3,14 +3,14 @@
 from typing import Any
 
 import pytest
-from trimtab.v1.reason_pb2 import SkippedPodReason
 
-from planner.model.settings import PlannerSettings, ScaleUpSettings
-from planner.model.values import PodSpec
-from planner.scale_up.pending import pending_pods
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_UNSCHEDULABLE
-from planner.snapshot.decode import canonicalize
 from tests.builders.snapshots import Cluster, Node, Pod, write
+from trimtab.planner.model.settings import PlannerSettings, ScaleUpSettings
+from trimtab.planner.model.values import PodSpec
+from trimtab.planner.scale_up.pending import pending_pods
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_UNSCHEDULABLE
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1.reason_pb2 import SkippedPodReason
 
 NOW_S = 1_000_000
 WAITS = Pod(phase=1, flags=FLAG_UNSCHEDULABLE)

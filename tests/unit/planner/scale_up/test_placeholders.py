@@ -4,15 +4,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
-from planner.round.round import HeldRoom, Round
-from planner.simulation.growth import NO_GROWTH
-from planner.simulation.virtual_rows import NO_KINDS
-from planner.snapshot.decode import canonicalize
 from tests.builders.slack import NOW_S, ROOM, cluster, decide
 from tests.builders.snapshots import Cluster, Group, Node, write
+from trimtab.planner.round.round import HeldRoom, Round
+from trimtab.planner.simulation.growth import NO_GROWTH
+from trimtab.planner.simulation.virtual_rows import NO_KINDS
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 LABELS = (("pool", "a"),)
 LARGE = {"slack": {"resources": {"cpu": {"floor": 640_000}}, "granularity": 1}}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1.plan_pb2 import Expander
 
-from planner.scale_up.preference import Worth, is_better
 from tests.reference.scale_up.preference import PlannedNode, WholePlan, price, unknown
 from tests.reference.scale_up.preference import is_better as naive
+from trimtab.planner.scale_up.preference import Worth, is_better
+from trimtab.v1.plan_pb2 import Expander
 
 BY_NODES, BY_GROUP = (Expander.LEAST_NODES, Expander.RANDOM), (Expander.PRIORITY, Expander.RANDOM)
 CHEAPEST, MOST_PODS = (Expander.CHEAPEST_PLAN, Expander.RANDOM), (Expander.MOST_PODS, Expander.RANDOM)

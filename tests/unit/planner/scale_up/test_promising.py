@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from planner.placement.group_bounds import GroupBounds
-from planner.placement.packing import GrowingGroups, Packed, Packer, PodsToPack, pack_best
-from planner.scale_up import estimate
-from planner.scale_up.options import Options
-from planner.scale_up.promising import BEST, FINALISTS, LADDER, MANY, promising
-from planner.snapshot.columns import Int64
 from tests.builders.kubernetes import labelled, node, node_group, pod, pod_affinity
 from tests.builders.scale_up import plan
+from trimtab.planner.placement.group_bounds import GroupBounds
+from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, PodsToPack, pack_best
+from trimtab.planner.scale_up import estimate
+from trimtab.planner.scale_up.options import Options
+from trimtab.planner.scale_up.promising import BEST, FINALISTS, LADDER, MANY, promising
+from trimtab.planner.snapshot.columns import Int64
 
 ZONE = "topology.kubernetes.io/zone"
 

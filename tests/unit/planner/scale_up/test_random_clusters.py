@@ -2,16 +2,16 @@
 
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
-from planner.decisions.plan import plan
-from planner.round.work import Work
-from planner.snapshot.decode import canonicalize
 from tests.builders.examples import examples
 from tests.builders.random_growth import growing_cluster, growth_settings
 from tests.builders.scale_up import NOW_S
 from tests.builders.snapshots import write
 from tests.certificates.scale_up import offences
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 SEEDS = st.integers(0, 2**48)
 UP, DOWN = plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from planner.scale_up import repacking, variants
 from tests.builders.kubernetes import Json, node, node_group, pod
 from tests.builders.scale_up import plan
+from trimtab.planner.scale_up import repacking, variants
 
 USUAL = {"default/large": "n1"}
 BETTER = {"default/small-0": "n1", "default/small-1": "n1"}

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from planner.facts.leaving import being_deleted
-from planner.model.settings import ScaleUpSettings, SimilaritySettings
-from planner.placement.group_templates import group_templates
-from planner.scale_up.similar_groups import similar_groups
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pod, snapshot_of
+from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.model.settings import ScaleUpSettings, SimilaritySettings
+from trimtab.planner.placement.group_templates import group_templates
+from trimtab.planner.scale_up.similar_groups import similar_groups
+from trimtab.planner.snapshot.decode import canonicalize
 
 NOW_NS = 1_800_000_000 * 10**9
 MIRROR = {"kubernetes.io/config.mirror": "x"}

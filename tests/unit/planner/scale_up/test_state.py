@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
-from planner.model.derive import build_always
-from planner.placement.hints import PodGroups, pod_groups
-from planner.scale_up.state import LAYOUT_VERSION, recall, remember
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.growth import Growth, growth_rows
-from planner.simulation.kernels import open_as, place, remove
-from planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualRows, evicted_pods
-from planner.snapshot.decode import canonicalize
 from tests.builders.snapshots import Cluster, Eviction, Group, Node, Pod, int32, write
+from trimtab.planner.model.derive import build_always
+from trimtab.planner.placement.hints import PodGroups, pod_groups
+from trimtab.planner.scale_up.state import LAYOUT_VERSION, recall, remember
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.growth import Growth, growth_rows
+from trimtab.planner.simulation.kernels import open_as, place, remove
+from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualRows, evicted_pods
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 TEMPLATE = GroupTemplate(NodeTemplate(allocatable=(("cpu", 4000), ("memory", 2**33), ("pods", 9))))
 BLANKS = 4

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from trimtab.v1.plan_pb2 import Expander
 
-from planner.scale_up import loop, repacking, variants
-from planner.scale_up.variants import serving_most
 from tests.builders.kubernetes import Json, node, node_group, pod
 from tests.builders.scale_up import Outcome, plan
+from trimtab.planner.scale_up import loop, repacking, variants
+from trimtab.planner.scale_up.variants import serving_most
+from trimtab.v1.plan_pb2 import Expander
 
 USUAL = {"default/large": "n1"}
 BETTER = {"default/small-0": "n1", "default/small-1": "n1"}

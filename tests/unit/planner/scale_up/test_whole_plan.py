@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from planner.scale_up import draft, whole_plan, whole_problem
-from planner.scale_up.cheapest.plan import cheapest_plan
-from planner.scale_up.cheapest.problem import UNLIMITED, Plan, PlanBounds, Problem
 from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_group, pod, pod_affinity, spread
 from tests.builders.scale_up import Outcome, plan
+from trimtab.planner.scale_up import draft, whole_plan, whole_problem
+from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
+from trimtab.planner.scale_up.cheapest.problem import UNLIMITED, Plan, PlanBounds, Problem
 
 ZONE = "topology.kubernetes.io/zone"
 APART = anti_affinity(labelled(app="apart"))

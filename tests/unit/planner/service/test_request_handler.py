@@ -6,16 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
-from trimtab.v1 import plan_pb2
 
-from clients.transport.errors import Reason, ServiceError
-from planner.service import measurement
-from planner.service.bounds import Bounds
-from planner.service.measurement import Instruments, StopWatch
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
-from planner.service.warm_up import NOW_S, small_cluster
-from planner.snapshot.decode import canonicalize
+from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.planner.service import measurement
+from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.service.measurement import Instruments, StopWatch
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.service.warm_up import NOW_S, small_cluster
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 METER = NoOpMeterProvider().get_meter("test")
 PAYLOAD = small_cluster().SerializeToString()

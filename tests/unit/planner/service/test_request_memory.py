@@ -6,15 +6,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
+
+from tests.builders.snapshots import int32
+from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.warm_up import NOW_S, small_cluster, warm_up
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.transport.errors import Reason, ServiceError
-from planner.service.bounds import Bounds
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.request_memory import RequestMemory
-from planner.service.warm_up import NOW_S, small_cluster, warm_up
-from tests.builders.snapshots import int32
 
 LIMIT = 64 << 20
 
@@ -92,7 +92,7 @@ def test_a_small_request_that_would_take_much_memory_is_refused_before_it_does(
 
 
 def test_nodes_without_resources_take_no_room_for_them() -> None:
-    from planner.snapshot.decode import decode_snapshot
+    from trimtab.planner.snapshot.decode import decode_snapshot
 
     message = nodes_with_many_resources()
     del message.nodes[0].allocatable[:]

@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 import pytest
-from trimtab.v1 import plan_pb2, planner_pb2_grpc
 
-from clients.planner_client import CHUNK_BYTES
-from clients.transport.client import connect
-from clients.transport.server import Registration, Shell
-from planner.decisions.plan import Planned
-from planner.service.request_handler import Caller
-from planner.service.request_memory import RequestMemory
-from planner.service.servicer import PlannerServicer
-from planner.service.settings import PlannerOptions
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.planner_client import CHUNK_BYTES
+from trimtab.clients.transport.client import connect
+from trimtab.clients.transport.server import Registration, Shell
+from trimtab.planner.decisions.plan import Planned
+from trimtab.planner.service.request_handler import Caller
+from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.servicer import PlannerServicer
+from trimtab.planner.service.settings import PlannerOptions
+from trimtab.v1 import plan_pb2, planner_pb2_grpc
 
 CALLERS = 5
 PAYLOAD = b"x" * 100_000

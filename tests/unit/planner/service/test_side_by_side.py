@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from planner.service.side_by_side import SideBySide
+from trimtab.planner.service.side_by_side import SideBySide
 
 LONG_S = 60.0
 

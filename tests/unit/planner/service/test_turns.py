@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from clients.transport.errors import Reason, ServiceError
-from planner.service.turns import Turns
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.planner.service.turns import Turns
 
 
 class Crowd:
@@ -95,7 +95,7 @@ def test_a_caller_that_was_refused_has_one_turn_for_it() -> None:
 
 
 def test_only_so_many_refused_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("planner.service.turns.MOST_REFUSED", 2)
+    monkeypatch.setattr("trimtab.planner.service.turns.MOST_REFUSED", 2)
     turns = Turns(1)
     with turns.place("first", 0, lambda: True):
         for name in ("a", "b", "c"):

@@ -7,19 +7,19 @@ from functools import partial
 import numpy as np
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
+
+from tests.builders.waiting import LIMIT_S
+from trimtab.clients.transport.errors import ServiceError
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, LatestCache, VersionCache
+from trimtab.planner.service.warm_up import NOW_S, small_cluster
+from trimtab.planner.snapshot.cache import size_of
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.transport.errors import ServiceError
-from planner.decisions.plan import plan
-from planner.round.work import Work
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.version_cache import CachedSnapshot, CacheScope, LatestCache, VersionCache
-from planner.service.warm_up import NOW_S, small_cluster
-from planner.snapshot.cache import size_of
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.delta import apply_delta
-from tests.builders.waiting import LIMIT_S
 
 ME = CacheScope("me", "c")
 

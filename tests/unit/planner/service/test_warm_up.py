@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.service.warm_up import cores
+from trimtab.planner.service.warm_up import cores
 
 PROGRAM = """
 import gc, sys
@@ -19,11 +19,11 @@ from pathlib import Path
 from numba.core.dispatcher import Dispatcher
 from opentelemetry.metrics import NoOpMeterProvider
 from trimtab.v1 import plan_pb2
-from clients.cluster_generator import ClusterShape, generate, write_list
-from clients.kubernetes_objects import read_files
-from clients.snapshot_deltas import Interner, difference
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.warm_up import NOW_S, warm_up
+from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.clients.kubernetes_objects import read_files
+from trimtab.clients.snapshot_deltas import Interner, difference
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.warm_up import NOW_S, warm_up
 
 
 def compiled():
@@ -99,11 +99,11 @@ for one in gc.get_objects():
 @pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
 def test_the_second_process_compiles_exactly_what_requests_call(quick: bool) -> None:
     second = SIGNATURES.format(
-        start="from planner.model.jit import compile_recorded, record_calls; record_calls()",
-        end=f"from planner.service.warm_up import answer_requests; answer_requests({quick}); compile_recorded()",
+        start="from trimtab.planner.model.jit import compile_recorded, record_calls; record_calls()",
+        end=f"from trimtab.planner.service.warm_up import answer_requests; answer_requests({quick}); compile_recorded()",
     )
     first = SIGNATURES.format(
-        start="from planner.service.warm_up import answer_requests", end=f"answer_requests({quick})"
+        start="from trimtab.planner.service.warm_up import answer_requests", end=f"answer_requests({quick})"
     )
     assert sorted(run(second).splitlines()) == sorted(run(first).splitlines())
 
@@ -112,7 +112,7 @@ COLD = """
 import os, signal, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from planner.service.warm_up import second_process
+from trimtab.planner.service.warm_up import second_process
 
 def children():
     return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
@@ -143,7 +143,7 @@ assert not children()
 @pytest.mark.parametrize("how", ["ends", "killed", "kills", "quick", "quick, killed", "quick, fails"])
 def test_a_second_process_is_started_only_to_compile_and_never_stays(tmp_path: Path, how: str) -> None:
     (tmp_path / "tiny.py").write_text(
-        "from planner.model.jit import kernel\n\n\n@kernel\ndef tiny(x: int) -> int:\n    return x + 1\n"
+        "from trimtab.planner.model.jit import kernel\n\n\n@kernel\ndef tiny(x: int) -> int:\n    return x + 1\n"
     )
     path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protos")])}
     command = [sys.executable, "-c", COLD, str(tmp_path), how]
@@ -161,7 +161,7 @@ def test_a_second_process_is_started_only_to_compile_and_never_stays(tmp_path: P
 
 
 def test_kernels_are_compiled_ahead_where_they_can_be_kept(tmp_path: Path) -> None:
-    program = "from planner.__main__ import main; main()"
+    program = "from trimtab.planner.__main__ import main; main()"
     place = os.environ.get("NUMBA_CACHE_DIR")
     command = [sys.executable, "-c", program, "--compile"]
     path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protos")])}

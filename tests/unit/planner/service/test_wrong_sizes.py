@@ -5,14 +5,14 @@ from itertools import pairwise
 
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
+
+from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.planner.service.bounds import Bounds
+from trimtab.planner.service.request_handler import Caller, RequestHandler
+from trimtab.planner.service.request_memory import RequestMemory
+from trimtab.planner.service.warm_up import NOW_S, growing_cluster
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
-
-from clients.transport.errors import Reason, ServiceError
-from planner.service.bounds import Bounds
-from planner.service.request_handler import Caller, RequestHandler
-from planner.service.request_memory import RequestMemory
-from planner.service.warm_up import NOW_S, growing_cluster
 
 HANDLER = RequestHandler(NoOpMeterProvider().get_meter("test"), 0, log_decisions=False)
 WRONG = "like it"

@@ -1,17 +1,17 @@
 """Building a simulation: virtual pods, empty clusters."""
 
 import numpy as np
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.model.values import HostPort, LabelRequirement, PodAffinityTerm, PodSpec, RecentEviction
-from planner.simulation import kernels
-from planner.simulation.build import build_simulation
-from planner.simulation.explain import masks
-from planner.simulation.kernels import fits, place
-from planner.simulation.virtual_rows import VirtualPod, VirtualRows, evicted_pods
 from tests.builders.columns import snapshot
 from tests.builders.fitting import HOST, equals, node
 from tests.builders.rows import PodRow
+from trimtab.planner.model.values import HostPort, LabelRequirement, PodAffinityTerm, PodSpec, RecentEviction
+from trimtab.planner.simulation import kernels
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.explain import masks
+from trimtab.planner.simulation.kernels import fits, place
+from trimtab.planner.simulation.virtual_rows import VirtualPod, VirtualRows, evicted_pods
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 AWAY = PodSpec(pod_anti_affinity=(PodAffinityTerm(equals(app="new"), (), None, HOST),))
 

@@ -4,15 +4,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.fresh import branch, go_over_to
-from planner.simulation.kernels import place, remove, retire, revert
-from planner.simulation.log import current_mark
-from planner.simulation.state import SimulationState
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import snapshot_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
 from tests.stateful.test_scale_down_all_features import MIX, objects_of
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.fresh import branch, go_over_to
+from trimtab.planner.simulation.kernels import place, remove, retire, revert
+from trimtab.planner.simulation.log import current_mark
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.decode import canonicalize
 
 SMALL = MIX._replace(nodes=(4, 8), pods=(10, 30))
 MOVES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 29), st.integers(0, 7)), max_size=20)

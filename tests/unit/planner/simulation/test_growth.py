@@ -5,13 +5,6 @@ from random import Random
 import numpy as np
 from hypothesis import given
 
-from planner.model.values import PodSpec
-from planner.simulation.fresh import to_keep
-from planner.simulation.growth import growth_rows
-from planner.simulation.kernels import close_node, open_as, open_node, place, place_several, remove, revert
-from planner.simulation.state import CLOSED, OPEN
-from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualPod
 from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.fitting import HOST, node
@@ -25,6 +18,13 @@ from tests.unit.planner.simulation.test_naive_twin import (
     copied,
     walk_and_undo,
 )
+from trimtab.planner.model.values import PodSpec
+from trimtab.planner.simulation.fresh import to_keep
+from trimtab.planner.simulation.growth import growth_rows
+from trimtab.planner.simulation.kernels import close_node, open_as, open_node, place, place_several, remove, revert
+from trimtab.planner.simulation.state import CLOSED, OPEN
+from trimtab.planner.simulation.virtual import with_virtual
+from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualPod
 
 
 class GrowthWalk(Walk):

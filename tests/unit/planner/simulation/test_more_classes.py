@@ -5,13 +5,6 @@ from random import Random
 import pytest
 from hypothesis import given
 
-from planner.model.values import PodAffinityTerm, PodSpec, Taint, Toleration
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.explain import masks
-from planner.simulation.fresh import to_keep
-from planner.simulation.kernels import place
-from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import VirtualPod
 from tests.builders import random_rows
 from tests.builders.columns import snapshot
 from tests.builders.examples import examples
@@ -20,6 +13,13 @@ from tests.builders.random_rows import NAMESPACES
 from tests.builders.rows import NodeRow, PodRow
 from tests.unit.planner.simulation.test_naive_twin import SEEDS, Walk, assert_agree, assert_same, copied
 from tests.unit.planner.simulation.test_virtual import Split, by_key, naive, virtual_pods
+from trimtab.planner.model.values import PodAffinityTerm, PodSpec, Taint, Toleration
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.explain import masks
+from trimtab.planner.simulation.fresh import to_keep
+from trimtab.planner.simulation.kernels import place
+from trimtab.planner.simulation.virtual import with_virtual
+from trimtab.planner.simulation.virtual_rows import VirtualPod
 
 MIB = 1 << 20
 

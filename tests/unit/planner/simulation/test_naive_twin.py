@@ -8,10 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.predicates.order import reasons_of
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.explain import explain, masks
-from planner.simulation.kernels import (
+from tests.builders.columns import snapshot
+from tests.builders.examples import examples
+from tests.builders.random_rows import rows
+from tests.reference.predicates import resources
+from tests.reference.simulation import checks
+from tests.reference.simulation.moves import Cluster
+from trimtab.planner.predicates.order import reasons_of
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.explain import explain, masks
+from trimtab.planner.simulation.kernels import (
     drop,
     failing,
     fits,
@@ -21,14 +27,8 @@ from planner.simulation.kernels import (
     retire,
     revert,
 )
-from planner.simulation.log import MoveLogFullError, check_log
-from planner.simulation.state import SimulationState
-from tests.builders.columns import snapshot
-from tests.builders.examples import examples
-from tests.builders.random_rows import rows
-from tests.reference.predicates import resources
-from tests.reference.simulation import checks
-from tests.reference.simulation.moves import Cluster
+from trimtab.planner.simulation.log import MoveLogFullError, check_log
+from trimtab.planner.simulation.state import SimulationState
 
 SEEDS = st.integers(0, 2**48)
 

@@ -7,15 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from planner.model.values import PodAffinityTerm, PodSpec
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.explain import masks
-from planner.simulation.fresh import to_keep
-from planner.simulation.kernels import close_node, open_node, place, remove, revert
-from planner.simulation.state import CLOSED, OPEN
-from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, VirtualPod, VirtualRows, kinds_of, template_of
-from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
 from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.fitting import HOST, equals, node
@@ -31,6 +22,22 @@ from tests.unit.planner.simulation.test_naive_twin import (
     copied,
     walk_and_undo,
 )
+from trimtab.planner.model.values import PodAffinityTerm, PodSpec
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.explain import masks
+from trimtab.planner.simulation.fresh import to_keep
+from trimtab.planner.simulation.kernels import close_node, open_node, place, remove, revert
+from trimtab.planner.simulation.state import CLOSED, OPEN
+from trimtab.planner.simulation.virtual import with_virtual
+from trimtab.planner.simulation.virtual_rows import (
+    NodeTemplate,
+    VirtualNodes,
+    VirtualPod,
+    VirtualRows,
+    kinds_of,
+    template_of,
+)
+from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
 
 
 class Split(NamedTuple):

@@ -9,18 +9,18 @@ from random import Random
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.reason_pb2 import UnremovableReason
 
-from planner.decisions.plan import plan
-from planner.model.values import Owner
-from planner.round.work import Work
-from planner.snapshot.decode import canonicalize
 from tests.builders.examples import ALL
 from tests.builders.slack import NOW_S, cluster, node, pod, spec, where
 from tests.builders.snapshots import Cluster, write
 from tests.certificates import slack
 from tests.certificates.whole_plan import offences
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.model.values import Owner
+from trimtab.planner.round.work import Work
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import UnremovableReason
 
 LOOPS, BUSY, START = 30, 10, 2
 """Number of loops; loops in which pods come and go; loops that a new node takes to start."""

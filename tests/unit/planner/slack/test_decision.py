@@ -7,11 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import reason_pb2
-from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
-from planner.model.values import (
+from tests.builders.slack import GIB, NOW_S, RATE, ROOM, cluster, decide, node, pod, sizes, spec, total, where
+from tests.builders.snapshots import Cluster, Group, Node
+from trimtab.planner.model.values import (
     DeletionInProgress,
     LabelRequirement,
     Owner,
@@ -22,8 +21,9 @@ from planner.model.values import (
     Taint,
     TemplatePod,
 )
-from tests.builders.slack import GIB, NOW_S, RATE, ROOM, cluster, decide, node, pod, sizes, spec, total, where
-from tests.builders.snapshots import Cluster, Group, Node
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
+from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
 STANDARD = (800, 3435973836)
 HOST = "kubernetes.io/hostname"

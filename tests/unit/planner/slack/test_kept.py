@@ -9,22 +9,22 @@ import pytest
 from google.protobuf.json_format import ParseDict
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.decisions.plan import plan
-from planner.model.values import LabelRequirement, PodAffinityTerm, SlackRequest
-from planner.round.work import Work
-from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
-from planner.slack.encode import encoded
-from planner.slack.objects import build_object_requests
-from planner.slack.specs import SpecWriter
-from planner.slack.state import GONE, NONE, recall, remember
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.delta import apply_delta
 from tests.builders.examples import examples
 from tests.builders.slack import NOW_S, cluster, node, pod, spec
 from tests.builders.snapshots import Cluster, write, write_delta
+from trimtab.planner.decisions.plan import plan
+from trimtab.planner.model.values import LabelRequirement, PodAffinityTerm, SlackRequest
+from trimtab.planner.round.work import Work
+from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.slack.encode import encoded
+from trimtab.planner.slack.objects import build_object_requests
+from trimtab.planner.slack.specs import SpecWriter
+from trimtab.planner.slack.state import GONE, NONE, recall, remember
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.delta import apply_delta
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 WEB = (LabelRequirement("app", LabelOperator.IN, ("web",)),)
 APART = PodAffinityTerm(WEB, ("default",), None, "kubernetes.io/hostname")

@@ -7,10 +7,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.slack.kernels.places import MOST_CHOICES, RUNS, choose_kept, settle
 from tests.builders.examples import examples
 from tests.builders.growing import random_growing_cluster
 from tests.reference.slack import places
+from trimtab.planner.slack.kernels.places import MOST_CHOICES, RUNS, choose_kept, settle
 
 SEEDS = st.integers(0, 2**48)
 

@@ -8,12 +8,12 @@ from typing import Any
 
 from hypothesis import event, example, given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.slack.sets import MOST
 from tests.builders.examples import examples
 from tests.builders.slack import NOW_S, ROOM, cluster, decide, node, pod, spec, where
 from tests.builders.snapshots import Cluster
+from trimtab.planner.slack.sets import MOST
+from trimtab.v1 import plan_pb2 as pb
 
 NOTHING = (("pods", 110),)
 ZEROS = (("cpu", 0), ("memory", 0), ("pods", 110))

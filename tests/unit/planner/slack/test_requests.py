@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.snapshot_deltas import Interner, application, difference
-from planner.model.values import SlackRequest
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.delta import apply_delta
-from planner.snapshot.errors import SnapshotError
-from planner.snapshot.slack_requests import read_slack_requests
 from tests.builders import random_rows
 from tests.builders.slack import cluster, spec
 from tests.builders.snapshots import RESOURCES, Cluster, Pod, slack_requests, write, write_delta
+from trimtab.clients.snapshot_deltas import Interner, application, difference
+from trimtab.planner.model.values import SlackRequest
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.delta import apply_delta
+from trimtab.planner.snapshot.errors import SnapshotError
+from trimtab.planner.snapshot.slack_requests import read_slack_requests
 
 ONE = SlackRequest("Deployment/default/web", "", "default", spec(), (("app", "web"),), 4, "50%")
 TWO = SlackRequest("CapacityBuffer/default/spare", "", "default", spec(100), (), -1, "", 3, 20, (("cpu", 900),))

@@ -13,20 +13,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.model.values import LabelRequirement, PodAffinityTerm, SlackRequest
-from planner.round.round import Round
-from planner.simulation.build import build_simulation
-from planner.simulation.virtual_rows import NO_KINDS, VirtualPod, VirtualRows
-from planner.slack.placeholder_sets import PlaceholderSet, size_columns
-from planner.slack.places import arrange, roster
-from planner.slack.state import NO_PREVIOUS_SETS
-from planner.snapshot.decode import canonicalize
 from tests.builders.examples import examples
 from tests.builders.slack import GIB, NOW_S, cluster, decide, node, pod, sizes, spec, total, where
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.model.values import LabelRequirement, PodAffinityTerm, SlackRequest
+from trimtab.planner.round.round import Round
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, VirtualPod, VirtualRows
+from trimtab.planner.slack.placeholder_sets import PlaceholderSet, size_columns
+from trimtab.planner.slack.places import arrange, roster
+from trimtab.planner.slack.state import NO_PREVIOUS_SETS
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 STANDARD = (800, 3435973836)
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2
 
-from planner.slack.schedules import in_force
-from planner.slack.settings import PoolSettings, SlackAmount, resolve_slack
+from trimtab.planner.slack.schedules import in_force
+from trimtab.planner.slack.settings import PoolSettings, SlackAmount, resolve_slack
+from trimtab.v1 import plan_pb2
 
 
 def pool(*schedules: dict[str, Any], **more: Any) -> PoolSettings:

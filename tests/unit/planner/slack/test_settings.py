@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2
 
-from planner.model.settings import SettingsError
-from planner.slack.settings import SlackAmount, SlackSettings, resolve_slack
+from trimtab.planner.model.settings import SettingsError
+from trimtab.planner.slack.settings import SlackAmount, SlackSettings, resolve_slack
+from trimtab.v1 import plan_pb2
 
 
 def resolve(slack: dict[str, Any]) -> SlackSettings:

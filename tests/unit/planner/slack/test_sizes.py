@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.slack import sizes
-from planner.slack.settings import SlackAmount
+from trimtab.planner.slack import sizes
+from trimtab.planner.slack.settings import SlackAmount
 
 GIB = 1024
 

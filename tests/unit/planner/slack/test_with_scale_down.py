@@ -7,14 +7,14 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import reason_pb2
 
-from planner.model.values import Owner
 from tests.builders.examples import examples
 from tests.builders.slack import NOW_S, cluster, decide, node, pod, spec, where
 from tests.builders.snapshots import Cluster
 from tests.certificates.slack import offences
+from trimtab.planner.model.values import Owner
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
 
 BOTH = ("SLACK", "SCALE_DOWN")
 

@@ -6,17 +6,17 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf.json_format import ParseDict
-from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.values import SlackRequest
-from planner.round.round import Round
-from planner.simulation.build import build_simulation
-from planner.simulation.virtual_rows import VirtualRows
-from planner.slack.decision import decide
-from planner.slack.settings import resolve_slack
-from planner.snapshot.decode import canonicalize
 from tests.builders.slack import GIB, NOW_S, cluster, node, spec
 from tests.builders.snapshots import Cluster, write
+from trimtab.planner.model.values import SlackRequest
+from trimtab.planner.round.round import Round
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.virtual_rows import VirtualRows
+from trimtab.planner.slack.decision import decide
+from trimtab.planner.slack.settings import resolve_slack
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2 as pb
 
 LARGE = (("cpu", 16_000), ("memory", 64 * GIB), ("pods", 110))
 

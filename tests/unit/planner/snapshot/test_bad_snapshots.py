@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.service.warm_up import small_cluster
-from planner.snapshot.decode import canonicalize, decode_snapshot
-from planner.snapshot.delta import apply_delta, parse_delta
-from planner.snapshot.errors import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import int32, write
+from trimtab.planner.service.warm_up import small_cluster
+from trimtab.planner.snapshot.decode import canonicalize, decode_snapshot
+from trimtab.planner.snapshot.delta import apply_delta, parse_delta
+from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
+from trimtab.v1 import snapshot_pb2 as pb
 
 Damage = Callable[[pb.ClusterSnapshot], Any]
 WRAPPING = [0, 0, 2**31 - 1, -(2**31), -2, 2]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.service.warm_up import small_cluster
-from planner.snapshot.cache import LeastRecentlyUsed, Sizes, size_of
-from planner.snapshot.decode import canonicalize
+from trimtab.planner.service.warm_up import small_cluster
+from trimtab.planner.snapshot.cache import LeastRecentlyUsed, Sizes, size_of
+from trimtab.planner.snapshot.decode import canonicalize
 
 
 def filled(*sizes: int, limit: int) -> LeastRecentlyUsed[str]:

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas import Interner, difference
-from planner.model.values import Owner, PodSpec
-from planner.snapshot.columns import Dangling, NodeColumns, Snapshot
-from planner.snapshot.decode import canonicalize, decode_snapshot
-from planner.snapshot.delta import apply_delta, parse_delta
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Group, Node, Pod, write, write_delta
 from tests.reference.snapshot.decode import read_rows
+from trimtab.clients.snapshot_deltas import Interner, difference
+from trimtab.planner.model.values import Owner, PodSpec
+from trimtab.planner.snapshot.columns import Dangling, NodeColumns, Snapshot
+from trimtab.planner.snapshot.decode import canonicalize, decode_snapshot
+from trimtab.planner.snapshot.delta import apply_delta, parse_delta
+from trimtab.v1 import snapshot_pb2 as pb
 
 
 def mounts_of(s: Snapshot) -> dict[int, list[Any]]:

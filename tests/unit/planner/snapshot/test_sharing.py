@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.snapshot.decode import canonicalize
-from planner.snapshot.delta import apply_delta
-from planner.snapshot.errors import SnapshotError
-from planner.snapshot.pod_specs import SpecReader, read_pod_specs
-from planner.snapshot.sharing import share
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.delta import apply_delta
+from trimtab.planner.snapshot.errors import SnapshotError
+from trimtab.planner.snapshot.pod_specs import SpecReader, read_pod_specs
+from trimtab.planner.snapshot.sharing import share
+from trimtab.v1 import snapshot_pb2 as pb
 
 
 def parts(value: Any, place: str = "") -> dict[str, Any]:

@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.snapshot.columns import Text
-from planner.snapshot.kernels import text as kernels
 from tests.reference.snapshot import text as naive
+from trimtab.planner.snapshot.columns import Text
+from trimtab.planner.snapshot.kernels import text as kernels
 
 TEXTS = st.lists(st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"\xff", b"a" * 300]), max_size=12)
 KEYS = st.lists(st.tuples(st.integers(-1, 2), st.sampled_from([b"", b"a", b"aa", b"ab", b"\xff"])), max_size=12)

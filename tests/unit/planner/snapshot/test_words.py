@@ -4,9 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.snapshot.kernels.protobuf import write_text
-from planner.snapshot.kernels.words import read_word, write_word
 from tests.reference.snapshot import words
+from trimtab.planner.snapshot.kernels.protobuf import write_text
+from trimtab.planner.snapshot.kernels.words import read_word, write_word
 
 
 def column(data: bytes) -> np.ndarray:

@@ -6,14 +6,14 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from actuator.cloud.aws.api import AwsApi, CredentialsError, Reader
-from actuator.cloud.aws.cloud import AwsCloud
-from actuator.cloud.aws.settings import AwsSettings
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
-from actuator.service.group_details import GroupDetails
 from tests.builders import aws as fake_aws
 from tests.builders.aws import REGION, XML_ERROR, AwsProxy, Fault
 from tests.builders.clouds import Clock, aws_cloud
+from trimtab.actuator.cloud.aws.api import AwsApi, CredentialsError, Reader
+from trimtab.actuator.cloud.aws.cloud import AwsCloud
+from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
+from trimtab.actuator.service.group_details import GroupDetails
 
 LOST = Fault()
 SETTINGS = AwsSettings(groups=("g",), consistency_s=30)

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from actuator.cloud.aws.api import AwsApi, Reader
-from actuator.cloud.aws.cloud import AwsCloud
-from actuator.cloud.aws.price_list import LIST_AGE_S, RETRY_S, SPOT_AGE_S
-from actuator.cloud.aws.prices import Price, load_prices, read_price_list, read_spot_history
-from actuator.cloud.aws.settings import AwsSettings
-from clients.transport.backoff import Backoff
 from tests.builders import aws as fake_aws
 from tests.builders.aws import AwsProxy, Fault
 from tests.builders.clouds import Clock
+from trimtab.actuator.cloud.aws.api import AwsApi, Reader
+from trimtab.actuator.cloud.aws.cloud import AwsCloud
+from trimtab.actuator.cloud.aws.price_list import LIST_AGE_S, RETRY_S, SPOT_AGE_S
+from trimtab.actuator.cloud.aws.prices import Price, load_prices, read_price_list, read_spot_history
+from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.clients.transport.backoff import Backoff
 
 Json = dict[str, Any]
 REGION = fake_aws.REGION

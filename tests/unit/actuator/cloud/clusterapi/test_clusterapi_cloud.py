@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
-from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from actuator.cloud.clusterapi.objects import (
+from tests.builders import json_api
+from tests.builders.cluster_api import BASE, KIND, Controllers, fill, machine_deployment
+from tests.builders.json_api import Fault, JsonApiServer
+from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
+from trimtab.actuator.cloud.clusterapi.objects import (
     CAPACITY,
     DELETE_MACHINE,
     MAX_SIZE,
@@ -15,12 +18,9 @@ from actuator.cloud.clusterapi.objects import (
     OUR_MARK,
     read_group,
 )
-from actuator.cloud.clusterapi.settings import ClusterApiSettings
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, MachineType, Reservation
-from actuator.kube.api import Call
-from tests.builders import json_api
-from tests.builders.cluster_api import BASE, KIND, Controllers, fill, machine_deployment
-from tests.builders.json_api import Fault, JsonApiServer
+from trimtab.actuator.cloud.clusterapi.settings import ClusterApiSettings
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, MachineType, Reservation
+from trimtab.actuator.kube.api import Call
 
 G = KIND + "g"
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from actuator.cloud.clusterapi.lists import GROUPS, MACHINES, machine_of, read_page
-from actuator.cloud.clusterapi.objects import DELETE_MACHINE, Machine
-from actuator.cloud.provider import CloudError, Instance, InstanceError, InstanceState
-from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ClusterError
+from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
+from trimtab.actuator.cloud.clusterapi.lists import GROUPS, MACHINES, machine_of, read_page
+from trimtab.actuator.cloud.clusterapi.objects import DELETE_MACHINE, Machine
+from trimtab.actuator.cloud.provider import CloudError, Instance, InstanceError, InstanceState
+from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.kube.cluster import ClusterError
 
 Json = dict[str, Any]
 LABELS = {"cluster.x-k8s.io/deployment-name": "g"}

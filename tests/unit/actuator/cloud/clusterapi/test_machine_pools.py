@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, DELETED, MAX_SIZE, MIN_SIZE
-from actuator.cloud.provider import CloudRefusedError, Instance, InstanceState, NodeGroupView, SizeChangedError
 from tests.builders import json_api
 from tests.builders.cluster_api import BASE
 from tests.builders.json_api import JsonApiServer
+from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
+from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, DELETED, MAX_SIZE, MIN_SIZE
+from trimtab.actuator.cloud.provider import CloudRefusedError, Instance, InstanceState, NodeGroupView, SizeChangedError
 
 Json = dict[str, Any]
 G = "MachinePool/default/p"

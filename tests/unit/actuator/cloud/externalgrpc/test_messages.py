@@ -2,8 +2,8 @@
 
 import pytest
 
-from actuator.cloud.externalgrpc.messages import node_bytes, template_of
-from actuator.cloud.provider import MachineType, NodeTemplate, Reservation
+from trimtab.actuator.cloud.externalgrpc.messages import node_bytes, template_of
+from trimtab.actuator.cloud.provider import MachineType, NodeTemplate, Reservation
 
 WHOLE = {"cpu": "4", "memory": "16Gi", "pods": "58"}
 MACHINE = MachineType("m5.xlarge", 4000, 16 << 30, 58, Reservation.NONE)

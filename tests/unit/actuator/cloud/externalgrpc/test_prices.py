@@ -6,13 +6,13 @@ from typing import Any
 
 import grpc
 import pytest
+
+from trimtab.actuator.cloud.externalgrpc.calls import Calls
+from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
+from trimtab.actuator.cloud.externalgrpc.messages import node_bytes
+from trimtab.actuator.cloud.provider import NodeTemplate
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as rpc
-
-from actuator.cloud.externalgrpc.calls import Calls
-from actuator.cloud.externalgrpc.cloud import ExternalCloud
-from actuator.cloud.externalgrpc.messages import node_bytes
-from actuator.cloud.provider import NodeTemplate
 
 
 class _Provider(rpc.CloudProviderServicer):

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 
-from actuator.cloud.externalgrpc.cloud import DOUBTED_S, MISSING_S, ExternalCloud
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState
 from tests.builders.clouds import Clock
+from trimtab.actuator.cloud.externalgrpc.cloud import DOUBTED_S, MISSING_S, ExternalCloud
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 
 DELETING, GONE, RUNNING, UNKNOWN = (
     InstanceState.DELETING,

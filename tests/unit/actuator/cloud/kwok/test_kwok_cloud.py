@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from actuator.cloud.kwok.cloud import KwokCloud
-from actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, load_groups, read_group
-from actuator.cloud.kwok.settings import KwokSettings
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, SizeChangedError
-from actuator.simulated_cluster.objects import ObjectError
 from tests.builders.json_api import Fault, JsonApiServer
 from tests.builders.kubernetes import node, node_group
+from trimtab.actuator.cloud.kwok.cloud import KwokCloud
+from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, load_groups, read_group
+from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, SizeChangedError
+from trimtab.actuator.simulated_cluster.objects import ObjectError
 
 START_S = 1_800_000_000.0
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.options import ANNOTATION_PREFIX
-from actuator.cloud.provider import GroupOptions
-from actuator.service.external import cloud_cache
-from actuator.service.external.cloud_cache import CloudCache
-from actuator.simulated_cluster.cluster import SimulatedCluster
 from tests.builders.kubernetes import node_group
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
+from trimtab.actuator.cloud.provider import GroupOptions
+from trimtab.actuator.service.external import cloud_cache
+from trimtab.actuator.service.external.cloud_cache import CloudCache
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actuator.service.external.orders import ExternalOrders, NodeOrder
-from actuator.simulated_cluster.state import Instance
 from tests.builders.actuator import Stage, small_cluster
+from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
+from trimtab.actuator.simulated_cluster.state import Instance
 
 NODE = NodeOrder("n6", "test://n6")
 

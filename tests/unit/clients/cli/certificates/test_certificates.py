@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import yaml
 from cryptography import x509
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
-from clients.cli.certificates.parts import PARTS
-from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import connect
-from clients.transport.port_security import PortSecurity
-from clients.transport.server import Registration, ServerSettings, Shell
 from tests.unit.clients.cli.conftest import Run
+from trimtab.clients.cli.certificates.parts import PARTS
+from trimtab.clients.transport.channel_security import ChannelSecurity
+from trimtab.clients.transport.client import connect
+from trimtab.clients.transport.port_security import PortSecurity
+from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 
 class Servicer(actuator_pb2_grpc.ActuatorServicer):

@@ -4,9 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.objects import load_files
-from clients.cli.demo.burst import (
+from tests.builders import kubernetes as k8s
+from tests.unit.clients.cli.demo.test_evidence import ready, shot
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.objects import load_files
+from trimtab.clients.cli.demo.burst import (
     NAMESPACE,
     POD_COUNT,
     WORKLOAD,
@@ -17,9 +19,7 @@ from clients.cli.demo.burst import (
     summary_lines,
     write_workload,
 )
-from clients.cli.demo.evidence import Picture
-from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.demo.test_evidence import ready, shot
+from trimtab.clients.cli.demo.evidence import Picture
 
 
 def served(count: int, node: str = "n1") -> Picture:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from clients.cli.demo.evidence import HARD_TAINT, Picture, Witness, complaints, moved, picture
 from tests.builders import kubernetes as k8s
+from trimtab.clients.cli.demo.evidence import HARD_TAINT, Picture, Witness, complaints, moved, picture
 
 
 def ready(name: str, node: str, uid: str = "", **more: Any) -> dict[str, Any]:

@@ -9,12 +9,12 @@ import pytest
 import typer
 import yaml
 
-from clients.cli.commands import app
-from clients.cli.documents import read_settings
-from clients.cli.live import load
-from clients.cli.live.sources import ClusterSource
-from clients.load.bursts import Burst, PodTimes
-from planner.decisions.table import TABLE
+from trimtab.clients.cli.commands import app
+from trimtab.clients.cli.documents import read_settings
+from trimtab.clients.cli.live import load
+from trimtab.clients.cli.live.sources import ClusterSource
+from trimtab.clients.load.bursts import Burst, PodTimes
+from trimtab.planner.decisions.table import TABLE
 
 ROOT = Path(__file__).resolve().parents[5]
 PAGE = (ROOT / "clients" / "SLACK.md").read_text(encoding="utf-8")

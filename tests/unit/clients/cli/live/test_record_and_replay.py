@@ -9,18 +9,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import plan_pb2
 
-from clients.cli.failures import FailedError, InputError
-from clients.cli.live.record import Options, record
-from clients.cli.live.replay import compare, replay
-from clients.cli.live.sources import ClusterSource
-from clients.cli.output import Format
-from clients.live_cluster.resources import BY_KIND
-from clients.recording import RecordingReader, RecordingWriter
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
+from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.live.record import Options, record
+from trimtab.clients.cli.live.replay import compare, replay
+from trimtab.clients.cli.live.sources import ClusterSource
+from trimtab.clients.cli.output import Format
+from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.recording import RecordingReader, RecordingWriter
+from trimtab.v1 import plan_pb2
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 
-from clients.cli.live.redaction import redact_file
-from clients.recording import RecordingReader, RecordingWriter
+from trimtab.clients.cli.live.redaction import redact_file
+from trimtab.clients.recording import RecordingReader, RecordingWriter
+from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
 
 
 def texts(message: Message) -> set[str]:

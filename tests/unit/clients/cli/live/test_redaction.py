@@ -9,25 +9,25 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cli.live.links import open_link
-from clients.cli.live.redaction import redact_file
-from clients.cli.live.redaction.integers import in_order
-from clients.cli.live.redaction.numbers import FIRST_NOW_S
-from clients.cli.live.redaction.tokens import KEPT, KEPT_KEYS, tokens_of
-from clients.cli.live.replay import _comparable, compare
-from clients.cli.live.rounds_reader import Recorded, read_rounds
-from clients.cli.live.rounds_recorder import RoundsRecorder
-from clients.kubernetes_objects.files import read_files
-from clients.live_cluster.taken import Taken
-from clients.recording import RecordingReader, write_snapshot
-from clients.reference_loop.planner_session import PlannerSession
-from planner.classes.node_requirements import is_label_key, is_label_value
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
+from trimtab.clients.cli.live.links import open_link
+from trimtab.clients.cli.live.redaction import redact_file
+from trimtab.clients.cli.live.redaction.integers import in_order
+from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S
+from trimtab.clients.cli.live.redaction.tokens import KEPT, KEPT_KEYS, tokens_of
+from trimtab.clients.cli.live.replay import _comparable, compare
+from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
+from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.kubernetes_objects.files import read_files
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.recording import RecordingReader, write_snapshot
+from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.planner.classes.node_requirements import is_label_key, is_label_value
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 NOW_S = 1_790_000_000
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import grpc
 import pytest
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2
 
-from clients.live_cluster.resources import BY_KIND
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -117,7 +117,7 @@ def dry_run(tmp_path: Path, server: FakeApiServer, planner: str, *options: str) 
     server.put(BY_KIND["Node"].path, encoded(k8s.node("n1")))
     command = ("run", "--planner", planner, "--dry-run", "--rounds", "3", "--interval", "0.1", *options)
     config = ("--kubeconfig", str(kubeconfig(tmp_path, server.url)))
-    arguments = [sys.executable, "-m", "clients.cli", *command, *config]
+    arguments = [sys.executable, "-m", "trimtab.clients.cli", *command, *config]
     return subprocess.run(arguments, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import grpc
 import pytest
 import yaml
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, snapshot_pb2
 
 from tests.builders.api_server import FakeApiServer
 from tests.unit.clients.cli.conftest import Run
 from tests.unit.clients.cli.live.test_run import kubeconfig
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, snapshot_pb2
 
 PATH = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"
 NO_CLUSTER = ("--status-config-map", "")

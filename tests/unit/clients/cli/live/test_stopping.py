@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from clients.cli.live import stopping
-from clients.cli.live.stopping import Stopping
 from tests.builders.api_server import FakeApiServer
 from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.cli.live.test_run import kubeconfig
+from trimtab.clients.cli.live import stopping
+from trimtab.clients.cli.live.stopping import Stopping
 
 
 def tell() -> None:
@@ -64,7 +64,7 @@ def test_a_planner_that_never_answers_does_not_keep_the_process(tmp_path: Path) 
     with FakeApiServer() as server, socket.create_server(("127.0.0.1", 0)) as silent:
         planner = f"127.0.0.1:{silent.getsockname()[1]}"
         command = [
-            sys.executable, "-m", "clients.cli", "run", "--planner", planner,
+            sys.executable, "-m", "trimtab.clients.cli", "run", "--planner", planner,
             "--kubeconfig", str(kubeconfig(tmp_path, server.url)), "--no-leader-elect",
         ]  # fmt: skip
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}

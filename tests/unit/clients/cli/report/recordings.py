@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulator.simulation import Options, Simulation
 from trimtab.v1 import plan_pb2
-
-from clients.cli.live.rounds_recorder import RoundsRecorder
-from clients.simulator.scenario import Scenario
-from clients.simulator.simulation import Options, Simulation
 
 Json = dict[str, Any]
 

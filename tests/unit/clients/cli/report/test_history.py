@@ -9,24 +9,24 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cli.answers.costs import Costs
-from clients.cli.cluster_view import ClusterView
-from clients.cli.failures import InputError
-from clients.cli.live.rounds_reader import Recorded, read_rounds
-from clients.cli.live.rounds_recorder import RoundsRecorder
-from clients.cli.prices import Machine
-from clients.cli.report.history import History, read_history
-from clients.live_cluster.taken import Taken
-from clients.recording import RecordingReader, RecordingWriter
-from clients.simulator.simulation import Simulation
-from clients.snapshot_deltas import Application
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
 from tests.unit.clients.cli.report.recordings import recorded, scenario
+from trimtab.clients.cli.answers.costs import Costs
+from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
+from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
+from trimtab.clients.cli.prices import Machine
+from trimtab.clients.cli.report.history import History, read_history
+from trimtab.clients.live_cluster.taken import Taken
+from trimtab.clients.recording import RecordingReader, RecordingWriter
+from trimtab.clients.simulator.simulation import Simulation
+from trimtab.clients.snapshot_deltas import Application
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 Json = dict[str, Any]
 ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from clients.cli.plan import CommandOptions
-from clients.cli.report.command import over_time, simulated
-from clients.cli.report.drains import drain_charts
-from clients.cli.report.page import Page as Content
-from clients.cli.report.page import rendered
-from clients.simulator.result import result_of
-from clients.simulator.simulation import Simulation
 from tests.unit.clients.cli.report.recordings import recorded, scenario
+from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.report.command import over_time, simulated
+from trimtab.clients.cli.report.drains import drain_charts
+from trimtab.clients.cli.report.page import Page as Content
+from trimtab.clients.cli.report.page import rendered
+from trimtab.clients.simulator.result import result_of
+from trimtab.clients.simulator.simulation import Simulation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clients.recording import write_snapshot
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run
+from trimtab.clients.recording import write_snapshot
 
 SCENARIO = """\
 name: tiny

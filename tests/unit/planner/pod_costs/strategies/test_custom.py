@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from planner.pod_costs.strategies import custom
 from tests.builders.kubernetes import Json, node, pod, replica_set
 from tests.builders.pod_costs import NUMBER, S, at, costs, decide, groups, own_ranks, reasons, target, term
+from trimtab.planner.pod_costs.strategies import custom
 
 WEB, DB = replica_set("web", 3), replica_set("db", 1)
 WEB_KEY, DB_KEY = "ReplicaSet/default/web", "ReplicaSet/default/db"

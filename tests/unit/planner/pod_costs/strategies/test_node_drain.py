@@ -1,9 +1,8 @@
 """NODE_DRAIN follows the nodes that the same plan removes."""
 
-from trimtab.v1 import plan_pb2 as pb
-
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set
 from tests.builders.pod_costs import S, decide, groups, own_ranks, reasons, target, term
+from trimtab.v1 import plan_pb2 as pb
 
 WEB = replica_set("web", 9)
 DRAIN = target(term(S.NODE_DRAIN))

@@ -4,15 +4,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.scale_down.report.kernels.joint_failures import count_joint_failures
-from planner.scale_down.search.kernels.drain_sets import drain_candidates
-from planner.simulation.build import build_simulation
 from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.kubernetes import node, node_group, pod, replica_set
 from tests.builders.scale_down import plan
 from tests.reference.scale_down.report.joint_failures import joint_failures
 from tests.unit.planner.scale_down.search.test_drain_sets import problem_of, random_loop, some_rows
+from trimtab.planner.scale_down.report.kernels.joint_failures import count_joint_failures
+from trimtab.planner.scale_down.search.kernels.drain_sets import drain_candidates
+from trimtab.planner.simulation.build import build_simulation
 
 REASONS = 32
 

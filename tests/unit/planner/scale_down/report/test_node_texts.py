@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.scale_down.report.node_texts import NodeTexts
+from trimtab.planner.scale_down.report.node_texts import NodeTexts
 
 COUNT = 5
 TEXTS = st.sampled_from(["", "a", "b", "other"])

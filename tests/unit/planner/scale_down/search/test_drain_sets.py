@@ -6,9 +6,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.model.values import PodSpec
-from planner.placement.kernels.search import NO_MOST, SEARCHES, Search, unknown_room
-from planner.scale_down.search.kernels.drain_sets import (
+from tests.builders.columns import snapshot
+from tests.builders.examples import examples
+from tests.builders.random_rows import rows
+from tests.builders.rows import Labels, NodeRow, PodRow
+from tests.reference.scale_down.search.drain_sets import Loop
+from tests.reference.simulation.moves import Cluster
+from trimtab.planner.model.values import PodSpec
+from trimtab.planner.placement.kernels.search import NO_MOST, SEARCHES, Search, unknown_room
+from trimtab.planner.scale_down.search.kernels.drain_sets import (
     COUNTS,
     TAKEN,
     Budgets,
@@ -18,14 +24,8 @@ from planner.scale_down.search.kernels.drain_sets import (
     mark_unplaceable,
     repeat,
 )
-from planner.simulation.build import build_simulation
-from planner.simulation.kernels import mark, revert
-from tests.builders.columns import snapshot
-from tests.builders.examples import examples
-from tests.builders.random_rows import rows
-from tests.builders.rows import Labels, NodeRow, PodRow
-from tests.reference.scale_down.search.drain_sets import Loop
-from tests.reference.simulation.moves import Cluster
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.kernels import mark, revert
 
 NOT_TRIED = 99
 

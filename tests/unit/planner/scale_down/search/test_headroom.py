@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.scale_down.search.headroom import saving_bound, volume
+from trimtab.planner.scale_down.search.headroom import saving_bound, volume
 
 amounts = st.integers(0, 20)
 

@@ -6,10 +6,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.scale_down.search.kernels.drain_sets import TAKEN
-from planner.scale_down.search.kernels.joint_order import mark_without_order
-from planner.simulation.build import build_simulation
-from planner.simulation.kernels import place, remove, retire
 from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, labelled, node, node_group, pod, pod_affinity, replica_set
@@ -17,6 +13,10 @@ from tests.builders.random_rows import rows
 from tests.builders.scale_down import plan
 from tests.reference.scale_down.search.joint_order import without_order
 from tests.unit.planner.scale_down.search.test_drain_sets import problem_of, random_loop
+from trimtab.planner.scale_down.search.kernels.drain_sets import TAKEN
+from trimtab.planner.scale_down.search.kernels.joint_order import mark_without_order
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.kernels import place, remove, retire
 
 ZONE = "topology.kubernetes.io/zone"
 

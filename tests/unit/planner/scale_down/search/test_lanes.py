@@ -8,27 +8,27 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
-from planner.model.settings import resolve_scale_down
-from planner.model.together import ONE_BY_ONE, Together
-from planner.round.round import Round
-from planner.round.work import Work
-from planner.scale_down.loop import decide_scale_down
-from planner.scale_down.report import answer
-from planner.scale_down.request import ScaleDownRequest
-from planner.scale_down.search import lanes
-from planner.service.side_by_side import SideBySide
-from planner.simulation.build import build_simulation
-from planner.simulation.log import move_log
-from planner.simulation.virtual_rows import VirtualRows
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.builders.scale_down import NOW_S, settings_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
 from tests.stateful.test_scale_down_all_features import MIX, objects_of
 from tests.unit.planner.scale_down.search.test_portfolio import big_or_small
+from trimtab.planner.model.settings import resolve_scale_down
+from trimtab.planner.model.together import ONE_BY_ONE, Together
+from trimtab.planner.round.round import Round
+from trimtab.planner.round.work import Work
+from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.scale_down.report import answer
+from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.search import lanes
+from trimtab.planner.service.side_by_side import SideBySide
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.log import move_log
+from trimtab.planner.simulation.virtual_rows import VirtualRows
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 T = TypeVar("T")
 SMALL = MIX._replace(nodes=(4, 8), pods=(10, 30))

@@ -6,12 +6,12 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from trimtab.v1 import plan_pb2
 
-from planner.scale_down.search import portfolio
-from planner.scale_down.search.orders import shuffled
 from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, spread
 from tests.builders.scale_down import NOW_S, plan
+from trimtab.planner.scale_down.search import portfolio
+from trimtab.planner.scale_down.search.orders import shuffled
+from trimtab.v1 import plan_pb2
 
 WEB = replica_set("web", 9)
 APP = {"app": "web"}

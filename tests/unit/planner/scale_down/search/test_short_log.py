@@ -6,21 +6,21 @@ from collections.abc import Callable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2
 
-from planner.model.settings import resolve_scale_down
-from planner.round.round import Round
-from planner.scale_down.loop import decide_scale_down
-from planner.scale_down.request import ScaleDownRequest
-from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.log import move_log
-from planner.simulation.virtual_rows import VirtualPod, VirtualRows
-from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import node, node_group, pod, replica_set, snapshot_of
 from tests.builders.scale_down import NOW_S, settings_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
 from tests.stateful.test_scale_down_all_features import MIX, objects_of
+from trimtab.planner.model.settings import resolve_scale_down
+from trimtab.planner.round.round import Round
+from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.simulation.build import Simulation, build_simulation
+from trimtab.planner.simulation.log import move_log
+from trimtab.planner.simulation.virtual_rows import VirtualPod, VirtualRows
+from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 SMALL = MIX._replace(nodes=(4, 8), pods=(10, 30))
 

@@ -10,12 +10,12 @@ import sys
 
 import numpy as np
 
-from planner.scale_up.cheapest.kernels.fill import Rest
-from planner.scale_up.cheapest.plan import cheapest_plan, prepared
-from planner.scale_up.cheapest.portfolio import attempts, tools_for
-from planner.scale_up.cheapest.problem import PlanBounds, Problem
 from tests.builders.pending_problems import random_problem
 from tests.reference.scale_up.bound import bound, optimum
+from trimtab.planner.scale_up.cheapest.kernels.fill import Rest
+from trimtab.planner.scale_up.cheapest.plan import cheapest_plan, prepared
+from trimtab.planner.scale_up.cheapest.portfolio import attempts, tools_for
+from trimtab.planner.scale_up.cheapest.problem import PlanBounds, Problem
 
 NEAR = 1.01
 MOST_FILLS = 1 << 14

@@ -6,14 +6,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.scale_up.cheapest.kernels.build import Batches, build
-from planner.scale_up.cheapest.kernels.dive import dive
-from planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes, fill_node, look_at_left
-from planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
-from planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
-from planner.scale_up.cheapest.kernels.master import Master, begin, improve_levels
-from planner.scale_up.cheapest.problem import Problem
-from planner.scale_up.cheapest.work import batches_for, bench_for, master_for, shapes_of, watch_for
 from tests.builders.examples import examples
 from tests.builders.small_problems import small_problem
 from tests.reference.scale_up.cheapest.build import Batch, built
@@ -22,6 +14,14 @@ from tests.reference.scale_up.cheapest.fill import Market, filled
 from tests.reference.scale_up.cheapest.generate import Search, added, generated
 from tests.reference.scale_up.cheapest.improve import improved
 from tests.reference.scale_up.cheapest.master import Programme
+from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
+from trimtab.planner.scale_up.cheapest.kernels.dive import dive
+from trimtab.planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes, fill_node, look_at_left
+from trimtab.planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
+from trimtab.planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
+from trimtab.planner.scale_up.cheapest.kernels.master import Master, begin, improve_levels
+from trimtab.planner.scale_up.cheapest.problem import Problem
+from trimtab.planner.scale_up.cheapest.work import batches_for, bench_for, master_for, shapes_of, watch_for
 
 
 class Both:

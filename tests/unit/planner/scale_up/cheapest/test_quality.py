@@ -9,13 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trimtab.v1 import plan_pb2
 
-from planner.decisions.plan import plan as decide
-from planner.round.work import Work
-from planner.scale_up.cheapest.plan import cheapest_plan, prepared
-from planner.scale_up.cheapest.problem import Problem
-from planner.snapshot.decode import canonicalize
 from tests.builders.examples import ALL
 from tests.builders.pending_clusters import cluster_of
 from tests.builders.pending_problems import karpenter_problem, random_problem
@@ -24,6 +18,12 @@ from tests.builders.snapshots import write
 from tests.certificates.cheapest_plan import offences
 from tests.certificates.scale_up import offences as broken_rules
 from tests.reference.scale_up.bound import bound, optimum
+from trimtab.planner.decisions.plan import plan as decide
+from trimtab.planner.round.work import Work
+from trimtab.planner.scale_up.cheapest.plan import cheapest_plan, prepared
+from trimtab.planner.scale_up.cheapest.problem import Problem
+from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import plan_pb2
 
 MOST_PROVEN = 60
 """Number of pods up to which the certificate, which checks every pod and node, is fast enough."""

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.builders.options import Group, chosen_among, ranked
+from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.scale_up.expanders.chain import EXPANDERS
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from planner.model.settings import ScaleUpSettings
-from planner.scale_up.expanders.chain import EXPANDERS
-from tests.builders.options import Group, chosen_among, ranked
 
 E = pb.Expander
 LABEL = "zalando.org/scaling-priority"

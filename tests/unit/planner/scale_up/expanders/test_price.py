@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.builders.options import Group, chosen_among
+from trimtab.planner.scale_up.expanders import price
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason
-
-from planner.scale_up.expanders import price
-from tests.builders.options import Group, chosen_among
 
 PRICE = pb.Expander.PRICE
 SMALL, LARGE = Group(cores=1, gib=4, pod_cores=1.5, nodes=2), Group(cores=4, gib=16, pod_cores=1.5)

@@ -18,6 +18,7 @@ from tests.twin_comparisons import compared, functions_in
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("planner", "actuator", "clients")
+ROOTS = tuple(f"trimtab.{name}" for name in SOURCES)
 TOP_LEVEL = {
     ".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "README.md", "actuator", "clients", "deploy", "planner", "protos",
     "pyproject.toml", "tests",
@@ -44,6 +45,16 @@ def python_files(*roots: str) -> list[Path]:
     return sorted(
         path for root in roots for path in (ROOT / root).rglob("*.py") if "__pycache__" not in path.parts
     )  # fmt: skip
+
+
+def module_name(path: Path) -> str:
+    """Return the dotted name under which a file or package of the sources is imported."""
+    return ".".join(["trimtab", *path.relative_to(ROOT).with_suffix("").parts])
+
+
+def folder_of(package: str) -> str:
+    """Return the folder of a package of the sources, from the repository's root."""
+    return package.removeprefix("trimtab.").replace(".", "/")
 
 
 def name_of(path: Path) -> str:
@@ -118,7 +129,10 @@ def kept(directory: Path) -> Iterator[Path]:
     """Return files of the repository: without git's own, those in .gitignore, and virtual environments."""
     ignored = [line.strip("/ ") for line in (ROOT / ".gitignore").read_text().splitlines() if line.strip()]
     for path in sorted(directory.iterdir()):
-        is_ignored = path.name == ".git" or any(fnmatch.fnmatch(path.name, pattern) for pattern in ignored)
+        # Links in protos/trimtab lead to folders that are looked at where they are.
+        is_ignored = (
+            path.name == ".git" or path.is_symlink() or any(fnmatch.fnmatch(path.name, pattern) for pattern in ignored)
+        )
         if not is_ignored and not (path / "pyvenv.cfg").exists():
             yield path
 
@@ -191,6 +205,10 @@ def test_every_module_has_a_docstring() -> None:
     no_offences([name_of(path) for path in silent])
 
 
+def test_sources_and_tests_are_imported_by_the_installed_name_alone() -> None:
+    no_offences([line for path in python_files(*SOURCES, "protos", "tests") for line in imports_any(path, *SOURCES)])
+
+
 def test_numba_is_imported_only_where_kernels_are() -> None:
     allowed = {ROOT / f"planner/model/{name}.py" for name in ("jit", "kernel_cache", "by_reference", "prefetch")}
     places = [path for path in python_files(*SOURCES) if path not in allowed and "kernels" not in path.parts]
@@ -208,8 +226,8 @@ def test_every_module_of_kernels_is_compared_with_a_naive_twin() -> None:
     for path in python_files("planner"):
         if "kernels" not in path.parts or not any(function.is_kernel for function in module(path).functions):
             continue
-        kernel = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        twin = ".".join(["tests", "reference", *[part for part in kernel.split(".")[1:] if part != "kernels"]])
+        kernel = module_name(path)
+        twin = ".".join(["tests", "reference", *[part for part in kernel.split(".")[2:] if part != "kernels"]])
         if not (ROOT / (twin.replace(".", "/") + ".py")).exists():
             offences.append(f"{kernel} has no twin {twin}")
         elif not compared(tests, kernel, twin):
@@ -221,8 +239,8 @@ def test_naive_twins_import_nothing_of_the_planner_but_its_model() -> None:
     offences = [
         line
         for path in python_files("tests/reference")
-        for line in imports_any(path, "planner")
-        if not re.search(r"imports planner\.model(\.|$)", line)
+        for line in imports_any(path, "trimtab.planner")
+        if not re.search(r"imports trimtab\.planner\.model(\.|$)", line)
     ]
     no_offences(offences)
 
@@ -230,10 +248,10 @@ def test_naive_twins_import_nothing_of_the_planner_but_its_model() -> None:
 @pytest.mark.parametrize(
     ("importers", "forbidden"),
     [
-        pytest.param("planner", ("actuator",), id="the planner does not know the actuator"),
-        pytest.param("actuator", ("planner",), id="the actuator does not know the planner"),
+        pytest.param("planner", ("trimtab.actuator",), id="the planner does not know the actuator"),
+        pytest.param("actuator", ("trimtab.planner",), id="the actuator does not know the planner"),
         pytest.param("planner", ("kubernetes", "boto3", "sqlalchemy"), id="the planner knows no cluster or disk"),
-        pytest.param("protos", ("planner", "actuator", "clients"), id="the contract knows nobody"),
+        pytest.param("protos", ROOTS, id="the contract knows nobody"),
     ],
 )
 def test_forbidden_imports_between_parts_do_not_exist(importers: str, forbidden: tuple[str, ...]) -> None:
@@ -250,10 +268,10 @@ def test_forbidden_imports_between_parts_do_not_exist(importers: str, forbidden:
 def test_of_the_clients_the_services_import_the_transport_alone_and_the_actuator_the_api_servers(
     service: str, allowed: str
 ) -> None:
-    lines = [line for path in python_files(service) for line in imports_any(path, "clients")]
+    lines = [line for path in python_files(service) for line in imports_any(path, "trimtab.clients")]
     # A Cluster Autoscaler sends pods and nodes in the encoding of Kubernetes, and its choices are recorded like rounds.
-    of_autoscaler = r"planner/service/expander/.* imports clients\.(kubernetes_objects|recording)(\.|$)"
-    meant = rf"imports clients\.({allowed})(\.|$)|^{of_autoscaler}"
+    of_autoscaler = r"planner/service/expander/.* imports trimtab\.clients\.(kubernetes_objects|recording)(\.|$)"
+    meant = rf"imports trimtab\.clients\.({allowed})(\.|$)|^{of_autoscaler}"
     no_offences([line for line in lines if not re.search(meant, line)])
 
 
@@ -269,17 +287,18 @@ def test_each_decision_is_a_package_that_knows_no_other_and_that_no_lower_layer_
     layers = layers_of_the_planner()
     below = layers[layers.index("trimtab.planner.decisions") + 1 :]
     # Whatever is neither a layer nor a decision would be out of all checks.
-    assert {f"planner.{path.name}" for path in (ROOT / "planner").iterdir() if (path / "__init__.py").exists()} == {
+    packages = [path for path in (ROOT / "planner").iterdir() if (path / "__init__.py").exists()]
+    assert {module_name(path) for path in packages} == {
         *decisions,
         *(set(layers) - {"trimtab.planner.__main__"}),
     }
     offences = []
     for own in sorted(decisions):
-        files = python_files(own.replace(".", "/"))
-        above = [name for name in (*SOURCES, *layers, *decisions) if name not in {"planner", own, *below}]
+        files = python_files(folder_of(own))
+        above = [name for name in (*ROOTS, *layers, *decisions) if name not in {"trimtab.planner", own, *below}]
         offences += [line for path in files for line in imports_any(path, *above)]
     for layer in below:
-        files = python_files(layer.replace(".", "/"))
+        files = python_files(folder_of(layer))
         offences += [line for path in files for line in imports_any(path, *sorted(decisions))]
     no_offences(offences)
 

@@ -67,9 +67,9 @@ def _imported(module: str) -> frozenset[str]:
 
 @cache
 def _file_of(module: str) -> Path | None:
-    if not module.startswith(("planner", "tests.reference", "tests.builders", "tests.parity")):
+    if not module.startswith(("trimtab.planner", "tests.reference", "tests.builders", "tests.parity")):
         return None
-    path = ROOT / module.replace(".", "/")
+    path = ROOT / module.removeprefix("trimtab.").replace(".", "/")
     files = (path.with_suffix(".py"), path / "__init__.py")
     return next((file for file in files if file.exists()), None)
 

@@ -65,8 +65,9 @@ def loop(plane: ControlPlane, folder: Path, planner: str, health_port: int) -> t
     groups = folder / "groups.json"
     groups.write_text(json.dumps(k8s.node_group("a", selector={"pool": "a"})))
     return (
-        "trimtab.clients.cli", "run", "--planner", planner, "--kubeconfig", plane.kubeconfig("admin"), "--node-groups", groups,
-        "--interval", 0.5, "--health-address", f"127.0.0.1:{health_port}", "--cluster-name", "e2e",
+        "trimtab.clients.cli", "run", "--planner", planner, "--kubeconfig", plane.kubeconfig("admin"),
+        "--node-groups", groups, "--interval", 0.5, "--health-address", f"127.0.0.1:{health_port}",
+        "--cluster-name", "e2e",
     )  # fmt: skip
 
 
@@ -163,8 +164,8 @@ def test_planner_actuator_and_loop_together_remove_the_nodes_that_are_not_needed
     kubeconfig = plane.kubeconfig("admin")
     with (
         process(
-            "trimtab.actuator", "--address", actuator, "--state-dir", tmp_path / "state", "--cloud", "kwok", "--kubeconfig",
-            kubeconfig, "--cloud-config", groups, "--delay-after-taint", 0, "--drain-poll", 0.2, "--delete-poll", 0.2,
+            "trimtab.actuator", "--address", actuator, "--state-dir", tmp_path / "state", "--cloud", "kwok",
+            "--kubeconfig", kubeconfig, "--cloud-config", groups, "--delay-after-taint", 0, "--drain-poll", 0.2, "--delete-poll", 0.2,
             log=tmp_path / "actuator.log",
         ),
         planner_at(planner, tmp_path),

@@ -30,7 +30,8 @@ REPORT_EVERY = 20_000
 def uninstrumented() -> list[str]:
     """Return the compiled modules, which cannot be traced line by line."""
     files = [path for path in (ROOT / "planner").rglob("*.py") if "kernels" in path.parts]
-    names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files]
+    parts = [("trimtab", *path.relative_to(ROOT).with_suffix("").parts) for path in files]
+    names = [".".join(one).removesuffix(".__init__") for one in parts]
     return [*names, "trimtab.planner.model.jit"]
 
 
@@ -104,7 +105,9 @@ def main() -> None:
     # A read past the end of an array raises.
     os.environ["NUMBA_BOUNDSCHECK"] = "1"
     atheris: Any = importlib.import_module("atheris")
-    with atheris.instrument_imports(include=["planner", "clients", "actuator"], exclude=uninstrumented()):
+    with atheris.instrument_imports(
+        include=["trimtab.planner", "trimtab.clients", "trimtab.actuator"], exclude=uninstrumented()
+    ):
         fuzzed = Fuzzed(options.reader, options.inputs)
     corpus = options.corpus or Path(tempfile.mkdtemp(prefix="trimtab-fuzz-"))
     corpus.mkdir(parents=True, exist_ok=True)

@@ -155,7 +155,7 @@ def test_every_extra_of_the_project_is_known_and_named_in_the_readme() -> None:
     assert [extra for extra in EXTRAS if f"trimtab[{extra}]" not in text and f"`{extra}`" not in text] == []
 
 
-@pytest.mark.parametrize("program", ["trimtab.clients.cli", "planner", "actuator"])
+@pytest.mark.parametrize("program", ["trimtab.clients.cli", "trimtab.planner", "trimtab.actuator"])
 def test_every_program_prints_its_version(run: Programs, environment: dict[str, str], program: str) -> None:
     done = run(program, "--version", environment=environment | {"TRIMTAB_PLANNER_SHOW_VERSION": "1"})
     assert (done.returncode, done.stderr) == (0, "")

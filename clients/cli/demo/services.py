@@ -139,14 +139,14 @@ def actuator(
 
 @contextmanager
 def _service(name: str, options: Sequence[str], directory: Path) -> Iterator[Service]:
-    """Run `python -m NAME` until the context is left."""
+    """Run `python -m trimtab.NAME` until the context is left."""
     directory.mkdir(parents=True, exist_ok=True)
     address_file, log = directory / f"{name}.address", directory / f"{name}.log"
     common = ["--address", "127.0.0.1:0", "--address-file", str(address_file), "--metrics-address", ""]
     with ExitStack() as stack:
         out = stack.enter_context(log.open("ab"))
         process = subprocess.Popen(
-            [sys.executable, "-m", name, *common, "--log-level", "warning", *options],
+            [sys.executable, "-m", f"trimtab.{name}", *common, "--log-level", "warning", *options],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -36,7 +36,7 @@ DRAINED, EMPTY = ("n0", "n1", "n2", "n3"), ("n6", "n7")
 
 def command(directory: Path, *more: str) -> list[str]:
     files = (f"--state-dir={directory / 'state'}", f"--cluster={directory / 'cluster.json'}")
-    return ["actuator", f"--address-file={directory / 'address'}", *files, *QUICK, *more]
+    return ["trimtab.actuator", f"--address-file={directory / 'address'}", *files, *QUICK, *more]
 
 
 @contextmanager

@@ -26,20 +26,21 @@ builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "trimtab.v1.plan_pb2", global
 
 def add_decision(tree: Path) -> None:
     """Write the tree. What it has of its own comes before the project's on Python's path."""
-    _link(ROOT / "planner", tree / "planner", "decisions")
-    shutil.copytree(Path(__file__).parent / NAME, tree / "planner" / NAME)
-    _link(ROOT / "planner/decisions", tree / "planner/decisions", "table.py")
-    (tree / "planner/decisions/table.py").write_text(_table(), encoding="utf-8")
-    _link(ROOT / "protos/trimtab", tree / "trimtab", "v1")
+    _link(ROOT / "protos/trimtab", tree / "trimtab", "v1", "planner")
+    planner = tree / "trimtab/planner"
+    _link(ROOT / "planner", planner, "decisions")
+    shutil.copytree(Path(__file__).parent / NAME, planner / NAME)
+    _link(ROOT / "planner/decisions", planner / "decisions", "table.py")
+    (planner / "decisions/table.py").write_text(_table(), encoding="utf-8")
     _link(ROOT / "protos/trimtab/v1", tree / "trimtab/v1", "plan_pb2.py")
     (tree / "trimtab/v1/plan_pb2.py").write_text(_MODULE.format(data=_contract()), encoding="utf-8")
 
 
-def _link(source: Path, target: Path, but: str) -> None:
-    """Link everything in a folder, except for one entry."""
+def _link(source: Path, target: Path, *but: str) -> None:
+    """Link everything in a folder, except for some entries."""
     target.mkdir(parents=True)
     for path in source.iterdir():
-        if path.name not in {but, "__pycache__"}:
+        if path.name not in {*but, "__pycache__"}:
             (target / path.name).symlink_to(path)
 
 
@@ -48,7 +49,7 @@ def _table() -> str:
     text = (ROOT / "planner/decisions/table.py").read_text(encoding="utf-8")
     before, entries = text.split("TABLE: Final[Table] = (", 1)
     return (
-        before.replace("\nTable = ", f"\nfrom planner.{NAME}.decision import {NAME.upper()}\n\nTable = ", 1)
+        before.replace("\nTable = ", f"\nfrom trimtab.planner.{NAME}.decision import {NAME.upper()}\n\nTable = ", 1)
         + "TABLE: Final[Table] = ("
         + entries.replace(")", f", {NAME.upper()})", 1)
     )

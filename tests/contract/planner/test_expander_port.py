@@ -42,7 +42,7 @@ GRANTED = POLICY + "anonymous: [choose]\n"
 def command(ca: OwnCa, *more: str) -> list[str]:
     files = {"cert": "server.crt", "key": "server.key", "client-ca": "ca.crt"}
     options = [f"--tls-{name}={ca.directory / file}" for name, file in files.items()]
-    return ["planner", *options, "--expander-chain=least-nodes", *more]
+    return ["trimtab.planner", *options, "--expander-chain=least-nodes", *more]
 
 
 @pytest.fixture

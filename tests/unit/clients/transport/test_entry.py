@@ -13,7 +13,11 @@ import pytest
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.transport.entry import HUGE_PAGES_VARIABLE
 
-COMMANDS = {"trimtab": "trimtab.clients.cli", "trimtab-planner": "planner", "trimtab-actuator": "actuator"}
+COMMANDS = {
+    "trimtab": "trimtab.clients.cli",
+    "trimtab-planner": "trimtab.planner",
+    "trimtab-actuator": "trimtab.actuator",
+}
 # Sends the interrupt while a module that all commands need is loaded.
 INTERRUPTED = """
 import builtins, os, runpy, signal, sys

@@ -98,13 +98,12 @@ for one in gc.get_objects():
 
 @pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
 def test_the_second_process_compiles_exactly_what_requests_call(quick: bool) -> None:
+    answering, answer = "from trimtab.planner.service.warm_up import answer_requests", f"answer_requests({quick})"
     second = SIGNATURES.format(
         start="from trimtab.planner.model.jit import compile_recorded, record_calls; record_calls()",
-        end=f"from trimtab.planner.service.warm_up import answer_requests; answer_requests({quick}); compile_recorded()",
+        end=f"{answering}; {answer}; compile_recorded()",
     )
-    first = SIGNATURES.format(
-        start="from trimtab.planner.service.warm_up import answer_requests", end=f"answer_requests({quick})"
-    )
+    first = SIGNATURES.format(start=answering, end=answer)
     assert sorted(run(second).splitlines()) == sorted(run(first).splitlines())
 
 

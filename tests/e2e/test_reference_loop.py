@@ -165,7 +165,8 @@ def test_planner_actuator_and_loop_together_remove_the_nodes_that_are_not_needed
     with (
         process(
             "trimtab.actuator", "--address", actuator, "--state-dir", tmp_path / "state", "--cloud", "kwok",
-            "--kubeconfig", kubeconfig, "--cloud-config", groups, "--delay-after-taint", 0, "--drain-poll", 0.2, "--delete-poll", 0.2,
+            "--kubeconfig", kubeconfig, "--cloud-config", groups, "--delay-after-taint", 0, "--drain-poll", 0.2,
+            "--delete-poll", 0.2,
             log=tmp_path / "actuator.log",
         ),
         planner_at(planner, tmp_path),

@@ -5,7 +5,7 @@ from trimtab.clients.transport.entry import run_command
 
 def main() -> None:
     """Run the command."""
-    run_command("trimtab-planner", "trimtab.planner.service.command:app")
+    run_command("trimtab-planner", "trimtab.planner.service.command:app", "planner")
 
 
 if __name__ == "__main__":

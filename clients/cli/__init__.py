@@ -14,12 +14,12 @@ __all__ = ["kubectl_plugin", "main"]
 
 def main() -> None:
     """Run the command line; every failure is one message on stderr, never a traceback."""
-    run_command("trimtab", "trimtab.clients.cli:run_app")
+    run_command("trimtab", "trimtab.clients.cli:run_app", "cli")
 
 
 def kubectl_plugin() -> None:
     """Run the command line as `kubectl trimtab …`: kubectl finds the executable `kubectl-trimtab` by its name."""
-    run_command("kubectl trimtab", "trimtab.clients.cli:run_plugin")
+    run_command("kubectl trimtab", "trimtab.clients.cli:run_plugin", "cli")
 
 
 def run_app() -> None:

@@ -116,6 +116,8 @@ def demo(
     verbose: VerboseOption = False,
 ) -> None:
     """Run planner, actuator and a simulated cluster on this machine, and show how they work on real data."""
+    require_extra("planner", "trimtab demo")
+    require_extra("actuator", "trimtab demo")
     from trimtab.clients.cli.demo.command import demo as run
 
     run(files or [], prices, verbose=verbose)
@@ -262,6 +264,8 @@ def simulate(
     output: OutputOption = Format.TABLE,
 ) -> None:
     """Simulate a cluster on virtual time, with the real planner and actuator; compare settings on the same load."""
+    require_extra("planner", "trimtab simulate")
+    require_extra("actuator", "trimtab simulate")
     from trimtab.clients.cli.simulate.command import SimulateOptions, print_schema
     from trimtab.clients.cli.simulate.command import simulate as run
 

@@ -13,6 +13,7 @@ from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.transport.client import connect, is_served
 from trimtab.clients.transport.collection import collection_rare
 from trimtab.clients.transport.errors import Reason, ServiceError, TrimtabError
+from trimtab.clients.transport.extras import require_extra
 from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
 
@@ -93,6 +94,7 @@ class _InProcess:
     """The planner's own pipeline without gRPC. Imported late, because it loads the compiled kernels."""
 
     def __init__(self) -> None:
+        require_extra("planner", "deciding in this process, without --planner HOST:PORT,")
         import structlog
         from opentelemetry.metrics import NoOpMeterProvider
 

@@ -1,6 +1,7 @@
 """The start and the end of a command: loading its code, and writing its output. Restricts gRPC to TLS 1.3 and numpy to
 small pages, and reports in one line instead of a traceback: Ctrl-C at any time, a full disk under standard output.
-Imports only the standard library, so that hardly anything runs before it. Never decides what the command does.
+Imports only the standard library and the list of extras, so that hardly anything runs before it. Never decides what the
+command does.
 """
 
 import errno
@@ -9,6 +10,8 @@ import signal
 import sys
 from importlib import import_module
 from typing import NoReturn
+
+from trimtab.clients.transport.extras import MissingExtraError, require_extra
 
 INTERRUPTED, FAILED = 130, 1
 CIPHERS_VARIABLE = "GRPC_SSL_CIPHER_SUITES"
@@ -23,16 +26,19 @@ time of a loop over 5,000 nodes falls by a quarter, and varies less."""
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
-def run_command(program: str, place: str) -> None:
-    """Load a function, given as "module:name", and call it."""
+def run_command(program: str, place: str, extra: str) -> None:
+    """Load a function, given as "module:name", and call it. extra : what has to be installed for it."""
     module, _, name = place.partition(":")
     # Both are read once, when gRPC and numpy are loaded. Users who need TLS 1.2 set their own suites.
     os.environ.setdefault(CIPHERS_VARIABLE, TLS_1_3_ALONE)
     os.environ.setdefault(HUGE_PAGES_VARIABLE, "0")
     _open_closed_streams()
     try:
+        require_extra(extra, program)
         getattr(import_module(module), name)()
         sys.stdout.flush()
+    except MissingExtraError as error:
+        _leave(str(error), FAILED)
     except KeyboardInterrupt:
         _leave(f"{program}: interrupted", INTERRUPTED)
     except BrokenPipeError:

@@ -8,8 +8,19 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Final
 
+_SERVICE: Final = (
+    "typer",
+    "rich",
+    "pydantic",
+    "opentelemetry.sdk",
+    "opentelemetry.exporter.prometheus",
+    "grpc_reflection",
+)
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
+        "planner": ("numba", "cronsim", *_SERVICE),
+        "actuator": ("sqlalchemy", *_SERVICE),
+        "cli": _SERVICE,
         "kubernetes": ("kubernetes", "urllib3"),
         "report": ("plotly", "jinja2"),
         "postgresql": ("psycopg",),

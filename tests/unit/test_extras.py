@@ -1,4 +1,6 @@
-"""A plain installation, without any extra: every command runs, or names the extra that it needs in one line."""
+"""An installation that lacks extras: every command runs, or names the extra that it needs in one line; the client alone
+needs none.
+"""
 
 import json
 import os
@@ -19,24 +21,32 @@ from trimtab.clients.transport.extras import EXTRAS
 from trimtab.v1 import plan_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
-HIDE_EXTRAS = f"""
+PROGRAMS = ("cli", "planner", "actuator")
+HIDE = """
 import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if any(name == extra or name.startswith(extra + ".") for extra in {[one for names in EXTRAS.values() for one in names]!r}):
+        if any(name == hidden or name.startswith(hidden + ".") for hidden in {hidden!r}):
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 
 sys.meta_path.insert(0, Absent())
-"""  # noqa: E501
+"""
+
+
+def environment_with(site: Path, *installed: str) -> dict[str, str]:
+    """Return an environment in which processes and their children cannot import packages of other extras than these."""
+    there = {package for extra in installed for package in EXTRAS[extra]}
+    hidden = sorted({package for packages in EXTRAS.values() for package in packages} - there)
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(HIDE.format(hidden=hidden))
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT / "protos")])}
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return an environment in which processes and their children cannot import packages of extras."""
-    site = tmp_path_factory.mktemp("site")
-    (site / "sitecustomize.py").write_text(HIDE_EXTRAS)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT), str(ROOT / "protos")])}
+    """Return an environment with the extras of the programs, and no other."""
+    return environment_with(tmp_path_factory.mktemp("programs") / "site", *PROGRAMS)
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +76,48 @@ def files(tmp_path: Path) -> dict[str, Path]:
         "new": tmp_path / "new.json",
         "state": tmp_path / "state",
     }
+
+
+def test_the_client_and_the_readers_of_files_need_no_extra_and_load_no_compiler(tmp_path: Path) -> None:
+    program = """
+import sys
+import trimtab.clients.actuator_client, trimtab.clients.planner_client
+import trimtab.clients.kubernetes_objects, trimtab.clients.recording
+assert not {"numba", "llvmlite", "sqlalchemy", "typer"} & set(sys.modules)
+"""
+    environment = environment_with(tmp_path / "site")
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "installed", "extra"),
+    [
+        pytest.param("trimtab.clients.cli version", (), "cli", id="the command line"),
+        pytest.param("trimtab.planner --version", ("cli",), "planner", id="the planner"),
+        pytest.param("trimtab.actuator --version", ("cli",), "actuator", id="the actuator"),
+        pytest.param("trimtab.clients.cli plan {cluster}", ("cli",), "planner", id="a plan in process"),
+        pytest.param("trimtab.clients.cli demo", ("cli", "planner"), "actuator", id="the demo"),
+        pytest.param("trimtab.clients.cli simulate {scenario}", ("cli", "planner"), "actuator", id="a simulation"),
+    ],
+)
+def test_a_program_whose_extra_is_not_installed_names_it_in_one_line(
+    files: dict[str, Path], tmp_path: Path, arguments: str, installed: tuple[str, ...], extra: str
+) -> None:
+    call = [sys.executable, "-m", *arguments.format(**files).split()]
+    environment = environment_with(tmp_path / "site", *installed)
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert f"pip install 'trimtab[{extra}]'" in done.stderr
+
+
+def test_with_the_command_line_alone_a_running_planner_is_asked(files: dict[str, Path], tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "trimtab.clients.cli", "plan", str(files["cluster"]), "--planner", "127.0.0.1:9"]
+    environment = environment_with(tmp_path / "site", "cli")
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "127.0.0.1:9" in done.stderr
+    assert "pip install" not in done.stderr
 
 
 def test_hidden_modules_cannot_be_imported(environment: dict[str, str]) -> None:
@@ -104,10 +156,14 @@ def test_a_command_that_needs_no_live_cluster_runs(
         pytest.param("trimtab.clients.cli record {new}", "kubernetes", id="record"),
         pytest.param("trimtab.clients.cli report {cluster} -o {new}", "report", id="report"),
         pytest.param("trimtab.clients.cli simulate {scenario} --dask tcp://127.0.0.1:9", "dask", id="dask"),
-        pytest.param("actuator --state-dir {state} --cloud kwok --cloud-config {cluster}", "kubernetes", id="kwok"),
-        pytest.param("actuator --state-dir {state} --cloud externalgrpc", "kubernetes", id="externalgrpc"),
-        pytest.param("actuator --state-dir {state} --cloud aws --aws-groups g", "kubernetes", id="aws"),
-        pytest.param("actuator --state-dir {state} --store postgres://u@127.0.0.1:9/d", "postgresql", id="PostgreSQL"),
+        pytest.param(
+            "trimtab.actuator --state-dir {state} --cloud kwok --cloud-config {cluster}", "kubernetes", id="kwok"
+        ),
+        pytest.param("trimtab.actuator --state-dir {state} --cloud externalgrpc", "kubernetes", id="externalgrpc"),
+        pytest.param("trimtab.actuator --state-dir {state} --cloud aws --aws-groups g", "kubernetes", id="aws"),
+        pytest.param(
+            "trimtab.actuator --state-dir {state} --store postgres://u@127.0.0.1:9/d", "postgresql", id="PostgreSQL"
+        ),
     ],
 )
 def test_a_command_names_the_extra_that_it_needs_in_one_line(
@@ -138,7 +194,7 @@ def test_a_service_listens(environment: dict[str, str], files: dict[str, Path], 
     if service == "actuator":
         arguments += ["--state-dir", str(files["state"]), "--cluster", str(files["cluster"])]
     process = subprocess.Popen(
-        [sys.executable, "-m", service, *arguments], env=environment, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", f"trimtab.{service}", *arguments], env=environment, stderr=subprocess.PIPE, text=True
     )
     end = time.monotonic() + 200
     while not address.exists() and process.poll() is None and time.monotonic() < end:

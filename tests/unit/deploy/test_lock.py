@@ -11,7 +11,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[3]
 IMAGES = ROOT / "deploy" / "images"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-EXTRAS = ("kubernetes", "postgresql", "otlp", "aws")
+EXTRAS = ("cli", "planner", "actuator", "kubernetes", "postgresql", "otlp", "aws")
 """As in the image: `.ci/lock`."""
 FORBIDDEN = re.compile(r"\b(AGPL|GPL|GNU (Affero )?General)", re.IGNORECASE)
 
@@ -30,7 +30,8 @@ def locked(name: str) -> dict[str, str]:
 def wanted() -> list[Requirement]:
     project = PROJECT["project"]
     texts = [*project["dependencies"], *(one for extra in EXTRAS for one in project["optional-dependencies"][extra])]
-    return [Requirement(text) for text in texts]
+    found = [Requirement(text) for text in texts]
+    return [one for one in found if one.name != PROJECT["project"]["name"]]
 
 
 @pytest.mark.parametrize(

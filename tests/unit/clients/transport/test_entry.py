@@ -36,7 +36,7 @@ LOADS_NUMPY = """
 import sys, runpy
 from trimtab.clients.transport import entry
 run = entry.run_command
-entry.run_command = lambda program, place: run(program, "numpy:get_include")
+entry.run_command = lambda program, place, extra: run(program, "numpy:get_include", extra)
 runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
 import numpy
 print(int(numpy._core.multiarray._get_madvise_hugepage()))

@@ -1,6 +1,6 @@
 """`trimtab-actuator`, also `python -m trimtab.actuator`. Decides nothing: see `trimtab.actuator.service.command`."""
 
-from trimtab.clients.transport.entry import run_command
+from trimtab.clients.rpc.entry import run_command
 
 
 def main() -> None:

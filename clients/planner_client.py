@@ -14,9 +14,8 @@ from typing import Final, NamedTuple, Protocol, Self, TypeVar, cast
 
 import grpc
 
-from trimtab.clients.snapshot_deltas import InternedSnapshot, Interner, difference
-from trimtab.clients.transport.channel_security import ChannelSecurity
-from trimtab.clients.transport.client import (
+from trimtab.clients.rpc.channel_security import ChannelSecurity
+from trimtab.clients.rpc.client import (
     RetryPolicy,
     about_cluster,
     connect,
@@ -25,7 +24,8 @@ from trimtab.clients.transport.client import (
     stream,
     wait_until_serving,
 )
-from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.snapshots.deltas import InternedSnapshot, Interner, difference
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 T = TypeVar("T")

@@ -1,6 +1,6 @@
 """`trimtab-planner`, also `python -m trimtab.planner`. Decides nothing: see `trimtab.planner.service.command`."""
 
-from trimtab.clients.transport.entry import run_command
+from trimtab.clients.rpc.entry import run_command
 
 
 def main() -> None:

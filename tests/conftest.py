@@ -22,7 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.builders.examples import ALL, EXPLORE, EXPLORED, MOST
 from tests.builders.forked import Programs, programs
-from trimtab.clients.transport.collection import collection_paused
+from trimtab.clients.rpc.collection import collection_paused
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -1,7 +1,7 @@
 """Calls of the actuator to an API server, with the errors of `Cluster`.
 
 Decides which error of `trimtab.actuator.kube.cluster` an answer becomes, and which calls are safe to retry. Never
-decides what is called; connections, bytes and retries are in `trimtab.clients.kubernetes_api`. Durations in seconds.
+decides what is called; connections, bytes and retries are in `trimtab.clients.kubernetes`. Durations in seconds.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,10 +23,10 @@ from trimtab.actuator.kube.cluster import (
     TooManyRequestsError,
 )
 from trimtab.actuator.kube.objects import ListMetadata
-from trimtab.clients.kubernetes_api import errors
-from trimtab.clients.kubernetes_api.api import Api as HttpApi
-from trimtab.clients.kubernetes_api.api import Json, json_object
-from trimtab.clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
+from trimtab.clients.kubernetes import errors
+from trimtab.clients.kubernetes.api import Api as HttpApi
+from trimtab.clients.kubernetes.api import Json, json_object
+from trimtab.clients.kubernetes.connection import ConnectionSettings, Request, connect_cluster
 
 # Asks for the objects' metadata only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -130,7 +130,7 @@ class Api:
 def connect(kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10.0) -> Api:
     """Create a connection from the kubeconfig, or inside a pod from the service account; no call is made.
 
-    Raises `trimtab.clients.kubernetes_api.errors.ConfigurationError`.
+    Raises `trimtab.clients.kubernetes.errors.ConfigurationError`.
     """
     settings = ConnectionSettings(kubeconfig, context, connect_timeout_s=timeout_s, user_agent="trimtab-actuator")
     return Api(HttpApi(connect_cluster(settings)), timeout_s)

@@ -13,7 +13,7 @@ from trimtab.actuator.kube.api import Api, Call
 from trimtab.actuator.kube.cluster import ClusterError, KnownBuffer, NotServedError
 from trimtab.actuator.kube.group_costs import APPLY_PATCH
 from trimtab.actuator.kube.objects import ListMetadata
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes.names import object_path
 
 GROUP: Final = "autoscaling.x-k8s.io"
 VERSIONS: Final = ("v1beta1", "v1", "v1alpha1")

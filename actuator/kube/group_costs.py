@@ -11,8 +11,8 @@ import msgspec
 from trimtab.actuator.kube.api import Api, Call
 from trimtab.actuator.kube.cluster import ClusterError, GroupCost, GroupCostStatus, KnownGroupCost, NotFoundError
 from trimtab.actuator.kube.objects import ListMetadata
-from trimtab.clients.kubernetes_api.api import Json
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes.api import Json
+from trimtab.clients.kubernetes.names import object_path
 
 API_VERSION: Final = "trimtab.dev/v1alpha1"
 COLLECTION: Final = f"/apis/{API_VERSION}/podgroupcosts"

@@ -45,8 +45,8 @@ from trimtab.actuator.kube.objects import (
     read,
 )
 from trimtab.actuator.kube.settings import KubeSettings
-from trimtab.clients.kubernetes_api.api import JSON_PATCH, Json
-from trimtab.clients.kubernetes_api.names import RULE, is_subdomain, object_path
+from trimtab.clients.kubernetes.api import JSON_PATCH, Json
+from trimtab.clients.kubernetes.names import RULE, is_subdomain, object_path
 
 NODES = "/api/v1/nodes"
 NAMESPACES = "/api/v1/namespaces"

@@ -3,8 +3,8 @@
 Decides the rules: `deploy/` grants exactly these. Never acts.
 """
 
-from trimtab.clients.kubernetes_api.permissions import own_object
-from trimtab.clients.kubernetes_api.rules import Rule
+from trimtab.clients.kubernetes.permissions import own_object
+from trimtab.clients.kubernetes.rules import Rule
 
 # Additional permissions for pod deletion costs; not required at the start.
 POD_COSTS = (

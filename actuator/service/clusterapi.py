@@ -11,7 +11,7 @@ from trimtab.actuator.kube.permissions import clusterapi_rules
 from trimtab.actuator.service.environment import Environment, EnvironmentOptions
 from trimtab.actuator.service.live_environment import CloudWiring, LiveCloud, open_live
 from trimtab.actuator.store.records import Store
-from trimtab.clients.kubernetes_api.permissions import require
+from trimtab.clients.kubernetes.permissions import require
 
 
 def open_clusterapi(

@@ -13,7 +13,7 @@ from trimtab.actuator.service.options import (
     WorkOptions,
 )
 from trimtab.actuator.service.process import run
-from trimtab.clients.transport.options import ServerOptions, add_command
+from trimtab.clients.rpc.options import ServerOptions, add_command
 
 app = typer.Typer(
     add_completion=False,

@@ -20,7 +20,7 @@ from trimtab.actuator.tracker.admission import Admission, DecisionTime, Limits, 
 from trimtab.actuator.tracker.events import CancelRequested, Event, SetAccepted
 from trimtab.actuator.tracker.states import NodeAnswer, State
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.clients.rpc.errors import Reason, ServiceError
 from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("deletions")

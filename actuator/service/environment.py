@@ -14,7 +14,7 @@ from trimtab.actuator.service.options import (
     KwokOptions,
     SimulationOptions,
 )
-from trimtab.clients.transport.server import Registration
+from trimtab.clients.rpc.server import Registration
 
 
 class SettingError(Exception):

@@ -18,9 +18,9 @@ from trimtab.actuator.service.options import SimulationOptions, StateOptions
 from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
 from trimtab.actuator.simulated_cluster.objects import Object, load_files
 from trimtab.actuator.store.records import Store
-from trimtab.clients.transport.collection import collection_paused
-from trimtab.clients.transport.extras import require_extra
-from trimtab.clients.transport.server import Registration
+from trimtab.clients.rpc.collection import collection_paused
+from trimtab.clients.rpc.extras import require_extra
+from trimtab.clients.rpc.server import Registration
 from trimtab.v1 import actuator_pb2_grpc
 
 log = structlog.get_logger("actuator")

@@ -13,7 +13,7 @@ from trimtab.actuator.service.validation import check_epoch, digest_request, gro
 from trimtab.actuator.tracker.events import Event, GrowthRequested
 from trimtab.actuator.tracker.states import GrowthAnswer, GrowthRecord
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.clients.rpc.errors import Reason, ServiceError
 from trimtab.v1 import actuator_pb2
 
 

@@ -24,7 +24,7 @@ FOLLOW_S = 0.5
 
 
 class Lease(Protocol):
-    """The Lease: `trimtab.clients.kubernetes_api.lease`."""
+    """The Lease: `trimtab.clients.kubernetes.lease`."""
 
     identity: str
     holder: str

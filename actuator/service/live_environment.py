@@ -18,9 +18,9 @@ from trimtab.actuator.service.environment import Environment
 from trimtab.actuator.service.leading import Leadership
 from trimtab.actuator.service.options import KubeOptions
 from trimtab.actuator.store.records import Store
-from trimtab.clients.kubernetes_api.lease import Lease
-from trimtab.clients.kubernetes_api.permissions import lease_rules, require
-from trimtab.clients.kubernetes_api.rules import Rule
+from trimtab.clients.kubernetes.lease import Lease
+from trimtab.clients.kubernetes.permissions import lease_rules, require
+from trimtab.clients.kubernetes.rules import Rule
 
 # A request for the cloud's node groups may list all nodes: a tenth of a second for several thousand.
 GROUPS_MAX_AGE_S = 5.0

@@ -39,13 +39,13 @@ from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.simulated_cluster.objects import ObjectError
 from trimtab.actuator.store.records import StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url, store_file
-from trimtab.clients.kubernetes_api.errors import ClusterError as LiveClusterError
-from trimtab.clients.transport.access import Access
-from trimtab.clients.transport.extras import MissingExtraError
-from trimtab.clients.transport.options import ServerOptions
-from trimtab.clients.transport.server import Registration, Shell, serve
-from trimtab.clients.transport.telemetry import configure_logging, start_telemetry
-from trimtab.clients.transport.terminal import visible
+from trimtab.clients.documents.terminal import visible
+from trimtab.clients.kubernetes.errors import ClusterError as LiveClusterError
+from trimtab.clients.rpc.access import Access
+from trimtab.clients.rpc.extras import MissingExtraError
+from trimtab.clients.rpc.options import ServerOptions
+from trimtab.clients.rpc.server import Registration, Shell, serve
+from trimtab.clients.rpc.telemetry import configure_logging, start_telemetry
 
 _REPORTED = (
     SettingError, MissingExtraError, ObjectError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError,

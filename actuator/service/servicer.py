@@ -30,8 +30,8 @@ from trimtab.actuator.service.status import Parts
 from trimtab.actuator.service.validation import buffer_states, check_nodes, cost_orders
 from trimtab.actuator.service.watching import Place, SendBudget, SharedStatus, WatcherPlaces
 from trimtab.actuator.store.records import StoreError
-from trimtab.clients.transport.callers import current_caller
-from trimtab.clients.transport.errors import Reason, ServiceError, invalid_request, not_ready
+from trimtab.clients.rpc.callers import current_caller
+from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request, not_ready
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 log = structlog.get_logger("actuator")

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from trimtab.clients.kubernetes_api.names import RULE, is_label, is_subdomain
-from trimtab.clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
-from trimtab.clients.transport.strict_json import RepeatedKeyError, may_repeat_keys, refuse_repeated_keys
-from trimtab.clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from trimtab.clients.documents.strict_json import RepeatedKeyError, may_repeat_keys, refuse_repeated_keys
+from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
 
 Object = dict[str, Any]
 

@@ -20,7 +20,7 @@ from sqlalchemy import event as sa_event
 
 from trimtab.actuator.store.postgresql import bound_waits
 from trimtab.actuator.store.records import History, Record, StoreConflictError, StoreError
-from trimtab.clients.transport.extras import MissingExtraError, require_extra
+from trimtab.clients.rpc.extras import MissingExtraError, require_extra
 
 APPLICATION = "trimtab-actuator"
 LAYOUT = "2"

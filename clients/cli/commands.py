@@ -15,10 +15,10 @@ from trimtab.clients.cli.live.commands import app as live_commands
 from trimtab.clients.cli.output import Format
 from trimtab.clients.cli.plan_formats import PlanFormat
 from trimtab.clients.decisions import NAMES
-from trimtab.clients.transport.bounded_input import MAX_INPUT_BYTES
-from trimtab.clients.transport.entry import end_without_reader
-from trimtab.clients.transport.extras import require_extra
-from trimtab.clients.transport.options import VersionOption
+from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
+from trimtab.clients.rpc.entry import end_without_reader
+from trimtab.clients.rpc.extras import require_extra
+from trimtab.clients.rpc.options import VersionOption
 
 
 class _Commands(TyperGroup):

@@ -17,8 +17,8 @@ from google.protobuf.message import Message
 
 from trimtab.clients.cli.failures import InputError
 from trimtab.clients.cli.message_fields import checked
-from trimtab.clients.transport.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
-from trimtab.clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
+from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 MessageType = TypeVar("MessageType", bound=Message)

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trimtab.clients.kubernetes_objects.errors import InputError as UnreadableError
-from trimtab.clients.transport.addresses import AddressError
-from trimtab.clients.transport.errors import ServiceError, TrimtabError
-from trimtab.clients.transport.extras import MissingExtraError
-from trimtab.clients.transport.terminal import visible
+from trimtab.clients.documents.terminal import visible
+from trimtab.clients.rpc.addresses import AddressError
+from trimtab.clients.rpc.errors import ServiceError, TrimtabError
+from trimtab.clients.rpc.extras import MissingExtraError
+from trimtab.clients.snapshots.objects.errors import InputError as UnreadableError
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 

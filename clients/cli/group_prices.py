@@ -10,9 +10,9 @@ from typing import Any, Protocol
 import msgspec
 
 from trimtab.clients.cli.prices import Machine, Prices, machine_of, machines_of, note_without, one_price, price_of
-from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup
-from trimtab.clients.kubernetes_objects.node_groups import Membership
-from trimtab.clients.live_cluster.cloud_groups import cloud_groups, group_of_instance
+from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance
+from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup
+from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.v1 import actuator_pb2
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ def object_prices(objects: Iterable[Json], prices: Prices) -> dict[str, float]:
 
 
 class NodesSeen(Protocol):
-    """A live cluster, as `trimtab.clients.live_cluster.LiveCluster` is one."""
+    """A live cluster, as `trimtab.clients.snapshots.live.LiveCluster` is one."""
 
     def nodes(self) -> list[Node]:
         """Return all nodes as they are now."""

@@ -12,8 +12,8 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from trimtab.clients.cli.failures import InputError
-from trimtab.clients.kubernetes_objects.errors import FieldError
-from trimtab.clients.kubernetes_objects.times import go_duration_ns
+from trimtab.clients.snapshots.objects.errors import FieldError
+from trimtab.clients.snapshots.objects.times import go_duration_ns
 
 _INTEGERS: Final = (
     FieldDescriptor.CPPTYPE_INT32,

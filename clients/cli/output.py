@@ -17,8 +17,8 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
+from trimtab.clients.documents.terminal import visible
 from trimtab.clients.json_form import json_form
-from trimtab.clients.transport.terminal import visible
 
 PIPED_WIDTH = 120
 

@@ -20,7 +20,7 @@ from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.pod_cost_annotations import annotations_read
 from trimtab.clients.cli.prices import Prices, apply_prices, read_prices
 from trimtab.clients.cli.sources import read_snapshot
-from trimtab.clients.transport.bounded_input import MAX_INPUT_BYTES
+from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 

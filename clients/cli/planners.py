@@ -10,10 +10,10 @@ import grpc
 
 from trimtab.clients.cli.failures import FailedError, InputError
 from trimtab.clients.cli.output import stderr_console
-from trimtab.clients.transport.client import connect, is_served
-from trimtab.clients.transport.collection import collection_rare
-from trimtab.clients.transport.errors import Reason, ServiceError, TrimtabError
-from trimtab.clients.transport.extras import require_extra
+from trimtab.clients.rpc.client import connect, is_served
+from trimtab.clients.rpc.collection import collection_rare
+from trimtab.clients.rpc.errors import Reason, ServiceError, TrimtabError
+from trimtab.clients.rpc.extras import require_extra
 from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
 

@@ -24,8 +24,8 @@ from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.failures import InputError
 from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note
-from trimtab.clients.transport.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.transport.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
 from trimtab.prices import is_price
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -7,7 +7,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from trimtab.clients.cli.failures import InputError
 from trimtab.clients.cli.output import note, stderr_console
-from trimtab.clients.transport.bounded_input import MAX_INPUT_BYTES, STANDARD_INPUT
+from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES, STANDARD_INPUT
 from trimtab.v1 import snapshot_pb2
 
 MOST_NOTES = 20
@@ -30,7 +30,7 @@ def read_snapshot(
     numbers : keys of the pods' annotations that hold numbers; with_notes : write what the reader remarks; needs_nodes :
     an input without a Node is an error even if it has a NodeGroup.
     """
-    from trimtab.clients.kubernetes_objects import read_files
+    from trimtab.clients.snapshots.objects import read_files
 
     if not paths:
         raise InputError(f"no FILE is given; make one with: {_EXPORT}")

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import Request
-from trimtab.clients.kubernetes_api.errors import ApiError, MalformedAnswerError
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import Request
+from trimtab.clients.kubernetes.errors import ApiError, MalformedAnswerError
+from trimtab.clients.kubernetes.names import object_path
 from trimtab.clients.load.bursts import LABEL, VALUE, LoadSettings, PodTimes, deployment, namespace
 
 NAMESPACES: Final = "/api/v1/namespaces"

@@ -5,7 +5,7 @@ clock and pauses are given. Cleans up in any case. Durations in seconds.
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from trimtab.clients.kubernetes_api.errors import ClusterError
+from trimtab.clients.kubernetes.errors import ClusterError
 from trimtab.clients.load.bursts import Burst, LoadSettings, PodTimes
 
 LOOK_S: Final = 2.0

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.errors import ClusterError
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.errors import ClusterError
 from trimtab.v1 import actuator_pb2, reason_pb2
 
 log = structlog.get_logger("events")

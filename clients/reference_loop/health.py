@@ -6,9 +6,9 @@ Otherwise each is 503 with the reason. A loop that has not finished a round for 
 import time
 from collections.abc import Callable
 
-from trimtab.clients.transport.addresses import split_address
-from trimtab.clients.transport.http_port import Answer, Page, Request, plain, serve_http
-from trimtab.clients.transport.port_security import PortSecurity
+from trimtab.clients.rpc.addresses import split_address
+from trimtab.clients.rpc.http_port import Answer, Page, Request, plain, serve_http
+from trimtab.clients.rpc.port_security import PortSecurity
 
 
 class Health:

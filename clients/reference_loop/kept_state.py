@@ -18,11 +18,11 @@ import structlog
 import zstandard
 from google.protobuf.message import DecodeError
 
-from trimtab.clients.kubernetes_api.api import MERGE_PATCH, Api, Json
-from trimtab.clients.kubernetes_api.errors import ApiError, ClusterError
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.documents.whole_files import write_whole
+from trimtab.clients.kubernetes.api import MERGE_PATCH, Api, Json
+from trimtab.clients.kubernetes.errors import ApiError, ClusterError
+from trimtab.clients.kubernetes.names import object_path
 from trimtab.clients.reference_loop.loop_clock import shift
-from trimtab.clients.transport.whole_files import write_whole
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")

@@ -19,8 +19,8 @@ from tenacity import (
 )
 from tenacity.nap import sleep_using_event
 
-from trimtab.clients.kubernetes_api.errors import ClusterError, MissingPermissionError
-from trimtab.clients.kubernetes_api.lease import Lease
+from trimtab.clients.kubernetes.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes.lease import Lease
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
 from trimtab.clients.reference_loop.health import Health
@@ -29,8 +29,8 @@ from trimtab.clients.reference_loop.loop_clock import LoopClock
 from trimtab.clients.reference_loop.round_text import round_text
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.transport.backoff import Backoff
-from trimtab.clients.transport.errors import TrimtabError
+from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")

@@ -10,12 +10,12 @@ from typing import Final, Protocol, Self
 
 import grpc
 
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.reference_loop.loop_clock import shift
-from trimtab.clients.transport.backoff import Backoff
-from trimtab.clients.transport.channel_security import ChannelSecurity
-from trimtab.clients.transport.client import RetryPolicy, about_cluster, connect, invoke, is_overloaded, new_session
-from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.channel_security import ChannelSecurity
+from trimtab.clients.rpc.client import RetryPolicy, about_cluster, connect, invoke, is_overloaded, new_session
+from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 PIECE_BYTES = 1 << 20

@@ -15,11 +15,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from opentelemetry import trace
 from opentelemetry.context import Context
 
-from trimtab.clients.kubernetes_objects.kinds import NodeGroup
-from trimtab.clients.live_cluster.cloud_groups import known_prices, with_cloud_settings
-from trimtab.clients.live_cluster.taken import Seen, Taken
 from trimtab.clients.reference_loop.orders import deletion_order, soft_tainted
 from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.snapshots.live.cloud_groups import known_prices, with_cloud_settings
+from trimtab.clients.snapshots.live.taken import Seen, Taken
+from trimtab.clients.snapshots.objects.kinds import NodeGroup
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 _tracer = trace.get_tracer("trimtab.loop")
@@ -29,7 +29,7 @@ Decision = plan_pb2.Decision
 
 
 class LoopCluster(Protocol):
-    """The cluster as a round sees it: `trimtab.clients.live_cluster.LiveCluster`."""
+    """The cluster as a round sees it: `trimtab.clients.snapshots.live.LiveCluster`."""
 
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
         """Return the changes since the last call, or the whole cluster."""

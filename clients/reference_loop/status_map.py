@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from trimtab.clients.kubernetes_api.api import MERGE_PATCH, Api
-from trimtab.clients.kubernetes_api.errors import ApiError
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes.api import MERGE_PATCH, Api
+from trimtab.clients.kubernetes.errors import ApiError
+from trimtab.clients.kubernetes.names import object_path
 from trimtab.clients.reference_loop.costs import costs
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2

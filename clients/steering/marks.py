@@ -7,7 +7,7 @@ one that is left behind deletes nothing.
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 
 PROTECTED: Final = "true"
 KARPENTER: Final = "karpenter.sh/do-not-disrupt"

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 import structlog
 
-from trimtab.clients.kubernetes_api.connection import Request
-from trimtab.clients.kubernetes_api.errors import ApiError
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes.connection import Request
+from trimtab.clients.kubernetes.errors import ApiError
+from trimtab.clients.kubernetes.names import object_path
 from trimtab.clients.steering.marks import NodeMarks, Write
 
 log = structlog.get_logger("steer")
@@ -26,7 +26,7 @@ _LEFT_ALONE: Final = (404, 409, 422)
 
 
 class Server(Protocol):
-    """An API server: `trimtab.clients.kubernetes_api.api.Api`."""
+    """An API server: `trimtab.clients.kubernetes.api.Api`."""
 
     def read(self, request: Request) -> bytes:
         """Send a request, once, and return the answer."""

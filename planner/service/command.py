@@ -2,7 +2,7 @@
 
 import typer
 
-from trimtab.clients.transport.options import ServerOptions, add_command
+from trimtab.clients.rpc.options import ServerOptions, add_command
 from trimtab.planner.service.process import run
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
 

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 
-from trimtab.clients.transport.collection import collection_rare
+from trimtab.clients.rpc.collection import collection_rare
 from trimtab.planner.model.jit import compile_recorded, record_calls
 
 

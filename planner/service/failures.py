@@ -4,8 +4,8 @@ metadata. `protos/README.md` lists them with the remedies for the caller.
 
 import grpc
 
-from trimtab.clients.transport import errors
-from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.clients.rpc import errors
+from trimtab.clients.rpc.errors import Reason, ServiceError
 from trimtab.planner.decisions.requests import DecisionUnavailableError, RequestError
 from trimtab.planner.model.settings import SettingsError
 from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError, SnapshotMalformedError

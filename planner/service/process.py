@@ -12,14 +12,14 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
-from trimtab.clients.transport.addresses import split_address
-from trimtab.clients.transport.extras import MissingExtraError
-from trimtab.clients.transport.options import ServerOptions
-from trimtab.clients.transport.port_security import ANONYMOUS_OPTION, ExposedPortError, is_loopback
-from trimtab.clients.transport.rights import Right
-from trimtab.clients.transport.server import Registration, Shell, serve
-from trimtab.clients.transport.telemetry import Telemetry, configure_logging, start_telemetry
-from trimtab.clients.transport.terminal import visible
+from trimtab.clients.documents.terminal import visible
+from trimtab.clients.rpc.addresses import split_address
+from trimtab.clients.rpc.extras import MissingExtraError
+from trimtab.clients.rpc.options import ServerOptions
+from trimtab.clients.rpc.port_security import ANONYMOUS_OPTION, ExposedPortError, is_loopback
+from trimtab.clients.rpc.rights import Right
+from trimtab.clients.rpc.server import Registration, Shell, serve
+from trimtab.clients.rpc.telemetry import Telemetry, configure_logging, start_telemetry
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.planner.model.kernel_cache import kept_in
 from trimtab.planner.service.expander.clusters import LastPlans

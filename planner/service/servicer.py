@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import grpc
 
-from trimtab.clients.transport import callers as transport
-from trimtab.clients.transport.access import Access
-from trimtab.clients.transport.callers import current_caller
+from trimtab.clients.rpc import callers as transport
+from trimtab.clients.rpc.access import Access
+from trimtab.clients.rpc.callers import current_caller
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.predicates.order import PREDICATES
 from trimtab.planner.service.bounds import Bounds

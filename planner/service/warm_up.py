@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from opentelemetry.metrics import NoOpMeterProvider
 
-from trimtab.clients.transport.collection import collection_rare
+from trimtab.clients.rpc.collection import collection_rare
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.model.kernel_cache import when_cold
 from trimtab.planner.service.request_handler import Caller, RequestHandler

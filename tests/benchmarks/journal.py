@@ -21,8 +21,8 @@ from trimtab.actuator.store.sql import SqlStore, sqlite_url
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.states import NodeAnswer, PodRef, Retention
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.simulator.virtual_time import VirtualTime
-from trimtab.clients.transport.server import Registration, Shell
+from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.v1 import actuator_pb2
 
 NODES, PODS_PER_NODE, SET = 1_000, 30, 100

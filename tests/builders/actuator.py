@@ -26,7 +26,7 @@ from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.store.records import History, Record, Store
 from trimtab.actuator.tracker.admission import Limits, digest_of
 from trimtab.actuator.tracker.states import Retention
-from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 START_S = 1_800_000_000.0

@@ -19,9 +19,9 @@ from trimtab.actuator.simulated_cluster.controllers import Delays
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.tracker.admission import Limits
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.transport.client import RetryPolicy
-from trimtab.clients.transport.errors import TrimtabError
-from trimtab.clients.transport.server import Registration, Shell
+from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.server import Registration, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, reason_pb2
 
 SETTINGS = ActuatorSettings(

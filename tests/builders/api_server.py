@@ -21,8 +21,8 @@ from google.protobuf.message import Message
 
 from tests.builders.absent import absent
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes_api.envelope import frame_bytes, wrap
-from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.kubernetes.envelope import frame_bytes, wrap
+from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.k8s.v1 import meta_pb2
 
 Json = dict[str, Any]

@@ -13,10 +13,10 @@ from trimtab.actuator.simulated_cluster.objects import Object
 from trimtab.actuator.simulated_cluster.pods import Pod
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from trimtab.clients.simulator.local_actuator import LocalActuator
-from trimtab.clients.simulator.observed_cluster import ObservedCluster
-from trimtab.clients.simulator.planner_link import InProcessLink
-from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.clients.simulation.local_actuator import LocalActuator
+from trimtab.clients.simulation.observed_cluster import ObservedCluster
+from trimtab.clients.simulation.planner_link import InProcessLink
+from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.v1 import plan_pb2
 
 

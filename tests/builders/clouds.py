@@ -36,11 +36,11 @@ from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
 from trimtab.actuator.simulated_cluster.controllers import Delays
 from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.actuator.store.memory import MemoryStore
-from trimtab.clients.transport.backoff import Backoff
-from trimtab.clients.transport.channel_security import ChannelSecurity
-from trimtab.clients.transport.client import connect
-from trimtab.clients.transport.port_security import PortSecurity
-from trimtab.clients.transport.server import ServerSettings, Shell
+from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.channel_security import ChannelSecurity
+from trimtab.clients.rpc.client import connect
+from trimtab.clients.rpc.port_security import PortSecurity
+from trimtab.clients.rpc.server import ServerSettings, Shell
 
 START_S = 1_800_000_000.0
 

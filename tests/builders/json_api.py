@@ -21,8 +21,8 @@ import urllib3
 from tests.builders.absent import absent
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.kube.api import Api
-from trimtab.clients.kubernetes_api.api import Api as HttpApi
-from trimtab.clients.kubernetes_api.connection import Connection, ConnectionSettings
+from trimtab.clients.kubernetes.api import Api as HttpApi
+from trimtab.clients.kubernetes.connection import Connection, ConnectionSettings
 
 Json = dict[str, Any]
 

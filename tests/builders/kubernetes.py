@@ -401,7 +401,7 @@ def listed(*objects: Json) -> Json:
 
 def snapshot_of(*objects: Json | Sequence[Json], numbers: Sequence[str] = ()) -> Any:
     """Build the `ClusterSnapshot` of these objects (lists are flattened); annotations `numbers` hold numbers."""
-    from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+    from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 
     flat: list[Json] = []
     for obj in objects:

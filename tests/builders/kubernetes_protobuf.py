@@ -6,7 +6,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.snapshots.live.resources import BY_KIND
 
 INLINED = ("volume_source", "persistent_volume_source")
 

@@ -26,8 +26,8 @@ from trimtab.actuator.kube.cluster import (
 )
 from trimtab.actuator.kube.live import KubeCluster
 from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.clients.kubernetes_api.api import Api as HttpApi
-from trimtab.clients.kubernetes_api.connection import Request
+from trimtab.clients.kubernetes.api import Api as HttpApi
+from trimtab.clients.kubernetes.connection import Request
 
 Json = dict[str, Any]
 # Small, so that lists have several pages.

@@ -8,9 +8,9 @@ import grpc
 import pytest
 
 from trimtab.clients import planner_client
-from trimtab.clients.transport.error_table import ERRORS
-from trimtab.clients.transport.errors import Reason
-from trimtab.clients.transport.server import ServerSettings
+from trimtab.clients.rpc.error_table import ERRORS
+from trimtab.clients.rpc.errors import Reason
+from trimtab.clients.rpc.server import ServerSettings
 from trimtab.planner.decisions import requests
 from trimtab.planner.service import process, streams
 from trimtab.planner.service.settings import PlannerOptions
@@ -19,7 +19,7 @@ from trimtab.v1 import reason_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "protos/README.md").read_text(encoding="utf-8")
-SOURCES = ("planner", "actuator", "clients/transport")
+SOURCES = ("planner", "actuator", "clients/rpc")
 
 
 def table(heading: str) -> list[list[str]]:

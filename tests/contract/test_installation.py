@@ -76,7 +76,7 @@ def test_the_wheels_version_is_the_projects_and_its_description_is_the_readme(in
         pytest.param(
             (
                 "-c",
-                "from trimtab.clients.kubernetes_objects import read_files;"
+                "from trimtab.clients.snapshots.objects import read_files;"
                 "from trimtab.clients.planner_client import PlannerClient",
             ),
             id="the client",

@@ -16,7 +16,7 @@ from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE
 from trimtab.actuator.kube.api import Api, Call
 from trimtab.actuator.kube.cluster import ConflictError, NotFoundError
-from trimtab.clients.kubernetes_api.api import MERGE_PATCH
+from trimtab.clients.kubernetes.api import MERGE_PATCH
 
 Json = dict[str, Any]
 GROUP_OF = {"machinesets": "cluster.x-k8s.io/set-name", "machinepools": "cluster.x-k8s.io/pool-name"}

@@ -26,19 +26,19 @@ from trimtab.actuator.kube.live import KubeCluster
 from trimtab.actuator.simulated_cluster.quantities import parse_quantity
 from trimtab.actuator.simulated_cluster.selectors import matches
 from trimtab.clients.cli.live.links import open_link
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes_objects import decode_objects
-from trimtab.clients.kubernetes_objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE
-from trimtab.clients.live_cluster.cluster import LiveCluster
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from trimtab.clients.simulator import Simulation
-from trimtab.clients.simulator.loads import changes
-from trimtab.clients.simulator.local_actuator import LocalActuator
-from trimtab.clients.simulator.objects import budget, controller, node_group
-from trimtab.clients.simulator.scenario import Scenario
-from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation.loads import changes
+from trimtab.clients.simulation.local_actuator import LocalActuator
+from trimtab.clients.simulation.objects import budget, controller, node_group
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.virtual_time import VirtualTime
+from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.objects import decode_objects
+from trimtab.clients.snapshots.objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]

@@ -13,12 +13,12 @@ from tests.e2e.actuator_process import command, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.live.links import open_link
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes_objects import decode_objects
-from trimtab.clients.live_cluster.cluster import LiveCluster
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.objects import decode_objects
 
 SLOW_S = 120.0
 

@@ -11,10 +11,10 @@ import pytest
 
 from tests.e2e.actuator_process import apply, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.live_cluster.reflector import Reflector, ReflectorSettings
-from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.snapshots.live.reflector import Reflector, ReflectorSettings
+from trimtab.clients.snapshots.live.resources import BY_KIND
 
 pytestmark = pytest.mark.e2e
 

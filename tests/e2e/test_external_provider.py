@@ -14,8 +14,8 @@ from tests.e2e.actuator_process import command, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
-from trimtab.clients.transport.channel_security import ChannelSecurity
-from trimtab.clients.transport.client import connect
+from trimtab.clients.rpc.channel_security import ChannelSecurity
+from trimtab.clients.rpc.client import connect
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 

@@ -14,8 +14,8 @@ import pytest
 
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.plane_on_virtual_time import scenario_on
-from trimtab.clients.simulator import Simulation
-from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation.scenario import Scenario
 from trimtab.v1 import plan_pb2
 
 pytestmark = pytest.mark.e2e

@@ -14,7 +14,7 @@ from tests.builders import kubernetes as k8s
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
 from tests.e2e.test_reference_loop import planner_at, process, until
 from tests.e2e.test_watcher import kwok_node, workload
-from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.writer import FIELD_MANAGER
 
 pytestmark = pytest.mark.e2e

@@ -13,14 +13,14 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.expanded_snapshot import Tables, applied, expand
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes_api.errors import ClusterError, MissingPermissionError
-from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
-from trimtab.clients.kubernetes_objects.errors import InputError
-from trimtab.clients.live_cluster.cluster import LiveCluster
-from trimtab.clients.live_cluster.reflector import ReflectorSettings
-from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.kubernetes.errors import ClusterError, MissingPermissionError
+from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.live.reflector import ReflectorSettings
+from trimtab.clients.snapshots.live.resources import BY_KIND
+from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.clients.snapshots.objects.errors import InputError
 from trimtab.v1 import snapshot_pb2 as pb
 
 pytestmark = pytest.mark.e2e

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tests.parity.agreement import Verdict
-from trimtab.clients.kubernetes_objects import InputError, build_snapshot, decode_objects
+from trimtab.clients.snapshots.objects import InputError, build_snapshot, decode_objects
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.round.work import Work
 from trimtab.planner.simulation import kernels

@@ -25,8 +25,8 @@ from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.external.servicer import SERVICE as PROVIDER
 from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.store.memory import MemoryStore
-from trimtab.clients.transport.client import connect
-from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.clients.rpc.client import connect
+from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb

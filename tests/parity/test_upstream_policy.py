@@ -29,8 +29,8 @@ from tests.parity.cluster_autoscaler_growth import prices
 from tests.parity.cluster_autoscaler_growth import recorded as recorded_growth
 from tests.parity.cluster_autoscaler_oracle.steps import SCENARIOS, simulated
 from trimtab.clients.cli.simulate.command import built_in
-from trimtab.clients.simulator.scenario_file import read_input
-from trimtab.clients.simulator.simulation import Simulation
+from trimtab.clients.simulation.scenario_file import read_input
+from trimtab.clients.simulation.simulation import Simulation
 from trimtab.v1 import plan_pb2
 
 DOCUMENTS = 24

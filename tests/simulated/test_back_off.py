@@ -11,7 +11,7 @@ from typing import Any
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.cloud.provider import Activity
 from trimtab.actuator.service.settings import ActuatorSettings, BackoffPolicy
-from trimtab.clients.simulator.simulation import Simulation
+from trimtab.clients.simulation.simulation import Simulation
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 LABEL = "zalando.org/scaling-priority"

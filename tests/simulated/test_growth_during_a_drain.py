@@ -4,7 +4,7 @@ Source: the Zalando fork of CA, which continues scale-down for as long as budget
 and actuator on virtual time.
 """
 
-from trimtab.clients.simulator.simulation import Simulation
+from trimtab.clients.simulation.simulation import Simulation
 from trimtab.v1 import plan_pb2
 
 DELETION = "ToBeDeletedByClusterAutoscaler"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from trimtab.clients.simulator import Simulation
-from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation.scenario import Scenario
 from trimtab.v1 import plan_pb2
 
 DECISIONS = {"decisions": ["slack", "scale-up", "scale-down"]}

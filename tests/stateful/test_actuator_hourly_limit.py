@@ -17,8 +17,8 @@ from trimtab.actuator.service.external.servicer import ExternalServicer
 from trimtab.actuator.service.group_keeper import GroupKeeper
 from trimtab.actuator.tracker.events import Event, TimeNoted
 from trimtab.actuator.tracker.states import HOUR_MS, Retention
-from trimtab.clients.transport.access_policy import DeletionRules
-from trimtab.clients.transport.errors import ServiceError
+from trimtab.clients.rpc.access_policy import DeletionRules
+from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.v1 import actuator_pb2, plan_pb2
 

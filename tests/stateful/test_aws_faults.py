@@ -27,8 +27,8 @@ from trimtab.actuator.service.activity_watch import ActivityWatch
 from trimtab.actuator.service.group_keeper import GroupKeeper
 from trimtab.actuator.service.settings import GroupSettings
 from trimtab.actuator.settings import DeleteSettings
-from trimtab.clients.transport.backoff import Backoff
-from trimtab.clients.transport.errors import ServiceError
+from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 WANTED_SIZE, PROVISION_S, STEP_S, END_S, SLOW_S, POLL_S = 6, 100.0, 30.0, 420.0, 45.0, 5.0

@@ -31,7 +31,7 @@ from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, InstanceState
 from trimtab.actuator.kube.cluster import ClusterError
 from trimtab.actuator.service.activity_watch import ActivityWatch
-from trimtab.clients.transport.errors import ServiceError
+from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 
 DELETED, LOST = ("n0", "n1"), "n3"

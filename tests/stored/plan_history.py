@@ -22,7 +22,7 @@ from tests.builders.kubernetes import (
     snapshot_of,
 )
 from trimtab.clients.reference_loop.kept_state import StateFile, StateKeeper
-from trimtab.clients.simulator.planner_link import InProcessLink
+from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 SNAPSHOT, STATE, WANTED = "snapshot.binpb", "plan_state", "plan.json"

@@ -22,7 +22,7 @@ from botocore.parsers import ResponseParserError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
-from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.rpc.backoff import Backoff
 
 # Errors with status 400 that pass. Source: AWS, "Common errors" of Auto Scaling and EC2.
 _PASSING: Final = frozenset(

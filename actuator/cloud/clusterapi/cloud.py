@@ -50,7 +50,7 @@ from trimtab.actuator.cloud.provider import (
 )
 from trimtab.actuator.kube.api import Api, Call
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, InvalidError, NotServedError, RefusedError
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes.names import object_path
 
 log = structlog.get_logger("clusterapi")
 

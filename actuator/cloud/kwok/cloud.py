@@ -38,8 +38,8 @@ from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundE
 from trimtab.actuator.kube.objects import Node, NodeList, read
 from trimtab.actuator.leadership import NotLeaderError
 from trimtab.actuator.steady_time import SteadyTime
-from trimtab.clients.kubernetes_api.api import MERGE_PATCH
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes.api import MERGE_PATCH
+from trimtab.clients.kubernetes.names import object_path
 
 log = structlog.get_logger("kwok")
 

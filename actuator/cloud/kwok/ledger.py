@@ -12,7 +12,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait
 
 from trimtab.actuator.kube.api import Api, Call
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes.names import object_path
 
 T = TypeVar("T")
 

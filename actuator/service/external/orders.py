@@ -23,7 +23,7 @@ from trimtab.actuator.tracker.events import Event, GrowthRequested, InstancesAcc
 from trimtab.actuator.tracker.groups import EXTERNAL
 from trimtab.actuator.tracker.states import FINAL_STATES, Deletion, Growth, GrowthReason, State
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.transport.errors import Reason, ServiceError, invalid_request
+from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
 
 # The Cluster Autoscaler waits 5 s by default (`grpc_timeout`).
 ANSWER_S: Final = 4.0

@@ -28,8 +28,8 @@ from trimtab.actuator.service.external.deletion_room import DeletionRoom
 from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
 from trimtab.actuator.service.external.prices import pod_price
 from trimtab.actuator.service.servicer import backend_errors
-from trimtab.clients.transport.errors import Reason, ServiceError, invalid_request
-from trimtab.clients.transport.server import Registration
+from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
+from trimtab.clients.rpc.server import Registration
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 from trimtab.k8s.v1 import core_pb2

@@ -15,8 +15,8 @@ from trimtab.clients.cli.certificates.authority import Authority, Issued
 from trimtab.clients.cli.certificates.parts import PARTS, Part
 from trimtab.clients.cli.failures import FailedError, InputError
 from trimtab.clients.cli.output import note
-from trimtab.clients.kubernetes_api.names import RULE, is_label, is_subdomain
-from trimtab.clients.transport.whole_files import write_whole
+from trimtab.clients.documents.whole_files import write_whole
+from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
 
 _PRIVATE, _PUBLIC = 0o600, 0o644
 

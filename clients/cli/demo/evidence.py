@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.clients.transport.collection import collection_paused
+from trimtab.clients.rpc.collection import collection_paused
 
 Object = dict[str, Any]
 HARD_TAINT = "ToBeDeletedByClusterAutoscaler"

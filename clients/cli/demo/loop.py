@@ -22,13 +22,13 @@ from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.kubernetes_objects import Objects, build_snapshot
-from trimtab.clients.kubernetes_objects.build import Known
-from trimtab.clients.kubernetes_objects.decode import add_text
-from trimtab.clients.kubernetes_objects.pod_rows import pod_row
-from trimtab.clients.live_cluster.actuation import read_status
-from trimtab.clients.live_cluster.pod_history import PodHistory
 from trimtab.clients.reference_loop.orders import deletion_order
+from trimtab.clients.snapshots.live.actuation import read_status
+from trimtab.clients.snapshots.live.pod_history import PodHistory
+from trimtab.clients.snapshots.objects import Objects, build_snapshot
+from trimtab.clients.snapshots.objects.build import Known
+from trimtab.clients.snapshots.objects.decode import add_text
+from trimtab.clients.snapshots.objects.pod_rows import pod_row
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 CHAPTER_TIMEOUT_S = 240.0

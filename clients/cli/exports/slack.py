@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from trimtab.clients.cli.answers.slack import set_of
 from trimtab.clients.cli.plan_formats import Export
-from trimtab.clients.kubernetes_objects.spec_reader import Json, SpecReader
+from trimtab.clients.snapshots.objects.spec_reader import Json, SpecReader
 from trimtab.v1 import plan_pb2
 
 LABEL = "trimtab.dev/slack-of"

@@ -8,8 +8,8 @@ import typer
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.output import Format
 from trimtab.clients.load.bursts import LoadSettings
-from trimtab.clients.transport.extras import require_extra
-from trimtab.clients.transport.options import LogFormatOption, LogLevelOption, PlaintextOption
+from trimtab.clients.rpc.extras import require_extra
+from trimtab.clients.rpc.options import LogFormatOption, LogLevelOption, PlaintextOption
 
 app = typer.Typer()
 LOAD = LoadSettings()

@@ -8,9 +8,9 @@ from trimtab.clients.cli.answers.table import print_answer
 from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.reference_loop.rounds import Recorder
-from trimtab.clients.snapshot_deltas.application import Application
+from trimtab.clients.snapshots.deltas.application import Application
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 MOST_DELTAS: Final = 100

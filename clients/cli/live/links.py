@@ -12,7 +12,7 @@ from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
 def open_link(address: str | None) -> Iterator[PlannerLink]:
     """Open the planner at `address` ("host:port"), or one in this process for None."""
     if address is None:
-        from trimtab.clients.simulator.planner_link import InProcessLink
+        from trimtab.clients.simulation.planner_link import InProcessLink
 
         with stderr_console().status("loading the planner (the first time, its kernels are compiled) …"):
             link: PlannerLink = InProcessLink()

@@ -19,11 +19,11 @@ from trimtab.clients.cli.live.sources import ClusterSource, check_writable, clus
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.cli.pod_cost_annotations import annotations_read
-from trimtab.clients.live_cluster.cluster import LiveCluster
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
-from trimtab.clients.transport.errors import TrimtabError
-from trimtab.clients.transport.telemetry import configure_logging, terminal_format
+from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
+from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.v1 import plan_pb2
 
 LIST_TIMEOUT_S = 600.0

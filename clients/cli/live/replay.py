@@ -11,11 +11,11 @@ from trimtab.clients.cli.failures import FailedError, InputError
 from trimtab.clients.cli.live.links import open_link
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
-from trimtab.clients.kubernetes_objects.files import shown
+from trimtab.clients.documents.bounded_input import STANDARD_INPUT, open_input
 from trimtab.clients.recording import is_recording
 from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
-from trimtab.clients.transport.bounded_input import STANDARD_INPUT, open_input
-from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.snapshots.objects.files import shown
 from trimtab.planner.scale_up.option_choice import choose_option
 from trimtab.v1 import plan_pb2
 from trimtab.v1.option_choice_pb2 import OptionChoice

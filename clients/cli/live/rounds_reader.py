@@ -5,8 +5,8 @@ from typing import IO, NamedTuple
 
 from trimtab.clients.cli.failures import InputError
 from trimtab.clients.cli.output import note
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.recording import MAX_FRAME_BYTES, RecordingError, RecordingReader
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.v1 import plan_pb2
 from trimtab.v1.option_choice_pb2 import OptionChoice
 

@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from trimtab.clients.cli.failures import FailedError
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.recording import RecordingWriter
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.v1 import plan_pb2, recording_pb2
 
 

@@ -18,11 +18,10 @@ from trimtab.clients.cli.live.sources import ClusterSource, check_writable, clus
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.pod_cost_annotations import annotations_read
 from trimtab.clients.cli.prices import Prices, read_prices
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.lease import Lease, LeaseSettings
-from trimtab.clients.kubernetes_api.permissions import lease_rules, own_object
-from trimtab.clients.kubernetes_api.rules import Rule
-from trimtab.clients.live_cluster.cluster import LiveCluster
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
+from trimtab.clients.kubernetes.permissions import lease_rules, own_object
+from trimtab.clients.kubernetes.rules import Rule
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
 from trimtab.clients.reference_loop.health import Health, HealthServer
@@ -31,10 +30,11 @@ from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.transport.channel_security import ChannelSecurity
-from trimtab.clients.transport.client import RetryPolicy
-from trimtab.clients.transport.port_security import PortSecurity
-from trimtab.clients.transport.telemetry import LogFormat, configure_logging, start_telemetry, terminal_format
+from trimtab.clients.rpc.channel_security import ChannelSecurity
+from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.clients.rpc.port_security import PortSecurity
+from trimtab.clients.rpc.telemetry import LogFormat, configure_logging, start_telemetry, terminal_format
+from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from trimtab.clients.cli.documents import read_settings
 from trimtab.clients.cli.failures import FailedError, InputError
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes_api.errors import ClusterError, ConfigurationError
-from trimtab.clients.kubernetes_objects.files import read_objects
-from trimtab.clients.kubernetes_objects.kinds import NodeGroup
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.kubernetes.errors import ClusterError, ConfigurationError
+from trimtab.clients.snapshots.objects.files import read_objects
+from trimtab.clients.snapshots.objects.kinds import NodeGroup
 from trimtab.v1 import plan_pb2
 
 

@@ -27,11 +27,11 @@ from trimtab.clients.cli.failures import FailedError, InputError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.errors import ApiError, ClusterError, ConfigurationError
-from trimtab.clients.kubernetes_api.names import object_path
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.errors import ApiError, ClusterError, ConfigurationError
+from trimtab.clients.kubernetes.names import object_path
 from trimtab.clients.reference_loop.status_map import KEY
-from trimtab.clients.transport.errors import TrimtabError
+from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.v1 import actuator_pb2, reason_pb2, snapshot_pb2
 
 MOST_EVICTIONS: Final = 10

@@ -15,23 +15,23 @@ from trimtab.clients.cli.live.run import ONCE, wait_until_listed
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.pod_cost_annotations import annotations_read
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.errors import ClusterError
-from trimtab.clients.kubernetes_api.lease import Lease, LeaseSettings
-from trimtab.clients.kubernetes_api.permissions import lease_rules, own_object
-from trimtab.clients.kubernetes_api.rules import Rule
-from trimtab.clients.live_cluster.cluster import LiveCluster
-from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.errors import ClusterError
+from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
+from trimtab.clients.kubernetes.permissions import lease_rules, own_object
+from trimtab.clients.kubernetes.rules import Rule
 from trimtab.clients.reference_loop.health import Health
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.rpc.telemetry import LogFormat, configure_logging, terminal_format
+from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.steering.marks import KEYS
 from trimtab.clients.steering.plan import settings_to_steer
 from trimtab.clients.steering.rounds import PodCostsOnly, SteeringRounds, SteerSettings, take_all_off
 from trimtab.clients.steering.writer import MarkWriter
-from trimtab.clients.transport.telemetry import LogFormat, configure_logging, terminal_format
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("steer")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from trimtab.clients.cli.report.maps import COLORS
 from trimtab.clients.cli.report.page import Chart
-from trimtab.clients.simulator.recommendation import FIGURES
+from trimtab.clients.simulation.recommendation import FIGURES
 
 Json = dict[str, Any]
 _MARK = {

@@ -24,18 +24,18 @@ from trimtab.clients.cli.report.maps import maps, recorded
 from trimtab.clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered, without_empty_columns
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
-from trimtab.clients.simulator.recommendation import as_document, recommend
-from trimtab.clients.simulator.recorded import has_rounds
-from trimtab.clients.simulator.result import KINDS, read_result
-from trimtab.clients.transport.bounded_input import (
+from trimtab.clients.documents.bounded_input import (
     STANDARD_INPUT,
     DamagedInputError,
     InputSizeError,
     open_input,
     read_bounded,
 )
-from trimtab.clients.transport.extras import require_extra
-from trimtab.clients.transport.whole_files import write_whole
+from trimtab.clients.documents.whole_files import write_whole
+from trimtab.clients.rpc.extras import require_extra
+from trimtab.clients.simulation.recommendation import as_document, recommend
+from trimtab.clients.simulation.recorded import has_rounds
+from trimtab.clients.simulation.result import KINDS, read_result
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 Json = dict[str, Any]

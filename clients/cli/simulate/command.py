@@ -19,13 +19,13 @@ from trimtab.clients.cli.output import Format, note, print_document, print_lines
 from trimtab.clients.cli.prices import read_prices
 from trimtab.clients.cli.simulate.scenario_prices import scenario_prices
 from trimtab.clients.cli.simulate.table import comparison, recommendation_lines
-from trimtab.clients.simulator.recommendation import Limit, Recommendation, as_document, read_limits, recommend
-from trimtab.clients.simulator.recorded import RecordedCluster
-from trimtab.clients.simulator.result import COMPARISON, VERSION, write_result
-from trimtab.clients.simulator.scenario import Scenario
-from trimtab.clients.simulator.scenario_file import Trace, read_input, schema
-from trimtab.clients.simulator.settings_grid import NamedSettings, grid, read_axis
-from trimtab.clients.simulator.sweep import Run, sweep
+from trimtab.clients.simulation.recommendation import Limit, Recommendation, as_document, read_limits, recommend
+from trimtab.clients.simulation.recorded import RecordedCluster
+from trimtab.clients.simulation.result import COMPARISON, VERSION, write_result
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario_file import Trace, read_input, schema
+from trimtab.clients.simulation.settings_grid import NamedSettings, grid, read_axis
+from trimtab.clients.simulation.sweep import Run, sweep
 from trimtab.v1 import plan_pb2
 
 BUILT_IN = ("upstream",)
@@ -151,7 +151,7 @@ def settings_from(document: dict[str, Any]) -> plan_pb2.PlanSettings:
 def built_in(name: str) -> plan_pb2.PlanSettings:
     """Return settings that come with the simulator."""
     document: Any = yaml.safe_load(
-        (files("trimtab.clients.simulator.policies") / f"{name}.yaml").read_text(encoding="utf-8")
+        (files("trimtab.clients.simulation.policies") / f"{name}.yaml").read_text(encoding="utf-8")
     )
     return json_format.ParseDict(document, plan_pb2.PlanSettings())
 

@@ -3,9 +3,9 @@
 from trimtab.clients.cli.group_prices import object_prices, prices_of
 from trimtab.clients.cli.label_groups import ZONE
 from trimtab.clients.cli.prices import Prices, machine_of
-from trimtab.clients.simulator.recorded import RecordedCluster
-from trimtab.clients.simulator.scenario import RecordingModel, Scenario
-from trimtab.clients.simulator.scenario_file import Trace
+from trimtab.clients.simulation.recorded import RecordedCluster
+from trimtab.clients.simulation.scenario import RecordingModel, Scenario
+from trimtab.clients.simulation.scenario_file import Trace
 
 
 def scenario_prices(scenario: Scenario, trace: Trace, prices: Prices) -> Scenario:

@@ -8,8 +8,8 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import duration, percent
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.simulator.recommendation import FIGURES as LIMITED
-from trimtab.clients.simulator.recommendation import Recommendation
+from trimtab.clients.simulation.recommendation import FIGURES as LIMITED
+from trimtab.clients.simulation.recommendation import Recommendation
 
 Summary = dict[str, Any]
 MOST_COLUMNS = 5

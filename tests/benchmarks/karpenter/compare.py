@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.certificates.scale_up import offences
-from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot

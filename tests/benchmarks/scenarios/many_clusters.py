@@ -18,9 +18,9 @@ from tests.benchmarks.clusters import snapshot
 from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.services import RunningPlanner
 from trimtab.clients.cluster_generator import ClusterShape
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 PLANS = 3

@@ -12,11 +12,11 @@ import structlog
 
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.clients.cli.simulate.command import settings_from
-from trimtab.clients.simulator import Simulation
-from trimtab.clients.simulator.result import encoded, result_of
-from trimtab.clients.simulator.scenario import Scenario
-from trimtab.clients.simulator.settings_grid import NamedSettings, grid, read_axis
-from trimtab.clients.simulator.sweep import Run, sweep
+from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation.result import encoded, result_of
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.settings_grid import NamedSettings, grid, read_axis
+from trimtab.clients.simulation.sweep import Run, sweep
 from trimtab.v1 import plan_pb2
 
 SERVICES = 20

@@ -9,9 +9,9 @@ import msgspec
 
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
-from trimtab.clients.kubernetes_api.connection import Request
-from trimtab.clients.kubernetes_objects.kinds import Node, ObjectMeta
-from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.kubernetes.connection import Request
+from trimtab.clients.snapshots.objects.kinds import Node, ObjectMeta
+from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.marks import writes
 from trimtab.clients.steering.plan import nodes_to_keep
 from trimtab.clients.steering.rounds import marks_of

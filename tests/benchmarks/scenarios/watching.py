@@ -7,10 +7,10 @@ from google.protobuf.message import Message
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders import kubernetes as k8s
 from tests.builders.kubernetes_protobuf import encoded
-from trimtab.clients.kubernetes_api.envelope import read_page, wrap
-from trimtab.clients.live_cluster.snapshots import SnapshotMaker
-from trimtab.clients.live_cluster.store import Store
-from trimtab.clients.transport.collection import collection_paused
+from trimtab.clients.kubernetes.envelope import read_page, wrap
+from trimtab.clients.rpc.collection import collection_paused
+from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
+from trimtab.clients.snapshots.live.store import Store
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.v1 import snapshot_pb2
 

@@ -49,8 +49,8 @@ def make_a_round() -> list[dict[str, Any]]:
     from trimtab.clients.actuator_client import ActuatorClient
     from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
     from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
-    from trimtab.clients.transport.server import Registration, Shell
-    from trimtab.clients.transport.telemetry import Telemetry
+    from trimtab.clients.rpc.server import Registration, Shell
+    from trimtab.clients.rpc.telemetry import Telemetry
 
     cluster = SimulatedCluster(small_cluster(), None, DELAYS)
     actuator = Actuator(MemoryStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)

@@ -13,10 +13,10 @@ from tests.builders.actuator_service import SETTINGS, Service, refusal
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.kube.cluster import TooManyRequestsError
 from trimtab.actuator.simulated_cluster.faults import Fault
-from trimtab.clients.transport.callers import SESSION_KEY
-from trimtab.clients.transport.client import connect
-from trimtab.clients.transport.client import stream as streamed
-from trimtab.clients.transport.errors import Reason
+from trimtab.clients.rpc.callers import SESSION_KEY
+from trimtab.clients.rpc.client import connect
+from trimtab.clients.rpc.client import stream as streamed
+from trimtab.clients.rpc.errors import Reason
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 

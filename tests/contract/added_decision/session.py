@@ -15,9 +15,9 @@ from trimtab.planner.headroom import decision as headroom
 
 from trimtab.clients.cli import main
 from trimtab.clients.cli.live.redaction import redact_file
-from trimtab.clients.kubernetes_objects import read_files
 from trimtab.clients.recording import RecordingReader, RecordingWriter
-from trimtab.clients.simulator.scenario import Scenario
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.snapshots.objects import read_files
 from trimtab.planner.decisions.table import TABLE
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.warm_up import answer_requests

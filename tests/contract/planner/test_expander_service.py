@@ -13,8 +13,8 @@ from tests.builders.best_options import VERSIONS, Options, a_node, a_pod, sent
 from tests.builders.kubernetes import Json, node_group, snapshot_of
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.recording import RecordingReader
-from trimtab.clients.transport.client import connect
-from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.clients.rpc.client import connect
+from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.planner.service.expander.clusters import LastPlans

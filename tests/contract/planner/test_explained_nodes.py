@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.contract.planner.test_planner_service import asking, make_shell, parts, refused, send
-from trimtab.clients.transport.client import connect
-from trimtab.clients.transport.errors import Reason
+from trimtab.clients.rpc.client import connect
+from trimtab.clients.rpc.errors import Reason
 from trimtab.planner.service.warm_up import small_cluster
 from trimtab.v1 import planner_pb2_grpc
 

@@ -7,13 +7,13 @@ import grpc
 import pytest
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.transport.client import RetryPolicy, invoke
-from trimtab.clients.transport.errors import Reason, TrimtabError
-from trimtab.clients.transport.server import Registration, ServerSettings, Shell
-from trimtab.clients.transport.telemetry import start_telemetry
+from trimtab.clients.rpc.client import RetryPolicy, invoke
+from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
+from trimtab.clients.rpc.telemetry import start_telemetry
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.planner.service.process import MAX_MESSAGE_BYTES, SERVICE
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer

@@ -9,12 +9,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders.tls import OwnCa, make_ca
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.transport.access import Access
-from trimtab.clients.transport.access_policy import read_policy
-from trimtab.clients.transport.client import RetryPolicy
-from trimtab.clients.transport.errors import Reason, TrimtabError
-from trimtab.clients.transport.server import Registration, ServerSettings, Shell
-from trimtab.clients.transport.telemetry import start_telemetry
+from trimtab.clients.rpc.access import Access
+from trimtab.clients.rpc.access_policy import read_policy
+from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
+from trimtab.clients.rpc.telemetry import start_telemetry
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions

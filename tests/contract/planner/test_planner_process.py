@@ -19,7 +19,7 @@ from tests.builders.forked import Programs
 from tests.builders.metric_pages import check_page
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.transport.client import RetryPolicy, connect
+from trimtab.clients.rpc.client import RetryPolicy, connect
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.v1 import plan_pb2
 

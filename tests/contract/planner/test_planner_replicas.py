@@ -12,10 +12,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders.call_balancer import CallBalancer, Forwarded, by_cluster, in_turn
 from trimtab.clients.cli.demo.services import planner
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.v1 import plan_pb2, snapshot_pb2
 

@@ -16,11 +16,11 @@ from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.transport.client import RetryPolicy, connect, invoke
-from trimtab.clients.transport.error_table import ERRORS
-from trimtab.clients.transport.errors import Reason, TrimtabError
-from trimtab.clients.transport.server import Registration, Shell
-from trimtab.clients.transport.telemetry import start_telemetry
+from trimtab.clients.rpc.client import RetryPolicy, connect, invoke
+from trimtab.clients.rpc.error_table import ERRORS
+from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.clients.rpc.telemetry import start_telemetry
 from trimtab.planner.decisions.plan import Planned
 from trimtab.planner.service.process import SERVICE
 from trimtab.planner.service.request_handler import Caller, RequestHandler

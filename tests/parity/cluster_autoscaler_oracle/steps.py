@@ -17,9 +17,9 @@ from google.protobuf import json_format
 
 from trimtab.actuator.simulated_cluster.state import ClusterState
 from trimtab.clients.cli.simulate.command import built_in
-from trimtab.clients.simulator.planner_link import InProcessLink
-from trimtab.clients.simulator.scenario import Scenario
-from trimtab.clients.simulator.simulation import Options, Simulation
+from trimtab.clients.simulation.planner_link import InProcessLink
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.simulation import Options, Simulation
 from trimtab.v1 import plan_pb2
 
 POLICY = "upstream"

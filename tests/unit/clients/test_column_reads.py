@@ -9,8 +9,8 @@ from google.protobuf.message import Message
 from tests.benchmarks.tiles import _uids, tiled
 from tests.builders import node, pod, snapshot_of
 from trimtab.clients.cli.cluster_view import ClusterView
-from trimtab.clients.kubernetes_objects.spec_reader import SpecReader
-from trimtab.clients.simulator.recorded_rounds import _Rounds, _rows
+from trimtab.clients.simulation.recorded_rounds import _Rounds, _rows
+from trimtab.clients.snapshots.objects.spec_reader import SpecReader
 from trimtab.v1 import snapshot_pb2 as pb
 
 

@@ -15,10 +15,10 @@ from trimtab.actuator.kube.permissions import ACTUATOR, BUFFERS, POD_COSTS, kwok
 from trimtab.actuator.service.environments import CLOUDS
 from trimtab.clients.cli.certificates.parts import PARTS
 from trimtab.clients.cli.documents import read_settings
-from trimtab.clients.kubernetes_api.permissions import lease_rules, own_object
-from trimtab.clients.kubernetes_api.rules import Rule
-from trimtab.clients.live_cluster.resources import RESOURCES
-from trimtab.clients.transport.access_policy import AccessPolicy, Right, read_policy
+from trimtab.clients.kubernetes.permissions import lease_rules, own_object
+from trimtab.clients.kubernetes.rules import Rule
+from trimtab.clients.rpc.access_policy import AccessPolicy, Right, read_policy
+from trimtab.clients.snapshots.live.resources import RESOURCES
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MANIFESTS, CHART = DEPLOY / "manifests", DEPLOY / "chart"

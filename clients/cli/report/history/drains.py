@@ -1,14 +1,14 @@
 """How nodes were removed, from the recorded status of the actuator and the nodes' taints.
 
 Decides that a removal is under way while the status lists it or the node is tainted for it. Its end is the time of the
-first round after it. Form: as `trimtab.clients.simulator.drains`. Times are Unix seconds.
+first round after it. Form: as `trimtab.clients.simulation.drains`. Times are Unix seconds.
 """
 
 from typing import Any
 
 from trimtab.clients.cli.report.history.nodes import Nodes
 from trimtab.clients.cli.report.history.pods import Pods
-from trimtab.clients.simulator.drains import MOST_DRAINS
+from trimtab.clients.simulation.drains import MOST_DRAINS
 from trimtab.v1 import snapshot_pb2 as pb
 
 

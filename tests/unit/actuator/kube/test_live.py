@@ -31,8 +31,8 @@ from trimtab.actuator.kube.live import KubeCluster
 from trimtab.actuator.kube.permissions import ACTUATOR
 from trimtab.actuator.kube.settings import KubeSettings
 from trimtab.actuator.leadership import NotLeaderError
-from trimtab.clients.kubernetes_api.errors import MissingPermissionError
-from trimtab.clients.kubernetes_api.permissions import lease_rules, require
+from trimtab.clients.kubernetes.errors import MissingPermissionError
+from trimtab.clients.kubernetes.permissions import lease_rules, require
 
 FIVE = CostWrite(5, "2026-01-01T00:00:00Z")
 HARD = Taint(HARD_TAINT_KEY, "1700000000", NO_SCHEDULE)

@@ -21,9 +21,9 @@ from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.instructions import DeleteInstance, Grow, WriteTaints
 from trimtab.actuator.tracker.states import Growth
-from trimtab.clients.transport.backoff import Backoff
-from trimtab.clients.transport.channel_security import ChannelSecurity
-from trimtab.clients.transport.client import connect
+from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.channel_security import ChannelSecurity
+from trimtab.clients.rpc.client import connect
 
 AWS_ATTEMPTS, API_ATTEMPTS = 6, 4
 MANY = 100

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from trimtab.actuator.runner.scheduler import Pool, Scheduler
-from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.clients.simulation.virtual_time import VirtualTime
 
 LATER_S = 3600.0
 LONGEST_S = 60.0

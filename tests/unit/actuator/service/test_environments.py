@@ -19,7 +19,7 @@ from trimtab.actuator.service.options import (
     StateOptions,
 )
 from trimtab.actuator.store.memory import MemoryStore
-from trimtab.clients.kubernetes_api.errors import ConfigurationError
+from trimtab.clients.kubernetes.errors import ConfigurationError
 
 GROUPS = '{"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": "g"}, "spec": {"maxSize": 3}}'
 

@@ -33,7 +33,7 @@ from trimtab.actuator.simulated_cluster.controllers import Delays
 from trimtab.actuator.simulated_cluster.objects import ObjectError, load_files
 from trimtab.actuator.simulated_cluster.quantities import parse_quantity, pod_requests
 from trimtab.actuator.simulated_cluster.selectors import matches, tolerates
-from trimtab.clients.simulator.virtual_time import VirtualTime
+from trimtab.clients.simulation.virtual_time import VirtualTime
 
 
 def instance(node_name: str) -> str:

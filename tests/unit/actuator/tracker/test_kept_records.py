@@ -12,7 +12,7 @@ from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, Retention
 from trimtab.actuator.tracker.tracker import Tracker
-from trimtab.clients.transport.errors import ServiceError
+from trimtab.clients.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 MINUTE_MS = 60_000

@@ -8,7 +8,7 @@ from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
 from trimtab.clients.cli.failures import InputError
 from trimtab.clients.cli.prices import ON_DEMAND, SPOT, Machine, apply_prices, machine_of, read_prices
-from trimtab.clients.kubernetes_objects import build_snapshot, decode_objects
+from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2
 
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.planner.test_planner_process import running
 from tests.unit.clients.cli.conftest import Run
 from trimtab.clients.planner_client import PlannerClient
-from trimtab.clients.transport.client import RetryPolicy
+from trimtab.clients.rpc.client import RetryPolicy
 
 ROOT = Path(__file__).parents[4]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

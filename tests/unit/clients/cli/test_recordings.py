@@ -6,9 +6,9 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
-from trimtab.clients.kubernetes_objects import read_files
 from trimtab.clients.recording import RecordingWriter, write_snapshot
-from trimtab.clients.snapshot_deltas import Interner, difference
+from trimtab.clients.snapshots.deltas import Interner, difference
+from trimtab.clients.snapshots.objects import read_files
 from trimtab.v1 import snapshot_pb2
 
 NOW = ("--now", "2026-01-31T12:00:00Z")

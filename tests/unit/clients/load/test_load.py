@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from trimtab.clients.kubernetes_api.connection import Request
-from trimtab.clients.kubernetes_api.errors import ApiError, MalformedAnswerError, UnreachableError
+from trimtab.clients.kubernetes.connection import Request
+from trimtab.clients.kubernetes.errors import ApiError, MalformedAnswerError, UnreachableError
 from trimtab.clients.load.bursts import Burst, LoadSettings, PodTimes, deployment
 from trimtab.clients.load.cluster import LoadedCluster
 from trimtab.clients.load.run import Around, InUseError, run

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
 
 

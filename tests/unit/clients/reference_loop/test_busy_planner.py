@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.reference_loop import planner_session
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.transport.backoff import Backoff
-from trimtab.clients.transport.client import RetryPolicy
-from trimtab.clients.transport.errors import Reason, TrimtabError, overloaded
-from trimtab.clients.transport.server import Registration, Shell
+from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.clients.rpc.errors import Reason, TrimtabError, overloaded
+from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
 WHOLE = Taken(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)

@@ -6,8 +6,8 @@ import pytest
 import urllib3
 
 from tests.builders.api_server import FakeApiServer, Fault
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import Connection
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import Connection
 from trimtab.clients.reference_loop.events import (
     NORMAL,
     SCALE_DOWN,

@@ -14,14 +14,14 @@ import urllib3
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.reference_loop.test_loop import Scripted, run
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import Connection
-from trimtab.clients.kubernetes_api.errors import ApiError, ClusterError
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import Connection
+from trimtab.clients.kubernetes.errors import ApiError, ClusterError
 from trimtab.clients.reference_loop.health import Health
 from trimtab.clients.reference_loop.kept_state import PAUSE_S, REFRESH_S, Place, StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
-from trimtab.clients.transport.backoff import Backoff
+from trimtab.clients.rpc.backoff import Backoff
 from trimtab.v1 import plan_pb2
 
 MAP = "/api/v1/namespaces/here/configmaps/kept"

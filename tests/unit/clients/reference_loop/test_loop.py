@@ -13,15 +13,15 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.reference_loop.fakes import unavailable
 from tests.unit.clients.reference_loop.test_rounds import Setup
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import Connection
-from trimtab.clients.kubernetes_api.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import Connection
+from trimtab.clients.kubernetes.errors import ClusterError, MissingPermissionError
 from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.transport.backoff import Backoff
-from trimtab.clients.transport.errors import TrimtabError
+from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.v1 import plan_pb2
 
 QUICK = LoopSettings(interval_s=0.01, backoff=Backoff(0.01, 0.02))

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.unit.clients.reference_loop.fakes import FakePlanner, failure, unavailable
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.transport.errors import Reason, TrimtabError
+from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 WHOLE = Taken(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)

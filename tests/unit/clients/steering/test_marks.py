@@ -5,7 +5,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.marks import KARPENTER, NodeMarks, Write, clean, ours, writes
 
 KEY = SCALE_DOWN_DISABLED

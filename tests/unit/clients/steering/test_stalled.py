@@ -8,14 +8,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
-from trimtab.clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
-from trimtab.clients.kubernetes_objects.kinds.nodes import NodeSpec, Taint
-from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED
-from trimtab.clients.live_cluster.cluster import Seen
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
-from trimtab.clients.simulator.planner_link import InProcessLink
+from trimtab.clients.simulation.planner_link import InProcessLink
+from trimtab.clients.snapshots.live.cluster import Seen
+from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup, ObjectMeta
+from trimtab.clients.snapshots.objects.kinds.nodes import NodeSpec, Taint
+from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED
 from trimtab.clients.steering.marks import NodeMarks, ours
 from trimtab.clients.steering.plan import settings_to_steer
 from trimtab.clients.steering.rounds import CANDIDATE, TO_BE_DELETED, SteeringRounds, SteerSettings

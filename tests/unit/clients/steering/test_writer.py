@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.builders.json_api import Fault, JsonApiServer
-from trimtab.clients.kubernetes_api.errors import ApiError
-from trimtab.clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from trimtab.clients.kubernetes.errors import ApiError
+from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.marks import NodeMarks, Write, ours, writes
 from trimtab.clients.steering.writer import UNSEEN_S, MarkWriter
 

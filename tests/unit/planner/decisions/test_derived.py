@@ -13,7 +13,7 @@ from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.kubernetes_objects import read_files
+from trimtab.clients.snapshots.objects import read_files
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import plan, plan_in_parts
 from trimtab.planner.model.values import Owner

@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 
 from tests.builders.snapshots import int32
-from trimtab.clients.transport.errors import Reason, ServiceError
+from trimtab.clients.rpc.errors import Reason, ServiceError
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory

@@ -9,7 +9,7 @@ import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.transport.errors import ServiceError
+from trimtab.clients.rpc.errors import ServiceError
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.request_handler import Caller, RequestHandler

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.builders import random_rows
 from tests.builders.slack import cluster, spec
 from tests.builders.snapshots import RESOURCES, Cluster, Pod, slack_requests, write, write_delta
-from trimtab.clients.snapshot_deltas import Interner, application, difference
+from trimtab.clients.snapshots.deltas import Interner, application, difference
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta

@@ -12,7 +12,7 @@ from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Group, Node, Pod, write, write_delta
 from tests.reference.snapshot.decode import read_rows
-from trimtab.clients.snapshot_deltas import Interner, difference
+from trimtab.clients.snapshots.deltas import Interner, difference
 from trimtab.planner.model.values import Owner, PodSpec
 from trimtab.planner.snapshot.columns import Dangling, NodeColumns, Snapshot
 from trimtab.planner.snapshot.decode import canonicalize, decode_snapshot

@@ -9,10 +9,10 @@ from cryptography import x509
 
 from tests.unit.clients.cli.conftest import Run
 from trimtab.clients.cli.certificates.parts import PARTS
-from trimtab.clients.transport.channel_security import ChannelSecurity
-from trimtab.clients.transport.client import connect
-from trimtab.clients.transport.port_security import PortSecurity
-from trimtab.clients.transport.server import Registration, ServerSettings, Shell
+from trimtab.clients.rpc.channel_security import ChannelSecurity
+from trimtab.clients.rpc.client import connect
+from trimtab.clients.rpc.port_security import PortSecurity
+from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 

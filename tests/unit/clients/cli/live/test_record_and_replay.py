@@ -18,8 +18,8 @@ from trimtab.clients.cli.live.record import Options, record
 from trimtab.clients.cli.live.replay import compare, replay
 from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.output import Format
-from trimtab.clients.live_cluster.resources import BY_KIND
 from trimtab.clients.recording import RecordingReader, RecordingWriter
+from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.v1 import plan_pb2
 
 

@@ -22,10 +22,10 @@ from trimtab.clients.cli.live.redaction.tokens import KEPT, KEPT_KEYS, tokens_of
 from trimtab.clients.cli.live.replay import _comparable, compare
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
-from trimtab.clients.kubernetes_objects.files import read_files
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.recording import RecordingReader, write_snapshot
 from trimtab.clients.reference_loop.planner_session import PlannerSession
+from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.objects.files import read_files
 from trimtab.planner.classes.node_requirements import is_label_key, is_label_value
 from trimtab.v1 import plan_pb2, snapshot_pb2
 

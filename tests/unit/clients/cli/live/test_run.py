@@ -16,7 +16,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2
 
 

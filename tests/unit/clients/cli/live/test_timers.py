@@ -13,17 +13,17 @@ from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.cli.live.links import open_link
-from trimtab.clients.kubernetes_api.api import Api
-from trimtab.clients.kubernetes_api.connection import Connection
-from trimtab.clients.kubernetes_objects import decode_objects
-from trimtab.clients.live_cluster.cluster import LiveCluster
-from trimtab.clients.live_cluster.resources import BY_KIND
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import Connection
 from trimtab.clients.reference_loop.health import Health
 from trimtab.clients.reference_loop.kept_state import Place, StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.snapshots.live.cluster import LiveCluster
+from trimtab.clients.snapshots.live.resources import BY_KIND
+from trimtab.clients.snapshots.objects import decode_objects
 
 NOW_S = 1_790_000_000.0
 GROUPS = tuple(decode_objects([k8s.node_group("a", 0, 5, selector={"pool": "a"})]).of("NodeGroup"))

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
-from trimtab.clients.simulator.scenario import Scenario
-from trimtab.clients.simulator.simulation import Options, Simulation
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.simulation import Options, Simulation
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]

@@ -22,10 +22,10 @@ from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.prices import Machine
 from trimtab.clients.cli.report.history import History, read_history
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.recording import RecordingReader, RecordingWriter
-from trimtab.clients.simulator.simulation import Simulation
-from trimtab.clients.snapshot_deltas import Application
+from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.snapshots.deltas import Application
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 Json = dict[str, Any]

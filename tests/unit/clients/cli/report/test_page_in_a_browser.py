@@ -19,8 +19,8 @@ from trimtab.clients.cli.report.command import over_time, simulated
 from trimtab.clients.cli.report.drains import drain_charts
 from trimtab.clients.cli.report.page import Page as Content
 from trimtab.clients.cli.report.page import rendered
-from trimtab.clients.simulator.result import result_of
-from trimtab.clients.simulator.simulation import Simulation
+from trimtab.clients.simulation.result import result_of
+from trimtab.clients.simulation.simulation import Simulation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

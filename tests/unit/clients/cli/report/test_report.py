@@ -13,17 +13,17 @@ from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
 from tests.unit.clients.cli.report.pages import Reader, page_of
 from tests.unit.clients.cli.report.recordings import recorded, scenario
-from tests.unit.clients.transport.test_whole_files import full_disk
+from tests.unit.clients.documents.test_whole_files import full_disk
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.report.history import read_history
 from trimtab.clients.cli.sentences import NODE_SENTENCES
-from trimtab.clients.live_cluster.taken import Taken
 from trimtab.clients.recording import RecordingReader, RecordingWriter
-from trimtab.clients.simulator.recommendation import as_document, read_limits, recommend
-from trimtab.clients.simulator.result import encoded, read_result, result_of, write_result
-from trimtab.clients.simulator.scenario import Scenario
-from trimtab.clients.simulator.simulation import Simulation
+from trimtab.clients.simulation.recommendation import as_document, read_limits, recommend
+from trimtab.clients.simulation.result import encoded, read_result, result_of, write_result
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.v1 import plan_pb2
 
 NOW = "2026-03-01T00:00:00Z"

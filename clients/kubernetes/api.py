@@ -1,0 +1,124 @@
+"""Single requests to an API server, as bytes or JSON, and the error of each answer.
+
+Decides which answers are errors, and which errors may be transient. Repeats a request only in `read_patiently`.
+Units: seconds.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import urllib3
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from urllib3.exceptions import HTTPError
+
+from trimtab.clients.kubernetes.connection import Connection, Request
+from trimtab.clients.kubernetes.envelope import read_error
+from trimtab.clients.kubernetes.errors import ApiError, MalformedAnswerError, UnreachableError
+
+Json = dict[str, Any]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_TIMEOUT_S = 10.0
+"""Longest silence of the server in a small request."""
+ATTEMPTS = 4
+"""Attempts of a repeated request, the first included."""
+BACKOFF = wait_random_exponential(multiplier=0.1, max=1.0)
+"""Pauses between attempts where the server gives no hint."""
+LONGEST_HINT_S = 5.0
+"""Longest pause that a server may ask for."""
+
+
+class Api:
+    """Requests to one API server. Thread-safe. Errors of every method: ApiError, UnreachableError.
+
+    `guard` may be set: it is called before each request that changes something, and raises to forbid it.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.guard: Callable[[], None] = _allow
+
+    def json(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = JSON_TIMEOUT_S,
+    ) -> Json:
+        """Send a small request in JSON, once. Errors: also MalformedAnswerError."""
+        encoded = None if body is None else msgspec.json.encode(body)
+        request = Request(method, path, body=encoded, content_type=content_type, read_timeout_s=timeout_s)
+        return json_object(request, self.read(request))
+
+    def read(self, request: Request) -> bytes:
+        """Send a request, once, and return the whole body of the answer."""
+        if request.method != "GET":
+            self.guard()
+        response = self.open(request)
+        try:
+            return bytes(response.read())
+        except (HTTPError, OSError) as error:
+            raise UnreachableError(f"{request.method} {request.path}: the answer was cut off: {error}") from error
+        finally:
+            response.release_conn()
+
+    def read_patiently(self, request: Request) -> bytes:
+        """Send an idempotent request, up to four times while errors may be transient."""
+        retrying = Retrying(
+            retry=retry_if_exception(may_pass), stop=stop_after_attempt(ATTEMPTS), wait=_pause_s, reraise=True
+        )
+        return retrying(self.read, request)
+
+    def open(self, request: Request) -> urllib3.BaseHTTPResponse:
+        """Send a request and return the answer with its body unread; the caller closes it."""
+        try:
+            response = self.connection.send(request)
+            if response.status < 400:
+                return response
+            with closing(response):
+                body = response.read()
+        except (HTTPError, OSError) as error:
+            where = f"{request.method} {self.connection.server}{request.path}"
+            raise UnreachableError(f"{where}: {error}") from error
+        raise read_error(response.status, body, response.headers.get("Retry-After", ""))
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self.connection.close()
+
+
+def may_pass(error: BaseException) -> bool:
+    """Return whether the same request may succeed later."""
+    if isinstance(error, ApiError):
+        return error.may_pass
+    return isinstance(error, UnreachableError | MalformedAnswerError)
+
+
+def retry_hint_s(state: RetryCallState) -> float | None:
+    """Return the pause that the server asked for in its last answer; None = it did not."""
+    error = state.outcome.exception() if state.outcome else None
+    return error.retry_after_s if isinstance(error, ApiError) else None
+
+
+def json_object(request: Request, answer: bytes) -> Json:
+    """Return the JSON object of an answer; {} for an empty answer. Errors: MalformedAnswerError."""
+    try:
+        return dict(msgspec.json.decode(answer)) if answer else {}
+    except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, ValueError) as error:
+        raise MalformedAnswerError(
+            f"{request.method} {request.path}: the answer is not a JSON object: {error}"
+        ) from error
+
+
+def _pause_s(state: RetryCallState) -> float:
+    """Return the pause that the server asks for, within a limit; otherwise one that grows with each attempt."""
+    hint_s = retry_hint_s(state)
+    return min(hint_s, LONGEST_HINT_S) if hint_s is not None else BACKOFF(state)
+
+
+def _allow() -> None:
+    """Allow everything."""

@@ -1,0 +1,142 @@
+"""The client's side of the shell: connecting, retrying, reading errors.
+
+Decides which calls are repeated (those answered UNAVAILABLE: every call of the contract is idempotent) and how long.
+Never knows what a call means. Units: seconds.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
+
+from trimtab.clients.rpc.addresses import check_target
+from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.callers import CLUSTER_KEY, SESSION_KEY
+from trimtab.clients.rpc.channel_security import ChannelSecurity
+from trimtab.clients.rpc.errors import Reason, TrimtabError, from_rpc_error
+from trimtab.clients.rpc.traces import traced
+
+T = TypeVar("T")
+
+# Answers carry whole plans and statuses: 5,000 nodes with destinations are about 10 MiB.
+MAX_RESPONSE_BYTES = 256 << 20
+
+Metadata = tuple[tuple[str, str], ...]
+
+_MAX_CLUSTER_BYTES: Final = 253
+"""A longer name, which the planner refuses, is cut to this length: headers of calls are small."""
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and for how long a call to an unavailable service is retried."""
+
+    # Calls in total. 5 bridge a restart of a second or two.
+    attempts: int = 5
+    # Seconds after which no further call is made.
+    total_s: float = 30.0
+    # Pauses between two calls.
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 5.0))
+
+
+def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Channel:
+    """Open a channel to "host:port"; no call is made. Reconnects quickly, for services on the same machine.
+
+    security : None = from the environment. Errors: AddressError; ValueError, OSError if its files cannot be used.
+    """
+    channel = (security or ChannelSecurity.from_environment()).open_channel(
+        check_target(address),
+        [
+            ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 2000),
+            ("grpc.keepalive_time_ms", 30_000),
+            ("grpc.enable_http_proxy", 0),
+        ],
+    )
+    return traced(channel)
+
+
+def new_session() -> Metadata:
+    """Return metadata for all calls of this client: a planner keeps its snapshots apart from others by it."""
+    return ((SESSION_KEY, secrets.token_hex(16)),)
+
+
+def about_cluster(session: Metadata, cluster: str) -> Metadata:
+    """Return the metadata of a call about a cluster: the session, and the name, percent-encoded, if it has one."""
+    if not cluster:
+        return session
+    return (*session, (CLUSTER_KEY, quote(cluster.encode()[:_MAX_CLUSTER_BYTES], safe="")))
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Return whether a later call may succeed."""
+    return isinstance(error, TrimtabError) and error.code is grpc.StatusCode.UNAVAILABLE
+
+
+def is_overloaded(error: BaseException) -> bool:
+    """Return whether a later call may succeed because the service then has less to do."""
+    return isinstance(error, TrimtabError) and error.reason == Reason.OVERLOADED
+
+
+def invoke(
+    call: Callable[[], T],
+    policy: RetryPolicy | None = None,
+    passes: Callable[[BaseException], bool] = is_unavailable,
+) -> T:
+    """Make a call, and retry it while its errors are transient. Raises `TrimtabError`."""
+    policy = policy or RetryPolicy()
+
+    def once() -> T:
+        try:
+            return call()
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from error
+        except ValueError as error:
+            # gRPC raises this when another thread has closed the connection.
+            if "closed" not in str(error):
+                raise
+            raise TrimtabError(grpc.StatusCode.CANCELLED, Reason.UNSPECIFIED, "the connection was closed") from error
+
+    retrying = Retrying(
+        retry=retry_if_exception(passes),
+        stop=stop_after_attempt(policy.attempts) | stop_after_delay(policy.total_s),
+        wait=policy.backoff.pause_s,
+        reraise=True,
+    )
+    return retrying(once)
+
+
+def stream(call: Callable[[], Iterable[T]]) -> Iterator[T]:
+    """Iterate over a streamed answer, with errors converted. Never retried: only the caller knows where to resume."""
+    try:
+        yield from call()
+    except grpc.RpcError as error:
+        raise from_rpc_error(error) from error
+
+
+def is_served(channel: grpc.Channel, service: str, timeout_s: float = 5.0) -> bool:
+    """Return whether the peer has a service of this full name, according to its health service."""
+    try:
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout_s)
+    except grpc.RpcError:
+        return False
+    return True
+
+
+def wait_until_serving(channel: grpc.Channel, service: str = "", timeout_s: float = 30.0) -> None:
+    """Wait until `grpc.health.v1` reports SERVING. Raises `TrimtabError` if it does not in time."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    policy = RetryPolicy(attempts=1 << 30, total_s=timeout_s, backoff=Backoff(0.02, 0.2))
+
+    def check() -> None:
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout_s)
+        if answer.status != health_pb2.HealthCheckResponse.SERVING:
+            raise TrimtabError(grpc.StatusCode.UNAVAILABLE, Reason.NOT_READY, f"service {service!r} is not serving yet")
+
+    invoke(check, policy)

@@ -1,0 +1,98 @@
+"""Bearer tokens of Kubernetes ServiceAccounts, checked by the API server.
+
+A token is accepted for one audience only. Decides how long an answer is kept: one minute, so a revoked token is refused
+a minute later at the latest; a refusal ten seconds. Tokens are kept as digests. Thread-safe. Units: seconds.
+Source: https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-review-v1/
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import grpc
+import structlog
+
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.kubernetes.errors import ClusterError
+from trimtab.clients.kubernetes.permissions import require
+from trimtab.clients.kubernetes.rules import Rule
+from trimtab.clients.rpc.errors import Reason, ServiceError
+
+GRANTED_S: Final = 60.0
+REFUSED_S: Final = 10.0
+MOST_KEPT: Final = 4096
+MAX_TOKEN_CHARS: Final = 16_384
+_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
+RULES: Final = (Rule("authentication.k8s.io", "tokenreviews", ("create",)),)
+"""Permissions of the service's own account."""
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+"""Prefix of the names of ServiceAccounts. Other users are not accepted: an identity provider may give them any name."""
+log = structlog.get_logger("tokens")
+
+
+class _Answer(NamedTuple):
+    until_s: float
+    identities: tuple[str, ...]
+
+
+class TokenReviewer:
+    """Asks the API server about tokens for one audience, and remembers its answers for a while."""
+
+    def __init__(self, api: Api, audience: str, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` : monotonic, seconds."""
+        self._api, self._audience, self._clock = api, audience, clock
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+
+    def review(self, token: str) -> tuple[str, ...]:
+        """Return the user of a token as the only identity, () = the token is not valid for the audience.
+
+        Errors: ServiceError UNAVAILABLE where the API server does not answer.
+        """
+        if len(token) > MAX_TOKEN_CHARS:
+            return ()
+        key = sha256(token.encode()).digest()
+        with self._lock:
+            known = self._answers.get(key)
+            if known is not None and known.until_s > self._clock():
+                return known.identities
+        identities = self._ask(token)
+        with self._lock:
+            holds_s = GRANTED_S if identities else REFUSED_S
+            self._answers[key] = _Answer(self._clock() + holds_s, identities)
+            self._answers.move_to_end(key)
+            while len(self._answers) > MOST_KEPT:
+                self._answers.popitem(last=False)
+        return identities
+
+    def _ask(self, token: str) -> tuple[str, ...]:
+        review = {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenReview",
+            "spec": {"token": token, "audiences": [self._audience]},
+        }
+        try:
+            status = self._api.json("POST", _PATH, review).get("status") or {}
+        except ClusterError as error:
+            log.warning("a token cannot be checked", detail=str(error))
+            message = "the token cannot be checked: the API server does not answer, or forbids it (the log says why)"
+            raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, message) from error
+        name = (status.get("user") or {}).get("username")
+        # A server without support for audiences returns none: its approval does not apply to our audience.
+        if not status.get("authenticated") or self._audience not in (status.get("audiences") or ()):
+            return ()
+        if not isinstance(name, str) or not name.startswith(_SERVICE_ACCOUNT):
+            return ()
+        return (name,)
+
+
+def open_reviewer(audience: str, kubeconfig: Path | None) -> TokenReviewer:
+    """Connect to the cluster that issues the tokens. Errors: ClusterError, also if the permission is missing."""
+    api = Api(connect_cluster(ConnectionSettings(kubeconfig)))
+    require(api, RULES)
+    return TokenReviewer(api, audience)

@@ -1,0 +1,7 @@
+"""Errors of simulations that a user can correct."""
+
+from trimtab.clients.snapshots.objects.errors import InputError
+
+
+class ScenarioError(InputError):
+    """A scenario, trace or result that cannot be used; the message names file, line and field."""

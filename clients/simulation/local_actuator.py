@@ -1,0 +1,129 @@
+"""The actuator in this process, as called by the loop: no connection, no thread, and virtual time while it works.
+
+Decides nothing: the calls are those of the service; while the service would wait for an answer, virtual time advances.
+Raises TrimtabError, like a client.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar, cast
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+from opentelemetry.metrics import NoOpMeter
+
+from trimtab.actuator.cloud.memory.cloud import MemoryCloud
+from trimtab.actuator.cloud.provider import CloudProvider
+from trimtab.actuator.service.app import Actuator, Runtime
+from trimtab.actuator.service.deletions import deletion_response
+from trimtab.actuator.service.group_watch import GroupWatch
+from trimtab.actuator.service.growth import growth_response
+from trimtab.actuator.service.servicer import ActuatorServicer
+from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.store.memory import MemoryStore
+from trimtab.actuator.tracker.events import Event, NodesCounted, TimeNoted
+from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.rpc.errors import ServiceError, TrimtabError
+from trimtab.clients.simulation.virtual_time import VirtualTime
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+T = TypeVar("T")
+_NO_CALL = cast(grpc.ServicerContext, None)
+"""The directly called methods do not use their context."""
+
+
+class LocalActuator:
+    """An actuator over a simulated cluster (see `trimtab.clients.reference_loop.rounds.Actuator`)."""
+
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        time: VirtualTime,
+        settings: ActuatorSettings,
+        cloud: CloudProvider | None = None,
+    ) -> None:
+        """Start the actuator. `cloud` None = the cluster's own."""
+        runtime = Runtime(time.clock, time.clock, time.make_pool)
+        self._time = time
+        self._actuator = Actuator(
+            MemoryStore(), cluster, cloud or MemoryCloud(cluster), NoOpMeter("simulator"), settings, runtime
+        )
+        self._servicer = ActuatorServicer(self._actuator)
+        self._status = actuator_pb2.ActuatorStatus()
+        self._has_changed = True
+        self._actuator.processor.listeners.append(self._note)
+        self._actuator.start()
+        time.add(GroupWatch(self._actuator))
+
+    @property
+    def has_changed(self) -> bool:
+        """Return whether the status has changed since it was last read."""
+        return self._has_changed
+
+    def _note(self, event: Event, tracker: Tracker, now_ms: int) -> None:
+        """Note an event, unless only the limit per hour rests on it: the status does not show such events."""
+        del tracker, now_ms
+        self._has_changed |= not isinstance(event, TimeNoted | NodesCounted)
+
+    @property
+    def is_idle(self) -> bool:
+        """Return whether, by the last status, no node is being deleted and no pod was recently evicted."""
+        return not self._status.deletions and not self._status.recent_evictions
+
+    def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
+        """Return its capabilities."""
+        return self._servicer.GetInfo(actuator_pb2.GetActuatorInfoRequest(), _NO_CALL)
+
+    def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
+        """Return the whole status."""
+        self._has_changed = False
+        self._status = self._actuator.status(not without_finished, with_instances).message()
+        return self._status
+
+    def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
+        """Start deletions."""
+        with _as_client():
+            self._actuator.deletions.begin(request)
+            return deletion_response(self._wait(lambda: self._actuator.deletions.answers(request)))
+
+    def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
+        """Grow node groups."""
+        with _as_client():
+            self._actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits))
+            return growth_response(self._wait(lambda: self._actuator.growths.answers(request_id)))
+
+    def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
+        """Write soft taints."""
+        with _as_client():
+            return self._servicer.ApplyTaints(actuator_pb2.ApplyTaintsRequest(unneeded_nodes=unneeded_nodes), _NO_CALL)
+
+    def apply_pod_costs(
+        self, groups: Sequence[plan_pb2.PodCostGroup], plan_time: Timestamp | None = None, remove_others: bool = False
+    ) -> actuator_pb2.ApplyPodCostsResponse:
+        """Write pod deletion costs."""
+        request = actuator_pb2.ApplyPodCostsRequest(groups=groups, plan_time=plan_time, remove_others=remove_others)
+        with _as_client():
+            return self._servicer.ApplyPodCosts(request, _NO_CALL)
+
+    def apply_buffer_status(self, buffers: Sequence[plan_pb2.SlackObject]) -> actuator_pb2.ApplyBufferStatusResponse:
+        """Write the status of CapacityBuffers."""
+        request = actuator_pb2.ApplyBufferStatusRequest(buffers=buffers)
+        with _as_client():
+            return self._servicer.ApplyBufferStatus(request, _NO_CALL)
+
+    def _wait(self, answers: Callable[[], T | None]) -> T:
+        """Run the actuator until it answers."""
+        while (found := answers()) is None:
+            if not self._time.step():
+                raise AssertionError("the actuator has nothing to do and has not answered")
+        return found
+
+
+@contextmanager
+def _as_client() -> Iterator[None]:
+    """Turn errors of the service into those that a client raises."""
+    try:
+        yield
+    except ServiceError as error:
+        raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error

@@ -1,0 +1,259 @@
+"""What a simulation measures: times to schedule, node-hours and money, evictions, churn, samples over time.
+
+Decides what counts:
+- time to schedule: from a pod's creation to its binding; pods of DaemonSets aside. A pod that still waits at the end
+  has the time that it has waited, and is counted as pending.
+- node-hours and money: from the accepted request for a machine until the machine is gone.
+- added for nothing: nodes that came and went without ever having had a pod of a workload.
+- evictions a pod-hour: evictions of workloads' pods by the hours that such pods were on nodes.
+- waits for budgets: evictions that a disruption budget had refused before it let them.
+- removed for nothing: nodes whose group grew again within half an hour of their removal, one growth for one removal.
+Units: seconds, Unix time; money in the currency of the prices.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from trimtab.actuator.simulated_cluster.database import JournalEntry
+from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.simulation.drains import Drains
+from trimtab.clients.simulation.packing import packing
+from trimtab.clients.simulation.slack_use import SlackUse
+
+REGRET_S: Final = 1800.0
+PERCENTILES: Final = (50, 90, 99)
+
+
+class Sample(NamedTuple):
+    """The cluster at one time. nodes : by "group/zone"; cpu in milli-cores, memory in bytes."""
+
+    time_s: float
+    nodes: Mapping[str, int]
+    pods: int
+    pending: int
+    cpu_allocatable: int
+    cpu_requested: int
+    memory_allocatable: int
+    memory_requested: int
+    price_per_hour: float
+    slack_cpu: int = 0
+
+
+class _Machine(NamedTuple):
+    group: str
+    since_s: float
+
+
+class Measurements:
+    """Watches the cluster's writes. `state` is set once there is a cluster."""
+
+    def __init__(self) -> None:
+        self.state: ClusterState | None = None
+        self.samples: list[Sample] = []
+        self.counts: Counter[str] = Counter()
+        self._waits_since: dict[str, tuple[str, float]] = {}
+        # Workloads' pods on nodes, by uid: since when, and on which.
+        self._on_since: dict[str, float] = {}
+        self._node_of: dict[str, str] = {}
+        self._pod_s = 0.0
+        self.drains = Drains()
+        self.slack = SlackUse()
+        self.maps: list[dict[str, Any]] = []
+        self._waited: list[float] = []
+        self._uid_of: dict[str, str] = {}
+        self._machines: dict[str, _Machine] = {}
+        # Node groups of all machines that ever existed, and prices per hour by group.
+        self.group_of: dict[str, str] = {}
+        self.prices: dict[str, float] = {}
+        self._node_s: dict[str, float] = defaultdict(float)
+        self._zone_of: dict[str, str] = {}
+        # Nodes added during the simulation that have not had a pod of a workload yet.
+        self._unused: set[str] = set()
+        self._removals: dict[str, deque[float]] = defaultdict(deque)
+        self.running: list[str] = []
+
+    def add_group(self, name: str, zone: str, price: float | None) -> None:
+        """Record the price per hour of a group's node."""
+        self._zone_of[name] = zone
+        if price is not None:
+            self.prices[name] = price
+
+    def begin_here(self) -> None:
+        """Record that pods now on nodes were scheduled before, with unknown waiting time."""
+        self._waited.clear()
+
+    def watch(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
+        """Record a transaction."""
+        now_s = self._now_s()
+        for key, value in things.items():
+            if key.startswith("Pod/"):
+                self._pod(key, value, now_s)
+            elif key.startswith("Instance//"):
+                self._machine(key.removeprefix("Instance//"), value, now_s)
+        for entry in entries:
+            self._entry(entry, now_s)
+
+    def sample(self, now_s: float) -> None:
+        """Add a sample."""
+        state = self.state
+        assert state is not None, "there is a cluster"
+        if not self.maps and self._on_since:
+            self.maps.append(packing(state, now_s))
+        nodes: Counter[str] = Counter()
+        sums: Counter[str] = Counter()
+        price = 0.0
+        for name, info in state.nodes.items():
+            machine = self._machines.get(name)
+            group = machine.group if machine else ""
+            nodes[f"{group}/{self._zone_of.get(group, '')}"] += 1
+            for resource in ("cpu", "memory"):
+                sums[f"{resource}_allocatable"] += info.allocatable.get(resource, 0)
+                sums[f"{resource}_requested"] += info.used.get(resource, 0)
+        for machine in self._machines.values():
+            price += self.prices.get(machine.group, 0.0)
+        self.samples.append(
+            Sample(
+                now_s,
+                dict(sorted(nodes.items())),
+                len(state.pods),
+                len(state.pending),
+                cpu_allocatable=sums["cpu_allocatable"],
+                cpu_requested=sums["cpu_requested"],
+                memory_allocatable=sums["memory_allocatable"],
+                memory_requested=sums["memory_requested"],
+                price_per_hour=round(price, 6),
+                slack_cpu=self.slack.cpu_milli,
+            )
+        )
+
+    def summary(self, begin_s: float, now_s: float) -> dict[str, Any]:
+        """Return the figures of the whole simulation so far."""
+        waits = sorted([*self._waited, *(now_s - since_s for _, since_s in self._waits_since.values())])
+        node_s = dict(self._node_s)
+        for machine in self._machines.values():
+            node_s[machine.group] = node_s.get(machine.group, 0.0) + now_s - max(machine.since_s, begin_s)
+        hours = {group: round(seconds / 3600, 6) for group, seconds in sorted(node_s.items())}
+        pod_hours = (self._pod_s + sum(now_s - since_s for since_s in self._on_since.values())) / 3600
+        money = sum(self.prices.get(group, 0.0) * amount for group, amount in hours.items())
+        return {
+            "nodeHours": round(sum(hours.values()), 6),
+            "nodeHoursByGroup": hours,
+            "money": round(money, 6),
+            "timeToScheduleS": {f"p{share}": _percentile(waits, share) for share in PERCENTILES}
+            | {"max": round(waits[-1], 3) if waits else 0.0},
+            "podsScheduled": len(self._waited),
+            "podsPendingAtEnd": len(self._waits_since),
+            "evictions": self.counts["evicted"],
+            "podHours": round(pod_hours, 6),
+            "evictionsPerPodHour": round(self.counts["evicted"] / pod_hours, 6) if pod_hours else 0.0,
+            "budgetWaits": self.drains.wait_count,
+            "budgetWaitS": round(self.drains.waited_s, 3),
+            "cpuRequestedShare": self._share("cpu"),
+            "memoryRequestedShare": self._share("memory"),
+            **self.slack.summary(now_s),
+            "podsLost": self.counts["pod_lost"],
+            "nodesAdded": self.counts["nodes_added"],
+            "nodesRemoved": self.counts["nodes_removed"],
+            "startsFailed": self.counts["start_failed"],
+            "addedForNothing": self.counts["added_for_nothing"],
+            "removedForNothing": self.counts["removed_for_nothing"],
+            "nodesAtEnd": len(self.state.nodes) if self.state else 0,
+        }
+
+    def map_of_end(self, now_s: float) -> list[dict[str, Any]]:
+        """Return the maps of the cluster at the first time with pods of workloads, and now."""
+        assert self.state is not None, "there is a cluster"
+        return [*self.maps, packing(self.state, now_s)]
+
+    def refused(self, uid: str) -> None:
+        """Record that a disruption budget has refused an eviction."""
+        self.drains.refused(uid, self._now_s())
+
+    def _share(self, resource: str) -> float:
+        """Return the requested share of a resource over all samples."""
+        whole = sum(getattr(one, f"{resource}_allocatable") for one in self.samples)
+        used = sum(getattr(one, f"{resource}_requested") for one in self.samples)
+        return round(used / whole, 6) if whole else 0.0
+
+    def _now_s(self) -> float:
+        return self.state.now_ms / 1000 if self.state is not None else 0.0
+
+    def _pod(self, key: str, value: Any, now_s: float) -> None:
+        if value is None:
+            uid = self._uid_of.pop(key, "")
+            self._forget(uid, now_s)
+            return
+        item = value[0]
+        uid, node = item["metadata"]["uid"], item["spec"].get("nodeName")
+        before = self._uid_of.get(key)
+        if before != uid:
+            if before is not None:
+                self._forget(before, now_s)
+            self._uid_of[key] = uid
+            is_daemon = any(one.get("kind") == "DaemonSet" for one in item["metadata"].get("ownerReferences") or ())
+            if not is_daemon:
+                self._waits_since[uid] = (key, now_s)
+        if node and uid in self._waits_since:
+            self._waited.append(round(now_s - self._waits_since.pop(uid)[1], 3))
+            self._unused.discard(node)
+            self._on_since[uid], self._node_of[uid] = now_s, node
+        if item["status"].get("phase") == "Running" and not value[1]["ready_due_ms"]:
+            self.running.append(key)
+
+    def _forget(self, uid: str, now_s: float) -> None:
+        """Record that a pod is gone."""
+        self._waits_since.pop(uid, None)
+        self._node_of.pop(uid, None)
+        since_s = self._on_since.pop(uid, None)
+        if since_s is not None:
+            self._pod_s += now_s - since_s
+
+    def _machine(self, name: str, value: Any, now_s: float) -> None:
+        known = self._machines.get(name)
+        if value is None:
+            if known is None:
+                return
+            del self._machines[name]
+            self.drains.machine_gone(name, now_s)
+            self._node_s[known.group] += now_s - known.since_s
+            if name in self._unused:
+                self._unused.discard(name)
+                self.counts["added_for_nothing"] += 1
+            return
+        if known is None:
+            machine = value[0]
+            self._machines[name] = _Machine(machine["group"], now_s)
+            self.group_of[name] = machine["group"]
+            if machine["start_due_ms"]:
+                self._unused.add(name)
+                self._regret(machine["group"], now_s)
+
+    def _regret(self, group: str, now_s: float) -> None:
+        """Count an added node as the replacement of one removed shortly before."""
+        self.counts["nodes_added"] += 1
+        removals = self._removals[group]
+        while removals and removals[0] < now_s - REGRET_S:
+            removals.popleft()
+        if removals:
+            removals.popleft()
+            self.counts["removed_for_nothing"] += 1
+
+    def _entry(self, entry: JournalEntry, now_s: float) -> None:
+        self.drains.entry(entry, now_s, self._node_of)
+        if entry.what in ("evicted", "pod_lost", "start_failed"):
+            self.counts[entry.what] += 1
+        elif entry.what == "deleted":
+            self.counts["nodes_removed"] += 1
+            machine = self._machines.get(entry.subject)
+            if machine is not None:
+                self._removals[machine.group].append(now_s)
+
+
+def _percentile(sorted_values: list[float], share: int) -> float:
+    """Return a percentile; always one of the measured values."""
+    if not sorted_values:
+        return 0.0
+    return round(float(np.percentile(sorted_values, share, method="inverted_cdf")), 3)

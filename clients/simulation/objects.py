@@ -1,0 +1,73 @@
+"""Kubernetes objects of a scenario. Decides names and labels: pods carry `app`, the name of their workload."""
+
+from typing import Any
+
+from trimtab.actuator.simulated_cluster.objects import made_uid
+from trimtab.clients.simulation.scenario import Budget, NodeGroupModel, PodModel, Workload
+from trimtab.clients.simulation.scheduling.rules import ZONE
+
+Json = dict[str, Any]
+GROUP_LABEL = "trimtab.dev/node-group"
+
+
+def node_group(group: NodeGroupModel) -> Json:
+    """Return a NodeGroup, empty."""
+    labels = {**group.labels, GROUP_LABEL: group.name} | ({ZONE: group.zone} if group.zone else {})
+    amounts = {"cpu": group.cpu, "memory": group.memory, "pods": str(group.pods), **group.resources}
+    spec: Json = {
+        "minSize": group.min_size,
+        "maxSize": group.max_size,
+        "targetSize": 0,
+        "nodeSelector": {GROUP_LABEL: group.name},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"taints": [dict(taint) for taint in group.taints]},
+            "status": {"capacity": amounts, "allocatable": amounts},
+        },
+    }
+    if group.price is not None:
+        spec["price"] = group.price
+    return _object("trimtab.dev/v1", "NodeGroup", "", group.name, spec)
+
+
+def controller(workload: Workload) -> Json:
+    """Return the controller of a workload, without replicas yet."""
+    labels = {"app": workload.name}
+    spec: Json = {"selector": {"matchLabels": labels}, "template": pod_template(workload.pod, labels)}
+    if workload.kind != "DaemonSet":
+        spec["replicas"] = 0
+    return _object("apps/v1", workload.kind, workload.namespace, workload.name, spec)
+
+
+def job(namespace: str, name: str, template: Json, pods: int) -> Json:
+    """Return a Job with the given number of parallel pods."""
+    spec = {"parallelism": pods, "template": template, "selector": {"matchLabels": template["metadata"]["labels"]}}
+    return _object("batch/v1", "Job", namespace, name, spec)
+
+
+def pod_template(pod: PodModel, labels: Json) -> Json:
+    """Return the template of a workload's pods."""
+    requests = {"cpu": pod.cpu, "memory": pod.memory}
+    metadata: Json = {"labels": {**labels, **pod.labels}}
+    if pod.annotations:
+        metadata["annotations"] = dict(pod.annotations)
+    return {"metadata": metadata, "spec": {"containers": [_container(requests)], **pod.spec}}
+
+
+def budget(workload: Workload, wanted: Budget) -> Json:
+    """Return a workload's PodDisruptionBudget."""
+    limits = {"minAvailable": wanted.min_available, "maxUnavailable": wanted.max_unavailable}
+    spec = {name: value for name, value in limits.items() if value is not None}
+    spec["selector"] = {"matchLabels": {"app": workload.name}}  # type: ignore[assignment]
+    return _object("policy/v1", "PodDisruptionBudget", workload.namespace, workload.name, spec)
+
+
+def _container(requests: Json) -> Json:
+    return {"name": "main", "resources": {"requests": requests}}
+
+
+def _object(version: str, kind: str, namespace: str, name: str, spec: Json) -> Json:
+    metadata = {"name": name, "uid": made_uid(f"{kind}/{namespace}/{name}", 0)}
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": spec}

@@ -1,0 +1,407 @@
+"""A scenario: node groups, workloads and arrivals of a simulated cluster, as YAML files give them.
+
+Decides which values can be meant; each field says its meaning and unit. Durations are text as in Go ("90s", "1h30m") or
+seconds; in Python they are seconds. Quantities are those of Kubernetes. Raises pydantic's ValidationError.
+"""
+
+import math
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from trimtab.actuator.simulated_cluster.quantities import parse_quantity
+from trimtab.clients.decisions import NAMES
+from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
+from trimtab.clients.simulation.object_checks import check_pod_spec, check_taints
+from trimtab.clients.snapshots.objects.errors import FieldError
+from trimtab.clients.snapshots.objects.times import go_duration_ns
+from trimtab.prices import MOST_PER_HOUR
+
+LONGEST_S = 366 * 86_400.0
+LAST_YEAR = 2254
+"""First year that is too late for a planner's times, with the longest duration."""
+DEFAULT_START = datetime(2026, 3, 2, tzinfo=UTC)
+"""A Monday, 00:00: loads by time of day begin at night."""
+
+
+def seconds(value: object) -> float:
+    """Return a duration in seconds. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError('a duration is text such as "90s" or "1h30m", or a number of seconds')
+    try:
+        found = go_duration_ns(value) / 1e9 if isinstance(value, str) else float(value)
+    except FieldError as error:
+        raise ValueError(str(error).removeprefix(": ")) from None
+    if not math.isfinite(found) or not 0 <= found <= LONGEST_S:
+        raise ValueError(f"{value} is no duration between 0 and a year")
+    return found
+
+
+def _quantity(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError('a quantity is text such as "500m" or "2Gi", or a number')
+    if parse_quantity(str(value)) < 0:
+        raise ValueError(f"{value} is negative")
+    return str(value)
+
+
+def _name(value: str) -> str:
+    if not is_subdomain(value):
+        raise ValueError(f"{value!r}: a name has {RULE}")
+    return value
+
+
+def _namespace(value: str) -> str:
+    if not is_label(value):
+        raise ValueError(f"{value!r} is no namespace; those have {RULE}")
+    return value
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(seconds),
+    WithJsonSchema({"type": ["string", "number"], "description": 'as in Go, "90s", "1h30m", or seconds'}),
+]
+Price = Annotated[float, Field(ge=0, le=MOST_PER_HOUR, allow_inf_nan=False)]
+"""Hourly price of a node."""
+Quantity = Annotated[
+    str, BeforeValidator(_quantity), WithJsonSchema({"type": ["string", "number"], "description": 'such as "500m"'})
+]
+Name = Annotated[str, BeforeValidator(_name)]
+Labels = dict[Annotated[str, Field(min_length=1)], str]
+Namespace = Annotated[str, BeforeValidator(_namespace)]
+Json = dict[str, Any]
+
+
+class _Model(BaseModel):
+    """Base of all parts: keys in camel case as in Kubernetes, unknown ones are refused, values do not change."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, use_attribute_docstrings=True
+    )
+
+
+class Outage(_Model):
+    """A period during which the cloud refuses to grow a group."""
+
+    start: Duration = Field(alias="from")
+    """Its start, counted from the start of the simulation."""
+    end: Duration = Field(alias="to")
+    """Its end, counted from the start of the simulation."""
+
+    @model_validator(mode="after")
+    def _ends_after_it_starts(self) -> Self:
+        if self.end <= self.start:
+            raise ValueError(f"it ends at {self.end:g} s, not after its start at {self.start:g} s")
+        return self
+
+
+class NodeGroupModel(_Model):
+    """A node group with nodes of one kind."""
+
+    name: Name
+    """Id of the group, and the prefix of its nodes' names."""
+    min_size: int = Field(default=0, ge=0)
+    """Minimum size."""
+    max_size: int = Field(default=100, ge=1, le=100_000)
+    """Maximum size."""
+    size: int | None = Field(default=None, ge=0)
+    """Initial size; by default the minimum."""
+    cpu: Quantity = "4"
+    """Allocatable cpu of a node."""
+    memory: Quantity = "16Gi"
+    """Allocatable memory of a node."""
+    pods: int = Field(default=110, ge=1)
+    """Maximum number of pods on a node."""
+    resources: dict[str, Quantity] = {}
+    """Other allocatable resources of a node."""
+    price: Price | None = None
+    """Hourly price of a node."""
+    zone: str = ""
+    """Zone of the nodes; they get it as a label."""
+    labels: Labels = {}
+    """Other labels of the nodes."""
+    taints: Annotated[list[Json], AfterValidator(check_taints)] = []
+    """Taints of the nodes, as in Kubernetes."""
+    start: Duration = 60.0
+    """From the accepted request to a ready node."""
+    start_spread: Duration = 0.0
+    """Maximum additional start time of a node, drawn uniformly."""
+    start_failure_rate: float = Field(default=0.0, ge=0, le=1)
+    """Share of machines that disappear instead of becoming a node."""
+    outages: list[Outage] = []
+    """Periods during which the cloud refuses to grow the group."""
+
+    @model_validator(mode="after")
+    def _limits_agree(self) -> Self:
+        if self.min_size > self.max_size:
+            raise ValueError(f"minSize {self.min_size} is more than maxSize {self.max_size}")
+        if self.size is not None and not self.min_size <= self.size <= self.max_size:
+            raise ValueError(f"size {self.size} is not between minSize {self.min_size} and maxSize {self.max_size}")
+        return self
+
+
+class PodModel(_Model):
+    """The pods of a workload."""
+
+    cpu: Quantity = "100m"
+    """Requested cpu."""
+    memory: Quantity = "128Mi"
+    """Requested memory."""
+    labels: Labels = {}
+    """Labels besides `app`, which is the name of the workload."""
+    annotations: dict[str, str] = {}
+    """Annotations."""
+    spec: Annotated[Json, AfterValidator(check_pod_spec)] = {}
+    """Other fields of a pod's spec, as in Kubernetes: nodeSelector, tolerations, affinity, priority, …"""
+    start: Duration = 5.0
+    """From the binding to a node until the pod is ready."""
+
+
+class Budget(_Model):
+    """A PodDisruptionBudget for the pods of a workload: either minAvailable or maxUnavailable."""
+
+    min_available: int | str | None = None
+    """Minimum number or percentage of available pods."""
+    max_unavailable: int | str | None = None
+    """Maximum number or percentage of unavailable pods."""
+
+    @model_validator(mode="after")
+    def _is_one_of_the_two(self) -> Self:
+        if (self.min_available is None) == (self.max_unavailable is None):
+            raise ValueError("give either minAvailable or maxUnavailable")
+        for value in (self.min_available, self.max_unavailable):
+            text = "0" if value is None else str(value)
+            if not text.removesuffix("%").isdecimal():
+                raise ValueError(f'{value!r} is neither a number of pods nor a percentage such as "50%"')
+        return self
+
+
+class Step(_Model):
+    """A number of replicas from a given time on."""
+
+    at: Duration
+    """The time, counted from the start of the simulation."""
+    replicas: int = Field(ge=0, le=1_000_000)
+    """Number of replicas."""
+
+
+class Diurnal(_Model):
+    """Replicas that follow the time of day, as a wave between two numbers."""
+
+    low: int = Field(ge=0)
+    """Replicas at the quietest time."""
+    high: int = Field(ge=0)
+    """Replicas at the busiest time."""
+    peak: Duration = 14 * 3600.0
+    """Time of day of the busiest time, since midnight UTC."""
+    every: Duration = 900.0
+    """Time between changes of the number."""
+    noise: float = Field(default=0.0, ge=0, le=1)
+    """Maximum relative deviation of each number, drawn uniformly."""
+
+    @model_validator(mode="after")
+    def _is_a_wave(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low} is more than high {self.high}")
+        if self.every < 1:
+            raise ValueError("every: at least 1s")
+        return self
+
+
+class Bursts(_Model):
+    """Replicas that rise for a while at regular intervals."""
+
+    base: int = Field(default=0, ge=0)
+    """Replicas between bursts."""
+    size: int = Field(ge=1)
+    """Additional replicas during a burst."""
+    every: Duration
+    """Time from the start of one burst to the start of the next."""
+    length: Duration
+    """Length of a burst."""
+    first: Duration = 0.0
+    """Start of the first burst."""
+
+    @model_validator(mode="after")
+    def _ends_before_the_next(self) -> Self:
+        if not 0 < self.length < self.every:
+            raise ValueError(f"length {self.length:g} s is not between 0 and every {self.every:g} s")
+        return self
+
+
+class Workload(_Model):
+    """A controller with replicas. At most one of `steps`, `diurnal`, `bursts` changes their number."""
+
+    name: Name
+    """Name of the controller."""
+    kind: Literal["ReplicaSet", "StatefulSet", "DaemonSet"] = "ReplicaSet"
+    """Kind of the controller; a DaemonSet has a pod on each node and no replicas."""
+    namespace: Namespace = "default"
+    """Its namespace."""
+    replicas: int = Field(default=1, ge=0, le=1_000_000)
+    """Initial number of replicas; not with `diurnal` or `bursts`."""
+    pod: PodModel = PodModel()
+    """Its pods."""
+    budget: Budget | None = None
+    """Its PodDisruptionBudget."""
+    steps: list[Step] = []
+    """Replicas by time."""
+    diurnal: Diurnal | None = None
+    """Replicas by time of day."""
+    bursts: Bursts | None = None
+    """Replicas in bursts."""
+
+    @model_validator(mode="after")
+    def _has_one_load(self) -> Self:
+        loads = [name for name in ("steps", "diurnal", "bursts") if getattr(self, name)]
+        if len(loads) > 1:
+            raise ValueError(f"{' and '.join(loads)} contradict each other; give one of them")
+        has_replicas = "replicas" in self.model_fields_set
+        if self.kind == "DaemonSet" and (loads or has_replicas):
+            raise ValueError(f"a DaemonSet has a pod on each node; leave out {[*loads, 'replicas'][0]}")
+        if has_replicas and (self.diurnal or self.bursts):
+            raise ValueError(f"replicas and {loads[0]} contradict each other; give one of them")
+        times = [step.at for step in self.steps]
+        if times != sorted(set(times)):
+            raise ValueError("steps: each time must be later than the one before")
+        return self
+
+
+class Batch(_Model):
+    """Jobs that arrive and end. Arrivals are drawn uniformly over time, independently of each other."""
+
+    name: Name
+    """Prefix of the jobs' names."""
+    namespace: Namespace = "default"
+    """Namespace of the jobs."""
+    per_hour: float = Field(gt=0, le=1_000_000)
+    """Average number of jobs that arrive in an hour."""
+    pods: int = Field(default=1, ge=1, le=100_000)
+    """Pods of each job."""
+    lifetime: Duration = 600.0
+    """Average time that a pod runs once it is ready; drawn for each job from an exponential distribution."""
+    pod: PodModel = PodModel()
+    """The pods."""
+
+
+class TraceModel(_Model):
+    """Arrivals from a CSV file: see `trimtab.clients.simulation.trace`."""
+
+    file: str
+    """Path, relative to the scenario's file."""
+    namespace: Namespace = "default"
+    """Namespace of the pods."""
+    pod: PodModel = PodModel()
+    """Properties of the pods that the trace does not give."""
+
+
+class RecordingModel(_Model):
+    """A recorded cluster and its pods as they came and went: see `trimtab.clients.simulation.recorded`."""
+
+    file: str
+    """Path, relative to the scenario's file."""
+    start: Duration = 60.0
+    """From the accepted request to a ready node, of every recorded node group."""
+    prices: dict[str, Price] = {}
+    """Hourly price of a node by node group, instead of the recorded one."""
+
+
+class SchedulerModel(_Model):
+    """The scheduler."""
+
+    scoring: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
+    """Spread pods as kube-scheduler does by default, or pack them."""
+
+
+class Timing(_Model):
+    """Times of cluster and cloud."""
+
+    interval: Duration = 10.0
+    """Time between rounds of the autoscaler's loop."""
+    pod_stop: Duration = 2.0
+    """From the start of a pod's termination to its end, at most its grace period."""
+    instance_delete: Duration = 30.0
+    """From the accepted request to the deleted machine."""
+    delay_after_taint: Duration = 5.0
+    """The actuator's pause between taint and first eviction."""
+    drain_timeout: Duration = 3600.0
+    """Maximum duration of a drain."""
+
+    @model_validator(mode="after")
+    def _loop_goes_on(self) -> Self:
+        if self.interval < 1:
+            raise ValueError("interval: at least 1s")
+        return self
+
+
+Time = Annotated[datetime, PlainSerializer(lambda time: time.isoformat().replace("+00:00", "Z"))]
+
+
+def _known_decision(name: str) -> str:
+    if name not in NAMES:
+        raise ValueError(f"{name!r} is no decision; use one of {', '.join(NAMES)}")
+    return name
+
+
+DecisionName = Annotated[str, AfterValidator(_known_decision), Field(json_schema_extra={"enum": list(NAMES)})]
+
+
+class Scenario(_Model):
+    """A simulated cluster and what happens in it."""
+
+    name: str = "scenario"
+    """Name, for reports."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """Seed of all random numbers; the same seed gives the same simulation."""
+    start: Time = DEFAULT_START
+    """Start time of the simulation."""
+    duration: Duration = 86_400.0
+    """Length of the simulation."""
+    decisions: list[DecisionName] = ["scale-up", "scale-down"]
+    """Decisions that the planner takes."""
+    node_groups: list[NodeGroupModel] = []
+    """The node groups."""
+    workloads: list[Workload] = []
+    """Controllers with replicas."""
+    batches: list[Batch] = []
+    """Jobs that arrive and end."""
+    trace: TraceModel | None = None
+    """Arrivals from a file."""
+    recording: RecordingModel | None = None
+    """A recorded cluster, whose nodes, node groups and pods are added to those of the scenario."""
+    scheduler: SchedulerModel = SchedulerModel()
+    """The scheduler."""
+    timing: Timing = Timing()
+    """Times of cluster and cloud."""
+
+    @model_validator(mode="after")
+    def _can_run(self) -> Self:
+        if self.trace is not None and self.recording is not None:
+            raise ValueError("trace and recording contradict each other; give one of them")
+        if self.start.tzinfo is None:
+            raise ValueError("start: give a time zone, such as Z")
+        if not 1970 < self.start.year < LAST_YEAR:
+            raise ValueError(f"start: {self.start.year} is no year between 1971 and {LAST_YEAR - 1}")
+        if self.duration < self.timing.interval:
+            raise ValueError(f"duration: {self.duration:g} s is shorter than timing.interval")
+        for what, keys in (
+            ("nodeGroups", [one.name for one in self.node_groups]),
+            ("workloads", [f"{one.kind} {one.namespace}/{one.name}" for one in self.workloads]),
+            ("batches", [f"{one.namespace}/{one.name}" for one in self.batches]),
+        ):
+            twice = sorted({key for key in keys if keys.count(key) > 1})
+            if twice:
+                raise ValueError(f"{what}: {twice[0]} is given twice")
+        return self

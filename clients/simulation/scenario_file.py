@@ -1,0 +1,116 @@
+"""Scenario files: YAML into a checked `Scenario`; an error names file, line and field.
+
+Also the JSON schema, for completion in editors.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.simulation.failures import ScenarioError
+from trimtab.clients.simulation.recorded import RecordedCluster, has_rounds, is_recording, read_recording, scenario_of
+from trimtab.clients.simulation.recorded_rounds import read_rounds
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.trace import Arrival, read_trace
+
+Trace = tuple[Arrival, ...] | RecordedCluster
+"""Arrivals besides the workloads of the scenario."""
+MOST_ERRORS = 10
+"""Maximum number of reported errors per file."""
+
+
+def read_input(path: Path) -> tuple[Scenario, Trace]:
+    """Read a scenario with the files it names, or a recording as a scenario. Raises ScenarioError."""
+    if not is_recording(path):
+        return read_scenario(path)
+    recorded = _recorded(path)
+    return scenario_of(path, recorded), recorded
+
+
+def _recorded(path: Path) -> RecordedCluster:
+    return read_rounds(path) if has_rounds(path) else read_recording(path)
+
+
+def read_scenario(path: Path) -> tuple[Scenario, Trace]:
+    """Read a scenario and the trace or recording that it names. Raises ScenarioError."""
+    text = _text(path)
+    try:
+        check_yaml(text)
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+        document = yaml.load(text, Loader=yaml.CSafeLoader)
+    except YamlError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ScenarioError(f"{path}: {told(error)}") from None
+    if not isinstance(document, dict):
+        raise ScenarioError(f"{path}: line 1: a mapping is expected: {', '.join(_keys())}")
+    try:
+        scenario = Scenario.model_validate(document)
+    except ValidationError as error:
+        raise ScenarioError("\n".join(_told(path, root, error))) from None
+    if scenario.recording is not None:
+        return _with_recording(path, scenario, _recorded(path.parent / scenario.recording.file))
+    return scenario, read_trace(path.parent / scenario.trace.file) if scenario.trace is not None else ()
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of scenario files."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Scenario.model_json_schema(by_alias=True),
+        "title": "Trimtab simulation scenario",
+    }
+
+
+def _with_recording(path: Path, scenario: Scenario, recorded: RecordedCluster) -> tuple[Scenario, RecordedCluster]:
+    """Return a scenario with the beginning and length of its recording, if it does not set them itself."""
+    own = scenario_of(path, recorded)
+    missing = {"start", "duration"} - scenario.model_fields_set
+    return scenario.model_copy(update={name: getattr(own, name) for name in missing}), recorded
+
+
+def _keys() -> list[str]:
+    return [field.alias or name for name, field in Scenario.model_fields.items()]
+
+
+def _text(path: Path) -> str:
+    try:
+        return read_text(path, " (YAML is expected)")
+    except UnreadableTextError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+
+
+def _told(path: Path, root: Any, error: ValidationError) -> list[str]:
+    """Return a line for each error, in the order of the file."""
+    found = []
+    for one in error.errors():
+        where = [part for part in one["loc"] if isinstance(part, int | str)]
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".")
+        message = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden":
+            message = "this key is unknown"
+        found.append((_line(root, where), f"{field}: {message}" if field else message))
+    found.sort()
+    told = [f"{path}: line {line}: {text}" for line, text in found[:MOST_ERRORS]]
+    return told if len(found) <= MOST_ERRORS else [*told, f"{path}: and {len(found) - MOST_ERRORS} more errors"]
+
+
+def _line(node: Any, where: list[int | str]) -> int:
+    """Return the line of a value, or of the nearest one above it that the file has; from 1."""
+    line: int = node.start_mark.line + 1
+    for part in where:
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        elif isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if pair is None:
+                return line
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        else:
+            return line
+    return line

@@ -1,0 +1,84 @@
+"""A grid of settings: every combination of values of some fields, over one set of settings.
+
+Decides to which field a path refers ("scaleDown.utilizationThreshold") and how values are parsed: as YAML. Errors name
+the path and the value.
+"""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import yaml
+from pydantic.alias_generators import to_camel
+
+from trimtab.clients.json_form import json_form
+from trimtab.clients.simulation.failures import ScenarioError
+from trimtab.v1 import plan_pb2
+
+Json = dict[str, Any]
+
+
+class NamedSettings(NamedTuple):
+    """Settings and their name in comparisons."""
+
+    name: str
+    settings: plan_pb2.PlanSettings
+
+
+class Axis(NamedTuple):
+    """A field and the values that it takes."""
+
+    path: str
+    values: tuple[Any, ...]
+
+
+def read_axis(text: str) -> Axis:
+    """Read "PATH=VALUE,VALUE,…". Raises ScenarioError."""
+    path, separator, values = text.partition("=")
+    if not separator or not path or not values:
+        raise ScenarioError(f"--sweep {text}: give PATH=VALUE,…, such as scaleDown.utilizationThreshold=0.4,0.5,0.6")
+    try:
+        return Axis(path, tuple(yaml.safe_load(value) for value in values.split(",")))
+    except yaml.YAMLError:
+        raise ScenarioError(f"--sweep {text}: a value cannot be read") from None
+
+
+def grid(
+    bases: Sequence[NamedSettings], axes: Sequence[Axis], read: Callable[[Json], plan_pb2.PlanSettings]
+) -> list[NamedSettings]:
+    """Return every combination, in the given order; without axes the settings themselves. Raises ScenarioError.
+
+    read : makes settings of a document, and raises ValueError for what it cannot mean
+    """
+    paths = [axis.path for axis in axes]
+    twice = next((path for path in paths if paths.count(path) > 1), None)
+    if twice is not None:
+        raise ScenarioError(f"--sweep {twice}: it is given twice; give all values of a field at once")
+    found = []
+    for base in bases:
+        for values in itertools.product(*(axis.values for axis in axes)):
+            chosen = list(zip(axes, values, strict=True))
+            name = " ".join([base.name, *(f"{axis.path.rpartition('.')[2]}={value}" for axis, value in chosen)])
+            settings = base.settings
+            for axis, value in chosen:
+                settings = _with(settings, axis.path, value, read)
+            found.append(NamedSettings(name, settings))
+    return found
+
+
+def _with(
+    settings: plan_pb2.PlanSettings, path: str, value: Any, read: Callable[[Json], plan_pb2.PlanSettings]
+) -> plan_pb2.PlanSettings:
+    """Return settings with one field set."""
+    document: Any = json_form(settings)
+    parts = [to_camel(part) for part in path.split(".")]
+    place = document
+    for part in parts[:-1]:
+        place = place.setdefault(part, {})
+        if not isinstance(place, dict):
+            raise ScenarioError(f"--sweep {path}={value}: {part} has no fields")
+    place[parts[-1]] = value
+    try:
+        return read(document)
+    except ValueError as error:
+        raise ScenarioError(f"--sweep {path}={value}: {error}") from None

@@ -1,0 +1,89 @@
+"""Rows of a snapshot as Kubernetes objects: nodes, node groups, budgets, namespaces, controllers.
+
+Decides that nodes lose the taints of an autoscaler, since nothing in the simulation has set them, and that a node
+group's target size is its number of nodes.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, SOFT_TAINT_KEY
+from trimtab.actuator.simulated_cluster.pods import format_time
+from trimtab.clients.snapshots.objects.spec_reader import SpecReader
+from trimtab.v1 import snapshot_pb2 as pb
+
+Json = dict[str, Any]
+_OWN_TAINTS: Final = (HARD_TAINT_KEY, SOFT_TAINT_KEY)
+
+
+def nodes(changed: pb.ClusterSnapshot, reader: SpecReader) -> Iterator[Json]:
+    """Yield the nodes."""
+    for one in changed.nodes:
+        spec: Json = {"taints": [taint for taint in reader.taints(one.taints) if taint["key"] not in _OWN_TAINTS]}
+        spec |= {"providerID": one.provider_id} if one.provider_id else {}
+        spec |= {"unschedulable": True} if one.unschedulable else {}
+        metadata: Json = {"name": one.name, "labels": reader.labels(one.label_set)}
+        metadata |= {"creationTimestamp": _text(one.create_time)} if one.HasField("create_time") else {}
+        if one.scale_down_disabled:
+            metadata["annotations"] = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
+        status = _amounts(one, reader) | {"conditions": [{"type": "Ready", "status": "True" if one.ready else "False"}]}
+        yield {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+
+
+def groups(changed: pb.ClusterSnapshot, reader: SpecReader) -> Iterator[Json]:
+    """Yield the node groups, which name their nodes."""
+    members: dict[str, list[str]] = {one.id: [] for one in changed.node_groups}
+    for node in changed.nodes:
+        if node.node_group in members:
+            members[node.node_group].append(node.name)
+    for one in changed.node_groups:
+        size = min(max(len(members[one.id]), one.min_size), one.max_size)
+        spec: Json = {"minSize": one.min_size, "maxSize": one.max_size, "targetSize": size, "nodes": members[one.id]}
+        spec |= {"price": one.price_per_hour} if one.HasField("price_per_hour") else {}
+        spec |= {"zeroOrMax": True} if one.zero_or_max else {}
+        if one.HasField("template"):
+            template = one.template
+            spec["template"] = {
+                "metadata": {"labels": reader.labels(template.label_set)},
+                "spec": {"taints": reader.taints(template.taints)},
+                "status": _amounts(template, reader),
+            }
+        yield {"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": one.id}, "spec": spec}
+
+
+def _amounts(one: pb.Node | pb.NodeTemplate, reader: SpecReader) -> Json:
+    return {
+        "allocatable": reader.amounts(enumerate(one.allocatable)),
+        "capacity": reader.amounts(enumerate(one.capacity or one.allocatable)),
+    }
+
+
+def budgets(changed: pb.ClusterSnapshot, reader: SpecReader) -> Iterator[Json]:
+    """Yield the PodDisruptionBudgets. Raises ValueError for one whose limit is no number."""
+    for one in changed.pod_disruption_budgets:
+        spec: Json = {"selector": reader.selector(one.selector)} if one.HasField("selector") else {}
+        for name, value in (("minAvailable", one.min_available), ("maxUnavailable", one.max_unavailable)):
+            spec |= {name: value if value.endswith("%") else int(value)} if value else {}
+        spec |= {"unhealthyPodEvictionPolicy": "AlwaysAllow"} if one.always_allow_unhealthy else {}
+        metadata = {"namespace": one.namespace, "name": one.name}
+        yield {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
+
+
+def namespace_of(one: pb.Namespace, reader: SpecReader) -> Json:
+    """Return a namespace."""
+    metadata = {"name": one.name, "labels": reader.labels(one.label_set)}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+
+
+def owner(one: pb.Owner, wanted: int | None) -> Json:
+    """Return a controller without template: its pods are recreated from existing ones."""
+    field = "parallelism" if one.kind == "Job" else "replicas"
+    spec = {} if wanted is None else {field: wanted}
+    metadata = {"namespace": one.namespace, "name": one.name, "uid": one.uid}
+    return {"apiVersion": one.api_version or "apps/v1", "kind": one.kind, "metadata": metadata, "spec": spec}
+
+
+def _text(moment: Timestamp) -> str:
+    return format_time(moment.ToMilliseconds())

@@ -1,0 +1,173 @@
+"""External events of a simulated cluster: workloads change their size, jobs arrive and end.
+
+Decides their times, only from the scenario and the trace; the cluster decides which pods go and where new ones run. A
+pod's lifetime starts when it is ready: it starts again for an evicted pod. Units: seconds, Unix time.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.actuator.simulated_cluster.pods import Pod, format_time
+from trimtab.actuator.simulated_cluster.replicas import scale
+from trimtab.clients.simulation.loads import arrivals, changes
+from trimtab.clients.simulation.objects import budget, controller, job, pod_template
+from trimtab.clients.simulation.recorded import RecordedCluster
+from trimtab.clients.simulation.scenario import Batch, Scenario, TraceModel, Workload
+from trimtab.clients.simulation.trace import Arrival
+
+Json = dict[str, Any]
+
+
+class Workloads:
+    """All workloads of one simulation, ordered by time, then by declaration."""
+
+    def __init__(
+        self, cluster: SimulatedCluster, scenario: Scenario, begin_s: float, pod_starts: dict[str, float]
+    ) -> None:
+        """`pod_starts` : seconds from binding to ready by uid of the owner, filled in here."""
+        self._cluster, self._scenario, self._begin_s = cluster, scenario, begin_s
+        self._due: list[tuple[float, int, Json, Any]] = []
+        self._count = 0
+        self._lifetimes: dict[str, float] = {}
+        # Owners of recorded pods that have arrived, by namespace and name of the pod.
+        self._owner_of_recorded: dict[tuple[str, str], str] = {}
+        self.pod_starts = pod_starts
+
+    def add(self, workload: Workload, now_s: float) -> None:
+        """Add a controller; its replicas change from now on by its load."""
+        item = controller(workload)
+        self.pod_starts[item["metadata"]["uid"]] = workload.pod.start
+        with self._cluster.transaction() as state:
+            state.put(item)
+            if workload.budget is not None:
+                state.put(budget(workload, workload.budget))
+            if workload.kind == "DaemonSet":
+                self._cluster.controllers.start_daemons_everywhere(item)
+        if workload.kind != "DaemonSet":
+            for change in changes(self._scenario, workload):
+                self._push(max(now_s, self._begin_s + change.at_s), item, change.replicas)
+
+    def add_batch(self, batch: Batch) -> None:
+        """Add jobs that arrive."""
+        template = pod_template(batch.pod, {"app": batch.name})
+        for one in arrivals(self._scenario, batch):
+            item = job(batch.namespace, f"{batch.name}-{one.number}", template, batch.pods)
+            self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, batch.pod.start)
+
+    def add_trace(self, model: TraceModel, trace: Sequence[Arrival]) -> None:
+        """Add the pods of a trace."""
+        for number, one in enumerate(trace):
+            pod = model.pod.model_copy(update={"cpu": one.cpu, "memory": one.memory})
+            name = f"trace-{number}"
+            template = pod_template(pod, {"app": "trace", **dict(one.labels)})
+            item = job(model.namespace, name, template, one.pods)
+            self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod.start)
+
+    def add_recorded(self, recorded: RecordedCluster) -> None:
+        """Add the pods of a recording, and how controllers change."""
+        for size in recorded.sizes:
+            self._push(self._begin_s + size.at_s, {"kind": "Size", "owner": size.owner}, size.replicas)
+        for one in recorded.arrivals:
+            metadata = one.item["metadata"]
+            key = metadata.get("namespace") or "default", metadata["name"]
+            self._push(self._begin_s + one.at_s, {"kind": "Arrival"}, one.item)
+            if one.until_s is not None:
+                self._push(self._begin_s + one.until_s, {"kind": "Departure", "key": key}, None)
+
+    def scale(self, item: Json, replicas: int) -> None:
+        """Change the number of replicas of a controller now."""
+        with self._cluster.transaction() as state:
+            scale(state, self._cluster.controllers, item, replicas)
+
+    def started(self, keys: Sequence[str], now_s: float) -> None:
+        """Record that pods have become ready: "Pod/namespace/name"."""
+        for key in keys:
+            _, namespace, name = key.split("/", 2)
+            pod = self._cluster.state.pods.get((namespace, name))
+            lifetime_s = self._lifetimes.get(pod.owner_uid) if pod is not None else None
+            if pod is not None and lifetime_s is not None:
+                self._push(now_s + lifetime_s, {"kind": "Pod", "key": (namespace, name)}, pod.uid)
+
+    def next_s(self) -> float | None:
+        """Return the time of the next event, None = there is none."""
+        return self._due[0][0] if self._due else None
+
+    def run(self, now_s: float) -> None:
+        """Execute everything that is due, in one transaction."""
+        with self._cluster.transaction() as state:
+            for item, value in self._taken(now_s):
+                if item["kind"] == "Pod":
+                    self._end(item["key"], value)
+                elif item["kind"] == "Arrival":
+                    self._arrive(value)
+                elif item["kind"] == "Departure":
+                    self._depart(item["key"])
+                elif item["kind"] == "Size":
+                    self._resize(item["owner"], value)
+                else:
+                    scale(state, self._cluster.controllers, item, value)
+
+    def _taken(self, now_s: float) -> Iterator[tuple[Json, Any]]:
+        while self._due and self._due[0][0] <= now_s:
+            _, _, item, value = heapq.heappop(self._due)
+            yield item, value
+
+    def _end(self, key: tuple[str, str], uid: str) -> None:
+        """End a pod of a job, and the job with its last pod."""
+        state = self._cluster.state
+        pod = state.pods.get(key)
+        if pod is None or pod.uid != uid or pod.terminating:
+            return
+        owner = state.owners[pod.owner_uid]
+        owner["spec"]["parallelism"] -= 1
+        state.drop_pod(pod)
+        if owner["spec"]["parallelism"] > 0:
+            state.put(owner)
+            return
+        state.drop(owner)
+        del self._lifetimes[owner["metadata"]["uid"]], self.pod_starts[owner["metadata"]["uid"]]
+
+    def _arrive(self, item: Json) -> None:
+        """Create a recorded pod."""
+        state = self._cluster.state
+        metadata = {**item["metadata"], "creationTimestamp": format_time(state.now_ms)}
+        key = metadata.get("namespace") or "default", metadata["name"]
+        if key in state.pods:
+            # One of the beginning, or a StatefulSet's that was created again under its own name.
+            self._owner_of_recorded[key] = state.pods[key].owner_uid
+            return
+        pod = Pod({**item, "metadata": metadata, "spec": dict(item["spec"]), "status": {"phase": "Pending"}})
+        self._owner_of_recorded[key] = pod.owner_uid
+        state.put_pod(pod)
+
+    def _resize(self, key: str, replicas: int) -> None:
+        """Record the number of pods of a recorded controller; the pods that it created are in the recording."""
+        owner = self._cluster.state.others.get(key)
+        if owner is not None:
+            owner["spec"]["parallelism" if owner["kind"] == "Job" else "replicas"] = replicas
+            self._cluster.state.put(owner)
+
+    def _depart(self, key: tuple[str, str]) -> None:
+        """Remove a recorded pod; if it was evicted meanwhile, its younger replacement goes instead."""
+        state = self._cluster.state
+        pod = state.pods.get(key)
+        if pod is None:
+            alike = state.pods_by_owner.get(self._owner_of_recorded.get(key) or "", {}).values()
+            others = [one for one in alike if one.active and one.key not in self._owner_of_recorded]
+            pod = min(others, key=lambda one: one.key, default=None)
+        if pod is not None:
+            state.drop_pod(pod)
+
+    def _push_job(self, at_s: float, item: Json, lifetime_s: float | None, pod_start_s: float) -> None:
+        uid, pods = item["metadata"]["uid"], item["spec"]["parallelism"]
+        self.pod_starts[uid] = pod_start_s
+        if lifetime_s is not None:
+            self._lifetimes[uid] = lifetime_s
+        item["spec"]["parallelism"] = 0
+        self._push(at_s, item, pods)
+
+    def _push(self, at_s: float, item: Json, value: Any) -> None:
+        self._count += 1
+        heapq.heappush(self._due, (at_s, self._count, item, value))

@@ -1,7 +1,0 @@
-"""Errors of simulations that a user can correct."""
-
-from trimtab.clients.kubernetes_objects.errors import InputError
-
-
-class ScenarioError(InputError):
-    """A scenario, trace or result that cannot be used; the message names file, line and field."""

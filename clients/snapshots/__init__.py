@@ -1,0 +1,1 @@
+"""From Kubernetes objects and live clusters to snapshots of the contract, and from one snapshot to the next."""

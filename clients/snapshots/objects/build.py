@@ -1,0 +1,334 @@
+"""Kubernetes objects to `ClusterSnapshot`. Resolves references between objects; other modules build the rows.
+
+Deterministic: the same objects give the same bytes, whatever their order or files. Never reads files, clocks or
+the environment.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from itertools import islice, pairwise
+from operator import lt
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from trimtab.clients.rpc.collection import collection_paused
+from trimtab.clients.snapshots.objects.absent import absent_notes
+from trimtab.clients.snapshots.objects.budgets import budget_row
+from trimtab.clients.snapshots.objects.dictionary import Dictionary
+from trimtab.clients.snapshots.objects.errors import FieldError, ObjectError
+from trimtab.clients.snapshots.objects.kinds import CSINode, DaemonSet, Node, Pod
+from trimtab.clients.snapshots.objects.migration import Migration
+from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
+from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
+from trimtab.clients.snapshots.objects.object_names import FREELY_NAMED, first_refused
+from trimtab.clients.snapshots.objects.objects import CLUSTER_SCOPED, Objects, kind_problem, name_of
+from trimtab.clients.snapshots.objects.owners import API_VERSIONS, owner_row, pod_template
+from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row
+from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
+from trimtab.clients.snapshots.objects.pods import PodColumnsBuilder
+from trimtab.clients.snapshots.objects.slack_requests import slack_requests
+from trimtab.clients.snapshots.objects.volumes import Storage
+from trimtab.v1 import snapshot_pb2 as pb
+
+Progress = Callable[[int, int], None]
+"""Called with (done, total), in one unit of work for the whole call; the last call has done == total."""
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_STEP = 4096
+
+
+class BuiltSnapshot(NamedTuple):
+    """A snapshot, and notes for the user about its input."""
+
+    snapshot: pb.ClusterSnapshot
+    notes: list[str]
+
+
+class Eviction(NamedTuple):
+    """A recently evicted pod, with its row; `time` : of the eviction."""
+
+    row: PodRow
+    time: Timestamp
+
+
+class Actuation(NamedTuple):
+    """The part of an actuator's status that a snapshot contains."""
+
+    deletions: Sequence[pb.DeletionInProgress] = ()
+    evictions: Sequence[Eviction] = ()
+
+
+class Known(NamedTuple):
+    """Results that a caller who watches a cluster already has. None = computed here from the objects.
+
+    pods : rows of all pods, sorted by (namespace, name), in place of Pod objects
+    storage : claims and volumes, in place of objects
+    owners : uids of controllers that own pods, besides those of `pods`
+    group_of : node to node group, in place of the groups' own selectors; a node not named has none
+    group_of_instance : provider id to node group, as the cloud knows it; wins over selectors
+    """
+
+    pods: Sequence[PodRow] | None = None
+    storage: Storage | None = None
+    owners: Set[str] = frozenset()
+    group_of: Mapping[str, str] | None = None
+    actuation: Actuation | None = None
+    group_of_instance: Mapping[str, str] = MappingProxyType({})
+
+
+def build_snapshot(objects: Objects, progress: Progress | None = None, known: Known | None = None) -> BuiltSnapshot:
+    """Return the snapshot of a cluster's objects. With `known`, objects may be a part of the cluster, as for a delta.
+
+    Errors: ObjectError for an object that Kubernetes would refuse, for two objects of one kind and name, and for a
+    node in two groups. Cost: a few microseconds a pod.
+    """
+    with collection_paused():
+        return _Builder(objects, known or Known()).build(progress)
+
+
+class _Builder:
+    """The state of one call."""
+
+    def __init__(self, objects: Objects, known: Known) -> None:
+        self._objects, self._known = objects, known
+        self._sorted = {kind: _sorted_unique(objects, kind) for kind in objects.by_kind}
+        self._snapshot = pb.ClusterSnapshot()
+        self._notes = [*objects.notes, *_skipped_notes(objects)]
+        templates = [group.spec.template for group in self._of("NodeGroup") if group.spec and group.spec.template]
+        self._dictionary = Dictionary(sorted(resource_names([*self._of("Node"), *templates])))
+        self._specs = PodSpecTable(self._dictionary, priority_classes(self._of("PriorityClass")))
+
+    def build(self, progress: Progress | None) -> BuiltSnapshot:
+        """Build every table, the dictionaries last."""
+        owners = self._pods(progress)
+        self._nodes()
+        self._owners(owners | self._known.owners)
+        self._note_specs()
+        for budget in self._of("PodDisruptionBudget"):
+            with self._naming("PodDisruptionBudget", budget):
+                self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
+        self._namespaces()
+        if self._known.storage is None:  # otherwise the workloads are only a part of the cluster
+            classes = priority_classes(self._of("PriorityClass"))
+            found = slack_requests(self._sorted, classes, self._known.pods or ())
+            if found is not None:
+                self._snapshot.slack_requests.CopyFrom(found)
+        self._dictionary.write(self._snapshot)
+        if self._known.pods is None:
+            self._notes.extend(absent_notes(self._objects, self._snapshot))
+        return BuiltSnapshot(self._snapshot, self._notes)
+
+    def _of(self, kind: str) -> list[Any]:
+        return self._sorted.get(kind, [])
+
+    @contextmanager
+    def _naming(self, kind: str, obj: Any) -> Iterator[None]:
+        try:
+            yield
+        except FieldError as error:
+            raise self._objects.error(kind, obj, error) from None
+
+    def _pods(self, progress: Progress | None) -> set[str]:
+        builder = PodColumnsBuilder(self._dictionary, self._specs, self._storage())
+        if self._known.pods is None:
+            self._add_pods(builder, self._of("Pod"), progress)
+        else:
+            self._add_rows(builder, self._known.pods)
+        owners = builder.write(self._snapshot.pods)
+        if self._known.actuation is not None:
+            self._add_actuation(self._known.actuation)
+        self._note_specs()
+        if builder.unknown_claims:
+            self._notes.append(
+                f"{builder.unknown_claims} mounts of PersistentVolumeClaims count as usable on every node, because the "
+                "input has no PersistentVolumeClaim; add `kubectl get pvc,pv,storageclass,csinode -A` to check them"
+            )
+        return owners
+
+    def _note_specs(self) -> None:
+        """Add the notes on pod specs that were read since the last call."""
+        self._notes.extend(sorted(set(self._specs.notes)))
+        self._specs.notes.clear()
+
+    def _add_pods(self, builder: PodColumnsBuilder, pods: list[Pod], progress: Progress | None) -> None:
+        for start in range(0, len(pods), _STEP):
+            for pod in pods[start : start + _STEP]:
+                try:
+                    builder.add(pod_row(pod, self._objects.numbers))
+                except FieldError as error:
+                    raise self._objects.error("Pod", pod, error) from None
+            if progress is not None:
+                progress(min(start + _STEP, len(pods)), len(pods))
+
+    def _add_rows(self, builder: PodColumnsBuilder, rows: Sequence[PodRow]) -> None:
+        refused = first_refused([row.name for row in rows], [row.namespace for row in rows])
+        if refused is not None:
+            row = rows[refused[0]]
+            raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", refused[1])
+        for row in rows:
+            try:
+                builder.add(row)
+            except FieldError as error:
+                raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", error) from None
+
+    def _add_actuation(self, actuation: Actuation) -> None:
+        status = self._snapshot.actuation_status
+        status.SetInParent()
+        status.deletions.extend(actuation.deletions)
+        for row, time in actuation.evictions:
+            status.recent_evictions.add(
+                namespace=row.namespace,
+                name=row.name,
+                uid=row.uid,
+                spec=self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}"),
+                label_set=self._dictionary.label_pairs(row.labels),
+                owner=row.owner,
+                evict_time=time,
+            )
+
+    def _storage(self) -> Storage | None:
+        if self._known.storage is not None:
+            return self._known.storage
+        if "PersistentVolumeClaim" not in self._objects.given:
+            return None
+        if "PersistentVolume" not in self._objects.given and any(
+            claim.spec and claim.spec.volume_name for claim in self._of("PersistentVolumeClaim")
+        ):
+            self._notes.append("the input has bound PersistentVolumeClaims but no PersistentVolume: they fit nowhere")
+        return Storage(
+            {(c.metadata.namespace, c.metadata.name): c for c in self._of("PersistentVolumeClaim")},
+            {volume.metadata.name: volume for volume in self._of("PersistentVolume")},
+            {one.metadata.name: one for one in self._of("StorageClass")},
+            Migration([node.metadata.name for node in self._of("Node")], self._csi_nodes()),
+        )
+
+    def _csi_nodes(self) -> dict[str, CSINode]:
+        return {one.metadata.name: one for one in self._of("CSINode")}
+
+    def _nodes(self) -> None:
+        nodes: dict[str, Node] = {node.metadata.name: node for node in self._of("Node")}
+        limits = self._csi_nodes()
+        group_of = self._group_of(nodes)
+        sizes = Counter(group_of.values())
+        for group in self._of("NodeGroup"):
+            with self._naming("NodeGroup", group):
+                row = group_row(group, sizes[group.metadata.name], self._dictionary)
+            self._snapshot.node_groups.append(row)
+            self._notes.extend(size_notes(group, row))
+            if self._known.group_of is None:  # otherwise the nodes are only a part of the cluster
+                self._note_absent(group, nodes)
+        for name, node in nodes.items():
+            with self._naming("Node", node):
+                self._snapshot.nodes.append(node_row(node, limits.get(name), self._dictionary))
+            self._snapshot.nodes[-1].node_group = group_of.get(name, "")
+        self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
+        if self._known.pods is None:  # otherwise the nodes are those of a live cluster, of which some are new
+            self._notes.extend(unreported_note(nodes.values()))
+
+    def _group_of(self, nodes: dict[str, Node]) -> Mapping[str, str]:
+        """Return the name of the group of each node that has one. Errors: ObjectError for a node in two groups."""
+        if self._known.group_of is not None:
+            return self._known.group_of
+        membership = Membership(self._of("NodeGroup"), self._known.group_of_instance)
+        group_of: dict[str, str] = {}
+        for name, node in nodes.items():
+            for group in membership.groups_of(name, node):
+                group_name = group.metadata.name if group.metadata and group.metadata.name else ""
+                other = group_of.setdefault(name, group_name)
+                if other != group_name:
+                    raise self._objects.error("NodeGroup", group, shared_node_error(name, other))
+        return group_of
+
+    def _note_absent(self, group: Any, nodes: dict[str, Node]) -> None:
+        absent = sorted(set((group.spec and group.spec.nodes) or ()) - nodes.keys())
+        if absent:
+            shown = ", ".join(absent[:3]) + (", …" if len(absent) > 3 else "")
+            self._notes.append(f"NodeGroup {group.metadata.name} names {len(absent)} nodes not in the input: {shown}")
+
+    def _owners(self, wanted: set[str]) -> None:
+        """Add the rows of controllers that own a pod of the input, or want replicas and may have owned one before, and
+        those of all DaemonSets with a template.
+        """
+        rows = []
+        for kind in API_VERSIONS:
+            for controller in self._of(kind):
+                with self._naming(kind, controller):
+                    row = owner_row(kind, controller, self._dictionary)
+                    if isinstance(controller, DaemonSet):
+                        template = pod_template(controller, self._dictionary, self._specs)
+                        row.pod_template.CopyFrom(template) if template is not None else None
+                    if is_listed(row, wanted):
+                        rows.append((row.uid, kind, controller, row))
+        rows.sort(key=lambda one: one[:2])
+        for previous, (uid, kind, controller, row) in zip([None, *rows], rows, strict=False):
+            if previous is not None and previous[0] == uid:
+                other = f"{previous[1]} {name_of(previous[1], previous[2])}"
+                error = FieldError("metadata.uid", f"{uid} is the uid of {other} too", "leave one of the two out")
+                raise self._objects.error(kind, controller, error)
+            self._snapshot.owners.append(row)
+
+    def _namespaces(self) -> None:
+        for one in self._of("Namespace"):
+            name = one.metadata.name
+            labels = {NAME_LABEL: name} | (one.metadata.labels or {})
+            self._snapshot.namespaces.append(pb.Namespace(name=name, label_set=self._dictionary.label_set(labels)))
+
+
+def priority_classes(objects: Iterable[Any]) -> PriorityClasses:
+    """Return the priorities of PriorityClasses, including those of the system."""
+    classes = PriorityClasses(_SYSTEM_PRIORITIES)
+    for one in objects:
+        classes[one.metadata.name] = one.value or 0
+        if one.global_default:
+            classes.default = one.value or 0
+    return classes
+
+
+def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
+    """Return whether a snapshot lists a controller: its uid is in `owners`, which own pods, or it may come to own some
+    on the nodes that are there or on new ones.
+    """
+    return row.uid in owners or row.HasField("pod_template") or (row.kind != "Deployment" and row.desired_replicas > 0)
+
+
+def _skipped_notes(objects: Objects) -> list[str]:
+    return [
+        f"skipped {count} of {kind}" + ("" if kind_problem(*kind.split(" ", 1)) else ": not needed")
+        for kind, count in sorted(objects.skipped.items())
+    ]
+
+
+def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:
+    """Check names and namespaces as the API server does. Errors: ObjectError."""
+    if kind in FREELY_NAMED:
+        return
+    namespaces = [] if kind in CLUSTER_SCOPED else [one.metadata.namespace for one in items]
+    refused = first_refused([one.metadata.name for one in items], namespaces)
+    if refused is not None:
+        raise objects.error(kind, items[refused[0]], refused[1])
+
+
+def _sorted_unique(objects: Objects, kind: str) -> list[Any]:
+    """Return the objects of a kind sorted by (namespace, name). Errors: ObjectError for no name or a duplicate."""
+    items = objects.of(kind)
+    for one in items:
+        if one.metadata is None or not one.metadata.name:
+            error = FieldError("metadata.name", "it is missing", "give every object a name")
+            raise objects.error(kind, one, error)
+    _check_names(objects, kind, items)
+    keys = [one.metadata.name for one in items]
+    if kind not in CLUSTER_SCOPED:
+        keys = list(zip([one.metadata.namespace for one in items], keys, strict=True))
+    if all(map(lt, keys, islice(keys, 1, None))):  # as kubectl lists them
+        return list(items)
+    items = [items[at] for at in sorted(range(len(items)), key=keys.__getitem__)]
+    for one, other in pairwise(items):
+        if one.metadata.name == other.metadata.name and name_of(kind, one) == name_of(kind, other):
+            first, second = (objects.file_of(kind, obj) or "the input" for obj in (one, other))
+            problem = f"it is given twice, in {first} and in {second}"
+            raise objects.error(kind, other, FieldError("", problem, "leave one of the two out"))
+    return items

@@ -1,0 +1,139 @@
+"""Nodes as rows, with their attach limits. Decides nothing.
+
+Source: core/v1; kube-scheduler nodevolumelimits (a driver without `allocatable.count` has no limit); Cluster Autoscaler
+eligibility (annotations).
+"""
+
+from collections.abc import Iterable
+
+from trimtab.clients.snapshots.objects.dictionary import Dictionary
+from trimtab.clients.snapshots.objects.errors import below
+from trimtab.clients.snapshots.objects.kinds import CSINode, Node, ObjectMeta
+from trimtab.clients.snapshots.objects.kinds.metadata import Quantities
+from trimtab.clients.snapshots.objects.kinds.nodes import NodeSpec, NodeStatus
+from trimtab.clients.snapshots.objects.placement_rules import taints
+from trimtab.clients.snapshots.objects.pod_requests import amounts
+from trimtab.clients.snapshots.objects.quantities import MOST_OF_A_NODE, amount_of
+from trimtab.clients.snapshots.objects.times import timestamp
+from trimtab.v1 import snapshot_pb2 as pb
+
+SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+STEERED = "trimtab.dev/steered"
+"""Marks a node that `trimtab steer` protects: the annotation named by its value comes from a plan, not from an
+operator, and must not influence the next plan."""
+DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
+
+
+def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb.Node:
+    """Return the row of a node, without its group. Errors: FieldError with the path below the object.
+
+    A node without `status.allocatable` and `status.capacity` has registered but not reported yet: it has no resources.
+    """
+    meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
+    annotations = meta.annotations or {}
+    conditions = [one for one in status.conditions or () if one.type == "Ready"]
+    row = pb.Node(
+        name=meta.name or "",
+        provider_id=spec.provider_id or "",
+        unschedulable=bool(spec.unschedulable),
+        ready=any(one.status == "True" for one in conditions),
+        ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
+        create_time=timestamp(meta.creation_timestamp),
+        scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED) == "true" and STEERED not in annotations,
+        deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
+        attach_limits=_attach_limits(csi_node, dictionary),
+    )
+    _add_shared(row, node, dictionary)
+    return row
+
+
+def template_row(node: Node, dictionary: Dictionary) -> pb.NodeTemplate:
+    """Return the row of a new node of a group. Errors: as `node_row`."""
+    row = pb.NodeTemplate()
+    _add_shared(row, node, dictionary)
+    return row
+
+
+def _add_shared(row: pb.Node | pb.NodeTemplate, node: Node, dictionary: Dictionary) -> None:
+    meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
+    with below("spec"):
+        row.taints.extend(taints(spec.taints, dictionary))
+    row.label_set = dictionary.label_set(meta.labels)
+    # As the API server does: with capacity only, all of it is allocatable.
+    allocatable = status.capacity if status.allocatable is None else status.allocatable
+    with below("status.allocatable"):
+        row.allocatable.extend(_amounts(allocatable, dictionary))
+    if status.capacity is not None and status.capacity != allocatable:
+        with below("status.capacity"):
+            row.capacity.extend(_amounts(status.capacity, dictionary))
+
+
+def node_notes(nodes: Iterable[Node], rows: Iterable[pb.Node]) -> list[str]:
+    """Return notes about nodes: those without resources, and amounts that were reduced to the largest allowed."""
+    notes, silent = [], []
+    for node, row in zip(nodes, rows, strict=True):
+        if not row.allocatable and not row.capacity:
+            silent.append(row.name)
+        elif MOST_OF_A_NODE in row.allocatable or MOST_OF_A_NODE in row.capacity:
+            notes.extend(_cut_notes(node))
+    if silent:
+        shown = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
+        notes.append(f"{len(silent)} nodes have no status.allocatable, so nothing fits them: {shown}")
+    return notes
+
+
+def unreported_note(nodes: Iterable[Node]) -> list[str]:
+    """Return a note about nodes with resources and without a condition Ready: they count as not ready."""
+    silent = [
+        (node.metadata or ObjectMeta()).name or ""
+        for node in nodes
+        if node.status is not None
+        and (node.status.allocatable or node.status.capacity)
+        and not any(one.type == "Ready" for one in node.status.conditions or ())
+    ]
+    if not silent:
+        return []
+    shown = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
+    return [
+        f"{len(silent)} nodes have no condition Ready in status.conditions, so they count as not ready, and no pod is "
+        f"placed on them: {shown}; give whole nodes, as `kubectl get nodes -o json` prints them"
+    ]
+
+
+def _cut_notes(node: Node) -> list[str]:
+    meta, status = node.metadata or ObjectMeta(), node.status or NodeStatus()
+    cut: dict[str, str] = {}
+    for field, quantities in (("allocatable", status.allocatable), ("capacity", status.capacity)):
+        for name, nano in amounts(quantities).items():
+            if amount_of(name, nano) > MOST_OF_A_NODE:
+                cut.setdefault(name, f"status.{field}.{name} is {amount_of(name, nano)}")
+    return [f"Node {meta.name}: {one}; that counts as {MOST_OF_A_NODE}" for one in cut.values()]
+
+
+def resource_names(nodes: Iterable[Node]) -> set[str]:
+    """Return the names of all resources that the nodes have."""
+    return {
+        name
+        for node in nodes
+        if node.status is not None
+        for quantities in (node.status.allocatable, node.status.capacity)
+        for name in quantities or ()
+    }
+
+
+def _amounts(quantities: Quantities | None, dictionary: Dictionary) -> list[int]:
+    by_index = {
+        dictionary.resource(name): min(amount_of(name, nano), MOST_OF_A_NODE)
+        for name, nano in amounts(quantities).items()
+    }
+    return [by_index.get(index, 0) for index in range(max(by_index, default=-1) + 1)]
+
+
+def _attach_limits(csi_node: CSINode | None, dictionary: Dictionary) -> list[pb.AttachLimit]:
+    drivers = (csi_node.spec.drivers if csi_node and csi_node.spec else None) or ()
+    out = []
+    for driver in sorted(drivers, key=lambda one: one.name or ""):
+        count = driver.allocatable.count if driver.allocatable else None
+        if count is not None and driver.name:
+            out.append(pb.AttachLimit(driver=dictionary.string(driver.name), count=min(max(count, 0), 2**31 - 1)))
+    return out

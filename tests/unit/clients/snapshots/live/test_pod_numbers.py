@@ -1,0 +1,48 @@
+"""Numbers in annotations: a live cluster's pods give the same rows as files."""
+
+import math
+
+import pytest
+
+from tests.builders.kubernetes import Json, pod
+from tests.builders.kubernetes_protobuf import encoded
+from trimtab.clients.snapshots.live.pod_reader import PodReader
+from trimtab.clients.snapshots.objects import decode_objects
+from trimtab.clients.snapshots.objects.annotated_numbers import number_of
+from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row
+
+KEYS = ("example.com/idle", "example.com/work")
+
+
+def both(annotations: Json, numbers: tuple[str, ...] = KEYS) -> list[PodRow]:
+    """Return the row read from a file and that of a live cluster."""
+    item = pod("p", annotations=annotations)
+    (decoded,) = decode_objects([item], numbers).of("Pod")
+    return [pod_row(decoded, numbers), PodReader(numbers).read(encoded(item).SerializeToString())]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "wanted"),
+    [
+        ({}, ()),
+        ({"example.com/other": "1"}, ()),
+        ({"example.com/idle": "2.5"}, ((KEYS[0], 2.5),)),
+        ({"example.com/work": "1e3", "example.com/idle": "0"}, ((KEYS[0], 0.0), (KEYS[1], 1000.0))),
+        ({"example.com/idle-too": "1", "example.com/work": "7"}, ((KEYS[1], 7.0),)),
+    ],
+)
+def test_numbers_are_read_alike_from_files_and_live_clusters(annotations: Json, wanted: object) -> None:
+    file, live = both(annotations)
+    assert file.numbers == live.numbers == wanted
+    assert both(annotations, ())[0].numbers == both(annotations, ())[1].numbers == ()
+
+
+def test_an_annotation_that_means_something_else_as_well_may_hold_a_number() -> None:
+    cost = "controller.kubernetes.io/pod-deletion-cost"
+    for row in both({cost: "-5"}, (cost,)):
+        assert (row.deletion_cost, row.numbers) == (-5, ((cost, -5.0),))
+
+
+@pytest.mark.parametrize("text", ["", "x", "1_000", " 1", "nan", "inf", "-inf", "1e999", "0x10", "9" * 65])
+def test_an_invalid_number_is_not_a_number(text: str) -> None:
+    assert math.isnan(number_of(text))

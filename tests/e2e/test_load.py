@@ -1,4 +1,4 @@
-"""`trimtab load` as a process on a real control plane, without slack and with it: the steps of clients/SLACK.md."""
+"""`trimtab load` as a process on a real control plane, without slack and with it: the steps of docs/slack.md."""
 
 import json
 import subprocess

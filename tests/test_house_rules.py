@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("planner", "actuator", "clients")
 ROOTS = tuple(f"trimtab.{name}" for name in SOURCES)
 TOP_LEVEL = {
-    ".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "README.md", "actuator", "clients", "deploy", "planner", "protos",
-    "pyproject.toml", "tests",
+    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "actuator", "clients", "deploy", "docs",
+    "planner", "protos", "pyproject.toml", "tests",
 }  # fmt: skip
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "misc", "tools"}
 MODULE_LINES, FUNCTION_LINES, KERNEL_LINES = 500, 50, 80
@@ -261,16 +261,16 @@ def test_forbidden_imports_between_parts_do_not_exist(importers: str, forbidden:
 @pytest.mark.parametrize(
     ("service", "allowed"),
     [
-        pytest.param("planner", "transport", id="planner"),
-        pytest.param("actuator", "transport|kubernetes_api", id="actuator"),
+        pytest.param("planner", "rpc|documents", id="planner"),
+        pytest.param("actuator", "rpc|documents|kubernetes", id="actuator"),
     ],
 )
-def test_of_the_clients_the_services_import_the_transport_alone_and_the_actuator_the_api_servers(
+def test_of_the_clients_the_services_import_the_shared_floor_alone_and_the_actuator_the_api_servers(
     service: str, allowed: str
 ) -> None:
     lines = [line for path in python_files(service) for line in imports_any(path, "trimtab.clients")]
     # A Cluster Autoscaler sends pods and nodes in the encoding of Kubernetes, and its choices are recorded like rounds.
-    of_autoscaler = r"planner/service/expander/.* imports trimtab\.clients\.(kubernetes_objects|recording)(\.|$)"
+    of_autoscaler = r"planner/service/expander/.* imports trimtab\.clients\.(snapshots\.objects|recording)(\.|$)"
     meant = rf"imports trimtab\.clients\.({allowed})(\.|$)|^{of_autoscaler}"
     no_offences([line for line in lines if not re.search(meant, line)])
 

@@ -99,7 +99,7 @@ def scene(program: Path, folder: Path) -> Iterator[Scene]:
         }  # fmt: skip
         for name, options in ours.items():
             log = folder / f"{name}.log"
-            stack.enter_context(process([sys.executable, "-m", name, *tls, *options], log))
+            stack.enter_context(process([sys.executable, "-m", f"trimtab.{name}", *tls, *options], log))
             until(lambda log=log: '"ready"' in log.read_text(), SLOW_S, f"{name} ready")  # type: ignore[misc]
         provider = stack.enter_context(recording(to_actuator, actuator, ca, True))
         chooser = stack.enter_context(recording(to_expander, expander, ca, False))

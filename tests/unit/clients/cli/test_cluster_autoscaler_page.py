@@ -15,7 +15,7 @@ from trimtab.clients.cli.live.steer import Options, _needs
 from trimtab.planner.service.command import app as planner
 
 ROOT = Path(__file__).resolve().parents[4]
-PAGE = (ROOT / "clients" / "docs/cluster-autoscaler.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "cluster-autoscaler.md").read_text(encoding="utf-8")
 DOCUMENTS: list[dict[str, Any]] = [
     one
     for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -15,10 +15,11 @@ from trimtab.clients.rpc.client import RetryPolicy
 
 ROOT = Path(__file__).parents[4]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PYTHON = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+def blocks(language: str, page: str = README) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -83,12 +84,12 @@ def test_the_client_example_prints_the_nodes_that_can_go(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(directory)
-    (example,) = blocks("python")
+    (example,) = blocks("python", PYTHON)
     assert "127.0.0.1:8085" in example
     with running(tmp_path, "--metrics-address=") as (_, address):
         with PlannerClient(address, RetryPolicy(total_s=240)) as client:
             client.wait_until_serving(240)
-        exec(compile(example.replace("127.0.0.1:8085", address), "README.md", "exec"), {})
+        exec(compile(example.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) > 100
     assert all(re.match(r"[a-z]+-[a-c]-\d+ \d", line) for line in printed)

@@ -17,7 +17,7 @@ from trimtab.clients.load.bursts import Burst, PodTimes
 from trimtab.planner.decisions.table import TABLE
 
 ROOT = Path(__file__).resolve().parents[5]
-PAGE = (ROOT / "clients" / "docs/slack.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "slack.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

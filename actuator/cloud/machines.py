@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from trimtab.actuator.cloud.provider import MachineType, Reservation
 from trimtab.actuator.kube.cluster import instance_type
-from trimtab.actuator.simulated_cluster.quantities import amount
+from trimtab.clients.kubernetes.quantities_of_objects import amount
 
 
 def machines_of(

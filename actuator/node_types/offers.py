@@ -11,8 +11,8 @@ from typing import Final
 from trimtab.actuator.cloud.provider import NodeTemplate
 from trimtab.actuator.kube.cluster import is_extended
 from trimtab.actuator.node_types.estimate import Estimator, least
-from trimtab.actuator.simulated_cluster.quantities import amount
 from trimtab.actuator.tracker.states import NodeAmounts, SeenType
+from trimtab.clients.kubernetes.quantities_of_objects import amount
 
 _KIB: Final = 1 << 10
 _IN_BYTES: Final = ("memory", "ephemeral-storage")

@@ -11,16 +11,16 @@ from typing import Any
 
 import structlog
 
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.service.embedded import EmbeddedClusterServicer
 from trimtab.actuator.service.environment import Environment, EnvironmentOptions, SettingError
 from trimtab.actuator.service.options import SimulationOptions, StateOptions
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.objects import Object, load_files
 from trimtab.actuator.store.records import Store
+from trimtab.clients.kubernetes.object_files import Object, load_files
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.rpc.extras import require_extra
 from trimtab.clients.rpc.server import Registration
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.v1 import actuator_pb2_grpc
 
 log = structlog.get_logger("actuator")

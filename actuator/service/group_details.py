@@ -11,7 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, GroupOptions, NodeTemplate
-from trimtab.actuator.simulated_cluster.quantities import parse_quantity
+from trimtab.clients.kubernetes.quantities_of_objects import parse_quantity
 from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("groups")

@@ -22,13 +22,13 @@ from trimtab.actuator.service.settings import (
     SoftTaintSettings,
 )
 from trimtab.actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
-from trimtab.actuator.simulated_cluster.controllers import Delays
 from trimtab.actuator.tracker.admission import Limits
 from trimtab.actuator.tracker.states import Retention
 from trimtab.clients.kubernetes.lease import LeaseSettings
 from trimtab.clients.kubernetes.names import RULE, is_label
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.client import connect
+from trimtab.clients.simulation.cluster.controllers import Delays
 
 _D, _W, _S, _M = DrainSettings(), WorkSettings(), ActuatorSettings(), Delays()
 _K, _L, _C = KwokSettings(), LeaseSettings(name="trimtab-actuator"), KubeSettings()

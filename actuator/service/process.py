@@ -36,11 +36,11 @@ from trimtab.actuator.service.options import (
 )
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.actuator.simulated_cluster.objects import ObjectError
 from trimtab.actuator.store.records import StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url, store_file
 from trimtab.clients.documents.terminal import visible
 from trimtab.clients.kubernetes.errors import ClusterError as LiveClusterError
+from trimtab.clients.kubernetes.object_files import ObjectError
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.extras import MissingExtraError
 from trimtab.clients.rpc.options import ServerOptions

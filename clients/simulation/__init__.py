@@ -7,10 +7,23 @@
     assert simulation.node_count("general") == 5
 
 Nothing sleeps: time advances to the next moment at which something is due. The cluster is
-`trimtab.actuator.simulated_cluster`, the actuator `trimtab.actuator.service.app`, the planner
-`trimtab.planner.service.request_handler`.
+`trimtab.clients.simulation.cluster`, its cloud `trimtab.clients.simulation.cloud`, the actuator
+`trimtab.actuator.service.app`, the planner `trimtab.planner.service.request_handler`. An actuator with `--cloud memory`
+uses cluster and cloud without the rest, which is loaded on first use.
 """
 
-from trimtab.clients.simulation.simulation import Simulation
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from trimtab.clients.simulation.simulation import Simulation
 
 __all__ = ["Simulation"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return the class `Simulation`; nothing else is found here."""
+    if name != "Simulation":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from trimtab.clients.simulation.simulation import Simulation
+
+    return Simulation

@@ -7,8 +7,8 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trimtab.actuator.simulated_cluster.controllers import Delays
-from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.clients.simulation.cluster.pods import Pod
 from trimtab.clients.simulation.scenario import NodeGroupModel
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, PodView, TooManyRequestsError
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.database import JournalEntry
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.database import JournalEntry
 
 MOST_DRAINS: Final = 2000
 

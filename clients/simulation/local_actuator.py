@@ -12,7 +12,6 @@ import grpc
 from google.protobuf.timestamp_pb2 import Timestamp
 from opentelemetry.metrics import NoOpMeter
 
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.deletions import deletion_response
@@ -20,11 +19,12 @@ from trimtab.actuator.service.group_watch import GroupWatch
 from trimtab.actuator.service.growth import growth_response
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.tracker.events import Event, NodesCounted, TimeNoted
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.clients.rpc.errors import ServiceError, TrimtabError
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.v1 import actuator_pb2, plan_pb2
 

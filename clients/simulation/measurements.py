@@ -17,8 +17,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from trimtab.actuator.simulated_cluster.database import JournalEntry
-from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.simulation.cluster.database import JournalEntry
+from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.clients.simulation.drains import Drains
 from trimtab.clients.simulation.packing import packing
 from trimtab.clients.simulation.slack_use import SlackUse

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from trimtab.actuator.simulated_cluster.objects import made_uid
+from trimtab.clients.simulation.cluster.objects import made_uid
 from trimtab.clients.simulation.scenario import Budget, NodeGroupModel, PodModel, Workload
 from trimtab.clients.simulation.scheduling.rules import ZONE
 

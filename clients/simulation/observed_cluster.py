@@ -9,13 +9,13 @@ from typing import Any
 
 import msgspec
 
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.controllers import write_owner_status
-from trimtab.actuator.simulated_cluster.database import JournalEntry
-from trimtab.actuator.simulated_cluster.disruption import BudgetStatus, write_status
-from trimtab.actuator.simulated_cluster.objects import condition_reason
-from trimtab.actuator.simulated_cluster.pods import Pod, parse_time_ms
-from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.controllers import write_owner_status
+from trimtab.clients.simulation.cluster.database import JournalEntry
+from trimtab.clients.simulation.cluster.disruption import BudgetStatus, write_status
+from trimtab.clients.simulation.cluster.objects import condition_reason
+from trimtab.clients.simulation.cluster.pods import Pod, parse_time_ms
+from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.clients.snapshots.live.actuation import read_status
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance
 from trimtab.clients.snapshots.live.resources import BY_KIND
@@ -38,7 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ObservedCluster:
-    """An `ObjectStore` (see `trimtab.actuator.simulated_cluster.database`) and a `Cluster` of the loop's rounds."""
+    """An `ObjectStore` (see `trimtab.clients.simulation.cluster.database`) and a `Cluster` of the loop's rounds."""
 
     def __init__(self, watcher: Watcher) -> None:
         """`watcher` gets the writes of each transaction."""

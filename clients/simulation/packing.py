@@ -7,8 +7,8 @@ milli-cores, memory in bytes.
 from collections import defaultdict
 from typing import Any, Final
 
-from trimtab.actuator.simulated_cluster.pods import Pod
-from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.state import ClusterState
 
 MOST_NODES: Final = 400
 

@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trimtab.actuator.simulated_cluster.objects import ObjectError, load_files
-from trimtab.actuator.simulated_cluster.pods import Pod, parse_time_ms
+from trimtab.clients.kubernetes.object_files import ObjectError, load_files
 from trimtab.clients.recording import ZSTD_MAGIC
+from trimtab.clients.simulation.cluster.pods import Pod, parse_time_ms
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.scenario import NodeGroupModel, RecordingModel, Scenario
 from trimtab.clients.simulation.scheduling.rules import ZONE

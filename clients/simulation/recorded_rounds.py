@@ -17,8 +17,8 @@ import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION
-from trimtab.actuator.simulated_cluster.pods import format_time
 from trimtab.clients.recording import RecordingError, RecordingReader
+from trimtab.clients.simulation.cluster.pods import format_time
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster, RecordedPod
 from trimtab.clients.simulation.snapshot_objects import budgets, groups, namespace_of, nodes, owner

@@ -19,9 +19,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.actuator.cloud.provider import CloudRefusedError
 from trimtab.actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
 from trimtab.actuator.settings import DrainSettings, WorkSettings
-from trimtab.actuator.simulated_cluster.objects import ObjectError
 from trimtab.actuator.tracker.admission import Limits
 from trimtab.clients.decisions import NAMES
+from trimtab.clients.kubernetes.object_files import ObjectError
 from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from trimtab.clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
 from trimtab.clients.simulation.decisions import Decisions

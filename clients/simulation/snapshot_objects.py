@@ -10,7 +10,7 @@ from typing import Any, Final
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, SOFT_TAINT_KEY
-from trimtab.actuator.simulated_cluster.pods import format_time
+from trimtab.clients.simulation.cluster.pods import format_time
 from trimtab.clients.snapshots.objects.spec_reader import SpecReader
 from trimtab.v1 import snapshot_pb2 as pb
 

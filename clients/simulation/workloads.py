@@ -8,9 +8,9 @@ import heapq
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.pods import Pod, format_time
-from trimtab.actuator.simulated_cluster.replicas import scale
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.pods import Pod, format_time
+from trimtab.clients.simulation.cluster.replicas import scale
 from trimtab.clients.simulation.loads import arrivals, changes
 from trimtab.clients.simulation.objects import budget, controller, job, pod_template
 from trimtab.clients.simulation.recorded import RecordedCluster

@@ -10,18 +10,18 @@ from opentelemetry.metrics import NoOpMeter
 
 from tests.benchmarks.registry import Stages
 from tests.builders.actuator import START_S, small_cluster
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.encoded import SERVICE, add_actuator
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.sql import SqlStore, sqlite_url
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.states import NodeAnswer, PodRef, Retention
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.v1 import actuator_pb2
 

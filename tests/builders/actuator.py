@@ -14,18 +14,18 @@ from typing import Any
 from opentelemetry.metrics import NoOpMeter
 
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, pod, pods_of, replica_set, stateful_set
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.controllers import Delays
-from trimtab.actuator.simulated_cluster.faults import Faults
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.store.records import History, Record, Store
 from trimtab.actuator.tracker.admission import Limits, digest_of
 from trimtab.actuator.tracker.states import Retention
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.clients.simulation.cluster.faults import Faults
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.v1 import actuator_pb2, plan_pb2
 

@@ -7,21 +7,21 @@ from opentelemetry.metrics import NoOpMeter
 
 from tests.builders.actuator import small_cluster
 from tests.builders.waiting import LIMIT_S
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.embedded import EmbeddedClusterServicer
 from trimtab.actuator.service.encoded import SERVICE, add_actuator
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.controllers import Delays
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.tracker.admission import Limits
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.controllers import Delays
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, reason_pb2
 
 SETTINGS = ActuatorSettings(

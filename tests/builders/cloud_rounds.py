@@ -5,14 +5,14 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders.actuator import SETTINGS, START_S
 from tests.builders.kubernetes import Json
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.cloud.provider import CloudProvider
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.controllers import Delays
-from trimtab.actuator.simulated_cluster.objects import Object
-from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.clients.simulation.cluster.pods import Pod
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.observed_cluster import ObservedCluster
 from trimtab.clients.simulation.planner_link import InProcessLink

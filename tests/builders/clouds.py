@@ -25,22 +25,22 @@ from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import read_group
 from trimtab.actuator.cloud.kwok.settings import KwokSettings
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, GrowSettings, WorkSettings
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.controllers import Delays
-from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.clients.rpc.backoff import Backoff
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.client import connect
 from trimtab.clients.rpc.port_security import PortSecurity
 from trimtab.clients.rpc.server import ServerSettings, Shell
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.clients.simulation.cluster.faults import Fault
 
 START_S = 1_800_000_000.0
 

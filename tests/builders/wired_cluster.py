@@ -25,9 +25,9 @@ from trimtab.actuator.kube.cluster import (
     TooManyRequestsError,
 )
 from trimtab.actuator.kube.live import KubeCluster
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
 from trimtab.clients.kubernetes.api import Api as HttpApi
 from trimtab.clients.kubernetes.connection import Request
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 
 Json = dict[str, Any]
 # Small, so that lists have several pages.

@@ -23,14 +23,14 @@ from trimtab.actuator.cloud.kwok.settings import KwokSettings
 from trimtab.actuator.kube.api import Api as ActuatorApi
 from trimtab.actuator.kube.api import Call, connect
 from trimtab.actuator.kube.live import KubeCluster
-from trimtab.actuator.simulated_cluster.quantities import parse_quantity
-from trimtab.actuator.simulated_cluster.selectors import matches
 from trimtab.clients.cli.live.links import open_link
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
+from trimtab.clients.kubernetes.quantities_of_objects import parse_quantity
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation.cluster.selectors import matches
 from trimtab.clients.simulation.loads import changes
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.objects import budget, controller, node_group

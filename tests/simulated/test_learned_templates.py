@@ -9,9 +9,9 @@ import pytest
 from tests.builders.cloud_rounds import Rounds
 from tests.builders.instance_types import MIB, aws_machine, aws_seen
 from tests.builders.kubernetes import Json, node, node_group, pod
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.cloud.provider import MachineType, NodeTemplate, Reservation
 from trimtab.actuator.service.type_teacher import TypeTeacher
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
 
 # The type with the largest difference from AWS's figures: by the published rule pods have 3114 MiB, in fact 2989.
 TYPE = "c5.large"

@@ -117,7 +117,7 @@ def test_a_repeated_request_gets_the_answer_it_got_before_the_crash() -> None:
 
 def test_a_set_that_failed_before_the_crash_is_rolled_back_after_it() -> None:
     from trimtab.actuator.kube.cluster import RefusedError
-    from trimtab.actuator.simulated_cluster.faults import Fault
+    from trimtab.clients.simulation.cluster.faults import Fault
 
     def life(die_at: int | None) -> Stage:
         stage = Stage(small_cluster())

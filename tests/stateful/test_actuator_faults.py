@@ -21,8 +21,8 @@ from tests.stateful.test_actuator_machine import ActuatorMachine as Machine
 from tests.stateful.test_actuator_machine import nodes
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import ClusterError
-from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.actuator.tracker.states import FINAL_STATES, Retention, State
+from trimtab.clients.simulation.cluster.faults import Fault
 
 # Together far less than the time for which results are kept.
 JUMPS_S = (-3600, -40, 40, 700, 3600)

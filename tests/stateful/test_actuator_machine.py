@@ -12,12 +12,12 @@ from tests.builders.actuator import SETTINGS, Crash, Stage, reason_name, small_c
 from tests.builders.kubernetes import pod
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import ClusterError, RefusedError
-from trimtab.actuator.simulated_cluster.faults import Fault
-from trimtab.actuator.simulated_cluster.pods import Pod
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.tracker.admission import Limits
 from trimtab.actuator.tracker.states import FINAL_STATES, State
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.clients.simulation.cluster.pods import Pod
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 NODES = [f"n{number}" for number in range(8)]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from trimtab.actuator.cloud.group_objects import options_of, price_of, template_of
 from trimtab.actuator.cloud.provider import GroupOptions, NodeTemplate
 from trimtab.actuator.kube.objects import Node
-from trimtab.actuator.simulated_cluster.objects import Object, ObjectError, load_files
+from trimtab.clients.kubernetes.object_files import Object, ObjectError, load_files
 
 # kwok manages nodes with this label.
 KWOK_LABEL = ("kwok", "on")

@@ -6,7 +6,7 @@ currency.
 from collections.abc import Iterable, Mapping
 
 from trimtab.actuator.cloud.provider import NodeTemplate
-from trimtab.actuator.simulated_cluster.quantities import amount, pod_requests
+from trimtab.clients.kubernetes.quantities_of_objects import amount, pod_requests
 from trimtab.k8s.v1 import core_pb2
 
 

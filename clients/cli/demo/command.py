@@ -12,7 +12,6 @@ from pathlib import Path
 import msgspec
 from google.protobuf.duration_pb2 import Duration
 
-from trimtab.actuator.simulated_cluster.objects import ObjectError, load_files
 from trimtab.clients.cli.amounts import percent
 from trimtab.clients.cli.connection_options import forget
 from trimtab.clients.cli.demo import services
@@ -28,6 +27,7 @@ from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cli.prices import Prices, read_prices
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
+from trimtab.clients.kubernetes.object_files import ObjectError, load_files
 from trimtab.v1 import plan_pb2
 
 RECORDING = "openshift-azure.json.gz"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.actuator.simulated_cluster.objects import labels_of
-from trimtab.actuator.simulated_cluster.pods import Pod
-from trimtab.actuator.simulated_cluster.scheduler import NodeInfo
+from trimtab.clients.simulation.cluster.objects import labels_of
+from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.scheduling.rules import Affinity, Rules, Term, rules_of
 
 Column = NDArray[np.int64]

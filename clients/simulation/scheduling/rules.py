@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from trimtab.actuator.simulated_cluster.pods import Pod
-from trimtab.actuator.simulated_cluster.selectors import matches
+from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.selectors import matches
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"

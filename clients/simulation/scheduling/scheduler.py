@@ -14,10 +14,10 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.actuator.simulated_cluster.objects import labels_of
-from trimtab.actuator.simulated_cluster.pods import Pod
-from trimtab.actuator.simulated_cluster.scheduler import NodeInfo
-from trimtab.actuator.simulated_cluster.selectors import matches_node
+from trimtab.clients.simulation.cluster.objects import labels_of
+from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.scheduler import NodeInfo
+from trimtab.clients.simulation.cluster.selectors import matches_node
 from trimtab.clients.simulation.scheduling.columns import Column, Columns
 from trimtab.clients.simulation.scheduling.rules import HOSTNAME, Rules, Spread
 
@@ -52,7 +52,7 @@ class _Static:
 
 
 class KubeScheduler:
-    """A `Scheduler` (see `trimtab.actuator.simulated_cluster.scheduler`). Cost of a choice: O(nodes), some 0.1 ms for
+    """A `Scheduler` (see `trimtab.clients.simulation.cluster.scheduler`). Cost of a choice: O(nodes), some 0.1 ms for
     1,000."""
 
     def __init__(self, seed: int = 0, scoring: Scoring = "LeastAllocated") -> None:

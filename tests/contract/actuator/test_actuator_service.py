@@ -13,10 +13,10 @@ from tests.builders.actuator_service import ONCE, SETTINGS, Service, refusal
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError, RefusedError, TooManyRequestsError
-from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.actuator.store.records import StoreError
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.rpc.errors import Reason
+from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, reason_pb2
 
 State = actuator_pb2.DeletionState

@@ -40,17 +40,17 @@ def make_a_round() -> list[dict[str, Any]]:
     from tests.builders.actuator import small_cluster
     from tests.builders.actuator_service import DELAYS, SETTINGS
     from tests.unit.clients.reference_loop.test_rounds import FakeCluster
-    from trimtab.actuator.cloud.memory.cloud import MemoryCloud
     from trimtab.actuator.service.app import Actuator
     from trimtab.actuator.service.encoded import SERVICE, add_actuator
     from trimtab.actuator.service.servicer import ActuatorServicer
-    from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
     from trimtab.actuator.store.memory import MemoryStore
     from trimtab.clients.actuator_client import ActuatorClient
     from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
     from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
     from trimtab.clients.rpc.server import Registration, Shell
     from trimtab.clients.rpc.telemetry import Telemetry
+    from trimtab.clients.simulation.cloud.provider import MemoryCloud
+    from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 
     cluster = SimulatedCluster(small_cluster(), None, DELAYS)
     actuator = Actuator(MemoryStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)

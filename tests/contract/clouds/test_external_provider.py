@@ -18,7 +18,7 @@ from tests.builders.tls import make_ca
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.service.external.servicer import MAX_ANSWER_BYTES
-from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 from trimtab.k8s.v1 import core_pb2

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from google.protobuf import json_format
 
-from trimtab.actuator.simulated_cluster.state import ClusterState
 from trimtab.clients.cli.simulate.command import built_in
+from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.simulation import Options, Simulation

@@ -14,8 +14,8 @@ from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterError, PodView,
 from trimtab.actuator.service.options import priority_groups
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DrainSettings, PriorityGroup
-from trimtab.actuator.simulated_cluster.faults import Fault
-from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.clients.simulation.cluster.pods import Pod
 
 NOW_MS = 1_000_000
 

@@ -8,9 +8,9 @@ from tests.builders.actuator import DELAYS, Stage, small_cluster
 from tests.builders.kubernetes import pod, replica_set
 from trimtab.actuator.cloud.provider import CloudError
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
-from trimtab.actuator.simulated_cluster.faults import Fault
-from trimtab.actuator.simulated_cluster.pods import Pod
 from trimtab.actuator.tracker.states import State
+from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.clients.simulation.cluster.pods import Pod
 
 BOTH = pytest.mark.parametrize("drain", [True, False], ids=["drained", "empty"])
 

@@ -10,8 +10,8 @@ from tests.builders.kubernetes import pod
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import DELAY_DELETION_PREFIX, HARD_TAINT_KEY, ClusterError, hard_taint
 from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
-from trimtab.actuator.simulated_cluster.faults import Fault
-from trimtab.actuator.simulated_cluster.pods import Pod
+from trimtab.clients.simulation.cluster.faults import Fault
+from trimtab.clients.simulation.cluster.pods import Pod
 
 NODE = NodeOrder("n6", "test://n6")
 

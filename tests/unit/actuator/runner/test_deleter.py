@@ -13,9 +13,9 @@ from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, Insta
 from trimtab.actuator.kube.cluster import ClusterError
 from trimtab.actuator.runner.deleter import GroupDeleter
 from trimtab.actuator.settings import DeleteSettings
-from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.actuator.tracker.events import Event, NodeEvent
 from trimtab.actuator.tracker.instructions import DeleteInstance
+from trimtab.clients.simulation.cluster.faults import Fault
 
 Prepare = Callable[[Stage], None]
 DELETED, REFUSED, GONE = ("DELETED", "UNSPECIFIED"), ("FAILED", "FAILED_TO_DELETE"), ("FAILED", "NODE_GONE")

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from tests.builders.actuator import START_S, Stage, small_cluster
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.cloud.provider import Activity
 from trimtab.actuator.service.activity_watch import ActivityWatch
 from trimtab.actuator.service.group_keeper import GroupKeeper
 from trimtab.actuator.service.settings import BackoffPolicy
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 

@@ -13,9 +13,9 @@ from trimtab.actuator.kube.cluster import Taint
 from trimtab.actuator.service.group_keeper import GroupKeeper, _Seen
 from trimtab.actuator.service.group_watch import GroupWatch
 from trimtab.actuator.service.settings import BackoffPolicy, GroupSettings
-from trimtab.actuator.simulated_cluster.controllers import Delays
-from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.actuator.tracker import events as e
+from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 PROVISION_S = 420.0

@@ -8,7 +8,6 @@ import pytest
 from opentelemetry.metrics import NoOpMeter
 
 from tests.builders.actuator import small_cluster
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
 from trimtab.actuator.leadership import NotLeaderError
 from trimtab.actuator.runner.clock import Clock
@@ -16,11 +15,12 @@ from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.scheduler import Task
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.leading import Leadership
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.store.records import StoreConflictError
 from trimtab.actuator.tracker.events import PlannedNode, SetAccepted, SetTainted
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 
 
 class HeldLease:

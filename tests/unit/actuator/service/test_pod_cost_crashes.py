@@ -14,9 +14,9 @@ from trimtab.actuator.kube.cluster import POD_COST_ANNOTATION, ClusterError
 from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
 from trimtab.actuator.service.pod_costs import apply_pod_costs
 from trimtab.actuator.service.settings import PodCostLimits
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.clients.pod_removal import Ranking, of_annotations, of_object
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.v1 import actuator_pb2
 
 EACH = 3

@@ -19,7 +19,7 @@ from trimtab.actuator.kube.cluster import (
 )
 from trimtab.actuator.service.settings import SoftTaintSettings
 from trimtab.actuator.service.soft_taints import SoftTaintResult, apply_soft_taints
-from trimtab.actuator.simulated_cluster.faults import Fault
+from trimtab.clients.simulation.cluster.faults import Fault
 
 ENOUGH = SoftTaintSettings(max_count=100)
 

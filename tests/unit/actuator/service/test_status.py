@@ -12,7 +12,6 @@ from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, hard_taint
 from trimtab.actuator.service.metrics import Metrics
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.status import Parts, StatusWriter, eviction_message, timestamp
-from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.actuator.tracker.events import (
     AnyEvent,
     ClockJumped,
@@ -28,6 +27,7 @@ from trimtab.actuator.tracker.events import (
 from trimtab.actuator.tracker.states import NodeAnswer, PodRef, Retention, State
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.clients.followed_status import FollowedStatus
+from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 

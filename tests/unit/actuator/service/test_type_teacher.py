@@ -8,7 +8,6 @@ import pytest
 
 from tests.builders.actuator import SETTINGS, Stage
 from tests.builders.kubernetes import Json, node, node_group
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.cloud.provider import CloudError, MachineType, NodeTemplate, Reservation
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
 from trimtab.actuator.service.external.servicer import ExternalServicer
@@ -16,6 +15,7 @@ from trimtab.actuator.service.group_keeper import LOOK_MS, GroupKeeper
 from trimtab.actuator.service.settings import GroupSettings
 from trimtab.actuator.service.type_teacher import AGAIN_MS, OLD_MS
 from trimtab.actuator.tracker.states import SeenType
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.k8s.v1 import core_pb2
 

@@ -8,11 +8,11 @@ import pytest
 from tests.builders.actuator import SETTINGS, Stage, small_cluster
 from trimtab.actuator.cloud.provider import CloudError
 from trimtab.actuator.kube.cluster import RefusedError
-from trimtab.actuator.simulated_cluster.faults import Fault
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, Retention
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.clients.rpc.errors import ServiceError
+from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 MINUTE_MS = 60_000

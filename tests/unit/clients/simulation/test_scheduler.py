@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.pods import Pod
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.pods import Pod
 from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2

@@ -3,12 +3,12 @@
 import pytest
 
 from tests.builders.kubernetes import node_group
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.cloud.provider import GroupOptions
 from trimtab.actuator.service.external import cloud_cache
 from trimtab.actuator.service.external.cloud_cache import CloudCache
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 
 
 @pytest.mark.parametrize(

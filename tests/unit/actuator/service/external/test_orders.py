@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders.actuator import Stage, small_cluster
 from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
-from trimtab.actuator.simulated_cluster.state import Instance
+from trimtab.clients.simulation.cluster.state import Instance
 
 NODE = NodeOrder("n6", "test://n6")
 

@@ -6,8 +6,6 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.demo.test_evidence import ready, shot
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.objects import load_files
 from trimtab.clients.cli.demo.burst import (
     NAMESPACE,
     POD_COUNT,
@@ -20,6 +18,8 @@ from trimtab.clients.cli.demo.burst import (
     write_workload,
 )
 from trimtab.clients.cli.demo.evidence import Picture
+from trimtab.clients.kubernetes.object_files import load_files
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 
 
 def served(count: int, node: str = "n1") -> Picture:

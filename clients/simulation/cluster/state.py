@@ -9,21 +9,14 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trimtab.actuator.simulated_cluster.database import JournalEntry, ObjectStore
-from trimtab.actuator.simulated_cluster.disruption import Budgets
-from trimtab.actuator.simulated_cluster.objects import (
-    Object,
-    ObjectError,
-    check,
-    condition_reason,
-    desired_replicas,
-    labels_of,
-    made_uid,
-)
-from trimtab.actuator.simulated_cluster.pods import Pod, PodKey
-from trimtab.actuator.simulated_cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
-from trimtab.actuator.simulated_cluster.selectors import matches
-from trimtab.actuator.simulated_cluster.tallies import OwnerTallies
+from trimtab.clients.kubernetes.object_files import Object, ObjectError, check
+from trimtab.clients.simulation.cluster.database import JournalEntry, ObjectStore
+from trimtab.clients.simulation.cluster.disruption import Budgets
+from trimtab.clients.simulation.cluster.objects import condition_reason, desired_replicas, labels_of, made_uid
+from trimtab.clients.simulation.cluster.pods import Pod, PodKey
+from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
+from trimtab.clients.simulation.cluster.selectors import matches
+from trimtab.clients.simulation.cluster.tallies import OwnerTallies
 
 # Provider ids of deleted machines that are kept, the latest ones.
 MAX_ENDED = 10_000

@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders.kubernetes import pod, replica_set
 from trimtab.actuator.kube.cluster import POD_COST_ANNOTATION
-from trimtab.actuator.simulated_cluster.pods import Pod, format_time
-from trimtab.actuator.simulated_cluster.replicas import _order
+from trimtab.clients.simulation.cluster.pods import Pod, format_time
+from trimtab.clients.simulation.cluster.replicas import _order
 
 NOW_MS = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
 OWNER = replica_set("web", 3)

@@ -11,10 +11,10 @@ from collections import Counter
 from typing import Any, Final
 
 from trimtab.actuator.kube.cluster import POD_COST_ANNOTATION
-from trimtab.actuator.simulated_cluster.controllers import Controllers
-from trimtab.actuator.simulated_cluster.objects import Object
-from trimtab.actuator.simulated_cluster.pods import Pod, parse_time_ms
-from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.kubernetes.object_files import Object
+from trimtab.clients.simulation.cluster.controllers import Controllers
+from trimtab.clients.simulation.cluster.pods import Pod, parse_time_ms
+from trimtab.clients.simulation.cluster.state import ClusterState
 
 _COST: Final = re.compile(r"-?\d{1,10}", re.ASCII)
 

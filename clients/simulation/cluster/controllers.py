@@ -9,11 +9,12 @@ import copy
 import hashlib
 from dataclasses import dataclass
 
-from trimtab.actuator.simulated_cluster.objects import Object, controller_of, desired_replicas, made_uid
-from trimtab.actuator.simulated_cluster.pods import RECREATED_KINDS, Pod, format_time
-from trimtab.actuator.simulated_cluster.scheduler import NodeInfo
-from trimtab.actuator.simulated_cluster.state import ClusterState, Instance, made_provider_id
-from trimtab.actuator.simulated_cluster.tallies import OwnerTally
+from trimtab.clients.kubernetes.object_files import Object
+from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
+from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, Pod, format_time
+from trimtab.clients.simulation.cluster.scheduler import NodeInfo
+from trimtab.clients.simulation.cluster.state import ClusterState, Instance, made_provider_id
+from trimtab.clients.simulation.cluster.tallies import OwnerTally
 
 # Letters of generated name suffixes; they cannot form words.
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"

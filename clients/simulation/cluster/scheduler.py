@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from trimtab.actuator.kube.cluster import NodeView
-from trimtab.actuator.simulated_cluster.objects import Object, labels_of
-from trimtab.actuator.simulated_cluster.pods import Pod
-from trimtab.actuator.simulated_cluster.quantities import Amounts, amounts
-from trimtab.actuator.simulated_cluster.selectors import matches_node, tolerates
+from trimtab.clients.kubernetes.object_files import Object
+from trimtab.clients.kubernetes.quantities_of_objects import Amounts, amounts
+from trimtab.clients.simulation.cluster.objects import labels_of
+from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.selectors import matches_node, tolerates
 
 CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
 NO_POD_LIMIT = 1 << 30

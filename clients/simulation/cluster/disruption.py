@@ -7,10 +7,10 @@ Source: Kubernetes, pkg/controller/disruption: `getExpectedPodCount`, `countHeal
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from trimtab.actuator.simulated_cluster.objects import Object, ObjectError
-from trimtab.actuator.simulated_cluster.pods import Pod, PodKey
-from trimtab.actuator.simulated_cluster.selectors import matches
-from trimtab.actuator.simulated_cluster.tallies import BudgetTally
+from trimtab.clients.kubernetes.object_files import Object, ObjectError
+from trimtab.clients.simulation.cluster.pods import Pod, PodKey
+from trimtab.clients.simulation.cluster.selectors import matches
+from trimtab.clients.simulation.cluster.tallies import BudgetTally
 
 # Desired replicas of an owner by uid, None = unknown.
 Scale = Callable[[str], int | None]

@@ -1,7 +1,5 @@
 """The simulated cluster behaves like a small Kubernetes: budgets, owners, scheduling, machines, persistence."""
 
-import json
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ from tests.builders.kubernetes import (
     daemon_set,
     job,
     labelled,
-    listed,
     node,
     node_affinity,
     node_group,
@@ -25,14 +22,13 @@ from tests.builders.kubernetes import (
     taint,
     toleration,
 )
-from trimtab.actuator.cloud.memory.cloud import MemoryCloud
 from trimtab.actuator.cloud.provider import CloudRefusedError, InstanceState, SizeChangedError
 from trimtab.actuator.kube.cluster import NotFoundError, RefusedError, Taint, TooManyRequestsError
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.controllers import Delays
-from trimtab.actuator.simulated_cluster.objects import ObjectError, load_files
-from trimtab.actuator.simulated_cluster.quantities import parse_quantity, pod_requests
-from trimtab.actuator.simulated_cluster.selectors import matches, tolerates
+from trimtab.clients.kubernetes.object_files import ObjectError
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.clients.simulation.cluster.selectors import matches, tolerates
 from trimtab.clients.simulation.virtual_time import VirtualTime
 
 
@@ -73,61 +69,6 @@ def owned(owner: Json, count: int, *nodes: str) -> list[Json]:
     for number, item in enumerate(pods):
         place(item, nodes[number % len(nodes)])
     return [owner, *pods]
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("0", 0), ("1", 1), ("100m", Fraction(1, 10)), ("1.5Gi", 3 << 29), ("1k", 1000), ("1M", 10**6),
-        ("2E", 2 * 10**18), ("1e3", 1000), ("1E3", 1000), ("1e-3", Fraction(1, 1000)), ("5u", Fraction(5, 10**6)),
-        ("7n", Fraction(7, 10**9)),
-        (".5", Fraction(1, 2)), ("1.", 1), ("+3", 3), ("1Ki", 1024), ("2Ti", 2 << 40), ("12E", 12 * 10**18),
-    ],
-)  # fmt: skip
-def test_a_quantity_is_read(text: str, value: Any) -> None:
-    assert parse_quantity(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "x", "1kk", "1 Gi", "Gi", "1e", "--1", "1e9999", "0x10", "1Ki5", "\u0661"])
-def test_an_invalid_quantity_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a quantity"):
-        parse_quantity(text)
-
-
-def container(cpu: str = "", limit: str = "", **more: Any) -> Json:
-    resources = {"requests": {"cpu": cpu} if cpu else {}, "limits": {"cpu": limit} if limit else {}}
-    return {"name": "c", "resources": resources, **more}
-
-
-@pytest.mark.parametrize(
-    ("spec", "cpu_milli"),
-    [
-        pytest.param({"containers": [container("100m"), container("1")]}, 1100, id="containers together"),
-        pytest.param({"containers": [container(limit="2")]}, 2000, id="a limit where no request is"),
-        pytest.param({"containers": [container("1", "2")]}, 1000, id="a request beside a limit"),
-        pytest.param({"containers": [container("0.0001")]}, 1, id="rounded up"),
-        pytest.param(
-            {"containers": [container("1")], "initContainers": [container("3")]}, 3000, id="a large init container"
-        ),
-        pytest.param(
-            {"containers": [container("1")], "initContainers": [container("2", restartPolicy="Always")]},
-            3000,
-            id="a sidecar",
-        ),
-        pytest.param(
-            {
-                "containers": [container("1")],
-                "initContainers": [container("2", restartPolicy="Always"), container("4")],
-            },
-            6000,
-            id="an init container beside a sidecar",
-        ),
-        pytest.param({"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250, id="overhead"),
-        pytest.param({"containers": [container("1")], "resources": {"requests": {"cpu": "5"}}}, 5000, id="pod level"),
-    ],
-)
-def test_what_a_pod_requests(spec: Json, cpu_milli: int) -> None:
-    assert pod_requests(spec).get("cpu") == cpu_milli
 
 
 @pytest.mark.parametrize(
@@ -442,41 +383,3 @@ def test_a_broken_object_is_named(objects: list[Json], message: str) -> None:
         objects = [*objects, node("n1"), *owned(replica_set("web", 1), 1, "n1")]
     with pytest.raises(ObjectError, match=message):
         Simulation(*objects)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "message"),
-    [
-        pytest.param("a.json", "{", "a.json", id="truncated JSON"),
-        pytest.param("a.yaml", "a: [", "a.yaml", id="broken YAML"),
-        pytest.param("a.txt", "{}", "unknown kind of file", id="unknown suffix"),
-        pytest.param(
-            "a.json", '{"kind":"Pod","kind":"Node","metadata":{"name":"a"}}', "'kind' is given twice", id="key"
-        ),
-        pytest.param("a.yaml", "[" * 30_000, "nested more than", id="nested without end"),
-        pytest.param("a.json", "[1]", "expected an object, not list", id="no object"),
-        pytest.param("a.json", '{"kind":"List","items":[5]}', r"items\[0\]: expected an object, not int", id="item"),
-        pytest.param(
-            "a.json", '{"kind":"List","items":[{"kind":"Pod"}]}', r"items\[0\]: kind and metadata", id="no name"
-        ),
-    ],
-)
-def test_a_broken_file_is_named(tmp_path: Path, name: str, content: str, message: str) -> None:
-    (tmp_path / name).write_text(content)
-    with pytest.raises(ObjectError, match=message):
-        load_files([tmp_path / name])
-
-
-def test_files_of_every_form_are_read(tmp_path: Path) -> None:
-    import gzip
-
-    import yaml
-
-    (tmp_path / "a.json").write_text(json.dumps(listed(node("n1"), node("n2"))))
-    (tmp_path / "b.json.gz").write_bytes(gzip.compress(json.dumps(node("n3")).encode()))
-    (tmp_path / "c.yaml").write_text(yaml.safe_dump_all([node("n4"), listed(node("n5")), None]))
-    bare = {"kind": "NodeList", "items": [{key: value for key, value in node("n6").items() if key != "kind"}]}
-    (tmp_path / "d.json").write_text(json.dumps(bare))
-    items = load_files(sorted(tmp_path.iterdir()))
-    assert [item["metadata"]["name"] for item in items] == ["n1", "n2", "n3", "n4", "n5", "n6"]
-    assert {item["kind"] for item in items} == {"Node"}

@@ -19,10 +19,10 @@ from trimtab.actuator.cloud.provider import (
     check_decrease,
     check_size,
 )
-from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
-from trimtab.actuator.simulated_cluster.objects import Object
-from trimtab.actuator.simulated_cluster.state import ClusterState
-from trimtab.actuator.simulated_cluster.state import Instance as Machine
+from trimtab.clients.kubernetes.object_files import Object
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.state import ClusterState
+from trimtab.clients.simulation.cluster.state import Instance as Machine
 
 
 class MemoryCloud:

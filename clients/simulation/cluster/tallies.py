@@ -7,7 +7,7 @@ controller would be counted again for each query.
 from collections import Counter
 from typing import NamedTuple
 
-from trimtab.actuator.simulated_cluster.pods import Pod, PodKey
+from trimtab.clients.simulation.cluster.pods import Pod, PodKey
 
 
 class OwnerTally(NamedTuple):

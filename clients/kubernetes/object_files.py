@@ -4,7 +4,6 @@ Decides which files are read (`.json`, `.yaml`, `.yml`, each also with `.gz`; si
 documents) and which fields are required. Errors name file, object and field.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -94,39 +93,3 @@ def _check_names(kind: str, metadata: Mapping[str, Any], place: str) -> None:
         raise ObjectError(f"{place}: {kind} {str(name)[:100]!r}: a name has {RULE}")
     if not isinstance(namespace, str) or not is_label(namespace):
         raise ObjectError(f"{place}: {kind} {name}: {str(namespace)[:100]!r} is not a namespace; names have {RULE}")
-
-
-def controller_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the controlling owner's reference, {} = none."""
-    references = item["metadata"].get("ownerReferences") or ()
-    return next((reference for reference in references if reference.get("controller")), {})
-
-
-def labels_of(item: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return an object's labels."""
-    return item["metadata"].get("labels") or {}
-
-
-def condition(item: Mapping[str, Any], kind: str) -> bool:
-    """Return whether a status condition is "True"."""
-    conditions = (item.get("status") or {}).get("conditions") or ()
-    return any(entry.get("type") == kind and entry.get("status") == "True" for entry in conditions)
-
-
-def condition_reason(item: Mapping[str, Any], kind: str) -> str:
-    """Return the reason of a status condition, "" = it has none."""
-    conditions = (item.get("status") or {}).get("conditions") or ()
-    return next((str(entry.get("reason") or "") for entry in conditions if entry.get("type") == kind), "")
-
-
-def desired_replicas(owner: Object) -> int | None:
-    """Return the desired number of pods of a controller; None = not specified."""
-    spec = owner.get("spec") or {}
-    wanted = spec.get("parallelism" if owner["kind"] == "Job" else "replicas")
-    return None if wanted is None else int(wanted)
-
-
-def made_uid(seed: str, number: int) -> str:
-    """Return a uid in Kubernetes' form, always the same for the same seed and number."""
-    digits = hashlib.sha256(f"uid/{seed}/{number}".encode()).hexdigest()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tests.builders.actuator import place
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, pdb, pods_of, replica_set, stateful_set
-from tests.unit.actuator.simulated_cluster.test_simulated_cluster import Simulation
+from tests.unit.clients.simulation.cluster.test_simulated_cluster import Simulation
 from trimtab.actuator.cloud.provider import CloudError, InstanceState
 from trimtab.actuator.kube.cluster import ClusterError
-from trimtab.actuator.simulated_cluster.disruption import BudgetStatus, covers
-from trimtab.actuator.simulated_cluster.pods import Pod
-from trimtab.actuator.simulated_cluster.tallies import OwnerTally
+from trimtab.clients.simulation.cluster.disruption import BudgetStatus, covers
+from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.tallies import OwnerTally
 
 WEB, DB = ("web", 4), ("db", 2)
 

@@ -36,13 +36,13 @@ from trimtab.actuator.kube.cluster import (
     instance_type,
     node_quantities,
 )
-from trimtab.actuator.simulated_cluster.controllers import Controllers, Delays, write_owner_status
-from trimtab.actuator.simulated_cluster.database import Database, JournalEntry, ObjectStore
-from trimtab.actuator.simulated_cluster.faults import Faults
-from trimtab.actuator.simulated_cluster.objects import Object
-from trimtab.actuator.simulated_cluster.pods import Pod, PodKey, parse_time_ms
-from trimtab.actuator.simulated_cluster.scheduler import NodeInfo, Scheduler
-from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.kubernetes.object_files import Object
+from trimtab.clients.simulation.cluster.controllers import Controllers, Delays, write_owner_status
+from trimtab.clients.simulation.cluster.database import Database, JournalEntry, ObjectStore
+from trimtab.clients.simulation.cluster.faults import Faults
+from trimtab.clients.simulation.cluster.pods import Pod, PodKey, parse_time_ms
+from trimtab.clients.simulation.cluster.scheduler import NodeInfo, Scheduler
+from trimtab.clients.simulation.cluster.state import ClusterState
 
 
 class SimulatedCluster:

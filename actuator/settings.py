@@ -3,6 +3,10 @@
 from dataclasses import dataclass, field
 
 
+class SettingError(Exception):
+    """A setting that cannot be used; the text says why."""
+
+
 @dataclass(frozen=True)
 class PriorityGroup:
     """A priority group: pods with at least this priority are evicted together, low priorities first."""

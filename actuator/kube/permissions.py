@@ -1,9 +1,8 @@
-"""Permissions that the actuator needs.
+"""Permissions that the actuator needs, whatever the cloud; a cloud's own are in its entry.
 
 Decides the rules: `deploy/` grants exactly these. Never acts.
 """
 
-from trimtab.clients.kubernetes.permissions import own_object
 from trimtab.clients.kubernetes.rules import Rule
 
 # Additional permissions for pod deletion costs; not required at the start.
@@ -25,14 +24,3 @@ ACTUATOR = (
     Rule("", "pods", ("list",)),
     Rule("", "pods/eviction", ("create",)),
 )
-
-
-def kwok_rules(namespace: str, ledger: str) -> tuple[Rule, ...]:
-    """Return the permissions for the cloud `kwok`, which creates nodes and keeps its ledger in that ConfigMap."""
-    return (Rule("", "nodes", ("create",)), *own_object("", "configmaps", ("get", "update"), namespace, ledger))
-
-
-def clusterapi_rules(namespace: str) -> tuple[Rule, ...]:
-    """Return the permissions for the cloud `clusterapi` in the management cluster; `namespace` "" = all."""
-    kinds = ("machinedeployments", "machinepools", "machines")
-    return tuple(Rule("cluster.x-k8s.io", kind, ("list", "patch"), namespace) for kind in kinds)

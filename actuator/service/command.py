@@ -2,16 +2,8 @@
 
 import typer
 
-from trimtab.actuator.service.options import (
-    AwsOptions,
-    ClusterApiOptions,
-    ExternalOptions,
-    KubeOptions,
-    KwokOptions,
-    SimulationOptions,
-    StateOptions,
-    WorkOptions,
-)
+from trimtab.actuator.cloud.table import option_classes
+from trimtab.actuator.service.options import StateOptions, WorkOptions
 from trimtab.actuator.service.process import run
 from trimtab.clients.rpc.options import ServerOptions, add_command
 
@@ -21,16 +13,4 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-add_command(
-    app,
-    run,
-    ServerOptions,
-    StateOptions,
-    WorkOptions,
-    SimulationOptions,
-    KubeOptions,
-    KwokOptions,
-    ExternalOptions,
-    AwsOptions,
-    ClusterApiOptions,
-)
+add_command(app, run, ServerOptions, StateOptions, WorkOptions, *option_classes())

@@ -15,32 +15,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab.actuator.cloud.provider import CloudError
+from trimtab.actuator.cloud.table import cloud_named
+from trimtab.actuator.cloud.wiring import OptionSections
 from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.actuator.kube.settings import KubeOptions
 from trimtab.actuator.runner.clock import Pulse
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.encoded import SERVICE, add_actuator
-from trimtab.actuator.service.environment import EnvironmentOptions, SettingError
-from trimtab.actuator.service.environments import CLOUDS, open_environment
+from trimtab.actuator.service.environment import open_environment
 from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.service.group_watch import GroupWatch
 from trimtab.actuator.service.leading import Leadership
-from trimtab.actuator.service.options import (
-    AwsOptions,
-    ClusterApiOptions,
-    ExternalOptions,
-    KubeOptions,
-    KwokOptions,
-    SimulationOptions,
-    StateOptions,
-    WorkOptions,
-)
+from trimtab.actuator.service.options import StateOptions, WorkOptions
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
+from trimtab.actuator.settings import SettingError
 from trimtab.actuator.store.records import StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url, store_file
 from trimtab.clients.documents.terminal import visible
 from trimtab.clients.kubernetes.errors import ClusterError as LiveClusterError
-from trimtab.clients.kubernetes.object_files import ObjectError
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.extras import MissingExtraError
 from trimtab.clients.rpc.options import ServerOptions
@@ -48,12 +41,8 @@ from trimtab.clients.rpc.server import Registration, Shell, serve
 from trimtab.clients.rpc.telemetry import configure_logging, start_telemetry
 
 _REPORTED = (
-    SettingError, MissingExtraError, ObjectError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError,
-    OSError,
+    SettingError, MissingExtraError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError, OSError,
 )  # fmt: skip
-
-# A field of `EnvironmentOptions`; all of them, in its order.
-Section = SimulationOptions | KubeOptions | KwokOptions | ExternalOptions | AwsOptions | ClusterApiOptions
 
 # Source: glibc, malloc.h.
 M_ARENA_MAX = -8
@@ -63,32 +52,32 @@ def run(
     server: ServerOptions,
     state: StateOptions,
     work: WorkOptions,
-    *sections: Section,
+    *sections: object,
 ) -> None:
     """Carry out deletions and growth that a planner has decided on."""
     share_memory_between_threads()
     try:
         configure_logging(server.log_level)
         with ExitStack() as stack:
-            _run(stack, server, state, work, EnvironmentOptions(*sections))  # type: ignore[arg-type]
+            _run(stack, server, state, work, OptionSections(*sections))
     except _REPORTED as error:
         sys.stderr.write(f"trimtab-actuator: {visible(str(error))}\n")
         sys.exit(2)
 
 
 def _run(
-    stack: ExitStack, server: ServerOptions, state: StateOptions, work: WorkOptions, options: EnvironmentOptions
+    stack: ExitStack, server: ServerOptions, state: StateOptions, work: WorkOptions, options: OptionSections
 ) -> None:
-    if state.cloud not in CLOUDS:
-        raise SettingError(f"--cloud {state.cloud} is unknown; this build has: {', '.join(CLOUDS)}")
+    cloud_named(state.cloud)
+    kube = options.of(KubeOptions)
     lock_directory(state.state_dir, stack.callback)
     url = state.store or sqlite_url(state.state_dir / "store.sqlite")
     file = store_file(url)
     if file is not None:
-        lock_store(file, options.kube.leader_elect, stack.callback)
+        lock_store(file, kube.leader_elect, stack.callback)
     store = SqlStore(url)
     stack.callback(store.close)
-    if file is None and not options.kube.leader_elect:
+    if file is None and not kube.leader_elect:
         # An earlier user of the store is refused at its next write and stops.
         store.take_over()
     environment = open_environment(stack, state, options, store, end_process)

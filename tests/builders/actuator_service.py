@@ -8,7 +8,6 @@ from opentelemetry.metrics import NoOpMeter
 from tests.builders.actuator import small_cluster
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.service.app import Actuator
-from trimtab.actuator.service.embedded import EmbeddedClusterServicer
 from trimtab.actuator.service.encoded import SERVICE, add_actuator
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
@@ -19,6 +18,7 @@ from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.rpc.server import Registration, Shell
+from trimtab.clients.simulation.cloud.embedded import EmbeddedClusterServicer
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays

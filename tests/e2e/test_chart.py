@@ -9,7 +9,7 @@ import yaml
 from tests.e2e.granted_rights import Grant, grants_by_account
 from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, binary, flags, helm, named, rendered
 from tests.unit.deploy.test_manifests import known_options
-from trimtab.actuator.kube.permissions import clusterapi_rules
+from trimtab.actuator.cloud.clusterapi.entry import clusterapi_rules
 from trimtab.clients.cli.certificates.parts import PARTS
 
 pytestmark = pytest.mark.e2e

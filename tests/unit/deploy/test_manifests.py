@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from trimtab.actuator.cloud.kwok.entry import kwok_rules
 from trimtab.actuator.cloud.kwok.groups import read_group
-from trimtab.actuator.cloud.kwok.ledger import NAME
-from trimtab.actuator.kube.permissions import ACTUATOR, BUFFERS, POD_COSTS, kwok_rules
-from trimtab.actuator.service.environments import CLOUDS
+from trimtab.actuator.cloud.table import CLOUDS
+from trimtab.actuator.kube.permissions import ACTUATOR, BUFFERS, POD_COSTS
 from trimtab.clients.cli.certificates.parts import PARTS
 from trimtab.clients.cli.documents import read_settings
 from trimtab.clients.kubernetes.permissions import lease_rules, own_object
@@ -60,7 +60,7 @@ def test_the_actuator_is_granted_exactly_what_it_asks_for() -> None:
 
 def test_the_cloud_kwok_is_granted_exactly_what_it_asks_for() -> None:
     roles = [("ClusterRole", "trimtab-actuator-kwok"), ("Role", "trimtab-actuator-kwok")]
-    assert granted(*roles) == asked(kwok_rules(NAMESPACE, NAME))
+    assert granted(*roles) == asked(kwok_rules(NAMESPACE))
 
 
 def test_the_loop_may_watch_all_that_a_snapshot_is_made_of_and_write_what_it_reports() -> None:
@@ -220,7 +220,8 @@ def test_the_values_of_the_chart_are_all_described_and_the_policy_is_described_a
 
 def test_the_chart_takes_every_cloud_but_the_one_in_memory() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
-    assert set(schema["properties"]["actuator"]["properties"]["cloud"]["enum"]) == set(CLOUDS) - {"memory"}
+    names = [cloud.name for cloud in CLOUDS if cloud.name != "memory"]
+    assert schema["properties"]["actuator"]["properties"]["cloud"]["enum"] == names
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:

@@ -1,0 +1,51 @@
+"""The cloud `memory` of an actuator: opens the simulated cluster, and serves it as `trimtab.v1.EmbeddedCluster`.
+
+Opening changes nothing outside the state directory. `trimtab.actuator.cloud.table` names this module.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import structlog
+
+from trimtab.actuator.cloud.simulated_machines import MachineOptions, SimulationOptions
+from trimtab.actuator.cloud.wiring import Opening, OwnCluster
+from trimtab.clients.kubernetes.object_files import Object, load_files
+from trimtab.clients.rpc.collection import collection_paused
+from trimtab.clients.rpc.server import Registration
+from trimtab.clients.simulation.cloud.embedded import EmbeddedClusterServicer
+from trimtab.clients.simulation.cloud.provider import MemoryCloud
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
+from trimtab.clients.simulation.cluster.controllers import Delays
+from trimtab.v1 import actuator_pb2_grpc
+
+log = structlog.get_logger("actuator")
+
+
+def wire(opening: Opening) -> OwnCluster:
+    """Open the cluster and its cloud. Raises `ObjectError`, `ClusterError`."""
+    simulation, machines = opening.options.of(SimulationOptions), opening.options.of(MachineOptions)
+    delays = Delays(simulation.pod_start, simulation.pod_stop, machines.node_start, machines.instance_delete)
+    cluster = open_cluster(opening.state_dir, simulation.cluster, delays)
+    opening.stack.callback(cluster.close)
+    registration = Registration(
+        actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server,
+        EmbeddedClusterServicer(cluster),
+        "trimtab.v1.EmbeddedCluster",
+    )
+    return OwnCluster(cluster, MemoryCloud(cluster), (registration,))
+
+
+def open_cluster(directory: Path, files: Iterable[Path], delays: Delays) -> SimulatedCluster:
+    """Open the simulated cluster in a state directory; files are read the first time only."""
+    paths = tuple(files)
+    with collection_paused():
+        cluster = SimulatedCluster(_read(paths), directory / "cluster.sqlite", delays)
+    if cluster.restored and paths:
+        log.info("continuing with the cluster in the state directory; --cluster files are not read again")
+    return cluster
+
+
+def _read(files: Iterable[Path]) -> Iterator[Object]:
+    """Yield the objects of files, which are read once the first object is asked for."""
+    yield from load_files(files)

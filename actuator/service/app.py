@@ -12,6 +12,7 @@ from opentelemetry.metrics import Meter
 
 from trimtab.actuator.cloud.provider import CloudProvider, NodeTemplate
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NodeView, Taint, hard_taint
+from trimtab.actuator.node_groups.loop import NodeGroupLoop
 from trimtab.actuator.node_types.offers import Offers
 from trimtab.actuator.runner.clock import Clock
 from trimtab.actuator.runner.event_processor import EventProcessor
@@ -116,6 +117,11 @@ class Actuator:
         except ClusterError as error:
             # Its drain retries.
             log.warning("taint not restored", node=name, detail=str(error))
+
+    def node_group_loop(self) -> NodeGroupLoop:
+        """Return the loop that checks the node groups while this process leads; it is not started."""
+        settings = self.settings
+        return NodeGroupLoop(self.processor, self.cluster, self.cloud, settings.groups, settings.present_limits)
 
     def lead(self) -> None:
         """Start to act where the previous leader stopped. Raises as `start`, and `StoreError`."""

@@ -11,13 +11,8 @@ from typing import Annotated
 import typer
 
 from trimtab.actuator.cloud.table import NAMES
-from trimtab.actuator.service.settings import (
-    ActuatorSettings,
-    BackoffPolicy,
-    GroupSettings,
-    PodCostLimits,
-    SoftTaintSettings,
-)
+from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
+from trimtab.actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
 from trimtab.actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
 from trimtab.actuator.tracker.admission import Limits
 from trimtab.actuator.tracker.states import Retention

@@ -24,7 +24,6 @@ from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.encoded import SERVICE, add_actuator
 from trimtab.actuator.service.environment import open_environment
 from trimtab.actuator.service.external.servicer import external_registration
-from trimtab.actuator.service.group_watch import GroupWatch
 from trimtab.actuator.service.leading import Leadership
 from trimtab.actuator.service.options import StateOptions, WorkOptions
 from trimtab.actuator.service.servicer import ActuatorServicer
@@ -93,11 +92,11 @@ def _run(
     registrations += _more_registrations(state, actuator)
     shell = Shell("trimtab-actuator", registrations, settings, telemetry)
 
-    watch = GroupWatch(actuator)
+    group_loop = actuator.node_group_loop()
     stack.enter_context(Pulse(actuator.processor.beat))
 
     def begin() -> None:
-        watch.start()
+        group_loop.start()
         if leadership is not None:
             actuator.processor.leader_name = lambda: leadership.leader_name
             leadership.begin(actuator, environment.prepare)
@@ -106,7 +105,7 @@ def _run(
         actuator.start()
 
     def end() -> None:
-        watch.stop()
+        group_loop.stop()
         actuator.stop()
         if leadership is not None:
             leadership.stop()

@@ -15,7 +15,6 @@ from opentelemetry.metrics import NoOpMeter
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.deletions import deletion_response
-from trimtab.actuator.service.group_watch import GroupWatch
 from trimtab.actuator.service.growth import growth_response
 from trimtab.actuator.service.servicer import ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
@@ -54,7 +53,7 @@ class LocalActuator:
         self._has_changed = True
         self._actuator.processor.listeners.append(self._note)
         self._actuator.start()
-        time.add(GroupWatch(self._actuator))
+        time.add(self._actuator.node_group_loop())
 
     @property
     def has_changed(self) -> bool:

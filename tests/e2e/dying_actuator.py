@@ -13,7 +13,7 @@ from typing import Any
 import kubernetes.config
 import msgspec
 
-import trimtab.actuator.service.kwok
+import trimtab.actuator.cloud.kwok.entry
 from tests.e2e.crash_points import Moments, parse
 from tests.e2e.nursery import tend
 from trimtab.actuator.__main__ import main
@@ -24,7 +24,7 @@ from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Request
 
 # Everything that a child needs is imported before the fork.
-PRELOADED = (trimtab.actuator.service.kwok, kubernetes.config)
+PRELOADED = (trimtab.actuator.cloud.kwok.entry, kubernetes.config)
 
 # A file, and the names of points as a JSON list.
 MOMENTS, POINTS = "TRIMTAB_TEST_MOMENTS", "TRIMTAB_TEST_DIE_AT"

@@ -11,10 +11,10 @@ import pytest
 
 from tests.builders.actuator import SETTINGS, Crash, Stage, small_cluster
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
+from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
 from trimtab.actuator.service.external.deletion_room import DeletionRoom
 from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
 from trimtab.actuator.service.external.servicer import ExternalServicer
-from trimtab.actuator.service.group_keeper import GroupKeeper
 from trimtab.actuator.tracker.events import Event, TimeNoted
 from trimtab.actuator.tracker.states import HOUR_MS, Retention
 from trimtab.clients.rpc.access_policy import DeletionRules
@@ -106,12 +106,14 @@ def test_a_cluster_autoscaler_that_deletes_through_us_is_held_to_the_same_hour()
     assert stage.start(stage.request("later", "n7", drain=False)) == {"n7": (True, "UNSPECIFIED")}
 
 
-def keeper_of(stage: Stage) -> GroupKeeper:
+def reconciler_of(stage: Stage) -> NodeGroupReconciler:
     """Return what counts the nodes, after its first look."""
     actuator = stage.actuator
-    keeper = GroupKeeper(actuator.processor, stage.cluster, stage.cloud, actuator.settings)
-    keeper.step()
-    return keeper
+    reconciler = NodeGroupReconciler(
+        actuator.processor, stage.cluster, stage.cloud, actuator.settings.groups, actuator.settings.present_limits
+    )
+    reconciler.step()
+    return reconciler
 
 
 def grow(stage: Stage, by: int) -> None:
@@ -125,14 +127,14 @@ def grow(stage: Stage, by: int) -> None:
 
 def test_a_growth_does_not_raise_the_share_before_its_nodes_have_been_there_for_an_hour() -> None:
     stage = guarded(maxSharePerHour=0.2)
-    keeper = keeper_of(stage)
+    reconciler = reconciler_of(stage)
     grow(stage, 40)
-    keeper.step()
+    reconciler.step()
     assert len(stage.cluster.state.nodes) == 54
     for number in range(3):
         ask_for_all(stage, f"r{number}")
         stage.run_for(600)
-        keeper.step()
+        reconciler.step()
     assert len(stage.noted("deleted")) == 2, "a fifth of the 14 nodes of before"
     stage.run_for(3_600)
     ask_for_all(stage, "later")
@@ -168,9 +170,9 @@ def test_setting_the_clock_while_no_actuator_runs_does_not_end_the_hour(step_s: 
 def test_time_is_noted_each_minute_while_something_of_the_last_hour_counts_and_not_after(grows: bool) -> None:
     stage = guarded(maxNodesPerHour=3)
     if grows:
-        keeper = keeper_of(stage)
+        reconciler = reconciler_of(stage)
         grow(stage, 2)
-        keeper.step()
+        reconciler.step()
     else:
         stage.start(stage.request("r", "n4", drain=False))
         stage.run()

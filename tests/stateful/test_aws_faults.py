@@ -23,9 +23,9 @@ from trimtab.actuator.cloud.aws.api import AwsApi, Reader
 from trimtab.actuator.cloud.aws.cloud import AwsCloud
 from trimtab.actuator.cloud.aws.settings import AwsSettings
 from trimtab.actuator.cloud.provider import CloudError
-from trimtab.actuator.service.activity_watch import ActivityWatch
-from trimtab.actuator.service.group_keeper import GroupKeeper
-from trimtab.actuator.service.settings import GroupSettings
+from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
+from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
+from trimtab.actuator.node_groups.settings import GroupSettings
 from trimtab.actuator.settings import DeleteSettings
 from trimtab.clients.rpc.backoff import Backoff
 from trimtab.clients.rpc.errors import ServiceError
@@ -74,8 +74,14 @@ class OverAws(Stage):
         self.breaker.only, self.breaker.die_at = "append", die_at
         self.breaker.count = 0
         self.steps = (
-            ActivityWatch(self.actuator.processor, self.cloud).step,
-            GroupKeeper(self.actuator.processor, self.cluster, self.cloud, self.actuator.settings).step,
+            ActivityWatcher(self.actuator.processor, self.cloud).step,
+            NodeGroupReconciler(
+                self.actuator.processor,
+                self.cluster,
+                self.cloud,
+                self.actuator.settings.groups,
+                self.actuator.settings.present_limits,
+            ).step,
             self.read,
         )
 

@@ -26,11 +26,11 @@ from tests.builders.cloud_faults import (
     FaultyCloud,
     FaultyProvider,
 )
-from tests.unit.actuator.service.test_group_keeper import KeeperStage
+from tests.unit.actuator.node_groups.test_reconciler import ReconcilerStage
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, InstanceState
 from trimtab.actuator.kube.cluster import ClusterError
-from trimtab.actuator.service.activity_watch import ActivityWatch
+from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
 from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 
@@ -57,7 +57,7 @@ LATE_FAULTS = [
 NOT_NEEDED = ("GPULabel",)
 
 
-class Faulty(KeeperStage):
+class Faulty(ReconcilerStage):
     """A stage whose cloud fails in one way, and a caller that removes two nodes and then requests a number of nodes."""
 
     def __init__(self) -> None:
@@ -85,8 +85,8 @@ class Faulty(KeeperStage):
                 self.boot(die_at)
             except CloudError:
                 continue
-            self.keeper = self.new_keeper()
-            self.watch = ActivityWatch(self.actuator.processor, self.cloud)
+            self.reconciler = self.new_reconciler()
+            self.watch = ActivityWatcher(self.actuator.processor, self.cloud)
             return
 
     def forget(self) -> None:
@@ -105,7 +105,7 @@ class Faulty(KeeperStage):
                 self.end_shortage()
             self.ask()
             self.run_for(STEP_S)
-            for step in (self.watch.step, self.keeper.step, self.read):
+            for step in (self.watch.step, self.reconciler.step, self.read):
                 with suppress(CloudError, ClusterError):
                     step()
 

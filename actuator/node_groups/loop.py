@@ -1,38 +1,48 @@
 """The thread that checks node groups for failed activities and nodes that do not join, while this process leads.
-Decides when they are checked; `activity_watch` and `group_keeper` decide what follows. Seconds.
+Decides when they are checked; `activity_watcher` and `reconciler` decide what follows. Seconds.
 """
 
 import threading
+from collections.abc import Callable
 from typing import Final
 
 import structlog
 
-from trimtab.actuator.cloud.provider import CloudError
-from trimtab.actuator.kube.cluster import ClusterError
+from trimtab.actuator.cloud.provider import CloudError, CloudProvider
+from trimtab.actuator.kube.cluster import ClusterApi, ClusterError
 from trimtab.actuator.leadership import NotLeaderError
-from trimtab.actuator.service.activity_watch import ActivityWatch
-from trimtab.actuator.service.app import Actuator
-from trimtab.actuator.service.group_keeper import GroupKeeper
+from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
+from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
+from trimtab.actuator.node_groups.settings import GroupSettings
+from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.store.records import StoreError
+from trimtab.actuator.tracker.admission import Limits
 
 log = structlog.get_logger("groups")
 
 POLL_S: Final = 10.0
 
 
-class GroupWatch:
+class NodeGroupLoop:
     """Checks every `POLL_S`, as a thread or as a `Task` (see `trimtab.actuator.runner.scheduler`)."""
 
     name = "node groups"
 
-    def __init__(self, actuator: Actuator) -> None:
-        self._processor = actuator.processor
-        settings = actuator.settings
+    def __init__(
+        self,
+        processor: EventProcessor,
+        cluster: ClusterApi,
+        cloud: CloudProvider,
+        settings: GroupSettings,
+        limits: Callable[[], Limits],
+    ) -> None:
+        """Begin nothing yet. limits : the present ones, for deletions of instances."""
+        self._processor = processor
         self._steps = (
             # First: the others may wait for the cloud.
-            actuator.processor.note_time,
-            ActivityWatch(actuator.processor, actuator.cloud, settings.groups.backoff).step,
-            GroupKeeper(actuator.processor, actuator.cluster, actuator.cloud, settings).step,
+            processor.note_time,
+            ActivityWatcher(processor, cloud, settings.backoff).step,
+            NodeGroupReconciler(processor, cluster, cloud, settings, limits).step,
         )
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="groups", daemon=True)

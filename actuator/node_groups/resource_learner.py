@@ -12,9 +12,15 @@ import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, NodeView, is_other_resource
-from trimtab.actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
+from trimtab.actuator.node_groups.readiness import is_started
+from trimtab.actuator.node_types.learned_resources import (
+    ObservedNodes,
+    is_known,
+    learned_resources,
+    machine_of,
+    observed_nodes,
+)
 from trimtab.actuator.runner.event_processor import EventProcessor
-from trimtab.actuator.service.readiness import is_started
 from trimtab.actuator.tracker.events import NodeTypesSeen
 from trimtab.actuator.tracker.states import SeenType
 from trimtab.actuator.tracker.tracker import Tracker
@@ -27,7 +33,7 @@ AGAIN_MS: Final = 600_000
 OLD_MS: Final = 900_000
 
 
-class TypeTeacher:
+class NodeResourceLearner:
     """Compares the resources of nodes with what is known. Not thread-safe."""
 
     def __init__(self, processor: EventProcessor, cloud: CloudProvider, not_ready_taints: Sequence[str]) -> None:
@@ -35,7 +41,7 @@ class TypeTeacher:
         self._cloud = cloud
         self._not_ready_taints = not_ready_taints
         # What was already compared, and until when the result holds.
-        self._compared: set[Example] = set()
+        self._compared: set[ObservedNodes] = set()
         self._until_ms = 0
         # The instances and nodes of which nothing more could be learned, and until when they show nothing new by age.
         self._learned: tuple[Mapping[str, Sequence[Instance]], Mapping[str, NodeView]] | None = None
@@ -53,7 +59,7 @@ class TypeTeacher:
         now_ms = self._processor.now_ms()
         if now_ms <= self._young_until_ms and (instances, nodes) == self._learned:
             return
-        shown = examples(self._teaching(instances, nodes), now_ms - OLD_MS)
+        shown = observed_nodes(self._learned_from(instances, nodes), now_ms - OLD_MS)
         self._learn(shown)
         is_done = all(one in self._compared for one in shown)
         self._learned = (instances, nodes) if is_done else None
@@ -61,8 +67,8 @@ class TypeTeacher:
             (one.created_ms + OLD_MS for one in nodes.values() if one.created_ms >= now_ms - OLD_MS), default=math.inf
         )
 
-    def _learn(self, shown: Sequence[Example]) -> None:
-        """Record what examples show that was not compared yet."""
+    def _learn(self, shown: Sequence[ObservedNodes]) -> None:
+        """Record what nodes show that was not compared yet."""
         new = [one for one in shown if one not in self._compared]
         if not new:
             return
@@ -73,7 +79,7 @@ class TypeTeacher:
         learned = []
         for one in new:
             before = known.get((one.node_group, one.instance_type))
-            found = self._lesson(one, before, is_only=counts[one.node_group] == 1)
+            found = self._resources(one, before, is_only=counts[one.node_group] == 1)
             if found is not None and not is_known(found, before):
                 learned.append(found)
         if learned:
@@ -81,7 +87,7 @@ class TypeTeacher:
             for seen in learned:
                 log.info("node_type_learned", node_group=seen.node_group, instance_type=seen.instance_type)
 
-    def _teaching(
+    def _learned_from(
         self, instances: Mapping[str, Sequence[Instance]], nodes: Mapping[str, NodeView]
     ) -> Iterator[tuple[str, NodeView]]:
         for group, members in instances.items():
@@ -90,18 +96,18 @@ class TypeTeacher:
                 if node is not None and is_started(node, self._not_ready_taints) and node.taint(HARD_TAINT_KEY) is None:
                     yield group, node
 
-    def _lesson(self, example: Example, before: SeenType | None, is_only: bool) -> SeenType | None:
+    def _resources(self, nodes: ObservedNodes, before: SeenType | None, is_only: bool) -> SeenType | None:
         try:
-            template = self._cloud.template(example.node_group)
+            template = self._cloud.template(nodes.node_group)
         except (CloudError, ValueError) as error:
-            log.warning("group_not_read", node_group=example.node_group, detail=str(error))
+            log.warning("group_not_read", node_group=nodes.node_group, detail=str(error))
             return None
-        self._compared.add(example)
-        machine = None if template is None else machine_of(example, template.machines, is_only)
+        self._compared.add(nodes)
+        machine = None if template is None else machine_of(nodes, template.machines, is_only)
         if template is None or machine is None:
             return None
         given = [name for name in template.capacity if is_other_resource(name) and name not in template.declared]
-        return lesson(example, machine, before, given)
+        return learned_resources(nodes, machine, before, given)
 
 
 def _known(tracker: Tracker, _now_ms: int) -> dict[tuple[str, str], SeenType]:

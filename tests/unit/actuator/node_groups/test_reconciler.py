@@ -10,9 +10,8 @@ from tests.builders.kubernetes import Json, node, node_group
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, InstanceError
 from trimtab.actuator.kube.cluster import Taint
-from trimtab.actuator.service.group_keeper import GroupKeeper, _Seen
-from trimtab.actuator.service.group_watch import GroupWatch
-from trimtab.actuator.service.settings import BackoffPolicy, GroupSettings
+from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler, _Observation
+from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
 from trimtab.actuator.tracker import events as e
 from trimtab.clients.simulation.cluster.controllers import Delays
 from trimtab.clients.simulation.cluster.faults import Fault
@@ -34,8 +33,8 @@ class Shortage(Delays):
         return NEVER_S if group in self.out else 3.0
 
 
-class KeeperStage(Stage):
-    """A stage with a group keeper."""
+class ReconcilerStage(Stage):
+    """A stage with a reconciler of node groups."""
 
     def __init__(
         self,
@@ -54,17 +53,19 @@ class KeeperStage(Stage):
             group["metadata"]["annotations"] = {f"{ANNOTATION_PREFIX}maxnodeprovisiontime": option}
         settings = replace(SETTINGS, groups=replace(GROUPS, backoff=backoff, sized_by_caller=sized_by_caller))
         super().__init__([*machines, group], settings, Shortage(out=frozenset(out)))
-        self.keeper = self.new_keeper()
+        self.reconciler = self.new_reconciler()
 
-    def new_keeper(self) -> GroupKeeper:
+    def new_reconciler(self) -> NodeGroupReconciler:
         actuator = self.actuator
-        return GroupKeeper(actuator.processor, self.cluster, self.cloud, actuator.settings)
+        return NodeGroupReconciler(
+            actuator.processor, self.cluster, self.cloud, actuator.settings.groups, actuator.settings.present_limits
+        )
 
     def look_for(self, seconds: float) -> None:
         """Advance time, with a check every ten seconds."""
         for _ in range(int(seconds / 10)):
             self.run_for(10)
-            self.keeper.step()
+            self.reconciler.step()
         self.run_for(0.1)
 
     def grow(self, request_id: str, size: int, by: int = 1) -> None:
@@ -74,7 +75,7 @@ class KeeperStage(Stage):
 
     def restart(self) -> None:
         self.boot()
-        self.keeper = self.new_keeper()
+        self.reconciler = self.new_reconciler()
 
     @property
     def group(self) -> actuator_pb2.NodeGroupStatus:
@@ -100,7 +101,7 @@ class KeeperStage(Stage):
 
 
 def test_nodes_that_join_in_time_back_nothing_off() -> None:
-    stage = KeeperStage()
+    stage = ReconcilerStage()
     stage.grow("r", 2, by=3)
     stage.look_for(2 * PROVISION_S)
     assert not stage.is_backed_off
@@ -109,7 +110,7 @@ def test_nodes_that_join_in_time_back_nothing_off() -> None:
 
 
 def test_a_scale_up_without_nodes_leaves_one_requested_and_waits_for_it_indefinitely() -> None:
-    stage = KeeperStage(out="g")
+    stage = ReconcilerStage(out="g")
     stage.grow("r", 2, by=3)
     stage.look_for(PROVISION_S - 20)
     assert (stage.is_backed_off, stage.target("g")) == (False, 5)
@@ -123,7 +124,7 @@ def test_a_scale_up_without_nodes_leaves_one_requested_and_waits_for_it_indefini
 
 @pytest.mark.parametrize(("option", "waited_s"), [("20m", 1200), ("soon", PROVISION_S)])
 def test_an_option_of_the_group_counts_if_it_can_be_read(option: str, waited_s: float) -> None:
-    stage = KeeperStage(out="g", option=option)
+    stage = ReconcilerStage(out="g", option=option)
     stage.grow("r", 2, by=3)
     stage.look_for(waited_s - 20)
     assert not stage.is_backed_off
@@ -132,8 +133,8 @@ def test_an_option_of_the_group_counts_if_it_can_be_read(option: str, waited_s: 
 
 
 def test_a_check_that_fails_in_an_unforeseen_way_is_not_the_last_one() -> None:
-    stage = KeeperStage(out="g")
-    watch, calls = GroupWatch(stage.actuator), []
+    stage = ReconcilerStage(out="g")
+    watch, calls = stage.actuator.node_group_loop(), []
 
     def fails(group: str) -> GroupOptions:
         calls.append(group)
@@ -148,7 +149,7 @@ def test_a_check_that_fails_in_an_unforeseen_way_is_not_the_last_one() -> None:
 
 
 def test_the_node_that_joins_ends_the_back_off_over_restarts() -> None:
-    stage = KeeperStage(out="g")
+    stage = ReconcilerStage(out="g")
     stage.grow("r", 2, by=3)
     stage.look_for(PROVISION_S + 20)
     stage.restart()
@@ -161,7 +162,7 @@ def test_the_node_that_joins_ends_the_back_off_over_restarts() -> None:
 
 
 def test_a_target_that_somebody_lowers_ends_the_back_off() -> None:
-    stage = KeeperStage(out="g")
+    stage = ReconcilerStage(out="g")
     stage.grow("r", 2)
     stage.look_for(PROVISION_S + 20)
     assert stage.is_backed_off
@@ -171,21 +172,21 @@ def test_a_target_that_somebody_lowers_ends_the_back_off() -> None:
 
 
 def test_a_target_that_another_client_raised_is_reconciled_too() -> None:
-    stage = KeeperStage(out="g")
+    stage = ReconcilerStage(out="g")
     stage.cloud.set_size("g", 2, 6, "by hand")
     stage.look_for(PROVISION_S + 30)
     assert (stage.is_backed_off, stage.target("g")) == (True, 3)
 
 
 def test_existing_nodes_and_the_minimum_are_never_dropped() -> None:
-    stage = KeeperStage(out="g", count=2, least=2)
+    stage = ReconcilerStage(out="g", count=2, least=2)
     stage.cloud.set_size("g", 2, 8, "token")
     stage.look_for(PROVISION_S + 30)
     assert (stage.target("g"), len(stage.cluster.state.nodes)) == (3, 2)
 
 
 def test_a_later_scale_up_restarts_the_wait() -> None:
-    stage = KeeperStage(out="g")
+    stage = ReconcilerStage(out="g")
     stage.grow("r1", 2)
     stage.look_for(PROVISION_S - 60)
     stage.grow("r2", 3)
@@ -196,7 +197,7 @@ def test_a_later_scale_up_restarts_the_wait() -> None:
 
 
 def test_with_timed_back_off_the_pause_doubles_and_no_further_node_is_requested() -> None:
-    stage = KeeperStage(out="g", backoff=BackoffPolicy.EXPONENTIAL)
+    stage = ReconcilerStage(out="g", backoff=BackoffPolicy.EXPONENTIAL)
     pauses = []
     for number in range(5):
         stage.grow(f"r{number}", 2, by=2)
@@ -214,7 +215,7 @@ def test_with_timed_back_off_the_pause_doubles_and_no_further_node_is_requested(
 
 
 def test_a_change_of_the_strategy_ends_indefinite_waits() -> None:
-    stage = KeeperStage(out="g")
+    stage = ReconcilerStage(out="g")
     stage.grow("r", 2)
     stage.look_for(PROVISION_S + 20)
     stage.settings = replace(SETTINGS, groups=replace(GROUPS, backoff=BackoffPolicy.EXPONENTIAL))
@@ -225,7 +226,7 @@ def test_a_change_of_the_strategy_ends_indefinite_waits() -> None:
 
 @pytest.mark.parametrize("key", ["example.org/checks-pending", "startup-taint.cluster-autoscaler.kubernetes.io/cni"])
 def test_a_node_with_a_taint_of_its_start_has_not_joined(key: str) -> None:
-    stage = KeeperStage()
+    stage = ReconcilerStage()
     stage.grow("r", 2)
     stage.run_for(5)
     new = stage.new_node()
@@ -238,7 +239,7 @@ def test_a_node_with_a_taint_of_its_start_has_not_joined(key: str) -> None:
 
 
 def test_a_node_that_was_ready_once_has_joined_for_good() -> None:
-    stage = KeeperStage()
+    stage = ReconcilerStage()
     stage.look_for(20)
     stage.cluster.add_taint("n1", Taint("example.org/checks", "", "NoSchedule"))
     stage.look_for(2 * PROVISION_S)
@@ -246,7 +247,7 @@ def test_a_node_that_was_ready_once_has_joined_for_good() -> None:
 
 
 def test_an_instance_that_never_registers_is_deleted_once() -> None:
-    stage = KeeperStage(count=6)
+    stage = ReconcilerStage(count=6)
     stage.look_for(20)
     lost = stage.lose("n3")
     stage.look_for(PROVISION_S - 20)
@@ -262,7 +263,7 @@ def test_an_instance_that_never_registers_is_deleted_once() -> None:
 
 
 def test_an_instance_that_registers_late_but_in_time_stays() -> None:
-    stage = KeeperStage(count=6)
+    stage = ReconcilerStage(count=6)
     with stage.looking():
         before = stage.cluster.state.nodes["n3"].node
     stage.lose("n3")
@@ -274,14 +275,14 @@ def test_an_instance_that_registers_late_but_in_time_stays() -> None:
 
 
 def test_the_minimum_keeps_instances_that_never_register() -> None:
-    stage = KeeperStage(count=6, least=6)
+    stage = ReconcilerStage(count=6, least=6)
     stage.lose("n3")
     stage.look_for(2 * PROVISION_S)
     assert stage.target("g") == 6
 
 
 def test_if_most_instances_have_no_node_none_is_deleted() -> None:
-    stage = KeeperStage(count=6)
+    stage = ReconcilerStage(count=6)
     for number in range(5):
         stage.lose(f"n{number}")
     stage.look_for(2 * PROVISION_S)
@@ -289,7 +290,7 @@ def test_if_most_instances_have_no_node_none_is_deleted() -> None:
 
 
 def test_in_a_group_that_is_backed_off_another_instance_takes_the_place_of_one_that_never_registered() -> None:
-    stage = KeeperStage(count=6)
+    stage = ReconcilerStage(count=6)
     stage.look_for(20)
     stage.grow("r", 6)
     stage.run_for(4)
@@ -301,7 +302,7 @@ def test_in_a_group_that_is_backed_off_another_instance_takes_the_place_of_one_t
     assert (stage.is_backed_off, stage.target("g"), len(stage.cluster.state.nodes)) == (False, 7, 7)
 
 
-def fail_starts(stage: KeeperStage, count: int) -> list[str]:
+def fail_starts(stage: ReconcilerStage, count: int) -> list[str]:
     """Have the cloud report the starting instances requested first as failed; return their ids."""
     read = stage.cloud.instances
     with stage.looking():
@@ -321,7 +322,7 @@ def fail_starts(stage: KeeperStage, count: int) -> list[str]:
 
 @pytest.mark.parametrize("backoff", BackoffPolicy)
 def test_of_a_growth_that_another_autoscaler_requested_only_failed_instances_end(backoff: BackoffPolicy) -> None:
-    stage = KeeperStage(out="g", backoff=backoff, sized_by_caller=True)
+    stage = ReconcilerStage(out="g", backoff=backoff, sized_by_caller=True)
     stage.grow("r", 2, by=12)
     failed = fail_starts(stage, 3)
     stage.look_for(PROVISION_S - 20)
@@ -336,7 +337,7 @@ def test_of_a_growth_that_another_autoscaler_requested_only_failed_instances_end
 
 
 def test_a_failed_instance_that_the_cloud_keeps_is_not_requested_again_at_once() -> None:
-    stage = KeeperStage(out="g", sized_by_caller=True)
+    stage = ReconcilerStage(out="g", sized_by_caller=True)
     stage.grow("r", 2, by=2)
     fail_starts(stage, 1)
     stage.cluster.faults.add(Fault("delete_instances", error=CloudRefusedError("protected")))
@@ -346,7 +347,7 @@ def test_a_failed_instance_that_the_cloud_keeps_is_not_requested_again_at_once()
 
 
 def test_an_instance_that_another_autoscaler_requested_and_that_never_registers_is_left_to_it() -> None:
-    stage = KeeperStage(count=6, sized_by_caller=True)
+    stage = ReconcilerStage(count=6, sized_by_caller=True)
     stage.look_for(20)
     stage.lose("n3")
     stage.look_for(3 * PROVISION_S)
@@ -354,7 +355,7 @@ def test_an_instance_that_another_autoscaler_requested_and_that_never_registers_
 
 
 def test_the_node_that_joins_ends_the_back_off_where_another_autoscaler_sets_the_sizes() -> None:
-    stage = KeeperStage(sized_by_caller=True)
+    stage = ReconcilerStage(sized_by_caller=True)
     stage.grow("r", 2, by=2)
     stage.actuator.processor.submit(e.GroupBackedOff("g", "start", "no capacity"))
     assert stage.is_backed_off
@@ -363,13 +364,13 @@ def test_the_node_that_joins_ends_the_back_off_where_another_autoscaler_sets_the
 
 
 def test_instances_whose_ids_end_alike_are_deleted_one_by_one() -> None:
-    stage = KeeperStage(count=8)
+    stage = ReconcilerStage(count=8)
     same = ["azure:///a/scaleset/0", "azure:///b/scaleset/0"]
     data = stage.actuator.processor
     data.submit(e.RegistrationNoted(tuple(("g", one) for one in same), ()))
     stage.run_for(2000)
     groups = list(stage.cloud.node_groups())
-    seen = _Seen({one.id: one for one in groups}, {}, {})
-    stage.keeper._delete_missing(groups[0], seen)
+    seen = _Observation({one.id: one for one in groups}, {}, {})
+    stage.reconciler._delete_missing(groups[0], seen)
     found = data.read(lambda tracker, _: {name: one.provider_id for name, one in tracker.data.deletions.items()})
     assert found == {one: one for one in same}

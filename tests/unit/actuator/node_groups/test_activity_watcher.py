@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from tests.builders.actuator import START_S, Stage, small_cluster
 from trimtab.actuator.cloud.provider import Activity
-from trimtab.actuator.service.activity_watch import ActivityWatch
-from trimtab.actuator.service.group_keeper import GroupKeeper
-from trimtab.actuator.service.settings import BackoffPolicy
+from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
+from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
+from trimtab.actuator.node_groups.settings import BackoffPolicy
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
@@ -30,10 +30,10 @@ def failure(number: int, start_ms: int = 0) -> Activity:
     return Activity(f"a{number}", "g", True, start_ms, f"no capacity, {number}")
 
 
-def staged(backoff: BackoffPolicy = BackoffPolicy.EXPONENTIAL) -> tuple[Stage, Cloud, ActivityWatch]:
+def staged(backoff: BackoffPolicy = BackoffPolicy.EXPONENTIAL) -> tuple[Stage, Cloud, ActivityWatcher]:
     stage = Stage(small_cluster())
     cloud = Cloud(stage.cluster)
-    return stage, cloud, ActivityWatch(stage.actuator.processor, cloud, backoff)
+    return stage, cloud, ActivityWatcher(stage.actuator.processor, cloud, backoff)
 
 
 def backoff_s(stage: Stage) -> float | None:
@@ -91,19 +91,21 @@ def test_the_pause_doubles_with_the_next_growth_that_fails_not_with_each_instanc
 
 def test_until_a_node_joins_a_failed_activity_leaves_one_requested_and_is_reported_once() -> None:
     stage, cloud, watch = staged(BackoffPolicy.UNTIL_JOINED)
-    keeper = GroupKeeper(stage.actuator.processor, stage.cluster, cloud, stage.settings)
+    reconciler = NodeGroupReconciler(
+        stage.actuator.processor, stage.cluster, cloud, stage.settings.groups, stage.settings.present_limits
+    )
     split = plan_pb2.ScaleUpSplit(node_group="g", current_size=8, new_size=12)
     stage.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id="r", splits=[split]))
     stage.run_for(1)
     cloud.failed = [failure(2), failure(1)]
     for _ in range(3):
         watch.step()
-        keeper.step()
+        reconciler.step()
     (group,) = stage.status().node_groups
     assert (group.health, group.target_size) == (snapshot_pb2.NodeGroupHealth.BACKED_OFF, 9)
     assert (group.HasField("backoff_until"), group.health_detail) == (False, "no capacity, 1")
     stage.run_for(30)
-    keeper.step()
+    reconciler.step()
     watch.step()
     (group,) = stage.status().node_groups
     assert group.health == snapshot_pb2.NodeGroupHealth.UNSPECIFIED

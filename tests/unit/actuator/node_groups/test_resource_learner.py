@@ -10,10 +10,10 @@ from tests.builders.actuator import SETTINGS, Stage
 from tests.builders.kubernetes import Json, node, node_group
 from trimtab.actuator.cloud.provider import CloudError, MachineType, NodeTemplate, Reservation
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
+from trimtab.actuator.node_groups.reconciler import LOOK_MS, NodeGroupReconciler
+from trimtab.actuator.node_groups.resource_learner import AGAIN_MS, OLD_MS
+from trimtab.actuator.node_groups.settings import GroupSettings
 from trimtab.actuator.service.external.servicer import ExternalServicer
-from trimtab.actuator.service.group_keeper import LOOK_MS, GroupKeeper
-from trimtab.actuator.service.settings import GroupSettings
-from trimtab.actuator.service.type_teacher import AGAIN_MS, OLD_MS
 from trimtab.actuator.tracker.states import SeenType
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
@@ -63,7 +63,13 @@ class Taught(Stage):
 
     def restart(self, die_at: int | None = None) -> None:
         self.boot(die_at)
-        self.keeper = GroupKeeper(self.actuator.processor, self.cluster, self.cloud, self.actuator.settings)
+        self.reconciler = NodeGroupReconciler(
+            self.actuator.processor,
+            self.cluster,
+            self.cloud,
+            self.actuator.settings.groups,
+            self.actuator.settings.present_limits,
+        )
 
     def show(self, changed: Json) -> None:
         """Change what a node reports."""
@@ -72,7 +78,7 @@ class Taught(Stage):
 
     def look(self, after_ms: int = LOOK_MS) -> None:
         self.run_for(after_ms / 1000)
-        self.keeper.step()
+        self.reconciler.step()
 
     @property
     def known(self) -> tuple[SeenType, ...]:

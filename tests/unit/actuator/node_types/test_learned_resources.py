@@ -4,7 +4,13 @@ import pytest
 
 from trimtab.actuator.cloud.provider import MachineType
 from trimtab.actuator.kube.cluster import NodeQuantities, NodeView
-from trimtab.actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
+from trimtab.actuator.node_types.learned_resources import (
+    ObservedNodes,
+    is_known,
+    learned_resources,
+    machine_of,
+    observed_nodes,
+)
 from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
 GIB = 1 << 30
@@ -17,15 +23,15 @@ def view(kind: str, capacity: NodeQuantities = WHOLE, allocatable: NodeQuantitie
     return NodeView("n", "u", "id", (), gpu=False, instance_type=kind, capacity=capacity, allocatable=allocatable)
 
 
-def example(kind: str = "m5.xlarge", cpu: int = 4000, memory: int = 15 * GIB) -> Example:
+def observed(kind: str = "m5.xlarge", cpu: int = 4000, memory: int = 15 * GIB) -> ObservedNodes:
     amounts = NodeAmounts(cpu, memory, 58)
-    return Example("g", kind, amounts, amounts)
+    return ObservedNodes("g", kind, amounts, amounts)
 
 
 def test_of_nodes_of_one_type_in_one_group_the_least_of_each_amount_counts() -> None:
     less_cpu = WHOLE._replace(cpu="3900m")
     less_memory = WHOLE._replace(memory="15000000Ki", pods="29")
-    found = examples([("g", view("a")), ("g", view("a", WHOLE, less_cpu)), ("g", view("a", WHOLE, less_memory))])
+    found = observed_nodes([("g", view("a")), ("g", view("a", WHOLE, less_cpu)), ("g", view("a", WHOLE, less_memory))])
     (one,) = found
     assert one.capacity == NodeAmounts(4000, 16_000_000 << 10, 58)
     assert one.allocatable == NodeAmounts(3900, 15_000_000 << 10, 29)
@@ -35,7 +41,7 @@ def with_others(disk: str = "0", gpu: str = "0") -> NodeQuantities:
     return WHOLE._replace(others=(("ephemeral-storage", disk), ("nvidia.com/gpu", gpu)))
 
 
-def others(found: Example) -> tuple[dict[str, int], dict[str, int]]:
+def others(found: ObservedNodes) -> tuple[dict[str, int], dict[str, int]]:
     return dict(found.capacity.others), dict(found.allocatable.others)
 
 
@@ -45,38 +51,40 @@ def test_of_a_disk_the_least_counts_and_of_devices_what_all_are_made_with_and_an
         (with_others(disk="100Gi", gpu="8"), with_others(disk="80Gi", gpu="7")),
         (with_others(disk="100Gi", gpu="0"), with_others(disk="90Gi", gpu="0")),
     ]
-    (one,) = examples([("g", view("a", whole, rest)) for whole, rest in rows])
+    (one,) = observed_nodes([("g", view("a", whole, rest)) for whole, rest in rows])
     whole = {"ephemeral-storage": 100 * GIB, "nvidia.com/gpu": 8}
     assert others(one) == (whole, {"ephemeral-storage": 80 * GIB, "nvidia.com/gpu": 8})
-    (broken,) = examples([("g", view("a", *rows[1])), ("g", view("a", *rows[2]))])
+    (broken,) = observed_nodes([("g", view("a", *rows[1])), ("g", view("a", *rows[2]))])
     assert others(broken)[1]["nvidia.com/gpu"] == 7
-    (split,) = examples([("g", view("a", *rows[0])), ("g", view("a", with_others(gpu="2"), with_others(gpu="2")))])
+    (split,) = observed_nodes(
+        [("g", view("a", *rows[0])), ("g", view("a", with_others(gpu="2"), with_others(gpu="2")))]
+    )
     assert (others(split)[0]["nvidia.com/gpu"], others(split)[1]["nvidia.com/gpu"]) == (2, 2)
 
 
 @pytest.mark.parametrize("created_ms", [0, 500, 2000], ids=["not known", "old", "young"])
 def test_only_an_old_node_shows_that_a_device_will_not_come(created_ms: int) -> None:
     def learn(before: SeenType | None, node: NodeView, given: tuple[str, ...] = ("nvidia.com/gpu",)) -> dict[str, int]:
-        (found,) = examples([("g", node)], old_ms=1000)
-        return dict(lesson(found, LARGE, before, given).allocatable.others)
+        (found,) = observed_nodes([("g", node)], old_ms=1000)
+        return dict(learned_resources(found, LARGE, before, given).allocatable.others)
 
     bare = view("m5.xlarge")._replace(created_ms=created_ms)
     full = view("m5.xlarge", with_others(gpu="4"), with_others(gpu="4"))
-    (shown,) = examples([("g", full)])
-    known = lesson(shown, LARGE)
+    (shown,) = observed_nodes([("g", full)])
+    known = learned_resources(shown, LARGE)
     is_old = created_ms == 500
     assert learn(None, bare) == ({"nvidia.com/gpu": 0} if is_old else {})
     assert learn(known, bare, ()) == ({"nvidia.com/gpu": 0} if is_old else {"nvidia.com/gpu": 4})
     assert learn(None, full) == {"nvidia.com/gpu": 4}
     other = LARGE._replace(memory_bytes=8 * GIB)
-    (found,) = examples([("g", bare)], old_ms=1000)
-    assert lesson(found, other, known).allocatable.others == (), "what another machine had says nothing"
+    (found,) = observed_nodes([("g", bare)], old_ms=1000)
+    assert learned_resources(found, other, known).allocatable.others == (), "what another machine had says nothing"
 
 
 def test_a_resource_that_is_new_or_changed_is_not_known() -> None:
     def kept(gpus: int) -> SeenType:
         amounts = NodeAmounts(4000, 15 * GIB, 58, (("nvidia.com/gpu", gpus),) if gpus >= 0 else ())
-        return lesson(Example("g", "m5.xlarge", amounts, amounts), LARGE)
+        return learned_resources(ObservedNodes("g", "m5.xlarge", amounts, amounts), LARGE)
 
     assert is_known(kept(4), kept(4))
     for now, before in ((4, -1), (4, 0), (0, 4), (3, 4), (5, 4)):
@@ -84,7 +92,7 @@ def test_a_resource_that_is_new_or_changed_is_not_known() -> None:
 
 
 def test_types_and_groups_are_kept_apart_and_sorted() -> None:
-    found = examples([("h", view("a")), ("g", view("b")), ("g", view("a")), ("g", view(""))])
+    found = observed_nodes([("h", view("a")), ("g", view("b")), ("g", view("a")), ("g", view(""))])
     assert [(one.node_group, one.instance_type) for one in found] == [("g", ""), ("g", "a"), ("g", "b"), ("h", "a")]
 
 
@@ -94,40 +102,40 @@ def test_types_and_groups_are_kept_apart_and_sorted() -> None:
     ids=["nothing", "no cpu", "no memory", "no pods"],
 )
 def test_a_node_whose_amounts_are_not_there_or_cannot_be_read_teaches_nothing(broken: NodeQuantities) -> None:
-    assert examples([("g", view("a", broken)), ("g", view("b", WHOLE, broken))]) == []
-    assert len(examples([("g", view("a", WHOLE._replace(pods="")))])) == 1
+    assert observed_nodes([("g", view("a", broken)), ("g", view("b", WHOLE, broken))]) == []
+    assert len(observed_nodes([("g", view("a", WHOLE._replace(pods="")))])) == 1
 
 
 def test_a_type_that_the_cloud_names_teaches_also_in_a_mixed_group_and_any_other_type_does_not() -> None:
     mixed = [LARGE, LARGE._replace(name="m5.2xlarge", cpu_milli=8000)]
-    assert machine_of(example(), mixed, is_only=False) == LARGE
-    assert machine_of(example("c5.xlarge"), mixed, is_only=False) is None
-    assert machine_of(example("c5.xlarge"), [], is_only=True) is None
+    assert machine_of(observed(), mixed, is_only=False) == LARGE
+    assert machine_of(observed("c5.xlarge"), mixed, is_only=False) is None
+    assert machine_of(observed("c5.xlarge"), [], is_only=True) is None
 
 
 @pytest.mark.parametrize(
     ("shown", "is_only", "teaches"),
     [
-        (example(), True, True),
-        (example(), False, False),
-        (example(cpu=8000), True, False),
-        (example(memory=8 * GIB), True, False),
-        (example(memory=32 * GIB), True, False),
-        (example(memory=16 * GIB), True, True),
+        (observed(), True, True),
+        (observed(), False, False),
+        (observed(cpu=8000), True, False),
+        (observed(memory=8 * GIB), True, False),
+        (observed(memory=32 * GIB), True, False),
+        (observed(memory=16 * GIB), True, True),
     ],
     ids=["alike", "one type of several", "other cpu", "less memory", "more memory", "all memory"],
 )
 def test_of_a_machine_without_name_only_nodes_like_it_teach_and_no_mix_of_types(
-    shown: Example, is_only: bool, teaches: bool
+    shown: ObservedNodes, is_only: bool, teaches: bool
 ) -> None:
     assert (machine_of(shown, [UNNAMED], is_only) == UNNAMED) is teaches
 
 
 def test_less_replaces_what_was_known_at_once_and_more_only_beyond_noise() -> None:
     def kept(share: float, machine: MachineType = LARGE) -> object:
-        return lesson(example(memory=int(share * 15 * GIB)), machine)
+        return learned_resources(observed(memory=int(share * 15 * GIB)), machine)
 
-    before = lesson(example(), LARGE)
+    before = learned_resources(observed(), LARGE)
     assert is_known(kept(1.0), before)  # type: ignore[arg-type]
     assert is_known(kept(1.009), before)  # type: ignore[arg-type]
     assert not is_known(kept(1.011), before)  # type: ignore[arg-type]

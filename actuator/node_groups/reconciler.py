@@ -25,12 +25,12 @@ import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState, NodeGroupView
 from trimtab.actuator.kube.cluster import ClusterApi, NodeView
+from trimtab.actuator.node_groups.readiness import is_started
+from trimtab.actuator.node_groups.resource_learner import NodeResourceLearner
+from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
 from trimtab.actuator.runner.event_processor import EventProcessor
-from trimtab.actuator.service.readiness import is_started
-from trimtab.actuator.service.settings import ActuatorSettings, BackoffPolicy
-from trimtab.actuator.service.type_teacher import TypeTeacher
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker.admission import GroupFacts, hourly_limit
+from trimtab.actuator.tracker.admission import GroupFacts, Limits, hourly_limit
 from trimtab.actuator.tracker.groups import FAILED_START, KEPT, REGISTRATION, REPLACEMENT
 from trimtab.actuator.tracker.hour import count_nodes
 from trimtab.actuator.tracker.states import Deletion, Growth, TrackerData
@@ -48,7 +48,7 @@ LOOK_MS: Final = 60_000
 REPLACE_AGAIN_MS: Final = 300_000
 
 
-class _Open(NamedTuple):
+class _OpenMatters(NamedTuple):
     """Open matters: since when nodes are awaited, whether a back-off lacks its node, and since when it lasts, by group;
     the groups of instances without node, by provider id.
     """
@@ -59,7 +59,7 @@ class _Open(NamedTuple):
     backed_off: Mapping[str, int]
 
 
-class _Seen(NamedTuple):
+class _Observation(NamedTuple):
     """State of cloud and cluster: groups, their instances that are not being deleted, Node objects by provider id."""
 
     groups: Mapping[str, NodeGroupView]
@@ -67,35 +67,42 @@ class _Seen(NamedTuple):
     nodes: Mapping[str, NodeView]
 
 
-class GroupKeeper:
+class NodeGroupReconciler:
     """Backs off groups and deletes instances that never register, in steps."""
 
     def __init__(
-        self, processor: EventProcessor, cluster: ClusterApi, cloud: CloudProvider, settings: ActuatorSettings
+        self,
+        processor: EventProcessor,
+        cluster: ClusterApi,
+        cloud: CloudProvider,
+        settings: GroupSettings,
+        limits: Callable[[], Limits],
     ) -> None:
+        """Begin with nothing read. limits : the present ones, read for each deletion."""
         self._processor = processor
         self._cluster = cluster
         self._cloud = cloud
         self._settings = settings
-        self._teacher = TypeTeacher(processor, cloud, settings.groups.not_ready_taints)
+        self._limits = limits
+        self._learner = NodeResourceLearner(processor, cloud, settings.not_ready_taints)
         # Provider ids of instances whose node was ready once; None = nothing was read yet.
         self._joined: set[str] | None = None
         # The groups when there was last nothing to do, and until when that may be assumed.
-        self._quiet: list[NodeGroupView] | None = None
+        self._last_idle: list[NodeGroupView] | None = None
         self._look_ms = 0
 
     def step(self) -> None:
         """Look, decide, act. Raises `CloudError`, `ClusterError`, `StoreError`, `NotLeaderError`."""
         groups = list(self._cloud.node_groups())
-        known = self._processor.read(_open)
-        if groups == self._quiet and not any(known) and self._processor.steady_ms() < self._look_ms:
+        known = self._processor.read(_open_matters)
+        if groups == self._last_idle and not any(known) and self._processor.steady_ms() < self._look_ms:
             return
         self._look_ms = self._processor.steady_ms() + LOOK_MS
         seen = self._look(groups)
-        self._teacher.learn(seen.instances, seen.nodes)
+        self._learner.learn(seen.instances, seen.nodes)
         self._count_nodes(seen)
         joined = self._note_joined(seen, known)
-        self._quiet = groups if not any(known) else None
+        self._last_idle = groups if not any(known) else None
         for group in sorted(known.awaited.keys() | known.owed.keys()):
             if group not in seen.groups:
                 self._processor.submit(e.NodesJoined(group))
@@ -105,16 +112,16 @@ class GroupKeeper:
         for view in groups:
             try:
                 if view.target_size > joined[view.id]:
-                    self._quiet = None
-                self._keep(view, joined[view.id], known)
-                if self._settings.groups.sized_by_caller:
+                    self._last_idle = None
+                self._reconcile(view, joined[view.id], known)
+                if self._settings.sized_by_caller:
                     self._delete_failed(view, seen, known)
                 elif view.id in lacking:
                     self._delete_missing(view, seen)
             except CloudError as error:
                 log.warning("group_not_kept", node_group=view.id, detail=str(error))
 
-    def _look(self, groups: Sequence[NodeGroupView]) -> _Seen:
+    def _look(self, groups: Sequence[NodeGroupView]) -> _Observation:
         found = self._cloud.instances([view.id for view in groups])
         staying = {
             group: [one for one in members if one.state is not InstanceState.DELETING]
@@ -122,9 +129,9 @@ class GroupKeeper:
         }
         # Read after the instances: a node listed here has registered by then.
         nodes = {node.provider_id: node for node in self._cluster.list_nodes() if node.provider_id}
-        return _Seen({view.id: view for view in groups}, staying, nodes)
+        return _Observation({view.id: view for view in groups}, staying, nodes)
 
-    def _count_nodes(self, seen: _Seen) -> None:
+    def _count_nodes(self, seen: _Observation) -> None:
         """Record how many nodes have registered, for the share of them that may be deleted within an hour."""
         found = (seen.nodes.get(one.id) for members in seen.instances.values() for one in members)
         names = {node.name for node in found if node is not None}
@@ -135,12 +142,12 @@ class GroupKeeper:
 
         self._processor.propose(proposal)
 
-    def _note_joined(self, seen: _Seen, known: _Open) -> dict[str, int]:
+    def _note_joined(self, seen: _Observation, known: _OpenMatters) -> dict[str, int]:
         """Return how many nodes of each group have joined. Whether a node from before this process started was ever
         ready is not known: it counts, unless its group waits for a node.
         """
         is_first, before = self._joined is None, self._joined or set()
-        old_ms = self._processor.now_ms() - int(self._settings.groups.max_node_provision_s * 1000)
+        old_ms = self._processor.now_ms() - int(self._settings.max_node_provision_s * 1000)
         joined: set[str] = set()
         counts: dict[str, int] = {}
         for group, members in seen.instances.items():
@@ -155,13 +162,13 @@ class GroupKeeper:
         return {group: counts.get(group, 0) for group in seen.groups}
 
     def _has_started(self, node: NodeView | None) -> bool:
-        return node is not None and is_started(node, self._settings.groups.not_ready_taints)
+        return node is not None and is_started(node, self._settings.not_ready_taints)
 
-    def _keep(self, view: NodeGroupView, joined: int, known: _Open) -> None:
+    def _reconcile(self, view: NodeGroupView, joined: int, known: _OpenMatters) -> None:
         """Note awaited nodes; back off the group when its time is up; end its back-off. Raises `CloudError`."""
         group, since_ms = view.id, known.awaited.get(view.id)
         if group in known.owed:
-            self._keep_backed_off(view, joined, known.owed[group])
+            self._reconcile_backed_off(view, joined, known.owed[group])
         elif view.target_size <= joined:
             if since_ms is not None:
                 self._propose_if_awaited(group, since_ms, e.NodesJoined(group))
@@ -174,7 +181,7 @@ class GroupKeeper:
         group = view.id
         waited_s = self._provision_s(group)
         detail = f"{view.target_size - joined} of {view.target_size} nodes have not joined within {waited_s:g} s"
-        is_exponential = self._settings.groups.backoff is BackoffPolicy.EXPONENTIAL
+        is_exponential = self._settings.backoff is BackoffPolicy.EXPONENTIAL
         make = e.GroupFailed if is_exponential else e.GroupBackedOff
         if self._propose_if_awaited(group, since_ms, make(group, f"timeout/{since_ms}", detail)):
             log.warning("group_timed_out", node_group=group, detail=detail)
@@ -188,13 +195,13 @@ class GroupKeeper:
 
         return self._processor.propose(proposal) is not None
 
-    def _keep_backed_off(self, view: NodeGroupView, joined: int, is_owed: bool) -> None:
+    def _reconcile_backed_off(self, view: NodeGroupView, joined: int, is_owed: bool) -> None:
         """Keep the target size one above the number of nodes that have joined, until that node joins."""
         group = view.id
-        if self._settings.groups.backoff is BackoffPolicy.EXPONENTIAL:
+        if self._settings.backoff is BackoffPolicy.EXPONENTIAL:
             # The strategy was changed: no group waits for its node any longer.
             self._processor.submit(e.GroupRecovered(group))
-        elif is_owed and not self._settings.groups.sized_by_caller:
+        elif is_owed and not self._settings.sized_by_caller:
             self._replace(view, joined)
         elif view.target_size <= joined:
             self._processor.submit(e.GroupRecovered(group))
@@ -225,13 +232,13 @@ class GroupKeeper:
         `CloudError`.
         """
         wanted = max(view.min_size, wanted)
-        if view.target_size <= wanted or self._settings.groups.sized_by_caller:
+        if view.target_size <= wanted or self._settings.sized_by_caller:
             return
         self._processor.check_leading()
         self._cloud.decrease_target(view.id, view.target_size, wanted)
         log.info("target_lowered", node_group=view.id, size=wanted)
 
-    def _note_missing(self, seen: _Seen, known: _Open) -> bool:
+    def _note_missing(self, seen: _Observation, known: _OpenMatters) -> bool:
         """Note which instances run without Node object; return whether they are few enough to delete."""
         running = {
             one.id: group
@@ -244,13 +251,13 @@ class GroupKeeper:
         settled = tuple(sorted(known.missing.keys() - lacking.keys()))
         if missing or settled:
             self._processor.submit(e.RegistrationNoted(missing, settled))
-            self._quiet = None
+            self._last_idle = None
         if len(lacking) > max(OK_MISSING_COUNT, MAX_MISSING_SHARE * len(running)):
             log.warning("many_instances_without_node", count=len(lacking), running=len(running))
             return False
         return True
 
-    def _delete_missing(self, view: NodeGroupView, seen: _Seen) -> None:
+    def _delete_missing(self, view: NodeGroupView, seen: _Observation) -> None:
         """Delete the instances of a group that have run without Node object for too long."""
         longest_ms = int(self._provision_s(view.id) * 1000)
 
@@ -265,7 +272,7 @@ class GroupKeeper:
         if names:
             log.warning("instances_never_registered", node_group=view.id, instances=names)
 
-    def _delete_failed(self, view: NodeGroupView, seen: _Seen, known: _Open) -> None:
+    def _delete_failed(self, view: NodeGroupView, seen: _Observation, known: _OpenMatters) -> None:
         """Delete the instances of a group that the cloud cannot start, once the time of a node is up."""
         failed = [one.id for one in seen.instances.get(view.id, ()) if one.error is not None]
         since_ms = known.backed_off.get(view.id, known.awaited.get(view.id))
@@ -283,10 +290,10 @@ class GroupKeeper:
             log.warning("failed_instances_deleted", node_group=view.id, instances=names)
 
     def _delete(
-        self, view: NodeGroupView, seen: _Seen, prefix: str, due: Callable[[TrackerData, int], list[str]]
+        self, view: NodeGroupView, seen: _Observation, prefix: str, due: Callable[[TrackerData, int], list[str]]
     ) -> list[str]:
         """Record the deletion of the instances that are due, within the minimum and the hourly limits; return them."""
-        limits = self._settings.present_limits()
+        limits = self._limits()
         facts = {group: GroupFacts(one.min_size, one.target_size) for group, one in seen.groups.items()}
 
         def proposal(tracker: Tracker, now_ms: int) -> e.Event | None:
@@ -313,12 +320,12 @@ class GroupKeeper:
         except ValueError as error:
             log.warning("group_not_read", node_group=group, detail=str(error))
             own = None
-        return self._settings.groups.max_node_provision_s if own is None else own
+        return self._settings.max_node_provision_s if own is None else own
 
 
-def _open(tracker: Tracker, _now_ms: int) -> _Open:
+def _open_matters(tracker: Tracker, _now_ms: int) -> _OpenMatters:
     data = tracker.data
-    return _Open(
+    return _OpenMatters(
         dict(data.awaited),
         {group: one.owed for group, one in data.backoffs.items()},
         {instance: one.node_group for instance, one in data.missing.items()},

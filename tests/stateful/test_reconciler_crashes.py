@@ -2,30 +2,30 @@
 deleted. It restarts; in the end the sizes are right, nothing is deleted twice, and no group is stuck.
 
 In the suite it dies at some of them; at every one: `TRIMTAB_ALL_DEATHS=1 pytest
-tests/stateful/test_group_keeper_crashes.py`.
+tests/stateful/test_reconciler_crashes.py`.
 """
 
 import os
 from contextlib import suppress
 
 from tests.builders.actuator import Crash
-from tests.unit.actuator.service.test_group_keeper import PROVISION_S, KeeperStage
+from tests.unit.actuator.node_groups.test_reconciler import PROVISION_S, ReconcilerStage
 
 
-def scenario(stage: KeeperStage, seconds: float) -> None:
+def scenario(stage: ReconcilerStage, seconds: float) -> None:
     """Grow by three nodes that never join, while one of the machines has lost its Node object."""
     stage.grow("r", 6, by=3)
     stage.look_for(seconds)
 
 
-def survive(die_at: int | None) -> KeeperStage:
+def survive(die_at: int | None) -> ReconcilerStage:
     """Run the scenario with one death; return its final state."""
-    stage = KeeperStage(out="g", count=6)
+    stage = ReconcilerStage(out="g", count=6)
     stage.look_for(20)
     stage.lose("n3")
     with suppress(Crash):
         stage.boot(die_at)
-        stage.keeper = stage.new_keeper()
+        stage.reconciler = stage.new_reconciler()
         scenario(stage, 3 * PROVISION_S)
         return stage
     stage.restart()
@@ -33,7 +33,7 @@ def survive(die_at: int | None) -> KeeperStage:
     return stage
 
 
-def check(stage: KeeperStage) -> None:
+def check(stage: ReconcilerStage) -> None:
     assert stage.noted("deleted") == ["n3"]
     assert (stage.is_backed_off, stage.target("g"), len(stage.cluster.state.nodes)) == (True, 6, 5)
     assert stage.finished() == {"test://n3": ("DELETED", "UNSPECIFIED")}

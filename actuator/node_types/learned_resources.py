@@ -23,7 +23,7 @@ _NOISE_SHARE: Final = 0.01
 _LEAST_SHARE: Final = 0.75
 
 
-class Example(NamedTuple):
+class ObservedNodes(NamedTuple):
     """Resources of the nodes of one instance type in one group, the least of each amount. `has_old` : one of them is
     old enough to show all its resources.
     """
@@ -43,7 +43,7 @@ class _Row(NamedTuple):
     is_old: bool
 
 
-def examples(nodes: Iterable[tuple[str, NodeView]], old_ms: int = 0) -> list[Example]:
+def observed_nodes(nodes: Iterable[tuple[str, NodeView]], old_ms: int = 0) -> list[ObservedNodes]:
     """Return the resources of nodes, given with their groups, sorted by group and type; nodes without amounts are left
     out. old_ms : nodes created before it are old. O(nodes); few quantities are parsed, as nodes of a type are mostly
     alike.
@@ -57,41 +57,41 @@ def examples(nodes: Iterable[tuple[str, NodeView]], old_ms: int = 0) -> list[Exa
         whole, rest = _amounts(capacity), _amounts(allocatable)
         if whole is not None and rest is not None:
             found.setdefault((group, instance_type), []).append(_Row(whole, rest, is_old))
-    return [Example(*key, *_shown(rows), any(one.is_old for one in rows)) for key, rows in sorted(found.items())]
+    return [ObservedNodes(*key, *_shown(rows), any(one.is_old for one in rows)) for key, rows in sorted(found.items())]
 
 
-def machine_of(example: Example, machines: Sequence[MachineType], is_only: bool) -> MachineType | None:
-    """Return the group's machine that the example belongs to, None = none. `is_only` : its group has no other type."""
-    named = next((one for one in machines if one.name and one.name == example.instance_type), None)
+def machine_of(nodes: ObservedNodes, machines: Sequence[MachineType], is_only: bool) -> MachineType | None:
+    """Return the group's machine that the nodes are of, None = none. `is_only` : their group has no other type."""
+    named = next((one for one in machines if one.name and one.name == nodes.instance_type), None)
     if named is not None or len(machines) != 1 or machines[0].name or not is_only:
         return named
     (machine,) = machines
-    share = example.capacity.memory_bytes / machine.memory_bytes if machine.memory_bytes else 0.0
-    is_like = example.capacity.cpu_milli == machine.cpu_milli and _LEAST_SHARE <= share <= 1 + _NOISE_SHARE
+    share = nodes.capacity.memory_bytes / machine.memory_bytes if machine.memory_bytes else 0.0
+    is_like = nodes.capacity.cpu_milli == machine.cpu_milli and _LEAST_SHARE <= share <= 1 + _NOISE_SHARE
     return machine if is_like else None
 
 
-def lesson(
-    example: Example, machine: MachineType, known: SeenType | None = None, given: Collection[str] = ()
+def learned_resources(
+    nodes: ObservedNodes, machine: MachineType, known: SeenType | None = None, given: Collection[str] = ()
 ) -> SeenType:
-    """Return the record to keep of an example. known : the record of the same type in the same group; given : other
-    resources that its nodes have according to the cloud.
+    """Return the record to keep of nodes of one type. known : the record of the same type in the same group; given :
+    other resources that its nodes have according to the cloud.
     """
     nominal = nominal_of(machine)
     before = known if known is not None and known.nominal == nominal else None
 
     def whole(shown: NodeAmounts, earlier: NodeAmounts | None) -> NodeAmounts:
         others = {} if earlier is None else dict(earlier.others)
-        if example.has_old:
+        if nodes.has_old:
             others = dict.fromkeys((*given, *others), 0)
         return msgspec.structs.replace(shown, others=_sorted(others | dict(shown.others)))
 
     return SeenType(
-        example.node_group,
-        example.instance_type,
+        nodes.node_group,
+        nodes.instance_type,
         nominal,
-        whole(example.capacity, None if before is None else before.capacity),
-        whole(example.allocatable, None if before is None else before.allocatable),
+        whole(nodes.capacity, None if before is None else before.capacity),
+        whole(nodes.allocatable, None if before is None else before.allocatable),
     )
 
 

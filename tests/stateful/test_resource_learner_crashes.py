@@ -5,8 +5,8 @@ end has the same records as without a crash, each once.
 from contextlib import suppress
 
 from tests.builders.actuator import Crash
-from tests.unit.actuator.service.test_type_teacher import Taught, machine_node
-from trimtab.actuator.service.type_teacher import AGAIN_MS, OLD_MS
+from tests.unit.actuator.node_groups.test_resource_learner import Taught, machine_node
+from trimtab.actuator.node_groups.resource_learner import AGAIN_MS, OLD_MS
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.states import SeenType
 

@@ -9,8 +9,8 @@ from typing import Final
 import structlog
 
 from trimtab.actuator.cloud.provider import Activity, CloudProvider
+from trimtab.actuator.node_groups.settings import BackoffPolicy
 from trimtab.actuator.runner.event_processor import EventProcessor
-from trimtab.actuator.service.settings import BackoffPolicy
 from trimtab.actuator.tracker.events import Event, GroupBackedOff, GroupFailed
 from trimtab.actuator.tracker.tracker import Tracker
 
@@ -22,7 +22,7 @@ WATCH_S: Final = 900.0
 SKEW_S: Final = 60.0
 
 
-class ActivityWatch:
+class ActivityWatcher:
     """Reads the activities of growing groups, in steps."""
 
     def __init__(

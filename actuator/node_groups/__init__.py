@@ -1,0 +1,1 @@
+"""Upkeep of node groups, every 10 s: failed activities, nodes that do not join, what new nodes will have."""

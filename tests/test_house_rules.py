@@ -246,19 +246,6 @@ def test_naive_twins_import_nothing_of_the_planner_but_its_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("importers", "forbidden"),
-    [
-        pytest.param("planner", ("trimtab.actuator",), id="the planner does not know the actuator"),
-        pytest.param("actuator", ("trimtab.planner",), id="the actuator does not know the planner"),
-        pytest.param("planner", ("kubernetes", "boto3", "sqlalchemy"), id="the planner knows no cluster or disk"),
-        pytest.param("protos", ROOTS, id="the contract knows nobody"),
-    ],
-)
-def test_forbidden_imports_between_parts_do_not_exist(importers: str, forbidden: tuple[str, ...]) -> None:
-    no_offences([line for path in python_files(importers) for line in imports_any(path, *forbidden)])
-
-
-@pytest.mark.parametrize(
     ("service", "allowed"),
     [
         pytest.param("planner", "rpc|documents", id="planner"),

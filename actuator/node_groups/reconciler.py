@@ -119,7 +119,7 @@ class NodeGroupReconciler:
                 elif view.id in lacking:
                     self._delete_missing(view, seen)
             except CloudError as error:
-                log.warning("group_not_kept", node_group=view.id, detail=str(error))
+                log.warning("group_not_reconciled", node_group=view.id, detail=str(error))
 
     def _look(self, groups: Sequence[NodeGroupView]) -> _Observation:
         found = self._cloud.instances([view.id for view in groups])

@@ -4,10 +4,12 @@ needs none.
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -206,9 +208,21 @@ def test_a_service_listens(environment: dict[str, str], files: dict[str, Path], 
     assert "Traceback" not in log
 
 
-def test_every_extra_of_the_project_is_known_and_named_in_the_readme() -> None:
+def test_every_extra_of_the_project_is_known_and_in_the_table_of_the_page_on_installation() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"])
+    assert set(EXTRAS) == extras - {"all", "test", "dev", "docs"}
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    rows = [row.split("|")[1] for row in page.splitlines() if row.startswith("| `")]
+    assert extras - set(re.findall(r"`([a-z]+)`", " ".join(rows))) == set()
+
+
+def test_readme_names_extras_that_exist_and_leads_to_their_table() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [extra for extra in EXTRAS if f"trimtab[{extra}]" not in text and f"`{extra}`" not in text] == []
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"cli", "planner", "actuator", "all"} <= set(re.findall(r"trimtab\[([a-z]+)\]", text))
+    assert set(re.findall(r"trimtab\[([a-z]+)\]", text)) <= set(project["optional-dependencies"])
+    assert "docs/install.md#extras" in text
 
 
 @pytest.mark.parametrize("program", ["trimtab.clients.cli", "trimtab.planner", "trimtab.actuator"])

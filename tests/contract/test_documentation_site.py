@@ -1,0 +1,76 @@
+"""The documentation as a site: every page is in its navigation, links lead to pages and headings, nothing comes from
+other sites, and README is short. `.ci/run` builds it with `mkdocs build --strict`.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.builders.documentation import PAGES, ROOT, text_of
+
+CONFIGURATION = yaml.safe_load((ROOT / ".ci/mkdocs.yml").read_text(encoding="utf-8"))
+MOST_LINES = 200
+
+
+def in_navigation(entries: Any) -> Iterator[str]:
+    """Return the pages of a part of the navigation."""
+    if isinstance(entries, str):
+        yield entries
+    else:
+        for entry in entries.values() if isinstance(entries, dict) else entries:
+            yield from in_navigation(entry)
+
+
+def headings(text: str) -> set[str]:
+    """Return the anchors of a page's headings, as mkdocs and GitHub form them for the letters that we use."""
+    titles = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title).strip().lower().replace(" ", "-") for title in titles}
+
+
+def test_no_page_is_missing_in_the_navigation_and_none_is_there_twice() -> None:
+    listed = list(in_navigation(CONFIGURATION["nav"]))
+    assert sorted(listed) == sorted(page.removeprefix("docs/") for page in PAGES if page.startswith("docs/"))
+
+
+def test_the_first_page_links_every_other_one() -> None:
+    linked = set(re.findall(r"\]\(([\w/-]+\.md)", text_of("docs/index.md")))
+    assert linked == set(in_navigation(CONFIGURATION["nav"])) - {"index.md"}
+
+
+def test_readme_links_every_page_of_the_documentation_but_the_index_and_the_reference() -> None:
+    linked = set(re.findall(r"\]\((docs/[\w/-]+\.md)", text_of("README.md")))
+    assert linked == {page for page in PAGES if re.fullmatch(r"docs/(?!index)[\w-]+\.md", page)}
+
+
+def test_readme_is_short_enough_to_read() -> None:
+    assert len(text_of("README.md").splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_between_pages_lead_to_a_file_and_a_heading_in_it(page: str) -> None:
+    broken = []
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text_of(page)):
+        path, _, anchor = link.partition("#")
+        file = ((ROOT / page).parent / path).resolve() if path else ROOT / page
+        if not file.exists() or (anchor and anchor not in headings(file.read_text(encoding="utf-8"))):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/")])
+def test_a_page_begins_with_its_only_title(page: str) -> None:
+    text = re.sub(r"^```.*?^```$", "", text_of(page), flags=re.MULTILINE | re.DOTALL)
+    assert re.findall(r"^# ", text, re.MULTILINE) == ["# "]
+    assert text.startswith("# ")
+
+
+def test_the_site_takes_no_scripts_styles_or_fonts_from_other_sites() -> None:
+    assert CONFIGURATION["theme"]["name"] == "mkdocs"
+    assert CONFIGURATION["theme"]["highlightjs"] is False
+    assert "analytics" not in CONFIGURATION["theme"]
+    own = CONFIGURATION["extra_css"] + CONFIGURATION.get("extra_javascript", [])
+    assert [path for path in own if not (ROOT / "docs" / path).is_file()] == []
+    assert "//" not in text_of("docs/assets/site.css")

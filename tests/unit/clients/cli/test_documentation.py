@@ -1,0 +1,377 @@
+"""README and the pages of `docs/` are correct: each command in them is checked in one of the ways of the table `WAYS`,
+samples show what the commands print, and examples in Python and YAML are accepted.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from tests.builders.documentation import Command, blocks, commands, inline_commands, target, text_of, words
+from tests.contract.planner.test_planner_process import running
+from tests.unit.clients.cli.conftest import Run
+from trimtab.actuator.service.command import app as actuator
+from trimtab.clients.cli.commands import app as trimtab_commands
+from trimtab.clients.cli.documents import read_settings
+from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.rpc.access_policy import read_policy
+from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.clients.snapshots.live.resources import RESOURCES
+from trimtab.clients.snapshots.objects import build_snapshot, read_objects
+from trimtab.planner.service.command import app as planner
+
+ROOT = Path(__file__).parents[4]
+RECORDED = ROOT / "clients/data/recordings/openshift-metal.json.gz"
+
+
+class Way(Enum):
+    """How a command of the documentation is checked."""
+
+    CI = "`.ci/run` runs the line as it stands in README; the extras in it exist"
+    PLANE = "tests/e2e/test_documentation.py runs it on a real control plane; here its options are read"
+    PREPARED = "runs here before the others and writes a file that they read"
+    RUN = "runs here; what the page shows is compared with what it prints"
+    PIPED = "the part for trimtab runs here, on a recorded cluster in place of kubectl's output"
+    OPTIONS = "command, arguments, options and their values are read by the program, which then does not run"
+    NAMES = "another project's program: its options, and files and objects of ours in it, are known"
+
+
+WAYS = (
+    (r"python3 -m venv .*", Way.CI),
+    (r"source \.venv/bin/activate|kill \$!", Way.PLANE),
+    (r"echo .* > groups\.json", Way.PLANE),
+    (r"trimtab-planner .*&", Way.PLANE),
+    (r"trimtab run --dry-run .*", Way.PLANE),
+    (r"python -m trimtab\.clients\.cluster_generator .*|printf .* > prices\.csv", Way.PREPARED),
+    (r"kubectl get .* > cluster\.json", Way.NAMES),
+    (r"kubectl get .* \| trimtab .*|trimtab plan cluster\.json", Way.PIPED),
+    (r"trimtab (plan|certificates) [^|]*", Way.RUN),
+    (r"trimtab plan .* \| kubectl apply -f -", Way.RUN),
+    (r"trimtab (run|load|simulate) .*", Way.OPTIONS),
+    (r"(kubectl|helm|docker) [^|>]*", Way.NAMES),
+    (r"pip install .*|\.ci/\S+.*|(ruff|mypy|lint-imports|pytest|mkdocs)\b.*|python -m tests\..*", Way.NAMES),
+)
+"""The first pattern that matches the whole line decides."""
+
+# Options of other projects' programs that the pages use, by command.
+FOREIGN = {
+    "kubectl get": {"-A", "-o", "-l", "--watch"},
+    "kubectl apply": {"-f", "-k"},
+    "kubectl create": set(),
+    "kubectl edit": {"-n"},
+    "kubectl rollout": {"-n"},
+    "kubectl patch": {"-n", "--patch-file"},
+    "helm install": {"--namespace", "--values"},
+    "docker build": {"-f", "-t"},
+}
+SHORT_NAMES = {"pdb", "rs", "sts", "deploy", "ds", "jobs", "ns", "pv", "pvc", "sc"}
+YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups"}
+# `cloud-config` of the Cluster Autoscaler's externalgrpc provider.
+YAML_OF_EXTERNALGRPC = {"address", "cacert", "cert", "key", "grpc_timeout"}
+
+
+def way_of(line: str) -> Way:
+    for pattern, way in WAYS:
+        if re.fullmatch(pattern, line):
+            return way
+    pytest.fail(f"no way of WAYS matches the command: {line}")
+
+
+def checked_by(*ways: Way) -> list[Command]:
+    """Return commands that are checked in such a way, without those that another page shows, too."""
+    unique = {(one.line, one.output): one for one in commands() if way_of(one.line) in ways}
+    return list(unique.values())
+
+
+def of_page(one: Command) -> str:
+    return f"{one.page}: {one.line}"
+
+
+def lines(text: str) -> list[str]:
+    """Return the lines of a text without trailing blanks."""
+    return [line.rstrip() for line in text.strip().splitlines()]
+
+
+def test_every_command_is_checked_in_one_way_and_each_way_is_used() -> None:
+    first = [next((pattern for pattern, _ in WAYS if re.fullmatch(pattern, one.line)), None) for one in commands()]
+    unmatched = [of_page(one) for one, pattern in zip(commands(), first, strict=True) if pattern is None]
+    assert unmatched == []
+    assert [pattern for pattern, way in WAYS if pattern not in first and way is not Way.NAMES] == []
+    assert {way_of(one.line) for one in commands()} == set(Way)
+
+
+def test_every_fenced_block_has_a_language_that_is_checked_here_or_is_the_picture() -> None:
+    assert {block.language for block in blocks()} == {"", "bash", "console", "python", "yaml"}
+    assert [(block.page, "PLANNER" in block.text) for block in blocks("")] == [("README.md", True)]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with the clusters, prices and settings that the pages write."""
+    path = tmp_path_factory.mktemp("documentation")
+    interpreter = path / "bin"
+    interpreter.mkdir()
+    (interpreter / "python").symlink_to(sys.executable)
+    variables = os.environ | {"PYTHONPATH": str(ROOT / "protos"), "PYTHON": sys.executable}
+    for one in checked_by(Way.PREPARED):
+        line = re.sub(r"^python ", '"$PYTHON" ', one.line)
+        subprocess.run(["bash", "-c", line], cwd=path, env=variables, check=True, capture_output=True)
+    (settings,) = [block.text for block in blocks("yaml") if block.page == "docs/slack.md"]
+    (path / "settings.yaml").write_text(settings, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("one", checked_by(Way.RUN), ids=of_page)
+def test_the_command_runs_and_prints_the_sample(
+    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, one: Command
+) -> None:
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("COLUMNS", "100")
+    if "--state last.json" in one.line:
+        (directory / "last.json").write_text(trimtab("plan", "cluster.json.gz", "-o", "json").out, encoding="utf-8")
+    outcome = trimtab(*words(one.line)[0][1:])
+    assert outcome.code == 0, outcome.err
+    if one.output:
+        assert lines(outcome.out) == lines(one.output), f"paste again: {of_page(one)}"
+    if "kubectl apply" in one.line:
+        assert all(document["kind"] for document in yaml.safe_load_all(outcome.out))
+
+
+def test_each_sample_of_a_page_is_the_output_of_a_command_that_runs_here() -> None:
+    shown = {one.line for one in commands() if one.output}
+    assert shown == {one.line for one in checked_by(Way.RUN) if one.output}
+
+
+@pytest.mark.parametrize("one", checked_by(Way.PIPED), ids=of_page)
+def test_a_plan_of_what_kubectl_prints_needs_one_pipe(directory: Path, one: Command) -> None:
+    arguments = ["-" if word == "cluster.json" else word for word in words(one.line)[-1][1:]]
+    with RECORDED.open("rb") as listed:
+        done = subprocess.run(
+            [sys.executable, "-m", "trimtab.clients.cli", *arguments],
+            stdin=listed, capture_output=True, text=True, cwd=directory, check=False,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "protos")},
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert ("of 6 nodes can go" in done.stdout) or "slack" in arguments
+
+
+def programs() -> dict[str, Any]:
+    """Return the commands of our programs by name."""
+    return {
+        "trimtab": typer.main.get_command(trimtab_commands),
+        "trimtab-planner": typer.main.get_command(planner),
+        "trimtab-actuator": typer.main.get_command(actuator),
+    }
+
+
+def read_options(program: str, *arguments: str) -> None:
+    """Have a program of ours read its arguments without running it. Raises typer's exception for any it refuses."""
+    command = programs()[program]
+    if program == "trimtab":
+        command = command.commands[arguments[0]]
+        arguments = arguments[1:]
+    command.make_context(program, list(arguments))
+
+
+OURS = [one for one in commands() if any(program.startswith("trimtab") for program, *_ in words(one.line))]
+
+
+@pytest.mark.parametrize("one", sorted({(one.line): one for one in OURS}.values()), ids=of_page)
+def test_the_program_knows_the_command_and_its_options(one: Command) -> None:
+    for program, *arguments in words(one.line):
+        if program.startswith("trimtab"):
+            read_options(program, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refusal"),
+    [
+        ("run --plannr a:1", "No such option"),
+        ("run --planner", "requires an argument"),
+        ("load --bursts many", "valid integer"),
+        ("plans cluster.json", "plans"),
+    ],
+)
+def test_wrong_options_would_be_noticed(arguments: str, refusal: str) -> None:
+    with pytest.raises(Exception, match=refusal):
+        read_options("trimtab", *arguments.split())
+
+
+@pytest.mark.parametrize(
+    "one",
+    sorted({one.line: one for one in inline_commands("trimtab", "kubectl trimtab", *list(programs())[1:])}.values()),
+    ids=of_page,
+)
+def test_commands_in_the_text_have_known_names_and_options(one: Command) -> None:
+    program, *arguments = one.line.removeprefix("kubectl ").split()
+    command = programs()[program]
+    subcommands = getattr(command, "commands", {})
+    used = [word for word in arguments if word in subcommands]
+    placeholders = {"COMMAND", "…"}
+    assert used or program != "trimtab" or arguments[0].startswith("--") or arguments[0] in placeholders, one
+    known = {name for each in (command, *(subcommands[word] for word in used)) for name in options_of(each)}
+    options = {word.partition("=")[0] for word in arguments if re.match(r"--?[a-z]", word)}
+    assert options - known == set()
+
+
+def options_of(command: Any) -> Iterator[str]:
+    yield from ("--help", "--install-completion", "--show-completion")
+    for parameter in command.params:
+        yield from parameter.opts
+
+
+@pytest.mark.parametrize(
+    "command", sorted({one.line for one in inline_commands("trimtab") if "cluster.json.gz" in one.line})
+)
+def test_the_commands_in_the_text_about_the_sample_run(
+    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(directory)
+    outcome = trimtab(*command.split()[1:])
+    assert outcome.code == 0, outcome.err
+    assert outcome.out
+
+
+@pytest.mark.parametrize("one", checked_by(Way.CI), ids=of_page)
+def test_an_installation_names_extras_that_exist(one: Command) -> None:
+    extras = tomllib.loads(text_of("pyproject.toml"))["project"]["optional-dependencies"]
+    named = [extra for group in re.findall(r"'\.\[(.*?)\]'", one.line) for extra in group.split(",")]
+    assert named
+    assert set(named) <= set(extras)
+
+
+def test_readme_has_the_two_commands_that_ci_runs() -> None:
+    assert len(re.findall(r"^python3 -m venv \.venv && ", text_of("README.md"), re.MULTILINE)) == 2
+
+
+@pytest.mark.parametrize(
+    "one",
+    [one for one in commands() if {"kubectl", "helm", "docker"} & {program for program, *_ in words(one.line)}],
+    ids=of_page,
+)
+def test_other_programs_get_known_options_and_files_and_objects_of_ours(one: Command) -> None:
+    for program, *arguments in words(one.line):
+        if program not in ("kubectl", "helm", "docker"):
+            continue
+        verb = next(word for word in arguments if word in {name.split()[1] for name in FOREIGN})
+        assert {word for word in arguments if re.match("--?[a-z]", word)} - {"-n"} <= FOREIGN[f"{program} {verb}"]
+        if verb == "get":
+            kinds = set(arguments[arguments.index("get") + 1].split(","))
+            assert kinds <= SHORT_NAMES | {resource.plural for resource in RESOURCES}
+        for word in arguments:
+            check_name(word)
+
+
+def check_name(word: str) -> None:
+    """Check a path or object of ours."""
+    if word.startswith("deploy/") or "/Dockerfile" in word:
+        assert (ROOT / word).exists(), word
+    if word.startswith(("deployment/", "trimtab-")):
+        kind, _, name = word.rpartition("/")
+        assert (name in deployed(kind.capitalize())) or (not kind and name in deployed()), word
+
+
+def deployed(kind: str = "") -> set[str]:
+    """Return the names of installed objects."""
+    found = [one for path in (ROOT / "deploy/manifests").glob("*.yaml") for one in yaml.safe_load_all(path.read_text())]
+    return {one["metadata"]["name"] for one in found if "metadata" in one and kind in ("", one["kind"])}
+
+
+def test_the_secrets_that_are_applied_are_the_ones_that_were_written(
+    trimtab: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for one in commands():
+        if re.match("trimtab certificates ", one.line) and not (tmp_path / words(one.line)[0][2]).exists():
+            assert trimtab(*words(one.line)[0][1:]).code == 0
+    applied = [words(one.line)[0][-1] for one in commands() if re.match(r"kubectl apply -f .*secrets", one.line)]
+    assert applied
+    for path in applied:
+        kinds = {document["kind"] for document in yaml.safe_load_all((tmp_path / path).read_text())}
+        assert kinds == {"Secret"}
+
+
+def settings(text: str, path: Path) -> None:
+    path.write_text(text)
+    read_settings(path)
+
+
+def node_group(text: str, path: Path) -> None:
+    path.write_text(text)
+    group = yaml.safe_load(text)
+    assert [one.id for one in build_snapshot(read_objects([path])).snapshot.node_groups] == [group["metadata"]["name"]]
+
+
+def policy(text: str, path: Path) -> None:
+    path.write_text(text if "kind:" in text else "apiVersion: trimtab.dev/v1\nkind: AccessPolicy\ncallers: []\n" + text)
+    read_policy(path)
+
+
+def externalgrpc(text: str, path: Path) -> None:
+    assert set(yaml.safe_load(text)) <= YAML_OF_EXTERNALGRPC
+
+
+def scraping(text: str, path: Path) -> None:
+    (job,) = yaml.safe_load(text)["scrape_configs"]
+    assert job["relabel_configs"][0]["regex"] in text_of("deploy/manifests/planner.yaml")
+
+
+def values(text: str, path: Path) -> None:
+    """Check that the chart has the values. tests/unit/clients/cli/test_cluster_autoscaler_page.py reads the options."""
+    chart = yaml.safe_load(text_of("deploy/chart/values.yaml"))
+    for part, content in yaml.safe_load(text).items():
+        assert part in chart
+        assert not isinstance(content, dict) or set(content) <= set(chart[part])
+
+
+def reader(text: str) -> Callable[[str, Path], None]:
+    """Return what reads an example."""
+    document = yaml.safe_load(text)
+    if document.get("kind") == "NodeGroup":
+        return node_group
+    if document.get("kind") == "AccessPolicy" or "anonymous" in document:
+        return policy
+    if "scrape_configs" in document:
+        return scraping
+    if "address" in document:
+        return externalgrpc
+    return settings if set(document) <= YAML_OF_SETTINGS else values
+
+
+@pytest.mark.parametrize("block", blocks("yaml"), ids=lambda block: f"{block.page}: {block.text.splitlines()[0]}")
+def test_an_example_in_yaml_is_accepted_by_what_reads_it(block: Any, tmp_path: Path) -> None:
+    reader(block.text)(block.text, tmp_path / "example.yaml")
+
+
+def test_readmes_node_group_is_one_and_its_dry_run_reads_it(tmp_path: Path) -> None:
+    (line,) = [one.line for one in commands() if target(one.line) == "groups.json"]
+    node_group(words(line)[0][1], tmp_path / "groups.json")
+
+
+def test_the_client_example_prints_the_nodes_that_can_go(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(directory)
+    (example,) = [block.text for block in blocks("python") if block.page == "docs/python.md"]
+    assert "127.0.0.1:8085" in example
+    with running(tmp_path, "--metrics-address=") as (_, address):
+        with PlannerClient(address, RetryPolicy(total_s=240)) as client:
+            client.wait_until_serving(240)
+        exec(compile(example.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) > 100
+    assert all(re.match(r"[a-z]+-[a-c]-\d+ \d", line) for line in printed)
+
+
+def test_the_simulation_example_holds() -> None:
+    (example,) = [block.text for block in blocks("python") if block.page == "docs/simulation.md"]
+    exec(compile(example, "simulation.md", "exec"), {})

@@ -209,12 +209,6 @@ def test_sources_and_tests_are_imported_by_the_installed_name_alone() -> None:
     no_offences([line for path in python_files(*SOURCES, "protos", "tests") for line in imports_any(path, *SOURCES)])
 
 
-def test_numba_is_imported_only_where_kernels_are() -> None:
-    allowed = {ROOT / f"planner/model/{name}.py" for name in ("jit", "kernel_cache", "by_reference", "prefetch")}
-    places = [path for path in python_files(*SOURCES) if path not in allowed and "kernels" not in path.parts]
-    no_offences([line for path in places for line in imports_any(path, "numba")])
-
-
 def test_kernels_live_in_packages_named_kernels() -> None:
     places = [path for path in python_files(*SOURCES) if "kernels" not in path.parts]
     no_offences([f"{name_of(p)}:{f.line} {f.name}" for p in places for f in module(p).functions if f.is_kernel])
@@ -243,23 +237,6 @@ def test_naive_twins_import_nothing_of_the_planner_but_its_model() -> None:
         if not re.search(r"imports trimtab\.planner\.model(\.|$)", line)
     ]
     no_offences(offences)
-
-
-@pytest.mark.parametrize(
-    ("service", "allowed"),
-    [
-        pytest.param("planner", "rpc|documents", id="planner"),
-        pytest.param("actuator", "rpc|documents|kubernetes", id="actuator"),
-    ],
-)
-def test_of_the_clients_the_services_import_the_shared_floor_alone_and_the_actuator_the_api_servers(
-    service: str, allowed: str
-) -> None:
-    lines = [line for path in python_files(service) for line in imports_any(path, "trimtab.clients")]
-    # A Cluster Autoscaler sends pods and nodes in the encoding of Kubernetes, and its choices are recorded like rounds.
-    of_autoscaler = r"planner/service/expander/.* imports trimtab\.clients\.(snapshots\.objects|recording)(\.|$)"
-    meant = rf"imports trimtab\.clients\.({allowed})(\.|$)|^{of_autoscaler}"
-    no_offences([line for line in lines if not re.search(meant, line)])
 
 
 def packages_of_decisions() -> set[str]:

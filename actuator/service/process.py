@@ -33,6 +33,7 @@ from trimtab.actuator.store.records import StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url, store_file
 from trimtab.clients.documents.terminal import visible
 from trimtab.clients.kubernetes.errors import ClusterError as LiveClusterError
+from trimtab.clients.kubernetes.token_review import open_review
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.extras import MissingExtraError
 from trimtab.clients.rpc.options import ServerOptions
@@ -81,7 +82,7 @@ def _run(
         store.take_over()
     environment = open_environment(stack, state, options, store, end_process)
     leadership = environment.leadership
-    settings = server.settings()
+    settings = server.settings(open_review)
     telemetry = start_telemetry("trimtab-actuator", server.metrics_address, settings.security)
     runtime = Runtime(leading=leadership is None, groups_max_age_s=environment.groups_max_age_s)
     own = _settings(work, state.serve_externalgrpc, settings.access)

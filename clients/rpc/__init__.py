@@ -6,10 +6,9 @@ retries and reads errors. Never knows what a call means. All durations are in se
 - `errors`: `ServiceError` (raised in a service), `TrimtabError` (raised in a caller).
 - `interceptor`: the one place where an exception becomes a gRPC status.
 - `server`: `Registration`, `ServerSettings`, `Shell` and `serve`.
-- `access_files`, `token_review`: who may call, by a policy file or by tokens that an API server reviews.
+- `access_files`: who may call, by a policy file or by tokens that the service has reviewed.
 - `telemetry`: structured logs, metrics with a Prometheus endpoint, traces.
 - `options`: the command-line options every service has.
-- `bounded_input`, `strict_yaml`, `strict_json`, `terminal`: files from users, and text for their terminals.
 - `extras`: the optional dependencies of each extra.
 - `client`: `connect`, `RetryPolicy`, `invoke`.
 """

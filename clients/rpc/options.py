@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from trimtab.clients.rpc.access_files import open_access
+from trimtab.clients.rpc.access_files import OpenReview, open_access
 from trimtab.clients.rpc.port_security import ANONYMOUS_OPTION, PLAINTEXT_OPTION, PortSecurity
 from trimtab.clients.rpc.server import ServerSettings
 from trimtab.clients.rpc.telemetry import LogFormat
@@ -133,8 +133,8 @@ class ServerOptions:
         security.check()
         return security
 
-    def settings(self) -> ServerSettings:
-        """Return the settings of the server.
+    def settings(self, open_review: OpenReview) -> ServerSettings:
+        """Return the settings of the server. `open_review` connects to the cluster that reviews bearer tokens.
 
         Errors: ValueError, OSError for files that cannot be used; MissingExtraError.
         """
@@ -149,7 +149,7 @@ class ServerOptions:
             receive_timeout_s=self.receive_timeout,
             send_timeout_s=self.send_timeout,
             security=self.security(),
-            access=open_access(self.policy, self.token_audience, self.token_kubeconfig),
+            access=open_access(self.policy, self.token_audience, self.token_kubeconfig, open_review),
         )
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from trimtab.clients.documents.terminal import visible
+from trimtab.clients.kubernetes.token_review import open_review
 from trimtab.clients.rpc.addresses import split_address
 from trimtab.clients.rpc.extras import MissingExtraError
 from trimtab.clients.rpc.options import ServerOptions
@@ -62,7 +63,7 @@ def _serve(
     warm_up_first: Callable[[], None],
     stack: ExitStack,
 ) -> None:
-    settings = dataclasses.replace(server.settings(), max_message_bytes=MAX_MESSAGE_BYTES)
+    settings = dataclasses.replace(server.settings(open_review), max_message_bytes=MAX_MESSAGE_BYTES)
     telemetry = start_telemetry("trimtab-planner", server.metrics_address, settings.security)
     memory = RequestMemory(options.max_request_memory)
     handler = RequestHandler(telemetry.meter, options.cache_bytes)

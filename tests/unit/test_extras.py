@@ -156,6 +156,7 @@ def test_a_command_that_needs_no_live_cluster_runs(
         pytest.param("trimtab.clients.cli run --planner 127.0.0.1:9", "kubernetes", id="run"),
         pytest.param("trimtab.clients.cli load", "kubernetes", id="load"),
         pytest.param("trimtab.clients.cli record {new}", "kubernetes", id="record"),
+        pytest.param("trimtab.planner --token-audience a", "kubernetes", id="tokens for the planner"),
         pytest.param("trimtab.clients.cli report {cluster} -o {new}", "report", id="report"),
         pytest.param("trimtab.clients.cli simulate {scenario} --dask tcp://127.0.0.1:9", "dask", id="dask"),
         pytest.param(

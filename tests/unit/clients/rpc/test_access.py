@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from tests.builders.json_api import JsonApiServer
 from tests.builders.tls import OwnCa, make_ca
 from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.kubernetes.token_review import GRANTED_S, TokenReviewer
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.access_policy import does_match, read_policy
 from trimtab.clients.rpc.callers import current_caller
@@ -20,7 +21,6 @@ from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.rights import RIGHT_OF_METHOD, Right
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
-from trimtab.clients.rpc.token_review import GRANTED_S, TokenReviewer
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2_grpc
 

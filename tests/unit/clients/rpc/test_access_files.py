@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.json_api import JsonApiServer
+from trimtab.clients.kubernetes.token_review import open_review
 from trimtab.clients.rpc.access_files import open_access
 
 LOOP = "system:serviceaccount:trimtab:trimtab-loop"
@@ -35,7 +36,7 @@ def kubeconfig(directory: Path, server: JsonApiServer) -> Path:
 
 
 def test_tokens_are_reviewed_by_the_cluster_of_the_kubeconfig(tmp_path: Path, server: JsonApiServer) -> None:
-    access = open_access(None, "trimtab", kubeconfig(tmp_path, server))
+    access = open_access(None, "trimtab", kubeconfig(tmp_path, server), open_review)
     server.tokens["good"] = (LOOP, ["trimtab", "other"])
     assert access.knows_callers
     assert access.review is not None
@@ -46,12 +47,12 @@ def test_tokens_are_reviewed_by_the_cluster_of_the_kubeconfig(tmp_path: Path, se
 def test_a_service_that_may_not_review_tokens_does_not_start(tmp_path: Path, server: JsonApiServer) -> None:
     server.forbidden.add("create tokenreviews")
     with pytest.raises(ValueError, match="resources: \\[tokenreviews\\], verbs: \\[create\\]"):
-        open_access(None, "trimtab", kubeconfig(tmp_path, server))
+        open_access(None, "trimtab", kubeconfig(tmp_path, server), open_review)
 
 
 def test_options_without_effect_and_files_that_are_not_there_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="--token-audience"):
-        open_access(None, "", tmp_path / "kubeconfig")
+        open_access(None, "", tmp_path / "kubeconfig", open_review)
     with pytest.raises(OSError, match="missing"):
-        open_access(tmp_path / "missing", "", None)
-    assert not open_access(None, "", None).knows_callers
+        open_access(tmp_path / "missing", "", None, open_review)
+    assert not open_access(None, "", None, open_review).knows_callers

@@ -15,6 +15,7 @@ import pytest
 from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.kubernetes.token_review import open_review
 from trimtab.clients.rpc.access_files import open_access
 from trimtab.clients.rpc.certificates import Reloaded
 from trimtab.clients.rpc.channel_security import ChannelSecurity
@@ -75,7 +76,7 @@ class Load:
 @contextmanager
 def load(ca: OwnCa, policy: Path) -> Iterator[Load]:
     registration = Registration(actuator_pb2_grpc.add_ActuatorServicer_to_server, Servicer(), "trimtab.v1.Actuator")
-    settings = ServerSettings(security=ca.port(), access=open_access(policy, "", None))
+    settings = ServerSettings(security=ca.port(), access=open_access(policy, "", None, open_review))
     with Shell("test", [registration], settings) as shell, ThreadPoolExecutor(CALLERS) as threads:
         running = Load(shell.address, lambda: ca.channel("client"))
         calls = [threads.submit(running.call, number) for number in range(CALLERS)]

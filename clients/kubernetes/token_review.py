@@ -2,6 +2,7 @@
 
 A token is accepted for one audience only. Decides how long an answer is kept: one minute, so a revoked token is refused
 a minute later at the latest; a refusal ten seconds. Tokens are kept as digests. Thread-safe. Units: seconds.
+Services name this module without the extra `kubernetes`: what needs it is imported when a review is opened.
 Source: https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-review-v1/
 """
 
@@ -11,17 +12,19 @@ from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import grpc
 import structlog
 
-from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
 from trimtab.clients.kubernetes.errors import ClusterError
-from trimtab.clients.kubernetes.permissions import require
 from trimtab.clients.kubernetes.rules import Rule
+from trimtab.clients.rpc.access import Review
 from trimtab.clients.rpc.errors import Reason, ServiceError
+from trimtab.clients.rpc.extras import require_extra
+
+if TYPE_CHECKING:
+    from trimtab.clients.kubernetes.api import Api
 
 GRANTED_S: Final = 60.0
 REFUSED_S: Final = 10.0
@@ -43,7 +46,7 @@ class _Answer(NamedTuple):
 class TokenReviewer:
     """Asks the API server about tokens for one audience, and remembers its answers for a while."""
 
-    def __init__(self, api: Api, audience: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, api: "Api", audience: str, clock: Callable[[], float] = time.monotonic) -> None:
         """`clock` : monotonic, seconds."""
         self._api, self._audience, self._clock = api, audience, clock
         self._lock = threading.Lock()
@@ -91,8 +94,23 @@ class TokenReviewer:
         return (name,)
 
 
+def open_review(audience: str, kubeconfig: Path | None) -> Review:
+    """Connect to the cluster that issues the tokens; the only request is a check of permissions. Errors: ValueError if
+    tokens cannot be reviewed; MissingExtraError.
+    """
+    require_extra("kubernetes", "--token-audience")
+    try:
+        return open_reviewer(audience, kubeconfig).review
+    except ClusterError as error:
+        raise ValueError(f"--token-audience: tokens cannot be reviewed: {error}") from error
+
+
 def open_reviewer(audience: str, kubeconfig: Path | None) -> TokenReviewer:
     """Connect to the cluster that issues the tokens. Errors: ClusterError, also if the permission is missing."""
+    from trimtab.clients.kubernetes.api import Api
+    from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
+    from trimtab.clients.kubernetes.permissions import require
+
     api = Api(connect_cluster(ConnectionSettings(kubeconfig)))
     require(api, RULES)
     return TokenReviewer(api, audience)

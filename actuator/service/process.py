@@ -4,13 +4,12 @@ Decides where databases are kept, and admits only one process to a state directo
 reported in one line.
 """
 
-import ctypes
 import fcntl
 import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,9 +43,6 @@ _REPORTED = (
     SettingError, MissingExtraError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError, OSError,
 )  # fmt: skip
 
-# Source: glibc, malloc.h.
-M_ARENA_MAX = -8
-
 
 def run(
     server: ServerOptions,
@@ -55,7 +51,6 @@ def run(
     *sections: object,
 ) -> None:
     """Carry out deletions and growth that a planner has decided on."""
-    share_memory_between_threads()
     try:
         configure_logging(server.log_level)
         with ExitStack() as stack:
@@ -132,14 +127,6 @@ def _settings(work: WorkOptions, sized_by_caller: bool, access: Access) -> Actua
 
 def _more_registrations(state: StateOptions, actuator: Actuator) -> list[Registration]:
     return [external_registration(actuator)] if state.serve_externalgrpc else []
-
-
-def share_memory_between_threads() -> None:
-    """Limit malloc to two arenas: with an arena per thread, each keeps the memory that it once used. With 60 threads
-    and a status of megabytes this saves 9 to 18 MiB of 190. Only glibc has such arenas.
-    """
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 2)
 
 
 def lock_store(file: Path, shared: bool, on_end: Callable[[Callable[[], None]], object]) -> None:

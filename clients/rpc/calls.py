@@ -126,7 +126,6 @@ class Calls:
         self._open: set[OpenCall] = set()
         self._ended: set[OpenCall] = set()
         self._stopping = False
-        self._watching = False
 
     def open(self, context: grpc.ServicerContext) -> OpenCall:
         """Return a new call. Raises ServiceError if the limit is reached and no call can be ended to make room."""

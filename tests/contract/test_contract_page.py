@@ -1,4 +1,4 @@
-"""The contract's page agrees with the code: the error table, the limits, the enumerations."""
+"""The contract's page agrees with the code: the errors, the limits, the enumerations."""
 
 import ast
 import re
@@ -7,8 +7,8 @@ from pathlib import Path
 import grpc
 import pytest
 
+from tests.builders.contract_page import PAGE, errors, table
 from trimtab.clients import planner_client
-from trimtab.clients.rpc.error_table import ERRORS
 from trimtab.clients.rpc.errors import Reason
 from trimtab.clients.rpc.server import ServerSettings
 from trimtab.planner.decisions import requests
@@ -18,25 +18,13 @@ from trimtab.planner.snapshot import checks
 from trimtab.v1 import reason_pb2
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "protos/README.md").read_text(encoding="utf-8")
 SOURCES = ("planner", "actuator", "clients/rpc")
 
 
-def table(heading: str) -> list[list[str]]:
-    """Return the cells of the table below a heading, by row."""
-    section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-
-
-def test_the_error_table_of_the_page_is_the_one_of_the_code() -> None:
-    expected = [[e.condition, f"`{e.code.name}`", f"`{Reason.Name(e.reason)}`", e.remedy] for e in ERRORS]
-    assert table("Errors") == expected
-
-
-def test_each_reason_has_exactly_one_row() -> None:
-    reasons = [row.reason for row in ERRORS]
+def test_each_reason_has_exactly_one_row_that_says_when_it_is_sent_and_what_to_do() -> None:
+    reasons = [row.reason for row in errors()]
     assert sorted(reasons) == sorted(set(Reason.values()) - {Reason.UNSPECIFIED})
+    assert all(row.condition and row.remedy for row in errors())
 
 
 def raised(root: str) -> list[tuple[str, str, str]]:
@@ -54,7 +42,7 @@ def raised(root: str) -> list[tuple[str, str, str]]:
 
 @pytest.mark.parametrize("root", SOURCES)
 def test_every_error_is_raised_with_the_code_of_the_table(root: str) -> None:
-    codes = {Reason.Name(row.reason): row.code.name for row in ERRORS}
+    codes = {Reason.Name(row.reason): row.code.name for row in errors()}
     found = raised(root)
     assert found
     assert [f"{place}: {reason} with {code}" for place, code, reason in found if codes[reason] != code] == []
@@ -100,4 +88,4 @@ def test_the_page_names_every_file_of_the_contract() -> None:
 
 
 def test_every_code_of_the_table_is_one_of_grpc() -> None:
-    assert {row.code for row in ERRORS} <= set(grpc.StatusCode) - {grpc.StatusCode.OK, grpc.StatusCode.UNKNOWN}
+    assert {row.code for row in errors()} <= set(grpc.StatusCode) - {grpc.StatusCode.OK, grpc.StatusCode.UNKNOWN}

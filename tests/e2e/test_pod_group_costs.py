@@ -17,7 +17,7 @@ from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, Json, S, pods_of, scale, targets
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from tests.reference.pod_costs import anti_affinity
-from trimtab.clients.pod_removal import Choice, Group, Moment, Ranking, choose, of_object
+from tests.reference.pod_removal import Choice, Group, Moment, Ranking, choose, of_object
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.planner.pod_costs.strategies import custom
 from trimtab.v1 import plan_pb2

@@ -135,10 +135,11 @@ class RecordingHeader(_message.Message):
     comment: _builtins.str
     """Source and licence of the data, or any other remark, for people. OPTIONAL."""
     redacted: _builtins.bool
-    """Names, labels and uids have been replaced; amounts, prices, times and host
-    ports too, with the same ratios, differences or order; texts for people,
-    digests and hints of the planner's state are left out. A round whose
-    request names a state by its version continues from the answer before it.
+    """Names, labels and uids have been replaced; prices and times too, with the
+    same ratios and differences; texts for people, digests and hints of the
+    planner's state are left out. Other numbers, such as amounts, are those of
+    the cluster. A round whose request names a state by its version continues
+    from the answer before it.
     """
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:

@@ -79,7 +79,5 @@ def test_the_service_counts_it_and_compiles_its_kernels_first(seen: Any) -> None
     assert seen["warmed up"] == ["decide", "resolve", "summarize", "warm_up"]
 
 
-def test_what_it_answers_is_redacted_by_the_units_in_its_fields(seen: Any) -> None:
-    node, free_cpu_milli = seen["redacted"]
-    assert node not in ("", "secret-node")
-    assert free_cpu_milli not in (0, 123_457)
+def test_names_in_what_it_answers_are_redacted(seen: Any) -> None:
+    assert seen["redacted"] not in ("", "secret-node")

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.builders.contract_page import errors
 from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.client import RetryPolicy, connect, invoke
-from trimtab.clients.rpc.error_table import ERRORS
 from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.server import Registration, Shell
 from trimtab.clients.rpc.telemetry import start_telemetry
@@ -31,7 +31,7 @@ from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 ONCE = RetryPolicy(attempts=1)
-CODES = {row.reason: row.code for row in ERRORS}
+CODES = {row.reason: row.code for row in errors()}
 SMALL = small_cluster().SerializeToString()
 LIMIT = 8 << 20
 # Without shrinking: each example is a call, and the seed is printed.

@@ -1,5 +1,5 @@
-"""Writes a redacted copy of a recording. The file is read twice: first to collect all strings and numbers, then to
-write the copy. Decides nothing about a cluster.
+"""Writes a redacted copy of a recording. The file is read twice: first to collect all strings and the time of the first
+request, then to write the copy. Decides nothing about a cluster.
 """
 
 import hashlib
@@ -7,23 +7,28 @@ import random
 from collections.abc import Iterator, Mapping
 from datetime import UTC
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from trimtab.clients.cli.live.redaction.integers import ComparedIntegers
-from trimtab.clients.cli.live.redaction.numbers import Found, visit
+from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S, Replacements
 from trimtab.clients.cli.live.redaction.strings import REDACTED, texts_of, walk
 from trimtab.clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
 from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.v1 import plan_pb2, recording_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
+_EXPONENTS: Final = (*range(-12, 0), *range(1, 13))
+"""Prices are multiplied by two to the power of one of these."""
+_NO_REQUEST_S: Final = 1 << 33
+"""Time of the first request of a recording without one: all its times become equal."""
 
-def redact_file(source: Path, target: Path, draw: random.Random | None = None) -> None:
-    """Write `source`, a recording, to `target` redacted; `draw` gives the factors. Errors: RecordingError."""
+
+def redact_file(source: Path, target: Path) -> None:
+    """Write `source`, a recording, to `target` redacted. Errors: RecordingError."""
     strings, nodes = set[str](), set[str]()
-    integers, found = ComparedIntegers(), Found()
+    integers, first_now_s = ComparedIntegers(), _NO_REQUEST_S
 
     def collect(text: str) -> str:
         strings.update(atoms(text))
@@ -31,15 +36,15 @@ def redact_file(source: Path, target: Path, draw: random.Random | None = None) -
 
     with source.open("rb") as opened:
         for message in _contents(RecordingReader(str(source), opened)):
-            # Numbers first: they are found by the names of resources.
-            found.see(message)
+            if isinstance(message, plan_pb2.PlanRequest):
+                first_now_s = min(first_now_s, message.now.seconds)
             for snapshot in (message, getattr(message, "changed", None)):
                 if isinstance(snapshot, pb.ClusterSnapshot):
                     integers.see(snapshot)
                     nodes.update(node.name for node in snapshot.nodes)
             walk(message, collect)
     tokens = tokens_of(strings, integers.tokens(), nodes)
-    replacements = found.replacements(draw or random.SystemRandom())
+    replacements = Replacements(2.0 ** random.SystemRandom().choice(_EXPONENTS), first_now_s - FIRST_NOW_S)
     uids: dict[str, str] = {}
     with source.open("rb") as opened:
         reader = RecordingReader(str(source), opened)
@@ -53,7 +58,7 @@ def redact_file(source: Path, target: Path, draw: random.Random | None = None) -
                 if isinstance(message, plan_pb2.PlanResponse):
                     last = plan_pb2.PlanState()
                     last.CopyFrom(message.state)
-                visit(message, replacements)
+                replacements.visit(message)
                 _redact_strings(message, tokens, uids)
                 if goes_on:
                     _name_state(message)

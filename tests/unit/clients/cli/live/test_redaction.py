@@ -1,4 +1,4 @@
-"""A redacted recording reveals neither names nor numbers, and every decision on it is unchanged."""
+"""A redacted recording reveals neither names nor prices nor times, and every decision on it is unchanged."""
 
 from datetime import UTC, datetime
 from importlib.resources import files
@@ -224,11 +224,11 @@ def test_an_integer_alone_keeps_nothing_but_its_length() -> None:
     }
 
 
-def test_times_are_moved_together_and_ages_beyond_all_timers_are_one(tmp_path: Path) -> None:
+def test_times_are_moved_together(tmp_path: Path) -> None:
     def at(age_s: int) -> str:
         return datetime.fromtimestamp(NOW_S - age_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-    pods = [k8s.pod(f"p{age}", created=at(age)) for age in (60, 7200, 100_000, 200_000)]
+    pods = [k8s.pod(f"p{age}", created=at(age)) for age in (60, 7200, 100_000)]
     nodes = [k8s.node(f"n{age}", created=at(age)) for age in (300_000, 100)]
     plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
     with RoundsRecorder(plain) as recorder:
@@ -239,10 +239,8 @@ def test_times_are_moved_together_and_ages_beyond_all_timers_are_one(tmp_path: P
         snapshot, asked, _ = RecordingReader(str(redacted), opened)
     assert asked.request.now.seconds == FIRST_NOW_S
     created = np.frombuffer(snapshot.snapshot.pods.created, "<i8")
-    ages = sorted(FIRST_NOW_S - created)
-    assert ages[:2] == [60, 7200]
-    assert ages[2] == ages[3] < 100_000
-    assert sorted(one.create_time.seconds for one in snapshot.snapshot.nodes) == [1, 2]
+    assert sorted(FIRST_NOW_S - created) == [60, 7200, 100_000]
+    assert sorted(FIRST_NOW_S - one.create_time.seconds for one in snapshot.snapshot.nodes) == [100, 300_000]
 
 
 def test_fields_that_this_build_does_not_know_are_left_out(tmp_path: Path) -> None:
@@ -289,19 +287,19 @@ SECRETS = st.lists(
 
 
 @examples(15, 8)
-@given(SECRETS, st.lists(st.from_regex("[2-9][1-9]{8,11}", fullmatch=True).map(int), min_size=3, max_size=3))
-def test_no_string_and_no_amount_of_a_cluster_is_in_its_redacted_recording(
-    tmp_path_factory: pytest.TempPathFactory, secrets: list[str], amounts: list[int]
+@given(SECRETS)
+def test_no_string_of_a_cluster_is_in_its_redacted_recording(
+    tmp_path_factory: pytest.TempPathFactory, secrets: list[str]
 ) -> None:
     name = [secret.replace("/", "-") for secret in secrets]
     web = k8s.replica_set(name[0], 1)
-    node = k8s.node(name[1], labels={name[2]: name[3], f"{name[4]}.zq/x": "1"}, memory=str(amounts[0]))
+    node = k8s.node(name[1], labels={name[2]: name[3], f"{name[4]}.zq/x": "1"})
     affinity = k8s.node_affinity([(name[2], "Gt", [name[3]]), (name[5], "NotIn", [name[6]])])
-    pods = k8s.pods_of(web, 1, node=name[1], affinity=affinity, labels={name[7]: name[8]}, memory=str(amounts[1]))
+    pods = k8s.pods_of(web, 1, node=name[1], affinity=affinity, labels={name[7]: name[8]})
     snapshot = k8s.snapshot_of([node], pods, web, k8s.node_group(name[9], 0, 9, nodes=[name[1]]))
     snapshot.nodes[0].provider_id = secrets[10]
     nodes = plan_pb2.Selector(match_labels={name[11]: name[3]})
-    limit = plan_pb2.ResourceLimit(resource="memory", minimum=amounts[2], nodes=nodes)
+    limit = plan_pb2.ResourceLimit(resource="memory", minimum=1, nodes=nodes)
     wanted = plan_pb2.PlanSettings(planner=plan_pb2.PlannerSettings(limits=[limit]))
     folder = tmp_path_factory.mktemp("secrets")
     recorded(folder / "plain", [Taken(snapshot, None)], wanted)
@@ -310,7 +308,7 @@ def test_no_string_and_no_amount_of_a_cluster_is_in_its_redacted_recording(
     with (folder / "redacted").open("rb") as opened:
         frames = list(RecordingReader("redacted", opened))
     text = "\n".join(str(frame) for frame in frames) + "".join(str(frame.snapshot.pods.names) for frame in frames)
-    for secret in (*secrets, *(part for one in secrets for part in one.split("/")), *map(str, amounts)):
+    for secret in (*secrets, *(part for one in secrets for part in one.split("/"))):
         assert secret not in text, secret
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.pod_removal import (
+from tests.reference.pod_removal import (
     Choice,
     Group,
     Moment,

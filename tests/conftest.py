@@ -14,7 +14,8 @@ kernels, even where the environment tells Python otherwise, as images of contain
 import gc
 import os
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 
 import pytest
 import structlog
@@ -22,6 +23,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.builders.examples import ALL, EXPLORE, EXPLORED, MOST
 from tests.builders.forked import Programs, programs
+from tests.builders.notes import PROPERTY, Note, notes_of
 from trimtab.clients.rpc.collection import collection_paused
 
 sys.dont_write_bytecode = False
@@ -60,6 +62,21 @@ def logging_as_in_a_new_process() -> None:
     *processors, _ = structlog.get_config()["processors"]
     plain = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
     structlog.configure(processors=[*processors, plain])
+
+
+@pytest.fixture
+def note(record_property: Callable[[str, object], None]) -> Note:
+    """Return a function that writes a line into the summary of the run, whatever the test's outcome."""
+    return partial(record_property, PROPERTY)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Show the notes of all tests."""
+    notes = notes_of(report for reports in terminalreporter.stats.values() for report in reports)
+    if notes:
+        terminalreporter.section("notes")
+        for line in notes:
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

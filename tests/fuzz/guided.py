@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of the readers of external bytes: `pip install atheris`, then
 
-    NUMBA_CACHE_DIR=DIR python -m tests.fuzz.guided READER --inputs 1000000 [--corpus DIR]
+    NUMBA_CACHE_DIR=DIR python -m tests.fuzz.guided READER --inputs 1000000 [--seconds 60] [--corpus DIR]
 
 READER : one of `tests.fuzz.readers`. An input that leads to lines not seen before is kept and changed further: as
 bytes, and as a message whose fields, columns and rows are damaged. An exception that is not a refusal is printed with
@@ -38,9 +38,9 @@ def uninstrumented() -> list[str]:
 class Fuzzed:
     """One reader with the statistics of its inputs."""
 
-    def __init__(self, name: str, most: int) -> None:
+    def __init__(self, name: str, most: int, most_s: float) -> None:
         readers: Any = importlib.import_module("tests.fuzz.readers")
-        self._readers, self._name, self._most = readers, name, most
+        self._readers, self._name, self._most, self._most_s = readers, name, most, most_s
         self.reader = readers.READERS[name]
         self.count = self.read_count = 0
         self.found: list[bytes] = []
@@ -57,7 +57,8 @@ class Fuzzed:
             traceback.print_exc(file=sys.stdout)
         if self.count % REPORT_EVERY == 0:
             self.report()
-        if len(self.found) >= MOST_FOUND or self.count >= self._most:
+        is_over = self.count >= self._most or time.monotonic() - self._begun_s >= self._most_s
+        if is_over or len(self.found) >= MOST_FOUND:
             self.end()
 
     def report(self) -> None:
@@ -97,6 +98,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reader")
     parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=Path, help="kept inputs, read first; default: none are kept")
     options = parser.parse_args()
@@ -108,7 +110,7 @@ def main() -> None:
     with atheris.instrument_imports(
         include=["trimtab.planner", "trimtab.clients", "trimtab.actuator"], exclude=uninstrumented()
     ):
-        fuzzed = Fuzzed(options.reader, options.inputs)
+        fuzzed = Fuzzed(options.reader, options.inputs, options.seconds)
     corpus = options.corpus or Path(tempfile.mkdtemp(prefix="trimtab-fuzz-"))
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(fuzzed.reader.seeds()):

@@ -1,4 +1,8 @@
-"""At least as many nodes are drained as by the real Cluster Autoscaler, with verified plans and the same reasons."""
+"""At least as many nodes are drained as in any run of the real Cluster Autoscaler, but for the documents of a table,
+with verified plans and the same reasons.
+
+An exception or a known difference that is not there any more is a note, no fault.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.builders.notes import Note, assert_known
 from tests.parity.cluster_autoscaler_answers import (
     ANOTHER_PLAN,
     Difference,
@@ -51,17 +56,17 @@ never allow to be drained, which upstream plans anyway, are not counted.
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_as_many_nodes_go_as_the_real_autoscaler_drains(name: str) -> None:
+def test_as_many_nodes_go_as_in_any_run_of_the_real_autoscaler_but_for_stated_reasons(name: str, note: Note) -> None:
     fewer = {
         case.document["name"]: f"{case.mine.drained} of {[lasting(case.document, run) for run in case.runs]}"
         for case in cases(name)
         if case.mine.drained < max(lasting(case.document, run) for run in case.runs)
     }
-    assert fewer.keys() == {one for one in FEWER if one.startswith(name)}, fewer
+    assert_known(fewer, {one: why for one, why in FEWER.items() if one.startswith(name)}, note)
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
-def test_altogether_more_nodes_go(name: str) -> None:
+def test_altogether_5_percent_more_nodes_go_than_in_the_mean_of_its_runs(name: str) -> None:
     theirs = [sum(lasting(case.document, run) for run in case.runs) / len(case.runs) for case in cases(name)]
     assert sum(case.mine.drained for case in cases(name)) > 1.05 * sum(theirs)
 
@@ -113,13 +118,10 @@ KNOWN = {
 """Known differences from upstream's reasons, and why."""
 
 
-def test_reasons_are_those_of_the_real_autoscaler() -> None:
+def test_reasons_are_those_of_the_real_autoscaler_but_for_known_differences(note: Note) -> None:
     documents = {case.document["name"]: case.document for name in RECORDINGS for case in cases(name)}
     unknown = [one for one in all_differences() if not any(known(documents[one.document], one) for known in KNOWN)]
     assert unknown == []
-
-
-@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.__name__.strip("_"))
-def test_each_known_difference_is_still_there(known: Any) -> None:
-    documents = {case.document["name"]: case.document for name in RECORDINGS for case in cases(name)}
-    assert any(known(documents[one.document], one) for one in all_differences())
+    for known, why in KNOWN.items():
+        if not any(known(documents[one.document], one) for one in all_differences()):
+            note(f"{known.__name__.strip('_')} makes no difference any more; take it out of the table: {why}")

@@ -1,5 +1,7 @@
-"""No more nodes than Cluster Autoscaler with the same expander, no higher price, the same splits; all plans
-verified.
+"""Our plans beside those of the real Cluster Autoscaler with the same expander: where the same pods are served, no more
+nodes than any of its runs; no higher price than its expander `price` comes to; the same splits; all plans verified.
+
+Exceptions are tables of documents with reasons. One that is not needed any more is a note, no fault.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.builders.notes import Note, assert_known
 from tests.parity.cluster_autoscaler_growth import (
     Ours,
     dearer,
@@ -41,6 +44,12 @@ def cases() -> tuple[Case, ...]:
 
 
 @cache
+def with_fewest_nodes() -> tuple[Case, ...]:
+    """All documents with our expander LEAST_NODES, whatever upstream was asked for."""
+    return tuple(Case(one.document, one.runs, ours(one.document, {"expanders": ["LEAST_NODES"]})) for one in cases())
+
+
+@cache
 def whole_plans() -> tuple[Case, ...]:
     """Those that upstream was asked about with its expander `price`, with our cheapest plan."""
     return tuple(
@@ -57,14 +66,23 @@ WORSE = {
 """Documents on which a run of upstream serves all our pods and more, or just these with fewer nodes, and why."""
 
 
-def test_no_more_nodes_than_the_real_autoscaler_adds() -> None:
+def test_no_run_of_the_real_autoscaler_serves_more_pods_or_the_same_with_fewer_nodes_but_for_stated_reasons(
+    note: Note,
+) -> None:
     found = {one.name: said for one in cases() if (said := list(worse(one.mine.growth, one.runs)))}
-    assert found.keys() == WORSE.keys(), found
+    assert_known(found, WORSE, note)
+
+
+def test_with_the_fewest_nodes_asked_for_no_run_serves_more_pods_or_the_same_with_fewer_nodes() -> None:
+    found = {one.name: said for one in with_fewest_nodes() if (said := list(worse(one.mine.growth, one.runs)))}
+    assert found == {}
 
 
 @pytest.mark.parametrize("name", sorted(WORSE))
 def test_where_ours_has_more_nodes_they_cost_less_and_least_nodes_takes_fewer_than_any_run(name: str) -> None:
     one = next(one for one in cases() if one.name == name)
+    if not list(worse(one.mine.growth, one.runs)):
+        return  # noted above
     least, runs = ours(one.document, {"expanders": ["LEAST_NODES"]}).growth, [theirs(run) for run in one.runs]
     assert price(one.document, one.mine.growth) < min(price(one.document, run) for run in runs)
     assert least.nodes < min(run.nodes for run in runs)
@@ -78,9 +96,11 @@ IN_TURN = {
 """Documents on which an option serves fewer pods than upstream's, and why."""
 
 
-def test_no_option_needs_more_nodes_than_the_real_estimate() -> None:
-    found = {one.name: list(worse_options(one.document, one.mine, one.runs)) for one in cases()}
-    assert {name for name, said in found.items() if said} == IN_TURN.keys(), found
+def test_no_option_serves_fewer_pods_or_as_many_with_more_nodes_than_the_real_estimate_but_for_stated_reasons(
+    note: Note,
+) -> None:
+    found = {one.name: said for one in cases() if (said := list(worse_options(one.document, one.mine, one.runs)))}
+    assert_known(found, IN_TURN, note)
 
 
 @pytest.mark.parametrize("name", sorted(IN_TURN))
@@ -98,7 +118,7 @@ def test_the_same_choices_are_split_as_the_real_autoscaler_splits_them() -> None
     assert {name: said for name, said in found.items() if said} == {}
 
 
-def test_the_cheapest_plan_costs_no_more_than_what_the_real_price_expander_comes_to() -> None:
+def test_no_run_of_the_real_price_expander_serves_more_pods_or_the_same_for_less_than_the_cheapest_plan() -> None:
     found = {one.name: list(dearer(one.document, one.mine.growth, one.runs)) for one in whole_plans()}
     assert {name: said for name, said in found.items() if said} == {}
 
@@ -129,7 +149,7 @@ def test_plans_for_other_clusters_that_once_had_a_fault_are_proven(seed: int) ->
 
 
 @pytest.mark.parametrize(("seed", "nodes"), [(30179, 8), (30453, 18)])
-def test_no_more_nodes_for_other_clusters_on_which_we_once_took_more(seed: int, nodes: int) -> None:
+def test_no_more_nodes_than_stated_for_other_clusters_on_which_we_once_took_more(seed: int, nodes: int) -> None:
     # Pods that the chosen group does not take got nodes of their own in a group that grew along with it.
     found = ours(pending(seed))
     assert found.growth.nodes <= nodes
@@ -144,12 +164,13 @@ def test_no_more_nodes_for_other_clusters_on_which_we_once_took_more(seed: int, 
     ],
 )
 def test_but_for_all_or_nothing_groups_these_splits_are_those_of_the_real_autoscaler(
-    seed: int, groups: dict[str, int]
+    seed: int, groups: dict[str, int], note: Note
 ) -> None:
     document = pending(seed)
     declared = [item["spec"] for item in document["items"] if item["kind"] == "NodeGroup"]
     (whole,) = (spec for spec in declared if spec.get("zeroOrMax"))
-    assert ours(document).growth.groups != groups
+    if ours(document).growth.groups == groups:
+        note(f"{document['name']}: the splits are the same with the all-or-nothing group too")
     del whole["zeroOrMax"]
     assert ours(document).growth.groups == groups
 

@@ -1,4 +1,7 @@
-"""The recordings themselves: large enough, every plugin accepts and refuses, no dangling references."""
+"""The recordings themselves: large enough, every plugin accepts and refuses, no dangling references.
+
+In the nightly tier where all are read, since they seldom change.
+"""
 
 from __future__ import annotations
 
@@ -31,15 +34,18 @@ def everything() -> list[Recorded]:
     return [one for name in SETS for one in recorded(name).values()]
 
 
+@pytest.mark.nightly
 def test_at_least_three_hundred_clusters_are_recorded() -> None:
     assert len(everything()) >= 300
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("mode", ["matrix", "simulate", "verify", "selfcheck"])
 def test_every_kind_of_question_is_recorded(mode: str) -> None:
     assert sum(len(one.answers) for one in everything() if one.mode == mode) >= 700
 
 
+@pytest.mark.nightly
 def test_every_plugin_refuses_thousands_of_pairs() -> None:
     counts = Counter(
         plugin
@@ -54,6 +60,7 @@ def test_every_plugin_refuses_thousands_of_pairs() -> None:
     assert set(counts) == set(FILTERS)
 
 
+@pytest.mark.nightly
 def test_tens_of_thousands_of_pairs_fit() -> None:
     matrices = [one for one in everything() if one.mode == "matrix"]
     fits = sum(
@@ -65,6 +72,7 @@ def test_tens_of_thousands_of_pairs_fit() -> None:
     assert fits >= 100_000
 
 
+@pytest.mark.nightly
 def test_every_pod_of_a_real_cluster_fits_the_node_it_runs_on() -> None:
     pods = 0
     for one in recorded("selfcheck").values():

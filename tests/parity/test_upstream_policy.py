@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import pytest
 from google.protobuf import json_format
 
+from tests.builders.notes import Note, assert_known
 from tests.parity.cluster_autoscaler_answers import lasting, ours, recorded
 from tests.parity.cluster_autoscaler_growth import prices
 from tests.parity.cluster_autoscaler_growth import recorded as recorded_growth
@@ -56,7 +57,7 @@ def counts(name: str) -> tuple[Counts, ...]:
 
 
 @pytest.mark.parametrize("name", ["mixed", "generated"])
-def test_most_clusters_shrink_as_far_as_with_the_real_autoscaler(name: str) -> None:
+def test_85_percent_of_clusters_shrink_as_far_as_with_the_real_autoscaler_give_or_take_a_node(name: str) -> None:
     within = [one for one in counts(name) if min(one.upstream) - 1 <= one.policy <= max(one.upstream) + 1]
     assert len(within) >= 0.85 * DOCUMENTS
 
@@ -144,18 +145,20 @@ def test_the_simulator_still_makes_the_recorded_clusters() -> None:
     assert other == [], "the oracle has to be asked again: see README.md of cluster_autoscaler_oracle"
 
 
-def test_each_step_grows_as_the_real_autoscaler_does_there() -> None:
+def test_each_step_grows_as_in_a_run_of_the_real_autoscaler_there_but_for_stated_reasons(note: Note) -> None:
     other = {name: one for name, one in steps().items() if one.grown not in one.upstream_grown}
-    assert other.keys() <= GROWS_OTHERWISE.keys(), other
+    assert_known(other, GROWS_OTHERWISE, note)
     for one in other.values():
         added = sum(one.grown.nodes.values())
         assert min(abs(added - sum(their.nodes.values())) for their in one.upstream_grown) <= 1
         assert one.grown.pending in [their.pending for their in one.upstream_grown]
 
 
-def test_each_step_finds_the_nodes_unneeded_that_the_real_autoscaler_does_there() -> None:
+def test_each_step_finds_the_nodes_unneeded_that_a_run_of_the_real_autoscaler_does_but_for_stated_reasons(
+    note: Note,
+) -> None:
     other = {name: one for name, one in steps().items() if one.unneeded not in one.upstream_unneeded}
-    assert other.keys() == REMOVES_OTHERWISE.keys(), other
+    assert_known(other, REMOVES_OTHERWISE, note)
     for one in other.values():
         counts = [len(their) for their in one.upstream_unneeded]
         assert min(counts) - 1 <= len(one.unneeded) <= max(counts) + 1

@@ -1,4 +1,7 @@
-"""`trimtab demo` as a user runs it: a separate process, judged by its output and by what it leaves behind."""
+"""`trimtab demo` as a user runs it: a separate process, judged by its output and by what it leaves behind.
+
+The whole demo is a stage of `.ci/run` too; here it runs in the nightly tier, where its output is read.
+"""
 
 import os
 import signal
@@ -58,6 +61,7 @@ def demo(tmp_path: Path) -> Demo:
     return Demo(os.environ | {MARK: mark, "TMPDIR": str(temporary), "COLUMNS": "120"}, temporary, mark)
 
 
+@pytest.mark.nightly
 def test_the_demo_removes_nodes_serves_a_burst_and_loses_nothing(demo: Demo) -> None:
     done = subprocess.run(
         demo.command(), env=demo.environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
@@ -79,6 +83,7 @@ def test_the_demo_removes_nodes_serves_a_burst_and_loses_nothing(demo: Demo) -> 
     assert demo.left_behind() == []
 
 
+@pytest.mark.nightly
 def test_the_demo_takes_the_users_cluster(demo: Demo, tmp_path: Path) -> None:
     owner = k8s.replica_set("web", replicas=2)
     file = listed(
@@ -96,7 +101,13 @@ def test_the_demo_takes_the_users_cluster(demo: Demo, tmp_path: Path) -> None:
     assert demo.left_behind() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGINT, id="Ctrl-C"),
+        pytest.param(signal.SIGTERM, id="kill", marks=pytest.mark.nightly),
+    ],
+)
 def test_an_interrupted_demo_leaves_nothing_behind(demo: Demo, number: signal.Signals) -> None:
     # Background processes of a shell and their children ignore Ctrl-C, unless they have a handler.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)

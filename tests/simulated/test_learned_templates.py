@@ -67,7 +67,13 @@ def _amounts(machine: MachineType) -> dict[str, str]:
     return {"cpu": f"{machine.cpu_milli}m", "memory": f"{machine.memory_bytes // MIB}Mi", "pods": str(machine.pods)}
 
 
-@pytest.mark.parametrize("reservation", [Reservation.EKS, Reservation.NONE], ids=["published rule", "nothing"])
+@pytest.mark.parametrize(
+    "reservation",
+    [
+        pytest.param(Reservation.EKS, id="published rule"),
+        pytest.param(Reservation.NONE, id="nothing", marks=pytest.mark.nightly),
+    ],
+)
 def test_growth_for_pods_that_fit_no_real_node_ends_with_the_first_nodes_and_they_go(
     rounds_of: Callable[..., Rounds], reservation: Reservation
 ) -> None:

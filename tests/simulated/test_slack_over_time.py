@@ -44,6 +44,7 @@ def summaries() -> dict[float, dict[str, Any]]:
     return {rate: shop(rate).run().summary() for rate in RATES}
 
 
+@pytest.mark.nightly
 def test_pods_of_a_burst_wait_for_a_node_without_slack_and_start_at_once_with_it(
     summaries: dict[float, dict[str, Any]],
 ) -> None:
@@ -54,6 +55,7 @@ def test_pods_of_a_burst_wait_for_a_node_without_slack_and_start_at_once_with_it
     assert all(one["podsPendingAtEnd"] == 0 for one in summaries.values())
 
 
+@pytest.mark.nightly
 def test_the_room_of_slack_and_its_use_by_pods_are_reported(summaries: dict[float, dict[str, Any]]) -> None:
     without, with_slack = summaries[0.0], summaries[0.3]
     assert [without[key] for key in ("slackCpuHours", "slackMoney", "slackTaken", "slackTakenCpu")] == [0, 0, 0, 0]
@@ -63,6 +65,7 @@ def test_the_room_of_slack_and_its_use_by_pods_are_reported(summaries: dict[floa
     assert with_slack["slackMoney"] == pytest.approx(with_slack["slackCpuHours"] / CORES * PRICE, rel=0.01)
 
 
+@pytest.mark.nightly
 def test_slack_costs_the_nodes_that_it_holds_free_and_no_more(
     summaries: dict[float, dict[str, Any]],
 ) -> None:
@@ -77,6 +80,7 @@ def test_slack_costs_the_nodes_that_it_holds_free_and_no_more(
     assert hours[0.1] - hours[0.0] == pytest.approx(3.0, abs=0.05)
 
 
+@pytest.mark.nightly
 def test_each_burst_grows_by_what_it_used_up_and_goes_back(summaries: dict[float, dict[str, Any]]) -> None:
     for rate, one in summaries.items():
         assert one["nodesAdded"] - one["nodesRemoved"] == one["nodesAtEnd"] - 2
@@ -110,6 +114,7 @@ def test_in_a_quiet_cluster_no_node_comes_or_goes(rate: float) -> None:
     assert (after["nodesAdded"], after["nodesRemoved"]) == (before["nodesAdded"], before["nodesRemoved"])
 
 
+@pytest.mark.nightly
 def test_the_page_shows_what_comes_out_here(summaries: dict[float, dict[str, Any]]) -> None:
     rows = re.findall(r"^\| (none|\d+ %) \| (\d+) s \| ([\d.]+) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     shown = {0.0 if slack == "none" else int(slack[:-2]) / 100: (wait, hours) for slack, wait, hours in rows}

@@ -2,8 +2,9 @@
 registers: moto behind a proxy. The actuator also dies at a write, and restarts at once or later. In the end nothing was
 deleted twice, all deletions are reported, the sizes are right, and no group is stuck.
 
-In the suite a few deaths are combined with a few faults; every fault with a death at every write takes the better part
-of an hour: `TRIMTAB_ALL_DEATHS=1 pytest tests/stateful/test_aws_faults.py`.
+In the suite each kind of fault meets some call, and two deaths are combined with a fault; in the nightly tier each kind
+meets every call. Every fault with a death at every write takes the better part of an hour:
+`TRIMTAB_ALL_DEATHS=1 pytest -m "" tests/stateful/test_aws_faults.py`.
 """
 
 import os
@@ -19,6 +20,7 @@ from tests.builders import aws as fake_aws
 from tests.builders.actuator import SETTINGS, Crash, Stage
 from tests.builders.aws import AwsProxy, Fault
 from tests.builders.kubernetes import node
+from tests.builders.tiers import nightly_but
 from trimtab.actuator.cloud.aws.api import AwsApi, Reader
 from trimtab.actuator.cloud.aws.cloud import AwsCloud
 from trimtab.actuator.cloud.aws.settings import AwsSettings
@@ -223,9 +225,14 @@ FAULTS = [
     ("lists", "out of order"),
     ("other reads", "out of order"),
 ]
+# Each kind once, each set of calls once or more.
+SAMPLE = [
+    ("lists", "throttled"), ("growth", "lost"), ("other reads", "wrong"), ("termination", "refused"),
+    ("termination", "slow"), ("lists", "partial"), ("lists", "out of order"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("calls", "kind"), FAULTS)
+@pytest.mark.parametrize(("calls", "kind"), nightly_but(SAMPLE, FAULTS))
 def test_each_call_that_fails_in_each_way_ends_correctly(
     calls: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,10 +253,14 @@ DEATHS = (
     if os.environ.get("TRIMTAB_ALL_DEATHS")
     else [(FAULTS[at % len(FAULTS)], at) for at in range(1, 50, SOME)]
 )
+# Once the fault hits the process that dies, and once the next one.
+DEATHS_SAMPLE = [(FAULTS[at], at) for at in (8, 15)]
 
 
 @pytest.mark.parametrize(
-    ("fault", "at"), DEATHS, ids=lambda value: "-".join(value) if isinstance(value, tuple) else None
+    ("fault", "at"),
+    nightly_but(DEATHS_SAMPLE, DEATHS),
+    ids=lambda value: "-".join(value) if isinstance(value, tuple) else None,
 )
 def test_an_additional_death_at_a_write_ends_correctly(
     fault: tuple[str, str], at: int, monkeypatch: pytest.MonkeyPatch

@@ -2,8 +2,9 @@
 actuator also dies at a write, and restarts at once or later. In the end nothing was deleted twice, all deletions are
 reported, the sizes are right, and no group is stuck.
 
-In the suite each fault is combined with a few deaths, and each write with some fault; every fault with a death at every
-write takes minutes: `TRIMTAB_ALL_DEATHS=1 pytest tests/stateful/test_cloud_faults.py`.
+In the suite each call fails in one way, and each kind of fault meets several calls; in the nightly tier each call fails
+in every way. Each fault is combined with a few deaths, and each write with some fault; every fault with a death at
+every write takes minutes: `TRIMTAB_ALL_DEATHS=1 pytest -m "" tests/stateful/test_cloud_faults.py`.
 """
 
 import os
@@ -26,6 +27,7 @@ from tests.builders.cloud_faults import (
     FaultyCloud,
     FaultyProvider,
 )
+from tests.builders.tiers import nightly_but
 from tests.unit.actuator.node_groups.test_reconciler import ReconcilerStage
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, InstanceState
@@ -47,6 +49,9 @@ DOWN_S = (0.0, 10.0, 120.0)
 MOST_WRITES, SOME = 70, 23
 FAULTS = [*product((*READS, *WRITES), KINDS)]
 RPC_FAULTS = [*product((*RPC_READS, *RPC_WRITES), KINDS)]
+# Each call with one kind, the kinds in turn.
+SAMPLE = [(operation, KINDS[at % len(KINDS)]) for at, operation in enumerate((*READS, *WRITES))]
+RPC_SAMPLE = [(operation, KINDS[at % len(KINDS)], 0) for at, operation in enumerate((*RPC_READS, *RPC_WRITES))]
 # Those that begin later, with a death: each call in every other way, unless all deaths are asked for.
 LATE_FAULTS = [
     (operation, kind)
@@ -220,7 +225,7 @@ def test_the_scenario_has_enough_writes_to_die_at() -> None:
     assert 40 < stage.breaker.count <= MOST_WRITES
 
 
-@pytest.mark.parametrize(("operation", "kind"), FAULTS)
+@pytest.mark.parametrize(("operation", "kind"), nightly_but(SAMPLE, FAULTS))
 def test_each_call_that_fails_in_each_way_ends_correctly(operation: str, kind: str) -> None:
     stage = survive(operation, kind)
     check(stage)
@@ -233,7 +238,10 @@ def test_each_call_that_fails_in_each_way_ends_correctly(operation: str, kind: s
 
 @pytest.mark.parametrize(
     ("operation", "kind", "after"),
-    [*((*fault, 0) for fault in RPC_FAULTS), *((*fault, 7) for fault in LATE_FAULTS)],
+    nightly_but(
+        [*RPC_SAMPLE, *((*fault, 7) for fault in LATE_FAULTS[::12])],
+        [*((*fault, 0) for fault in RPC_FAULTS), *((*fault, 7) for fault in LATE_FAULTS)],
+    ),
     ids={0: "at once", 7: "later"}.get,
 )
 def test_each_call_of_an_external_provider_that_fails_in_each_way_ends_correctly(

@@ -7,6 +7,7 @@ of a removed node move to their planned nodes, or stay if its deletion fails.
 from dataclasses import dataclass, field
 from random import Random
 
+import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -305,6 +306,7 @@ def test_a_steady_plan_is_compared_again_when_prices_change() -> None:
     assert plan_message(at(3.0), state=dearer.state, now_s=NOW_S + 30).unneeded == ["n2"]
 
 
+@pytest.mark.nightly
 def test_such_clusters_do_shrink_and_do_fail() -> None:
     """The loops above would prove little if nothing happened in them."""
     results: set[str] = set()

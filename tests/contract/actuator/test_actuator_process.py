@@ -73,6 +73,7 @@ def request(request_id: str, *nodes: str, drain: bool) -> actuator_pb2.StartDele
 REQUESTS = (request("drains", *DRAINED, drain=True), request("empties", *EMPTY, drain=False))
 
 
+@pytest.mark.nightly
 def test_killed_repeatedly_it_still_ends_correctly(directory: Path) -> None:
     chance = random.Random(0)
     lives = 0

@@ -14,6 +14,7 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.contract.added_decision.tree import ROOT, add_decision
 
+pytestmark = pytest.mark.nightly
 SETTINGS = {"roomy": "{leastCpuMilli: 2500}", "negative": "{leastCpuMilli: -1}", "misspelt": "{leastCpu: 1}"}
 
 

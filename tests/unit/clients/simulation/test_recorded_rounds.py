@@ -224,6 +224,7 @@ def recording(path: Path) -> Iterator[Recording]:
     link.close()
 
 
+@pytest.mark.nightly
 def test_rounds_of_a_loop_that_are_simulated_again_lead_to_as_many_nodes(tmp_path: Path) -> None:
     """A simulated cluster is recorded for two hours by its own loop, with growth and drains; its recording, simulated
     under the same settings, has the same load and the same number of nodes at the end of its burst and after it.

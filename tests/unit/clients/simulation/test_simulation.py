@@ -160,18 +160,31 @@ def with_slack(rate: float) -> plan_pb2.PlanSettings:
     return settings
 
 
+NIGHTLY = pytest.mark.nightly
+
+
 @pytest.mark.parametrize(
     ("scenario", "settings"),
     [
-        pytest.param(small(), None, id="much happens"),
+        pytest.param(small(), None, id="much happens", marks=NIGHTLY),
         pytest.param(small(seed=7, duration="1h"), None, id="much happens, otherwise"),
-        pytest.param(*in_use(800), id="every node is in use"),
-        pytest.param(*in_use(600), id="every node is near the threshold"),
-        pytest.param(*in_use(800, 0.7), id="every node is near another threshold"),
-        pytest.param(*packed(free=2), id="nodes are in use or empty"),
-        pytest.param(*packed(db=1), id="nodes are in use or cannot go"),
-        pytest.param(small(decisions=["scale-up", "scale-down", "pod-costs"], duration="40m"), None, id="pod costs"),
-        pytest.param(small(decisions=["slack", "scale-up", "scale-down"], duration="40m"), with_slack(0.3), id="slack"),
+        pytest.param(*in_use(800), id="every node is in use", marks=NIGHTLY),
+        pytest.param(*in_use(600), id="every node is near the threshold", marks=NIGHTLY),
+        pytest.param(*in_use(800, 0.7), id="every node is near another threshold", marks=NIGHTLY),
+        pytest.param(*packed(free=2), id="nodes are in use or empty", marks=NIGHTLY),
+        pytest.param(*packed(db=1), id="nodes are in use or cannot go", marks=NIGHTLY),
+        pytest.param(
+            small(decisions=["scale-up", "scale-down", "pod-costs"], duration="40m"),
+            None,
+            id="pod costs",
+            marks=NIGHTLY,
+        ),
+        pytest.param(
+            small(decisions=["slack", "scale-up", "scale-down"], duration="40m"),
+            with_slack(0.3),
+            id="slack",
+            marks=NIGHTLY,
+        ),
     ],
 )
 def test_rounds_that_are_left_out_would_have_changed_nothing(

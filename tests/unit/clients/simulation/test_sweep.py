@@ -37,6 +37,7 @@ def test_one_process_and_two_give_the_same_bytes(alone: list[bytes]) -> None:
     assert len(set(alone)) == 4
 
 
+@pytest.mark.nightly
 def test_workers_of_a_dask_cluster_give_the_same_bytes(alone: list[bytes], tmp_path: Path) -> None:
     from distributed import LocalCluster
 

@@ -210,6 +210,7 @@ input()
 """
 
 
+@pytest.mark.nightly
 def test_the_kernels_of_a_process_that_was_killed_are_compiled_by_another(tmp_path: Path) -> None:
     write(tmp_path)
     holder = start(tmp_path, HOLDER)

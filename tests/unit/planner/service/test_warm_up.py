@@ -65,6 +65,7 @@ assert not late, late
 
 
 ROOT = Path(__file__).parents[4]
+NIGHTLY = pytest.mark.nightly
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
 
 
@@ -96,7 +97,7 @@ for one in gc.get_objects():
 """
 
 
-@pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
+@pytest.mark.parametrize("quick", [pytest.param(False, id="full", marks=NIGHTLY), pytest.param(True, id="quick")])
 def test_the_second_process_compiles_exactly_what_requests_call(quick: bool) -> None:
     answering, answer = "from trimtab.planner.service.warm_up import answer_requests", f"answer_requests({quick})"
     second = SIGNATURES.format(
@@ -139,7 +140,14 @@ assert not children()
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list processes as files")
 @pytest.mark.skipif(cores() < 2, reason="with one core no second process is started")
-@pytest.mark.parametrize("how", ["ends", "killed", "kills", "quick", "quick, killed", "quick, fails"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "ends",
+        "kills",
+        *(pytest.param(one, marks=NIGHTLY) for one in ("killed", "quick", "quick, killed", "quick, fails")),
+    ],
+)
 def test_a_second_process_is_started_only_to_compile_and_never_stays(tmp_path: Path, how: str) -> None:
     (tmp_path / "tiny.py").write_text(
         "from trimtab.planner.model.jit import kernel\n\n\n@kernel\ndef tiny(x: int) -> int:\n    return x + 1\n"

@@ -48,7 +48,7 @@ def simulated_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Simulation
     return recorded(recording, scenario(LONG, name=LONG)), recording
 
 
-@pytest.fixture(scope="module", params=["simulation", "recording"])
+@pytest.fixture(scope="module", params=["simulation", pytest.param("recording", marks=pytest.mark.nightly)])
 def file(request: pytest.FixtureRequest, simulated_once: tuple[Simulation, Path]) -> Path:
     """The page of the simulation or of its recording."""
     simulation, recording = simulated_once

@@ -1,0 +1,11 @@
+"""Which cases of a test run with each change, and which only every night (`.ci/nightly`)."""
+
+from collections.abc import Container, Iterable
+from typing import Any
+
+import pytest
+
+
+def nightly_but(kept: Container[Any], cases: Iterable[tuple[Any, ...]]) -> list[Any]:
+    """Return a test's cases, those that are not `kept` with the marker `nightly`."""
+    return [case if case in kept else pytest.param(*case, marks=pytest.mark.nightly) for case in cases]

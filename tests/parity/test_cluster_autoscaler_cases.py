@@ -14,8 +14,8 @@ UNMARKED = {"reserveForUnmarkedPods": True}
 
 
 class Expected(NamedTuple):
-    """drained : nodes that we remove; stays : the reason of some node that stays; fewer : why fewer than upstream, and no
-    more than these.
+    """drained : nodes that we remove; stays : the reason of some node that stays; fewer : why fewer than upstream, and
+    no more than these.
     """
 
     drained: int

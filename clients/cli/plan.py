@@ -8,7 +8,7 @@ from pathlib import Path
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.cluster_view import ClusterView
-from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.decisions import annotations_read, default_decisions
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from trimtab.clients.cli.exports.slack import exported
 from trimtab.clients.cli.failures import InputError
@@ -17,7 +17,6 @@ from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.plan_formats import Export
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.cli.pod_cost_annotations import annotations_read
 from trimtab.clients.cli.prices import Prices, apply_prices, read_prices
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES

@@ -5,9 +5,11 @@ Never knows what a call means. Units: seconds.
 """
 
 import secrets
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from importlib import import_module
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import grpc
@@ -19,7 +21,6 @@ from trimtab.clients.rpc.backoff import Backoff
 from trimtab.clients.rpc.callers import CLUSTER_KEY, SESSION_KEY
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.errors import Reason, TrimtabError, from_rpc_error
-from trimtab.clients.rpc.traces import traced
 
 T = TypeVar("T")
 
@@ -140,3 +141,24 @@ def wait_until_serving(channel: grpc.Channel, service: str = "", timeout_s: floa
             raise TrimtabError(grpc.StatusCode.UNAVAILABLE, Reason.NOT_READY, f"service {service!r} is not serving yet")
 
     invoke(check, policy)
+
+
+def traced(channel: grpc.Channel) -> grpc.Channel:
+    """Return a channel whose calls are spans of the current trace; the channel itself if this process has no traces
+    (see `telemetry`) or the extra `otlp` is not installed. Starts no traces, and loads nothing if there are none.
+    """
+    if "opentelemetry.sdk.trace" not in sys.modules:
+        return channel
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+
+    if not isinstance(trace.get_tracer_provider(), TracerProvider):
+        return channel
+    try:
+        instrumentation: Any = import_module("opentelemetry.instrumentation.grpc")
+        extension: Any = import_module("opentelemetry.instrumentation.grpc.grpcext")
+    except ModuleNotFoundError:
+        # A program that uses these clients may have its own traces.
+        return channel
+    intercepted: grpc.Channel = extension.intercept_channel(channel, instrumentation.client_interceptor())
+    return intercepted

@@ -23,10 +23,37 @@ from pydantic.alias_generators import to_camel
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
 from trimtab.clients.kubernetes.quantities_of_objects import parse_quantity
-from trimtab.clients.simulation.object_checks import check_pod_spec, check_taints
-from trimtab.clients.snapshots.objects.errors import FieldError
+from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+from trimtab.clients.snapshots.objects.errors import FieldError, ObjectError
 from trimtab.clients.snapshots.objects.times import go_duration_ns
 from trimtab.prices import MOST_PER_HOUR
+
+Json = dict[str, Any]
+_CONTAINER = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}
+
+
+def check_pod_spec(spec: Json) -> Json:
+    """Return a pod's spec, which need not have containers."""
+    if "nodeName" in spec:
+        raise ValueError("nodeName: the scheduler decides it; leave it out, or use nodeSelector")
+    _check("Pod", {"containers": [_CONTAINER], **spec}, {})
+    return spec
+
+
+def check_taints(taints: list[Json]) -> list[Json]:
+    """Return a node's taints."""
+    _check("Node", {"taints": taints}, {"allocatable": {"cpu": "1", "memory": "1Mi", "pods": "1"}})
+    return taints
+
+
+def _check(kind: str, spec: Json, status: Json) -> None:
+    metadata = {"name": "x"} | ({"namespace": "default"} if kind == "Pod" else {})
+    item = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": spec, "status": status}
+    try:
+        build_snapshot(decode_objects([item]))
+    except ObjectError as error:
+        raise ValueError(f"{error.path.removeprefix('spec.')}: {error.problem}") from None
+
 
 LONGEST_S = 366 * 86_400.0
 LAST_YEAR = 2254
@@ -81,7 +108,6 @@ Quantity = Annotated[
 Name = Annotated[str, BeforeValidator(_name)]
 Labels = dict[Annotated[str, Field(min_length=1)], str]
 Namespace = Annotated[str, BeforeValidator(_namespace)]
-Json = dict[str, Any]
 
 
 class _Model(BaseModel):

@@ -399,14 +399,19 @@ def listed(*objects: Json) -> Json:
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
-def snapshot_of(*objects: Json | Sequence[Json], numbers: Sequence[str] = ()) -> Any:
-    """Build the `ClusterSnapshot` of these objects (lists are flattened); annotations `numbers` hold numbers."""
+def snapshot_of(*objects: Json | Sequence[Json], numbers: Sequence[str] = (), actuation: Any = None) -> Any:
+    """Build the `ClusterSnapshot` of these objects (lists are flattened); annotations `numbers` hold numbers;
+    actuation : an `ActuationStatus`, None = none.
+    """
     from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 
     flat: list[Json] = []
     for obj in objects:
         flat.extend([obj] if isinstance(obj, dict) else obj)
-    return build_snapshot(decode_objects(flat, numbers)).snapshot
+    snapshot = build_snapshot(decode_objects(flat, numbers)).snapshot
+    if actuation is not None:
+        snapshot.actuation_status.CopyFrom(actuation)
+    return snapshot
 
 
 def _pod_terms(selectors: Sequence[Json | None], topology_key: str, more: Mapping[str, Any]) -> Json:

@@ -1,8 +1,10 @@
 """Metrics that the services promise, with their labels and the values that are checked.
 
 Tests of running services compare the served metrics with these tables; tests of rules and dashboards compare their
-queries with them.
+queries with them. Pages are read as Prometheus does.
 """
+
+from prometheus_client.parser import text_string_to_metric_families
 
 PLANNER: dict[str, dict[str, set[str]]] = {
     "function_duration_seconds": {"function": {"decode", "columns", "classes", "simulate"}},
@@ -24,3 +26,17 @@ ACTUATOR: dict[str, dict[str, set[str]]] = {
     "grpc_server_call_duration_seconds": {"method": {"StartDeletion"}, "code": {"OK"}},
 }
 HISTOGRAMS = {"function_duration_seconds", "scale_down_duration_seconds", "grpc_server_call_duration_seconds"}
+
+
+def check_page(page: str, promised: dict[str, dict[str, set[str]]]) -> None:
+    """Raise AssertionError unless a page has every promised metric with its labels and at least those values."""
+    samples: dict[str, list[dict[str, str]]] = {}
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples:
+            samples.setdefault(sample.name, []).append(sample.labels)
+    for name, labels in promised.items():
+        found = samples.get(f"{name}_count" if name in HISTOGRAMS else name)
+        assert found, f"{name} is not there"
+        for label, values in labels.items():
+            assert all(label in one for one in found), f"{name} has no label {label}"
+            assert {one[label] for one in found} >= values, f"{name}: {label}"

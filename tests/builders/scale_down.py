@@ -109,7 +109,4 @@ def plan(
     *objects: Json | Sequence[Json], actuation: snapshot_pb2.ActuationStatus | None = None, **more: Any
 ) -> Outcome:
     """Decide on Kubernetes objects; `settings`, `state`, `now_s`, `time_left` as for `plan_message`."""
-    message = snapshot_of(*objects)
-    if actuation is not None:
-        message.actuation_status.CopyFrom(actuation)
-    return plan_message(message, **more)
+    return plan_message(snapshot_of(*objects, actuation=actuation), **more)

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ import yaml
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, deletion_of, listed, running, serving, until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.v1 import plan_pb2
 
 pytestmark = pytest.mark.e2e
@@ -19,11 +18,9 @@ RBAC = Path(__file__).parents[2] / "deploy" / "manifests" / "rbac.yaml"
 GROUP = workloads.group("pool", 10)
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        started.kubectl("create", "namespace", "trimtab")
-        yield started
+@pytest.fixture(scope="module", autouse=True)
+def content(plane: ControlPlane) -> None:
+    plane.kubectl("create", "namespace", "trimtab")
 
 
 def options(plane: ControlPlane, directory: Path, user: str) -> list[str]:

@@ -10,7 +10,7 @@ from tests.builders.clouds import Clock, World, cloud_groups
 from tests.builders.cluster_api import ShortNames, machine_deployment
 from tests.contract.clouds import test_clouds as contract
 from tests.e2e.cluster_api_controllers import Controllers, completed, install
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from trimtab.actuator.cloud.clusterapi.objects import OPTIONS, PRICE
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
@@ -25,11 +25,9 @@ PROMISES = [found for name, found in sorted(vars(contract).items()) if name.star
 assert PROMISES
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        install(started)
-        yield started
+@pytest.fixture(scope="module", autouse=True)
+def content(plane: ControlPlane) -> None:
+    install(plane)
 
 
 @contextmanager

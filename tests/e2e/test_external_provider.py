@@ -11,7 +11,7 @@ import pytest
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import command, listed, running, serving, until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION
 from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
 from trimtab.clients.rpc.channel_security import ChannelSecurity
@@ -23,12 +23,6 @@ pytestmark = pytest.mark.e2e
 
 SLOW_S = 120.0
 GROUP = "pool"
-
-
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        yield started
 
 
 @contextmanager

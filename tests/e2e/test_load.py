@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -23,12 +22,6 @@ POOL = "load"
 SLOW_S = 120.0
 PODS = 4
 DECISIONS = (plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN)
-
-
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        yield started
 
 
 def settings(rate: float) -> plan_pb2.PlanSettings:

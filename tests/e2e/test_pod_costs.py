@@ -3,7 +3,6 @@ evicted."""
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import yaml
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, S, pods_of, scale, targets
 from tests.e2e.rounds_over_plane import rounds_over
 from trimtab.actuator.kube.api import connect
@@ -27,11 +26,9 @@ Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        started.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
-        yield started
+@pytest.fixture(scope="module", autouse=True)
+def content(plane: ControlPlane) -> None:
+    plane.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
 
 
 def three_zones(pool: str) -> list[Json]:

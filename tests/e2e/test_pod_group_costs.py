@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, Json, S, pods_of, scale, targets
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from tests.reference.pod_costs import anti_affinity
@@ -28,11 +28,9 @@ HOST = "kubernetes.io/hostname"
 APART = anti_affinity.Term((("app", "apart"),), HOST, 10)
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        started.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
-        yield started
+@pytest.fixture(scope="module", autouse=True)
+def content(plane: ControlPlane) -> None:
+    plane.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
 
 
 def asked(settings: plan_pb2.PlanSettings) -> RoundSettings:

@@ -17,24 +17,22 @@ import pytest
 import yaml
 
 from tests.builders import kubernetes as k8s
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
+from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 from tests.e2e.test_watcher import kwok_node, workload
 from trimtab.clients.reference_loop.planner_session import GrpcLink
 
 pytestmark = pytest.mark.e2e
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        for i in range(3):
-            node = kwok_node(f"n{i}", "a")
-            node["metadata"]["labels"]["pool"] = "a"
-            started.kubectl("create", "-f", "-", stdin=json.dumps(node))
-        web = workload("web", 4)
-        del web["spec"]["template"]["spec"]["containers"][0]["ports"]  # host ports: no two on a node
-        started.kubectl("apply", "-f", "-", stdin=json.dumps(web))
-        yield started
+@pytest.fixture(scope="module", autouse=True)
+def content(plane: ControlPlane) -> None:
+    for i in range(3):
+        node = kwok_node(f"n{i}", "a")
+        node["metadata"]["labels"]["pool"] = "a"
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(node))
+    web = workload("web", 4)
+    del web["spec"]["template"]["spec"]["containers"][0]["ports"]  # host ports: no two on a node
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(web))
 
 
 @contextmanager

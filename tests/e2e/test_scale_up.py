@@ -3,7 +3,6 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, deletion_of, until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
 from trimtab.v1 import actuator_pb2, plan_pb2
@@ -23,12 +22,6 @@ ZONE = "topology.kubernetes.io/zone"
 ZONES = "abc"
 PODS = 200
 SLOW_S = 120.0
-
-
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        yield started
 
 
 def zone_groups(pool: str) -> list[Json]:

@@ -7,12 +7,11 @@ agree within 5 %: all pods ask for the same, and any node may go whose pods find
 does not depend on those choices.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.plane_on_virtual_time import scenario_on
 from trimtab.clients.simulation import Simulation
 from trimtab.clients.simulation.scenario import Scenario
@@ -26,12 +25,6 @@ SIZES = {"web": 200, "shop": 200, "mail": 200, "search": 200}
 PHASES = ((0, 1200), (120, 2000), (360, 1200), (600, 1900), (840, 800))
 """From which second on there are how many pods."""
 SAMPLE_S = 10
-
-
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        yield started
 
 
 def scenario() -> Scenario:

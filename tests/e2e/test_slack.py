@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 from tests.builders.capacity_buffers import buffer, template
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.rounds_over_plane import Rounds, rounds_over
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundSettings
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -21,12 +20,6 @@ Json = dict[str, Any]
 DEFINITION = Path(__file__).parent / "capacity-buffers.yaml"
 DECISIONS = (plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN)
 SLOW_S = 120.0
-
-
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        yield started
 
 
 def nodes(plane: ControlPlane, pool: str) -> set[str]:

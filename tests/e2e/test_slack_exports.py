@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import yaml
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
@@ -21,20 +20,18 @@ KINDS = "nodes,pods,replicasets,deployments,namespaces"
 SLOW_S = 120.0
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+@pytest.fixture(scope="module", autouse=True)
+def content(plane: ControlPlane) -> None:
     """A cluster of eight nodes; a workload that keeps its pods apart asks for room for two more pods."""
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        web = workloads.deployment("web", 4, "1500m")
-        web["metadata"]["annotations"] = {"trimtab.dev/slack": "2"}
-        apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
-        web["spec"]["template"]["spec"] |= {
-            "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
-            "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
-        }
-        apply(started, *workloads.nodes("n", 8), web)
-        until(lambda: all_ready(started), SLOW_S, "pods ready")
-        yield started
+    web = workloads.deployment("web", 4, "1500m")
+    web["metadata"]["annotations"] = {"trimtab.dev/slack": "2"}
+    apart = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": "kubernetes.io/hostname"}
+    web["spec"]["template"]["spec"] |= {
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}},
+        "tolerations": [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}],
+    }
+    apply(plane, *workloads.nodes("n", 8), web)
+    until(lambda: all_ready(plane), SLOW_S, "pods ready")
 
 
 def planned(plane: ControlPlane, directory: Path, form: str, settings: str, kinds: str = KINDS) -> Json:

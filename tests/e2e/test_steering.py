@@ -4,14 +4,13 @@ kill.
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
+from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
 from tests.e2e.test_reference_loop import planner_at, process, until
 from tests.e2e.test_watcher import kwok_node, workload
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
@@ -23,20 +22,18 @@ NODES = ("n0", "n1", "n2", "n3")
 LARGE, ASKED = "n0", "n3"
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+@pytest.fixture(scope="module", autouse=True)
+def content(plane: ControlPlane) -> None:
     """Run a control plane with four nodes of one group: one has unmovable pods, an operator protects another."""
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        for name in NODES:
-            node = kwok_node(name, "a")
-            node["metadata"]["labels"]["pool"] = "a"
-            started.kubectl("create", "-f", "-", stdin=json.dumps(node))
-        web = workload("web", 2)
-        del web["spec"]["template"]["spec"]["containers"][0]["ports"]
-        web["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": LARGE}
-        started.kubectl("apply", "-f", "-", stdin=json.dumps(web))
-        started.kubectl("annotate", "node", ASKED, f"{SCALE_DOWN_DISABLED}=true")
-        yield started
+    for name in NODES:
+        node = kwok_node(name, "a")
+        node["metadata"]["labels"]["pool"] = "a"
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(node))
+    web = workload("web", 2)
+    del web["spec"]["template"]["spec"]["containers"][0]["ports"]
+    web["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": LARGE}
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(web))
+    plane.kubectl("annotate", "node", ASKED, f"{SCALE_DOWN_DISABLED}=true")
 
 
 def nodes(plane: ControlPlane) -> dict[str, dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.builders.tls import OwnCa, make_ca
 from tests.e2e.actuator_process import until
-from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.kubernetes.token_review import GRANTED_S, REFUSED_S, TokenReviewer, open_reviewer
 from trimtab.clients.rpc.access import Access
@@ -34,11 +34,9 @@ class Servicer(actuator_pb2_grpc.ActuatorServicer):
         return actuator_pb2.GetStatusResponse()
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        until(lambda: "default" in started.kubectl("get", "serviceaccounts", "-o", "name"), 60, "controllers")
-        yield started
+@pytest.fixture(scope="module", autouse=True)
+def content(plane: ControlPlane) -> None:
+    until(lambda: "default" in plane.kubectl("get", "serviceaccounts", "-o", "name"), 60, "controllers")
 
 
 class Clock:

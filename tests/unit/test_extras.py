@@ -181,7 +181,7 @@ def test_a_command_names_the_extra_that_it_needs_in_one_line(
 def test_a_program_with_traces_of_its_own_can_call(environment: dict[str, str]) -> None:
     program = (
         "import grpc; from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider;"
-        "from trimtab.clients.rpc.traces import traced; trace.set_tracer_provider(TracerProvider());"
+        "from trimtab.clients.rpc.client import traced; trace.set_tracer_provider(TracerProvider());"
         "channel = grpc.insecure_channel('127.0.0.1:9'); assert traced(channel) is channel"
     )
     done = subprocess.run(

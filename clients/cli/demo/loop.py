@@ -22,7 +22,7 @@ from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.reference_loop.orders import deletion_order
+from trimtab.clients.reference_loop.rounds import deletion_order
 from trimtab.clients.snapshots.live.actuation import read_status
 from trimtab.clients.snapshots.live.pod_history import PodHistory
 from trimtab.clients.snapshots.objects import Objects, build_snapshot

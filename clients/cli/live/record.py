@@ -11,6 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.live.links import open_link
 from trimtab.clients.cli.live.redaction import redact_file
@@ -18,7 +19,6 @@ from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import note, stderr_console
-from trimtab.clients.cli.pod_cost_annotations import annotations_read
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
 from trimtab.clients.rpc.errors import TrimtabError

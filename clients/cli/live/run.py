@@ -9,6 +9,7 @@ from pathlib import Path
 import structlog
 
 from trimtab.clients.actuator_client import ActuatorClient
+from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError, InputError
 from trimtab.clients.cli.group_prices import LivePrices
 from trimtab.clients.cli.live.awaited_planner import await_planner
@@ -16,7 +17,6 @@ from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
-from trimtab.clients.cli.pod_cost_annotations import annotations_read
 from trimtab.clients.cli.prices import Prices, read_prices
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings

@@ -9,12 +9,12 @@ from typing import Final
 
 import structlog
 
+from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError, InputError
 from trimtab.clients.cli.live.awaited_planner import await_planner
 from trimtab.clients.cli.live.run import ONCE, wait_until_listed
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
-from trimtab.clients.cli.pod_cost_annotations import annotations_read
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.errors import ClusterError
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings

@@ -15,14 +15,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.documents import read_settings, settings_of
 from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.group_prices import object_prices, prices_of
+from trimtab.clients.cli.label_groups import ZONE
 from trimtab.clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
-from trimtab.clients.cli.prices import read_prices
-from trimtab.clients.cli.simulate.scenario_prices import scenario_prices
+from trimtab.clients.cli.prices import Prices, machine_of, read_prices
 from trimtab.clients.cli.simulate.table import comparison, recommendation_lines
 from trimtab.clients.simulation.recommendation import Limit, Recommendation, as_document, read_limits, recommend
 from trimtab.clients.simulation.recorded import RecordedCluster
 from trimtab.clients.simulation.result import COMPARISON, VERSION, write_result
-from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario import RecordingModel, Scenario
 from trimtab.clients.simulation.scenario_file import Trace, read_input, schema
 from trimtab.clients.simulation.settings_grid import NamedSettings, grid, read_axis
 from trimtab.clients.simulation.sweep import Run, sweep
@@ -171,3 +172,16 @@ def _with_progress(runs: list[Run], options: SimulateOptions) -> list[dict[str, 
             if options.keep is not None:
                 note(f"interrupted; the same command continues with what is in {options.keep}")
             raise
+
+
+def scenario_prices(scenario: Scenario, trace: Trace, prices: Prices) -> Scenario:
+    """Return a scenario whose node groups, and those of its recording, have their prices."""
+    own = {one.name: {machine_of({ZONE: one.zone, **one.labels})} for one in scenario.node_groups}
+    found = prices_of(own, prices)
+    groups = [one.model_copy(update={"price": found.get(one.name, one.price)}) for one in scenario.node_groups]
+    scenario = scenario.model_copy(update={"node_groups": groups})
+    if not isinstance(trace, RecordedCluster):
+        return scenario
+    recording = scenario.recording or RecordingModel(file="")
+    recorded = {**recording.prices, **object_prices(trace.objects, prices)}
+    return scenario.model_copy(update={"recording": recording.model_copy(update={"prices": recorded})})

@@ -20,7 +20,7 @@ from tests.builders import metrics
 from tests.builders.actuator import small_cluster
 from tests.builders.forked import Programs
 from tests.builders.kubernetes import listed, pdb
-from tests.builders.metric_pages import check_page
+from tests.builders.metrics import check_page
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.rpc.client import RetryPolicy

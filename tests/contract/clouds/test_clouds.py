@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from tests.builders.clouds import WORLDS, World
+from tests.builders.recorder import Recorder
 from trimtab.actuator.cloud.provider import (
     CloudProvider,
     CloudRefusedError,
@@ -194,25 +195,6 @@ def test_a_healthy_group_has_no_failed_activity(world: World) -> None:
 
 CALL_S = 0.15
 """Time of each call behind a slow cloud; one of ours makes up to ten of them."""
-
-
-class Recorder:
-    """Records events by the real clock."""
-
-    def __init__(self) -> None:
-        self.events: list[e.Event] = []
-
-    def submit(self, event: e.Event) -> None:
-        self.events.append(event)
-
-    def now_ms(self) -> int:
-        return int(time.time() * 1000)
-
-    def steady_ms(self) -> int:
-        return int(time.monotonic() * 1000)
-
-    def awake_ms(self) -> int:
-        return self.steady_ms()
 
 
 def test_what_a_slow_cloud_is_asked_for_is_done_once(world: World) -> None:

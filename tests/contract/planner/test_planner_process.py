@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.builders import metrics
 from tests.builders.forked import Programs
-from tests.builders.metric_pages import check_page
+from tests.builders.metrics import check_page
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.client import RetryPolicy, connect

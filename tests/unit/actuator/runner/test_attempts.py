@@ -2,7 +2,6 @@
 work that makes them.
 """
 
-import time
 from collections import Counter
 from typing import Any, cast
 
@@ -11,6 +10,7 @@ import pytest
 from tests.builders import aws as fake_aws
 from tests.builders.clouds import aws_cloud
 from tests.builders.json_api import Fault, JsonApiServer
+from tests.builders.recorder import Recorder
 from trimtab.actuator.cloud.aws.settings import AwsSettings
 from trimtab.actuator.cloud.externalgrpc.calls import READ_ATTEMPTS, WRITES, Calls, UnreachableCloudError
 from trimtab.actuator.cloud.provider import CloudError
@@ -27,25 +27,6 @@ from trimtab.clients.rpc.client import connect
 
 AWS_ATTEMPTS, API_ATTEMPTS = 6, 4
 MANY = 100
-
-
-class Recorder:
-    """Records events."""
-
-    def __init__(self) -> None:
-        self.events: list[e.Event] = []
-
-    def submit(self, event: e.Event) -> None:
-        self.events.append(event)
-
-    def now_ms(self) -> int:
-        return int(time.time() * 1000)
-
-    def steady_ms(self) -> int:
-        return 0
-
-    def awake_ms(self) -> int:
-        return 0
 
 
 def context(cluster: Any, cloud: Any) -> TaskContext:

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.builders.json_api import JsonApiServer
-from tests.builders.tls import OwnCa, make_ca
+from tests.builders.tls import OwnCa
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.kubernetes.token_review import GRANTED_S, TokenReviewer
 from trimtab.clients.rpc.access import Access
@@ -50,11 +50,6 @@ class Servicer(actuator_pb2_grpc.ActuatorServicer):
 
     def CancelDeletion(self, request, context):
         return actuator_pb2.CancelDeletionResponse()
-
-
-@pytest.fixture
-def ca(tmp_path: Path) -> OwnCa:
-    return make_ca(tmp_path / "ca")
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ import ssl
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
-from tests.builders.tls import OwnCa, make_ca
+from tests.builders.tls import OwnCa
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.rpc import http_port
@@ -26,11 +25,6 @@ PROBES = 20
 class Servicer(actuator_pb2_grpc.ActuatorServicer):
     def GetInfo(self, request, context):
         return actuator_pb2.GetActuatorInfoResponse(version="1")
-
-
-@pytest.fixture
-def ca(tmp_path: Path) -> OwnCa:
-    return make_ca(tmp_path / "ca")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders.tls import OwnCa, make_ca
+from tests.builders.tls import OwnCa
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.kubernetes.token_review import open_review
@@ -87,11 +87,6 @@ def load(ca: OwnCa, policy: Path) -> Iterator[Load]:
             running.stopped.set()
         for one in calls:
             one.result(LIMIT_S)
-
-
-@pytest.fixture
-def ca(tmp_path: Path) -> OwnCa:
-    return make_ca(tmp_path / "ca")
 
 
 @pytest.fixture

@@ -32,11 +32,6 @@ class Servicer(actuator_pb2_grpc.ActuatorServicer):
         yield actuator_pb2.WatchStatusResponse()
 
 
-@pytest.fixture
-def ca(tmp_path: Path) -> OwnCa:
-    return make_ca(tmp_path / "ca")
-
-
 def make_shell(security: PortSecurity, **settings) -> Shell:
     registration = Registration(actuator_pb2_grpc.add_ActuatorServicer_to_server, Servicer(), "trimtab.v1.Actuator")
     return Shell("test", [registration], ServerSettings(security=security, **settings))

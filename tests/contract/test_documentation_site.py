@@ -74,3 +74,17 @@ def test_the_site_takes_no_scripts_styles_or_fonts_from_other_sites() -> None:
     own = CONFIGURATION["extra_css"] + CONFIGURATION.get("extra_javascript", [])
     assert [path for path in own if not (ROOT / "docs" / path).is_file()] == []
     assert "//" not in text_of("docs/assets/site.css")
+
+
+def test_the_layout_in_contributing_names_every_package_and_nothing_else() -> None:
+    layout = text_of("CONTRIBUTING.md").partition("## How to work")[0]
+    rows = dict(re.findall(r"^\| `(planner|actuator|clients|tests|deploy)/` \| (.*) \|$", layout, re.MULTILINE))
+    assert len(rows) == 5
+    for folder, text in rows.items():
+        named = set(re.findall(r"`([\w-]+)`(?!/)", text)) - {"trimtab"}
+        folders = {path.name for path in (ROOT / folder).iterdir() if path.is_dir()}
+        packages = folders - {"__pycache__", "data", "stored"}
+        missing = packages - named
+        unknown = {name for name in named if not (ROOT / folder / name).exists()}
+        modules = {name for name in unknown if (ROOT / folder / f"{name}.py").exists()}
+        assert (missing, unknown - modules) == (set(), set()), folder

@@ -67,6 +67,11 @@ def test_a_page_begins_with_its_only_title(page: str) -> None:
     assert text.startswith("# ")
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_headings_begin_with_a_letter_as_the_sites_script_selects_them_by_their_anchors(page: str) -> None:
+    assert [anchor for anchor in headings(text_of(page)) if not anchor[0].isalpha()] == []
+
+
 def test_the_site_takes_no_scripts_styles_or_fonts_from_other_sites() -> None:
     assert CONFIGURATION["theme"]["name"] == "mkdocs"
     assert CONFIGURATION["theme"]["highlightjs"] is False

@@ -221,6 +221,21 @@ def test_commands_in_the_text_have_known_names_and_options(one: Command) -> None
     assert options - known == set()
 
 
+def test_the_page_on_commands_lists_every_command() -> None:
+    rows = [row.split("|")[1] for row in text_of("docs/commands.md").splitlines() if row.startswith("| `")]
+    listed = set(re.findall(r"`trimtab ([a-z]+)", " ".join(rows)))
+    assert listed == set(programs()["trimtab"].commands)
+
+
+@pytest.mark.parametrize(("page", "columns"), [("docs/services.md", (1, 2, 3)), ("docs/clouds.md", (3,))])
+def test_tables_of_flags_name_flags_of_the_services(page: str, columns: tuple[int, ...]) -> None:
+    known = {name for command in programs().values() for name in options_of(command)}
+    rows = [row.split("|") for row in text_of(page).replace("\\|", "/").splitlines() if row.startswith("| `")]
+    named = {flag for row in rows for column in columns for flag in re.findall(r"--[a-z][a-z-]+", row[column])}
+    assert len(named) > 10
+    assert named - known == set()
+
+
 def options_of(command: Any) -> Iterator[str]:
     yield from ("--help", "--install-completion", "--show-completion")
     for parameter in command.params:

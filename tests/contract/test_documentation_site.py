@@ -93,3 +93,12 @@ def test_the_layout_in_contributing_names_every_package_and_nothing_else() -> No
         unknown = {name for name in named if not (ROOT / folder / name).exists()}
         modules = {name for name in unknown if (ROOT / folder / f"{name}.py").exists()}
         assert (missing, unknown - modules) == (set(), set()), folder
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_of_the_repository_on_a_page_exist(page: str) -> None:
+    named = re.findall(
+        r"(?<![\w/.])((?:planner|actuator|clients|protos|deploy|docs|tests|\.ci)/[\w./-]*\w)", text_of(page)
+    )
+    planned = {"planner/headroom"}  # what "Adding a decision" adds
+    assert [path for path in named if not (ROOT / path).exists() and path not in planned] == []

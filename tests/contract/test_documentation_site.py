@@ -67,6 +67,11 @@ def test_a_page_begins_with_its_only_title(page: str) -> None:
     assert text.startswith("# ")
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_headings_begin_with_a_letter_as_the_sites_script_selects_them_by_their_anchors(page: str) -> None:
+    assert [anchor for anchor in headings(text_of(page)) if not anchor[0].isalpha()] == []
+
+
 def test_the_site_takes_no_scripts_styles_or_fonts_from_other_sites() -> None:
     assert CONFIGURATION["theme"]["name"] == "mkdocs"
     assert CONFIGURATION["theme"]["highlightjs"] is False
@@ -74,3 +79,26 @@ def test_the_site_takes_no_scripts_styles_or_fonts_from_other_sites() -> None:
     own = CONFIGURATION["extra_css"] + CONFIGURATION.get("extra_javascript", [])
     assert [path for path in own if not (ROOT / "docs" / path).is_file()] == []
     assert "//" not in text_of("docs/assets/site.css")
+
+
+def test_the_layout_in_contributing_names_every_package_and_nothing_else() -> None:
+    layout = text_of("CONTRIBUTING.md").partition("## How to work")[0]
+    rows = dict(re.findall(r"^\| `(planner|actuator|clients|tests|deploy)/` \| (.*) \|$", layout, re.MULTILINE))
+    assert len(rows) == 5
+    for folder, text in rows.items():
+        named = set(re.findall(r"`([\w-]+)`(?!/)", text)) - {"trimtab"}
+        folders = {path.name for path in (ROOT / folder).iterdir() if path.is_dir()}
+        packages = folders - {"__pycache__", "data", "stored"}
+        missing = packages - named
+        unknown = {name for name in named if not (ROOT / folder / name).exists()}
+        modules = {name for name in unknown if (ROOT / folder / f"{name}.py").exists()}
+        assert (missing, unknown - modules) == (set(), set()), folder
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paths_of_the_repository_on_a_page_exist(page: str) -> None:
+    named = re.findall(
+        r"(?<![\w/.])((?:planner|actuator|clients|protos|deploy|docs|tests|\.ci)/[\w./-]*\w)", text_of(page)
+    )
+    planned = {"planner/headroom"}  # what "Adding a decision" adds
+    assert [path for path in named if not (ROOT / path).exists() and path not in planned] == []

@@ -73,7 +73,8 @@ def test_the_command_of_the_actuator_loads_no_simulator_and_no_client_of_a_cloud
     program = """
 import sys
 import trimtab.actuator.service.command
-loaded = [name for name in sys.modules if name.startswith(("trimtab.clients.simulation", "boto3", "trimtab.planner"))]
+FOREIGN = ("trimtab.clients.simulation", "trimtab.planner", "boto3", "kubernetes", "urllib3")
+loaded = [name for name in sys.modules if name.startswith(FOREIGN)]
 assert not loaded, loaded
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -7,13 +7,16 @@ options and files before anything is contacted.
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from trimtab.actuator.cloud.provider import CloudProvider
-from trimtab.actuator.kube.api import Api
 from trimtab.actuator.kube.cluster import ClusterApi
 from trimtab.clients.kubernetes.rules import Rule
 from trimtab.clients.rpc.server import Registration
+
+if TYPE_CHECKING:
+    # It needs the extra `kubernetes`, which not every cloud does.
+    from trimtab.actuator.kube.api import Api
 
 T = TypeVar("T")
 
@@ -51,7 +54,7 @@ class LiveWiring(NamedTuple):
     """
 
     rules: Sequence[Rule]
-    build: Callable[[Api, Callable[[], bool]], LiveCloud]
+    build: "Callable[[Api, Callable[[], bool]], LiveCloud]"
 
 
 class OwnCluster(NamedTuple):

@@ -54,8 +54,8 @@ class _OpenMatters(NamedTuple):
     """
 
     awaited: Mapping[str, int]
-    owed: Mapping[str, bool]
-    missing: Mapping[str, str]
+    replacement_pending: Mapping[str, bool]
+    unregistered: Mapping[str, str]
     backed_off: Mapping[str, int]
 
 
@@ -103,12 +103,12 @@ class NodeGroupReconciler:
         self._count_nodes(seen)
         joined = self._note_joined(seen, known)
         self._last_idle = groups if not any(known) else None
-        for group in sorted(known.awaited.keys() | known.owed.keys()):
+        for group in sorted(known.awaited.keys() | known.backed_off.keys()):
             if group not in seen.groups:
                 self._processor.submit(e.NodesJoined(group))
                 self._processor.submit(e.GroupRecovered(group))
         # An instance that has just been noted is not due yet.
-        lacking = set(known.missing.values()) if self._note_missing(seen, known) else set()
+        lacking = set(known.unregistered.values()) if self._note_unregistered(seen, known) else set()
         for view in groups:
             try:
                 if view.target_size > joined[view.id]:
@@ -117,7 +117,7 @@ class NodeGroupReconciler:
                 if self._settings.sized_by_caller:
                     self._delete_failed(view, seen, known)
                 elif view.id in lacking:
-                    self._delete_missing(view, seen)
+                    self._delete_unregistered(view, seen)
             except CloudError as error:
                 log.warning("group_not_reconciled", node_group=view.id, detail=str(error))
 
@@ -151,7 +151,7 @@ class NodeGroupReconciler:
         joined: set[str] = set()
         counts: dict[str, int] = {}
         for group, members in seen.instances.items():
-            counts_old = is_first and group not in known.owed
+            counts_old = is_first and group not in known.backed_off
             for one in members:
                 node = seen.nodes.get(one.id)
                 is_old = counts_old and node is not None and 0 < node.created_ms < old_ms
@@ -167,8 +167,8 @@ class NodeGroupReconciler:
     def _reconcile(self, view: NodeGroupView, joined: int, known: _OpenMatters) -> None:
         """Note awaited nodes; back off the group when its time is up; end its back-off. Raises `CloudError`."""
         group, since_ms = view.id, known.awaited.get(view.id)
-        if group in known.owed:
-            self._reconcile_backed_off(view, joined, known.owed[group])
+        if group in known.backed_off:
+            self._reconcile_backed_off(view, joined, known.replacement_pending[group])
         elif view.target_size <= joined:
             if since_ms is not None:
                 self._propose_if_awaited(group, since_ms, e.NodesJoined(group))
@@ -195,13 +195,13 @@ class NodeGroupReconciler:
 
         return self._processor.propose(proposal) is not None
 
-    def _reconcile_backed_off(self, view: NodeGroupView, joined: int, is_owed: bool) -> None:
+    def _reconcile_backed_off(self, view: NodeGroupView, joined: int, replacement_pending: bool) -> None:
         """Keep the target size one above the number of nodes that have joined, until that node joins."""
         group = view.id
         if self._settings.backoff is BackoffPolicy.EXPONENTIAL:
             # The strategy was changed: no group waits for its node any longer.
             self._processor.submit(e.GroupRecovered(group))
-        elif is_owed and not self._settings.sized_by_caller:
+        elif replacement_pending and not self._settings.sized_by_caller:
             self._replace(view, joined)
         elif view.target_size <= joined:
             self._processor.submit(e.GroupRecovered(group))
@@ -238,7 +238,7 @@ class NodeGroupReconciler:
         self._cloud.decrease_target(view.id, view.target_size, wanted)
         log.info("target_lowered", node_group=view.id, size=wanted)
 
-    def _note_missing(self, seen: _Observation, known: _OpenMatters) -> bool:
+    def _note_unregistered(self, seen: _Observation, known: _OpenMatters) -> bool:
         """Note which instances run without Node object; return whether they are few enough to delete."""
         running = {
             one.id: group
@@ -247,24 +247,25 @@ class NodeGroupReconciler:
             if one.state is InstanceState.RUNNING
         }
         lacking = {instance: group for instance, group in running.items() if instance not in seen.nodes}
-        missing = tuple((lacking[instance], instance) for instance in sorted(lacking.keys() - known.missing.keys()))
-        settled = tuple(sorted(known.missing.keys() - lacking.keys()))
-        if missing or settled:
-            self._processor.submit(e.RegistrationNoted(missing, settled))
+        new = sorted(lacking.keys() - known.unregistered.keys())
+        unregistered = tuple((lacking[instance], instance) for instance in new)
+        settled = tuple(sorted(known.unregistered.keys() - lacking.keys()))
+        if unregistered or settled:
+            self._processor.submit(e.RegistrationNoted(unregistered, settled))
             self._last_idle = None
         if len(lacking) > max(OK_MISSING_COUNT, MAX_MISSING_SHARE * len(running)):
             log.warning("many_instances_without_node", count=len(lacking), running=len(running))
             return False
         return True
 
-    def _delete_missing(self, view: NodeGroupView, seen: _Observation) -> None:
+    def _delete_unregistered(self, view: NodeGroupView, seen: _Observation) -> None:
         """Delete the instances of a group that have run without Node object for too long."""
         longest_ms = int(self._provision_s(view.id) * 1000)
 
         def due(data: TrackerData, now_ms: int) -> list[str]:
             return [
                 instance
-                for instance, one in sorted(data.missing.items())
+                for instance, one in sorted(data.unregistered.items())
                 if one.node_group == view.id and now_ms - one.since_ms > longest_ms
             ]
 
@@ -327,8 +328,8 @@ def _open_matters(tracker: Tracker, _now_ms: int) -> _OpenMatters:
     data = tracker.data
     return _OpenMatters(
         dict(data.awaited),
-        {group: one.owed for group, one in data.backoffs.items()},
-        {instance: one.node_group for instance, one in data.missing.items()},
+        {group: one.replacement_pending for group, one in data.backoffs.items()},
+        {instance: one.node_group for instance, one in data.unregistered.items()},
         {group: one.since_ms for group, one in data.backoffs.items()},
     )
 

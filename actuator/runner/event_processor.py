@@ -178,7 +178,7 @@ class EventProcessor:
         if ahead_ms > 0:
             log.warning("the clock is behind stored times; ages count from now", by_s=ahead_ms / 1000)
             self._move_times(-ahead_ms, now_ms)
-        elif ahead_ms < 0 and (tracker.data.removals or tracker.data.node_counts):
+        elif ahead_ms < 0 and (tracker.data.cloud_deletion_calls or tracker.data.node_counts):
             # How much of this is true is not known.
             self._record(AbsenceEnded(-ahead_ms), now_ms)
 
@@ -279,7 +279,7 @@ class EventProcessor:
 
 def _time_to_note(tracker: Tracker, now_ms: int) -> Event | None:
     data = tracker.data
-    is_counting = bool(data.removals) or len(data.node_counts) > 1
+    is_counting = bool(data.cloud_deletion_calls) or len(data.node_counts) > 1
     return TimeNoted() if is_counting and now_ms - data.time_ms >= NOTE_TIME_MS else None
 
 

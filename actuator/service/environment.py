@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.actuator.cloud.table import Cloud, cloud_named, option_classes
 from trimtab.actuator.cloud.wiring import LiveWiring, Opening, OptionSections, OwnCluster
-from trimtab.actuator.kube.api import connect
 from trimtab.actuator.kube.cluster import ClusterApi
-from trimtab.actuator.kube.live import KubeCluster
 from trimtab.actuator.kube.permissions import ACTUATOR
 from trimtab.actuator.kube.settings import KubeOptions
 from trimtab.actuator.service.leading import Leadership
@@ -24,7 +22,6 @@ from trimtab.actuator.service.options import StateOptions
 from trimtab.actuator.settings import SettingError
 from trimtab.actuator.store.records import Store
 from trimtab.clients.kubernetes.lease import Lease
-from trimtab.clients.kubernetes.permissions import lease_rules, require
 from trimtab.clients.rpc.server import Registration
 
 # A request for the cloud's node groups may list all nodes: a tenth of a second for several thousand.
@@ -76,6 +73,11 @@ def _open_live(
     stack: ExitStack, kube: KubeOptions, wiring: LiveWiring, store: Store, end_process: Callable[[], None]
 ) -> Environment:
     """Connect to the cluster and build its cloud. Raises `ClusterError`, `ValueError`."""
+    # They need the extra `kubernetes`, which the cloud has asked for.
+    from trimtab.actuator.kube.api import connect
+    from trimtab.actuator.kube.live import KubeCluster
+    from trimtab.clients.kubernetes.permissions import lease_rules, require
+
     api = connect(kube.kubeconfig, kube.context, kube.call_timeout())
     stack.callback(api.close)
     rules = [*ACTUATOR, *wiring.rules]

@@ -71,7 +71,7 @@ class Metrics:
             return [Observation(count, {"health": health}) for health, count in counts.items()]
 
         def missing(_options: CallbackOptions) -> Iterable[Observation]:
-            return [Observation(processor.read(lambda tracker, _: len(tracker.data.missing)))]
+            return [Observation(processor.read(lambda tracker, _: len(tracker.data.unregistered)))]
 
         self._meter.create_observable_gauge(
             "unhealthy_node_groups", [groups], description="Groups that wait for nodes or are in back-off"

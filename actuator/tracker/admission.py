@@ -128,7 +128,7 @@ def hourly_limit(data: TrackerData, groups: Mapping[str, GroupFacts], limits: Li
     within the hour do not.
     """
     since_ms = now_ms - HOUR_MS
-    recent = [removal.node for removal in data.removals if removal.time_ms > since_ms]
+    recent = [call.node for call in data.cloud_deletion_calls if call.time_ms > since_ms]
     coming = sum(
         deletion.state is not State.ROLLING_BACK and (not deletion.begun_ms or deletion.begun_ms <= since_ms)
         for deletion in data.deletions.values()

@@ -187,7 +187,7 @@ class GroupRecovered(Event, frozen=True, tag="group_recovered"):
 class RegistrationNoted(Event, frozen=True, tag="registration_noted"):
     """Instances that run without a Node object (group and provider id of each), and earlier ones that no longer do."""
 
-    missing: tuple[tuple[str, str], ...]
+    unregistered: tuple[tuple[str, str], ...]
     settled: tuple[str, ...]
 
 

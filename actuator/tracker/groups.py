@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker.states import GroupBackoff, GroupFailure, MissingNode, TrackerData
+from trimtab.actuator.tracker.states import GroupBackoff, GroupFailure, TrackerData, UnregisteredInstance
 
 REGISTRATION: Final = "registration/"
 """Prefix of the ids of requests that delete instances which never registered."""
@@ -38,18 +38,18 @@ def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
             data.group_failures.setdefault(group, []).append(GroupFailure(activity, detail, now_ms, timed=False))
             data.awaited.pop(group, None)
             backoff = data.backoffs.setdefault(group, GroupBackoff(detail, now_ms))
-            backoff.owed = backoff.owed and not activity.startswith(KEPT)
+            backoff.replacement_pending = backoff.replacement_pending and not activity.startswith(KEPT)
         case e.GroupRecovered(node_group=group):
             data.backoffs.pop(group, None)
         case e.NodesAwaited(node_group=group):
             data.awaited.setdefault(group, now_ms)
         case e.NodesJoined(node_group=group):
             data.awaited.pop(group, None)
-        case e.RegistrationNoted(missing=missing, settled=settled):
+        case e.RegistrationNoted(unregistered=unregistered, settled=settled):
             for instance in settled:
-                data.missing.pop(instance, None)
-            for group, instance in missing:
-                data.missing.setdefault(instance, MissingNode(group, now_ms))
+                data.unregistered.pop(instance, None)
+            for group, instance in unregistered:
+                data.unregistered.setdefault(instance, UnregisteredInstance(group, now_ms))
         case e.NodeTypesSeen(types=types):
             seen = {(one.node_group, one.instance_type) for one in types}
             others = [one for one in data.node_types if (one.node_group, one.instance_type) not in seen]
@@ -63,10 +63,10 @@ def note_deletions(data: TrackerData, event: e.InstancesAccepted, now_ms: int) -
     if not event.request_id.startswith(REGISTRATION):
         return
     for planned in event.nodes:
-        if planned.provider_id in data.missing:
-            data.missing[planned.provider_id].since_ms = now_ms
+        if planned.provider_id in data.unregistered:
+            data.unregistered[planned.provider_id].since_ms = now_ms
         if planned.node_group in data.backoffs:
-            data.backoffs[planned.node_group].owed = True
+            data.backoffs[planned.node_group].replacement_pending = True
 
 
 def note_growth(data: TrackerData, event: e.GrowthAnswered, now_ms: int) -> None:
@@ -77,7 +77,7 @@ def note_growth(data: TrackerData, event: e.GrowthAnswered, now_ms: int) -> None
         if answer.node_group not in data.backoffs:
             data.awaited[answer.node_group] = now_ms
         elif event.request_id.startswith(REPLACEMENT):
-            data.backoffs[answer.node_group].owed = False
+            data.backoffs[answer.node_group].replacement_pending = False
 
 
 def move_times(data: TrackerData, by_ms: int) -> None:
@@ -89,16 +89,16 @@ def move_times(data: TrackerData, by_ms: int) -> None:
     data.awaited = {group: since_ms + by_ms for group, since_ms in data.awaited.items()}
     for backoff in data.backoffs.values():
         backoff.since_ms += by_ms
-    for missing in data.missing.values():
-        missing.since_ms += by_ms
+    for instance in data.unregistered.values():
+        instance.since_ms += by_ms
 
 
 def latest_ms(data: TrackerData) -> int:
     """Return the latest stored time of groups; 0 = none."""
     failures = (one.time_ms for group in data.group_failures.values() for one in group)
     backoffs = (one.since_ms for one in data.backoffs.values())
-    missing = (one.since_ms for one in data.missing.values())
-    return max((0, *failures, *data.awaited.values(), *backoffs, *missing))
+    unregistered = (one.since_ms for one in data.unregistered.values())
+    return max((0, *failures, *data.awaited.values(), *backoffs, *unregistered))
 
 
 def forget(data: TrackerData, now_ms: int) -> None:

@@ -27,7 +27,7 @@ def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
 
 def count_nodes(data: TrackerData, registered: Set[str], now_ms: int) -> int:
     """Return the number of nodes for the limit: the registered ones, by name, and those deleted within the hour."""
-    removed = [removal.node for removal in data.removals if removal.time_ms > now_ms - HOUR_MS]
+    removed = [call.node for call in data.cloud_deletion_calls if call.time_ms > now_ms - HOUR_MS]
     return len(registered - set(removed)) + len(removed)
 
 
@@ -41,8 +41,8 @@ def least_count(data: TrackerData, now_ms: int) -> int | None:
 
 def move_times(data: TrackerData, by_ms: int) -> None:
     """Shift all times of the hour."""
-    for removal in data.removals:
-        removal.time_ms += by_ms
+    for call in data.cloud_deletion_calls:
+        call.time_ms += by_ms
     for counted in data.node_counts:
         counted.time_ms += by_ms
 
@@ -50,7 +50,7 @@ def move_times(data: TrackerData, by_ms: int) -> None:
 def forget(data: TrackerData, now_ms: int) -> None:
     """Drop what was before the last hour."""
     since_ms = now_ms - HOUR_MS
-    while data.removals and data.removals[0].time_ms <= since_ms:
-        data.removals.pop(0)
+    while data.cloud_deletion_calls and data.cloud_deletion_calls[0].time_ms <= since_ms:
+        data.cloud_deletion_calls.pop(0)
     while len(data.node_counts) > 1 and data.node_counts[1].time_ms <= since_ms:
         data.node_counts.pop(0)

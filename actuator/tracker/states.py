@@ -116,7 +116,7 @@ class TrackedEviction(msgspec.Struct, frozen=True):
     time_ms: int
 
 
-class Removal(msgspec.Struct):
+class CloudDeletionCall(msgspec.Struct):
     """A node for which the cloud was about to be called."""
 
     node: str
@@ -194,15 +194,15 @@ class GroupFailure(msgspec.Struct, frozen=True):
 
 
 class GroupBackoff(msgspec.Struct):
-    """A back-off that lasts until the one node that the group still wants joins. `owed`: that node's instance never
-    registered and was deleted; another one has to be requested."""
+    """A back-off that lasts until the one node that the group still wants joins. `replacement_pending`: that
+    node's instance never registered and was deleted; another one has to be requested."""
 
     detail: str
     since_ms: int
-    owed: bool = False
+    replacement_pending: bool = False
 
 
-class MissingNode(msgspec.Struct):
+class UnregisteredInstance(msgspec.Struct):
     """An instance that runs and has no Node object."""
 
     node_group: str
@@ -250,8 +250,8 @@ class TrackerData(msgspec.Struct):
     awaited: dict[str, int] = {}
     # Back-offs that last until a node joins, by node group.
     backoffs: dict[str, GroupBackoff] = {}
-    # By provider id.
-    missing: dict[str, MissingNode] = {}
+    # Instances without Node object, by provider id.
+    unregistered: dict[str, UnregisteredInstance] = {}
     # By node group and instance type, latest last.
     node_types: tuple[SeenType, ...] = ()
     # Number of jumps of the clock; each shifted all times.
@@ -259,7 +259,7 @@ class TrackerData(msgspec.Struct):
     # Latest leadership epoch of a caller whose request was accepted.
     epoch: int = 0
     # Of the last hour, in order of time; independent of their outcome, and of how long results are kept.
-    removals: list[Removal] = []
+    cloud_deletion_calls: list[CloudDeletionCall] = []
     # Counts of nodes from which the least of any last hour follows, in order of time; each is larger than the one
     # before.
     node_counts: list[NodeCount] = []

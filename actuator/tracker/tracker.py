@@ -17,12 +17,12 @@ from trimtab.actuator.tracker import instructions as i
 from trimtab.actuator.tracker.states import (
     FINAL_STATES,
     NO_REASON,
+    CloudDeletionCall,
     Deletion,
     GrowthRecord,
     NodeAnswer,
     PodRef,
     Reason,
-    Removal,
     RequestRecord,
     Retention,
     State,
@@ -117,8 +117,8 @@ class Tracker:
         requests = (one.time_ms for one in data.requests.values())
         growths = (one.time_ms for one in data.growths.values())
         evictions = (one.time_ms for one in data.evictions.values())
-        removals = (one.time_ms for one in data.removals)
-        return max((groups.latest_ms(data), *deletions, *requests, *growths, *evictions, *removals))
+        calls = (one.time_ms for one in data.cloud_deletion_calls)
+        return max((groups.latest_ms(data), *deletions, *requests, *growths, *evictions, *calls))
 
     def dump(self) -> bytes:
         """Return all data as JSON; `load` reads it."""
@@ -245,7 +245,7 @@ class Tracker:
                 tainted_ms=now_ms,
                 begun_ms=now_ms,
             )
-            data.removals.append(Removal(planned.node, now_ms))
+            data.cloud_deletion_calls.append(CloudDeletionCall(planned.node, now_ms))
             data.deletions[planned.node] = deletion
             found.append(_instruction(deletion))
         groups.note_deletions(data, event, now_ms)
@@ -265,7 +265,7 @@ class Tracker:
                 _apply(deletion, event, now_ms)
             return []
         if isinstance(event, e.DeleteBegun):
-            self.data.removals.append(Removal(deletion.node, now_ms))
+            self.data.cloud_deletion_calls.append(CloudDeletionCall(deletion.node, now_ms))
         if isinstance(event, e.RolledBack):
             target = deletion.ending or State.FAILED
         _apply(deletion, event, now_ms)

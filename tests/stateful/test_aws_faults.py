@@ -213,7 +213,7 @@ def check(stage: OverAws) -> None:
     assert sorted(stage.cluster.state.nodes) == sorted(instance.rpartition("/")[2] for instance in left)
     assert stage.tainted() == set()
     data = stage.actuator.processor.read(
-        lambda tracker, _: [dict(tracker.data.deletions), dict(tracker.data.backoffs), dict(tracker.data.missing)]
+        lambda tracker, _: [dict(tracker.data.deletions), dict(tracker.data.backoffs), dict(tracker.data.unregistered)]
     )
     assert data == [{}, {}, {}], "no group is stuck"
     stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())

@@ -208,10 +208,10 @@ def check(stage: Faulty) -> None:
     data: dict[str, Any] = stage.actuator.processor.read(
         lambda tracker, _: (
             {"deletions": dict(tracker.data.deletions), "backoffs": dict(tracker.data.backoffs)}
-            | {"awaited": dict(tracker.data.awaited), "missing": dict(tracker.data.missing)}
+            | {"awaited": dict(tracker.data.awaited), "unregistered": dict(tracker.data.unregistered)}
         )
     )
-    assert data == {"deletions": {}, "backoffs": {}, "awaited": {}, "missing": {}}, "no group is stuck"
+    assert data == {"deletions": {}, "backoffs": {}, "awaited": {}, "unregistered": {}}, "no group is stuck"
     with stage.looking():
         (view,) = stage.real.node_groups()
     assert (view.target_size, view.instance_count, len(nodes)) == (WANTED_SIZE, WANTED_SIZE, WANTED_SIZE)

@@ -62,11 +62,19 @@ def test_the_documentation_describes_each_cloud_with_its_own_options() -> None:
         assert (cloud.name, own - shown) == (cloud.name, set())
 
 
+def test_lists_of_all_clouds_are_complete() -> None:
+    services = (ROOT / "docs/services.md").read_text(encoding="utf-8")
+    assert re.findall(r"`--cloud (\w+(?:\\\|\w+)+)`", services) == ["\\|".join(NAMES)]
+    values = (ROOT / "deploy/chart/values.yaml").read_text(encoding="utf-8")
+    assert f"# {', '.join(NAMES[1:-1])} or {NAMES[-1]}: docs/clouds.md" in values
+
+
 def test_the_command_of_the_actuator_loads_no_simulator_and_no_client_of_a_cloud() -> None:
     program = """
 import sys
 import trimtab.actuator.service.command
-loaded = [name for name in sys.modules if name.startswith(("trimtab.clients.simulation", "boto3", "trimtab.planner"))]
+FOREIGN = ("trimtab.clients.simulation", "trimtab.planner", "boto3", "kubernetes", "urllib3")
+loaded = [name for name in sys.modules if name.startswith(FOREIGN)]
 assert not loaded, loaded
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -371,6 +371,6 @@ def test_instances_whose_ids_end_alike_are_deleted_one_by_one() -> None:
     stage.run_for(2000)
     groups = list(stage.cloud.node_groups())
     seen = _Observation({one.id: one for one in groups}, {}, {})
-    stage.reconciler._delete_missing(groups[0], seen)
+    stage.reconciler._delete_unregistered(groups[0], seen)
     found = data.read(lambda tracker, _: {name: one.provider_id for name, one in tracker.data.deletions.items()})
     assert found == {one: one for one in same}

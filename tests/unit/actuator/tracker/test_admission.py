@@ -237,6 +237,6 @@ def test_time_without_an_actuator_makes_no_deletion_older() -> None:
     tracker = removed(NOW)
     tracker.handle(e.NodesCounted(9), NOW + 1)
     tracker.handle(e.AbsenceEnded(5 * HOUR_MS), NOW + 5 * HOUR_MS + 1)
-    assert [one.time_ms for one in tracker.data.removals] == [NOW + 5 * HOUR_MS]
+    assert [one.time_ms for one in tracker.data.cloud_deletion_calls] == [NOW + 5 * HOUR_MS]
     assert [one.time_ms for one in tracker.data.node_counts] == [NOW + 5 * HOUR_MS + 1]
     assert tracker.data.time_ms == NOW + 5 * HOUR_MS + 1

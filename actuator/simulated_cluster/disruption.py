@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from trimtab.actuator.simulated_cluster.objects import Object, ObjectError
 from trimtab.actuator.simulated_cluster.pods import Pod, PodKey
-from trimtab.actuator.simulated_cluster.selectors import matches
 from trimtab.actuator.simulated_cluster.tallies import BudgetTally
+from trimtab.clients.kubernetes.selectors import selects
 
 # Desired replicas of an owner by uid, None = unknown.
 Scale = Callable[[str], int | None]
@@ -27,7 +27,7 @@ class BudgetStatus(NamedTuple):
 
 def covers(budget: Mapping[str, Any], pod: Pod) -> bool:
     """Return whether a budget of the pod's namespace selects it."""
-    return matches((budget.get("spec") or {}).get("selector"), pod.labels)
+    return selects((budget.get("spec") or {}).get("selector"), pod.labels)
 
 
 def budget_status(budget: Mapping[str, Any], pods: BudgetTally, scale: Scale) -> BudgetStatus:

@@ -22,8 +22,8 @@ from trimtab.actuator.simulated_cluster.objects import (
 )
 from trimtab.actuator.simulated_cluster.pods import Pod, PodKey
 from trimtab.actuator.simulated_cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
-from trimtab.actuator.simulated_cluster.selectors import matches
 from trimtab.actuator.simulated_cluster.tallies import OwnerTallies
+from trimtab.clients.kubernetes.selectors import selects
 
 # Provider ids of deleted machines that are kept, the latest ones.
 MAX_ENDED = 10_000
@@ -357,7 +357,7 @@ class ClusterState:
             return False
         if not ({"matchLabels", "matchExpressions"} & selector.keys()):
             selector = {"matchLabels": selector}
-        return matches(selector, labels_of(self.nodes[node].node))
+        return selects(selector, labels_of(self.nodes[node].node))
 
 
 def _due_times(pod: Pod) -> dict[str, int]:

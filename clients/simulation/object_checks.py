@@ -5,8 +5,8 @@ Decides nothing of its own: they are read as parts of an object of a cluster. Ra
 
 from typing import Any
 
+from trimtab.clients.kubernetes.object_errors import ObjectError
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.clients.snapshots.objects.errors import ObjectError
 
 Json = dict[str, Any]
 _CONTAINER = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}

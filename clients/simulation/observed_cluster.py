@@ -16,13 +16,13 @@ from trimtab.actuator.simulated_cluster.disruption import BudgetStatus, write_st
 from trimtab.actuator.simulated_cluster.objects import condition_reason
 from trimtab.actuator.simulated_cluster.pods import Pod, parse_time_ms
 from trimtab.actuator.simulated_cluster.state import ClusterState
+from trimtab.clients.kubernetes.kinds import NodeGroup
 from trimtab.clients.snapshots.live.actuation import read_status
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance
 from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.store import Store
 from trimtab.clients.snapshots.live.taken import Seen
-from trimtab.clients.snapshots.objects.kinds import NodeGroup
 from trimtab.clients.snapshots.objects.objects import STRUCTS
 from trimtab.clients.snapshots.objects.owners import API_VERSIONS
 from trimtab.clients.snapshots.objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row

@@ -20,11 +20,11 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
-from trimtab.actuator.simulated_cluster.quantities import parse_quantity
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.quantities import parse_quantity
 from trimtab.clients.simulation.object_checks import check_pod_spec, check_taints
-from trimtab.clients.snapshots.objects.errors import FieldError
 from trimtab.clients.snapshots.objects.times import go_duration_ns
 from trimtab.prices import MOST_PER_HOUR
 

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from trimtab.actuator.simulated_cluster.quantities import parse_quantity
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.clients.kubernetes.quantities import parse_quantity
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.scenario import seconds
 

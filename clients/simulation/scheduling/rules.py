@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from trimtab.actuator.simulated_cluster.pods import Pod
-from trimtab.actuator.simulated_cluster.selectors import matches
+from trimtab.clients.kubernetes.selectors import selects
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -36,7 +36,7 @@ class Term:
             return False
         if self.owner:
             return pod.owner_uid == self.owner
-        return matches(json.loads(self.selector), pod.labels)
+        return selects(json.loads(self.selector), pod.labels)
 
 
 class Spread(NamedTuple):

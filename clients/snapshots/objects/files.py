@@ -22,12 +22,12 @@ from trimtab.clients.documents.bounded_input import (
     read_bounded,
 )
 from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.kubernetes.object_errors import InputError
 from trimtab.clients.recording import RecordingError, RecordingReader, is_recording
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.deltas import Application
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot, Progress, build_snapshot
 from trimtab.clients.snapshots.objects.decode import add_text, add_value
-from trimtab.clients.snapshots.objects.errors import InputError
 from trimtab.clients.snapshots.objects.objects import Objects
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 

@@ -13,9 +13,9 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from trimtab.clients.snapshots.objects.errors import FieldError
-from trimtab.clients.snapshots.objects.pod_requests import amounts
-from trimtab.clients.snapshots.objects.quantities import amount_of
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.pod_requests import amounts
+from trimtab.clients.kubernetes.quantities import amount_of
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.planner.model.effort import UNLIMITED, Effort

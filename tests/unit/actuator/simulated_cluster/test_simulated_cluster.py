@@ -1,7 +1,6 @@
 """The simulated cluster behaves like a small Kubernetes: budgets, owners, scheduling, machines, persistence."""
 
 import json
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from tests.builders.kubernetes import (
     Json,
     daemon_set,
     job,
-    labelled,
     listed,
     node,
     node_affinity,
@@ -22,7 +20,6 @@ from tests.builders.kubernetes import (
     pods_of,
     replica_set,
     stateful_set,
-    taint,
     toleration,
 )
 from trimtab.actuator.cloud.memory.cloud import MemoryCloud
@@ -31,8 +28,6 @@ from trimtab.actuator.kube.cluster import NotFoundError, RefusedError, Taint, To
 from trimtab.actuator.simulated_cluster.cluster import SimulatedCluster
 from trimtab.actuator.simulated_cluster.controllers import Delays
 from trimtab.actuator.simulated_cluster.objects import ObjectError, load_files
-from trimtab.actuator.simulated_cluster.quantities import parse_quantity, pod_requests
-from trimtab.actuator.simulated_cluster.selectors import matches, tolerates
 from trimtab.clients.simulation.virtual_time import VirtualTime
 
 
@@ -73,96 +68,6 @@ def owned(owner: Json, count: int, *nodes: str) -> list[Json]:
     for number, item in enumerate(pods):
         place(item, nodes[number % len(nodes)])
     return [owner, *pods]
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("0", 0), ("1", 1), ("100m", Fraction(1, 10)), ("1.5Gi", 3 << 29), ("1k", 1000), ("1M", 10**6),
-        ("2E", 2 * 10**18), ("1e3", 1000), ("1E3", 1000), ("1e-3", Fraction(1, 1000)), ("5u", Fraction(5, 10**6)),
-        ("7n", Fraction(7, 10**9)),
-        (".5", Fraction(1, 2)), ("1.", 1), ("+3", 3), ("1Ki", 1024), ("2Ti", 2 << 40), ("12E", 12 * 10**18),
-    ],
-)  # fmt: skip
-def test_a_quantity_is_read(text: str, value: Any) -> None:
-    assert parse_quantity(text) == value
-
-
-@pytest.mark.parametrize("text", ["", "x", "1kk", "1 Gi", "Gi", "1e", "--1", "1e9999", "0x10", "1Ki5", "\u0661"])
-def test_an_invalid_quantity_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a quantity"):
-        parse_quantity(text)
-
-
-def container(cpu: str = "", limit: str = "", **more: Any) -> Json:
-    resources = {"requests": {"cpu": cpu} if cpu else {}, "limits": {"cpu": limit} if limit else {}}
-    return {"name": "c", "resources": resources, **more}
-
-
-@pytest.mark.parametrize(
-    ("spec", "cpu_milli"),
-    [
-        pytest.param({"containers": [container("100m"), container("1")]}, 1100, id="containers together"),
-        pytest.param({"containers": [container(limit="2")]}, 2000, id="a limit where no request is"),
-        pytest.param({"containers": [container("1", "2")]}, 1000, id="a request beside a limit"),
-        pytest.param({"containers": [container("0.0001")]}, 1, id="rounded up"),
-        pytest.param(
-            {"containers": [container("1")], "initContainers": [container("3")]}, 3000, id="a large init container"
-        ),
-        pytest.param(
-            {"containers": [container("1")], "initContainers": [container("2", restartPolicy="Always")]},
-            3000,
-            id="a sidecar",
-        ),
-        pytest.param(
-            {
-                "containers": [container("1")],
-                "initContainers": [container("2", restartPolicy="Always"), container("4")],
-            },
-            6000,
-            id="an init container beside a sidecar",
-        ),
-        pytest.param({"containers": [container("1")], "overhead": {"cpu": "250m"}}, 1250, id="overhead"),
-        pytest.param({"containers": [container("1")], "resources": {"requests": {"cpu": "5"}}}, 5000, id="pod level"),
-    ],
-)
-def test_what_a_pod_requests(spec: Json, cpu_milli: int) -> None:
-    assert pod_requests(spec).get("cpu") == cpu_milli
-
-
-@pytest.mark.parametrize(
-    ("selector", "expected"),
-    [
-        pytest.param(None, False, id="absent matches nothing"),
-        pytest.param({}, True, id="empty matches everything"),
-        pytest.param(labelled(app="web"), True, id="label"),
-        pytest.param(labelled(app="db"), False, id="other value"),
-        pytest.param(labelled(("app", "In", ["db", "web"])), True, id="in"),
-        pytest.param(labelled(("app", "NotIn", ["db"])), True, id="not in"),
-        pytest.param(labelled(("zone", "NotIn", ["a"])), True, id="not in, absent"),
-        pytest.param(labelled(("app", "Exists")), True, id="exists"),
-        pytest.param(labelled(("app", "DoesNotExist")), False, id="does not exist"),
-        pytest.param(labelled(("app", "Unheard", ["web"])), False, id="unknown operator"),
-    ],
-)
-def test_which_labels_a_selector_matches(selector: Json | None, expected: bool) -> None:
-    assert matches(selector, {"app": "web"}) is expected
-
-
-@pytest.mark.parametrize(
-    ("tolerations", "expected"),
-    [
-        pytest.param([], False, id="none"),
-        pytest.param([toleration()], True, id="everything"),
-        pytest.param([toleration("k")], True, id="key"),
-        pytest.param([toleration("k", "v")], True, id="key and value"),
-        pytest.param([toleration("k", "w")], False, id="other value"),
-        pytest.param([toleration("k", effect="NoExecute")], False, id="other effect"),
-        pytest.param([{"operator": "Equal", "value": "v"}], False, id="Equal needs a key"),
-    ],
-)
-def test_which_tolerations_cover_a_taint(tolerations: list[Json], expected: bool) -> None:
-    assert tolerates(tolerations, taint("k=v:NoSchedule")) is expected
 
 
 def test_an_evicted_replica_comes_back_elsewhere_under_a_new_name() -> None:

@@ -372,6 +372,13 @@ def test_a_broken_file_is_named(tmp_path: Path, name: str, content: str, message
         load_files([tmp_path / name])
 
 
+def test_a_time_without_quotes_stays_text_as_an_api_server_would_give_it(tmp_path: Path) -> None:
+    metadata = "{name: n1, creationTimestamp: 2026-03-02T00:00:00Z}"
+    (tmp_path / "a.yaml").write_text(f"kind: Node\nmetadata: {metadata}\n")
+    (item,) = load_files([tmp_path / "a.yaml"])
+    assert item["metadata"]["creationTimestamp"] == "2026-03-02T00:00:00Z"
+
+
 def test_files_of_every_form_are_read(tmp_path: Path) -> None:
     import gzip
 

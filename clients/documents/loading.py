@@ -85,9 +85,8 @@ def compose_document(text: bytes | str) -> Any:
 
 
 def _load_json(text: bytes | str) -> Any:
-    raw = text.encode() if isinstance(text, str) else text
     try:
-        return load_json(raw)
+        return load_json(text)
     except RepeatedKeyError:
         # JSON is YAML too, but for tabs, and that check knows the line.
         check_yaml(text)

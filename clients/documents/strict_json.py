@@ -57,9 +57,9 @@ def refuse_repeated_keys(raw: Raw | bytes | memoryview) -> None:
     load_json(raw)
 
 
-def load_json(raw: Raw | bytes | memoryview) -> Any:
+def load_json(text: str | Raw | bytes | memoryview) -> Any:
     """Return the value of a JSON text, key by key. Errors: json.JSONDecodeError, RepeatedKeyError, RecursionError."""
-    return json.loads(bytes(raw), object_pairs_hook=_unique)
+    return json.loads(text if isinstance(text, str) else bytes(text), object_pairs_hook=_unique)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,11 +1,11 @@
-"""`trimtab-planner`, also `python -m trimtab.planner`. Decides nothing: see `trimtab.planner.service.command`."""
+"""`trimtab-planner`, also `python -m trimtab.planner`. Decides nothing: see `trimtab.planner.command`."""
 
 from trimtab.clients.rpc.entry import run_command
 
 
 def main() -> None:
     """Run the command."""
-    run_command("trimtab-planner", "trimtab.planner.service.command:app", "planner")
+    run_command("trimtab-planner", "trimtab.planner.command:app", "planner")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from trimtab.actuator.cloud.provider import MachineType, Reservation
 from trimtab.actuator.kube.cluster import instance_type
-from trimtab.clients.kubernetes.quantities_of_objects import amount
+from trimtab.clients.kubernetes.quantities import counted_amount
 
 
 def machines_of(
@@ -15,7 +15,7 @@ def machines_of(
 ) -> tuple[MachineType, ...]:
     """Return the one machine of a template; none where cpu or memory is missing, 0, or no quantity."""
     try:
-        cpu, memory, pods = (amount(name, amounts.get(name) or "0") for name in ("cpu", "memory", "pods"))
+        cpu, memory, pods = (counted_amount(name, amounts.get(name) or "0") for name in ("cpu", "memory", "pods"))
     except ValueError:
         return ()
     machine = MachineType(instance_type(labels), cpu, memory, pods, reservation)

@@ -15,7 +15,7 @@ from trimtab.actuator.cloud.provider import MachineType
 from trimtab.actuator.kube.cluster import NodeQuantities, NodeView, is_extended
 from trimtab.actuator.node_types.estimate import least, nominal_of
 from trimtab.actuator.tracker.states import NodeAmounts, SeenType
-from trimtab.clients.kubernetes.quantities_of_objects import amount
+from trimtab.clients.kubernetes.quantities import counted_amount
 
 # Nodes of one instance type differ by some KiB.
 _NOISE_SHARE: Final = 0.01
@@ -135,9 +135,9 @@ def _amounts(texts: NodeQuantities) -> NodeAmounts | None:
     read.
     """
     try:
-        cpu, memory = amount("cpu", texts.cpu), amount("memory", texts.memory)
-        pods = amount("pods", texts.pods) if texts.pods else 0
-        others = tuple((name, number) for name, text in texts.others if (number := amount(name, text)) > 0)
+        cpu, memory = counted_amount("cpu", texts.cpu), counted_amount("memory", texts.memory)
+        pods = counted_amount("pods", texts.pods) if texts.pods else 0
+        others = tuple((name, number) for name, text in texts.others if (number := counted_amount(name, text)) > 0)
     except ValueError:
         return None
     return NodeAmounts(cpu, memory, pods, others) if cpu > 0 and memory > 0 else None

@@ -12,7 +12,7 @@ from trimtab.actuator.cloud.provider import NodeTemplate
 from trimtab.actuator.kube.cluster import is_extended
 from trimtab.actuator.node_types.estimate import Estimator, least
 from trimtab.actuator.tracker.states import NodeAmounts, SeenType
-from trimtab.clients.kubernetes.quantities_of_objects import amount
+from trimtab.clients.kubernetes.quantities import counted_amount
 
 _KIB: Final = 1 << 10
 _IN_BYTES: Final = ("memory", "ephemeral-storage")
@@ -59,7 +59,7 @@ def _with_others(
     for name in sorted({name for one in shown for name in one} - template.declared):
         known = [one[name] for one in shown if name in one]
         if len(known) < len(shown) and (name in given or is_extended(name)):
-            known.append(amount(name, given.get(name, "0")))
+            known.append(counted_amount(name, given.get(name, "0")))
         texts[name] = _text(name, min(known))
         if not min(known):
             del texts[name]

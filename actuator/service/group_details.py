@@ -11,7 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, GroupOptions, NodeTemplate
-from trimtab.clients.kubernetes.quantities_of_objects import parse_quantity
+from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("groups")
@@ -75,12 +75,14 @@ def _read(cloud: CloudProvider, group: str, now_s: float) -> _CachedDetails:
 
 
 def _check_amounts(template: NodeTemplate) -> None:
-    """Raise `ValueError` naming an amount that is not a quantity, which would make the whole snapshot unusable."""
-    for resource, text in (*template.capacity.items(), *template.allocatable.items()):
+    """Raise `ValueError` naming an amount that is negative or not a quantity, which would make the whole snapshot
+    unusable.
+    """
+    for amounts_of in (template.capacity, template.allocatable):
         try:
-            parse_quantity(text)
+            amounts(dict(amounts_of))
         except ValueError as error:
-            raise ValueError(f"the template's {resource} is {text!r}, not a quantity: {error}") from error
+            raise ValueError(f"the template's {error}") from error
 
 
 def template_message(template: NodeTemplate) -> actuator_pb2.CloudTemplate:

@@ -4,13 +4,11 @@ Never guesses: an unknown key, a key given twice or a value of the wrong kind is
 """
 
 import difflib
-import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import yaml
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
@@ -18,7 +16,7 @@ from google.protobuf.message import Message
 from trimtab.clients.cli.failures import InputError
 from trimtab.clients.cli.message_fields import checked
 from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
-from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.documents.loading import DocumentError, NotADocumentError, load_document
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 MessageType = TypeVar("MessageType", bound=Message)
@@ -27,20 +25,6 @@ _STATE_REMEDY = (
     "a state is what a plan keeps for the next one: give the output of `trimtab plan -o json`, or its `state`, or omit "
     "--state"
 )
-
-
-class _Loader(yaml.CSafeLoader):
-    """YAML in which every key is a string."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Build a mapping, checking its keys first."""
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if not isinstance(key, str):
-                where = f"line {key_node.start_mark.line + 1}"
-                raise InputError(f'{where}: key {key!r} is not text; write it in quotes: "{key_node.value}"')
-        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return mapping
 
 
 def read_settings(path: Path | None) -> plan_pb2.PlanSettings:
@@ -119,13 +103,11 @@ def _naming(what: str, path: Path) -> Iterator[None]:
 def _document(path: Path) -> dict[str, Any]:
     """Read one mapping; an empty file is an empty one."""
     try:
-        document = _parse(_text(path))
-    except YamlError as error:
+        document = load_document(_text(path))
+    except NotADocumentError as error:
+        raise InputError(f"neither YAML nor JSON: {error}") from None
+    except DocumentError as error:
         raise InputError(str(error)) from None
-    except RecursionError:
-        raise InputError("it is nested too deep") from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"neither YAML nor JSON: {told(error)}") from None
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -148,27 +130,6 @@ def _text(path: Path) -> str:
         raise InputError(str(error)) from None
     except OSError as error:
         raise InputError(str(error.strerror)) from None
-
-
-def _parse(text: str) -> Any:
-    """Parse text that looks like JSON as JSON (it may contain tabs, which YAML forbids), otherwise as YAML."""
-    if text.lstrip().startswith("{"):
-        try:
-            return json.loads(text, object_pairs_hook=_unique)
-        except json.JSONDecodeError:
-            pass
-    check_yaml(text)
-    return yaml.load(text, Loader=_Loader)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a JSON object whose keys differ."""
-    built: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in built:
-            raise InputError(f"key {key!r} is given twice")
-        built[key] = value
-    return built
 
 
 def _into(message: MessageType, document: Any) -> MessageType:

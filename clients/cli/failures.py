@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from trimtab.clients.documents.terminal import visible
+from trimtab.clients.kubernetes.object_errors import InputError as UnreadableError
 from trimtab.clients.rpc.addresses import AddressError
 from trimtab.clients.rpc.errors import ServiceError, TrimtabError
 from trimtab.clients.rpc.extras import MissingExtraError
-from trimtab.clients.snapshots.objects.errors import InputError as UnreadableError
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 

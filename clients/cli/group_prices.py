@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import msgspec
 
 from trimtab.clients.cli.prices import Machine, Prices, machine_of, machines_of, note_without, one_price, price_of
+from trimtab.clients.kubernetes.kinds import Node, NodeGroup
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance
-from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.v1 import actuator_pb2
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
 from trimtab.clients.cli.failures import InputError
-from trimtab.clients.snapshots.objects.errors import FieldError
+from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.snapshots.objects.times import go_duration_ns
 
 _INTEGERS: Final = (

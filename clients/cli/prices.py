@@ -25,7 +25,7 @@ from trimtab.clients.cli.failures import InputError
 from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.documents.loading import DocumentError, compose_document
 from trimtab.prices import is_price
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -177,12 +177,9 @@ def _check_columns(path: Path, columns: list[str]) -> None:
 def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the mappings of a list with the lines in which they begin."""
     try:
-        check_yaml(text)
-        root: Any = yaml.compose(text, Loader=yaml.CSafeLoader)
-    except YamlError as error:
+        root: Any = compose_document(text)
+    except DocumentError as error:
         raise InputError(f"{path}: {error}") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InputError(f"{path}: {told(error)}") from None
     if not isinstance(root, yaml.SequenceNode):
         raise InputError(f"{path}: line 1: a list of mappings is expected, with {', '.join(COLUMNS)}")
     for item in root.value:

@@ -1,4 +1,4 @@
-"""Files that people write: YAML and JSON with positions, bounded reading, whole writing, text for terminals.
+"""Files that people write: YAML and JSON with positions (`loading`), bounded reading, whole writing, terminal text.
 
 Never knows what a document means.
 """

@@ -54,7 +54,12 @@ def count_field_colons(text: bytes | memoryview, without: str) -> int:
 
 def refuse_repeated_keys(raw: Raw | bytes | memoryview) -> None:
     """Check every object of a JSON text. Errors: RepeatedKeyError."""
-    json.loads(bytes(raw), object_pairs_hook=_unique)
+    load_json(raw)
+
+
+def load_json(text: str | Raw | bytes | memoryview) -> Any:
+    """Return the value of a JSON text, key by key. Errors: json.JSONDecodeError, RepeatedKeyError, RecursionError."""
+    return json.loads(text if isinstance(text, str) else bytes(text), object_pairs_hook=_unique)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def check_yaml(data: bytes | str) -> None:
         checker.read(event)
 
 
-def told(error: Exception) -> str:
+def describe_yaml_error(error: Exception) -> str:
     """Return what the parser says of a text that is not YAML, in one line that begins with the line of the text."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())

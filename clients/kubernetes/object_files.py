@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from trimtab.clients.documents.loading import DocumentError, load_documents
 from trimtab.clients.documents.strict_json import RepeatedKeyError, may_repeat_keys, refuse_repeated_keys
-from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
 from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
 
 Object = dict[str, Any]
@@ -42,19 +41,11 @@ def _load_file(path: Path) -> Iterator[Object]:
             if may_repeat_keys(data):
                 refuse_repeated_keys(data)
         elif name.endswith((".yaml", ".yml")):
-            check_yaml(data)
-            documents = list(yaml.load_all(data, Loader=yaml.CSafeLoader))
+            documents = list(load_documents(data))
         else:
             raise ObjectError(f"{path}: unknown kind of file; use .json, .yaml or .yml, also with .gz")
-    except (
-        msgspec.DecodeError,
-        yaml.YAMLError,
-        YamlError,
-        RepeatedKeyError,
-        UnicodeDecodeError,
-        RecursionError,
-    ) as error:
-        raise ObjectError(f"{path}: {told(error)}") from error
+    except (msgspec.DecodeError, DocumentError, RepeatedKeyError, UnicodeDecodeError, RecursionError) as error:
+        raise ObjectError(f"{path}: {' '.join(str(error).split())}") from error
     for document in documents:
         yield from _flatten(document, str(path))
 

@@ -15,10 +15,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from opentelemetry import trace
 from opentelemetry.context import Context
 
+from trimtab.clients.kubernetes.kinds import NodeGroup
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.snapshots.live.cloud_groups import known_prices, with_cloud_settings
 from trimtab.clients.snapshots.live.taken import Seen, Taken
-from trimtab.clients.snapshots.objects.kinds import NodeGroup
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 _tracer = trace.get_tracer("trimtab.loop")

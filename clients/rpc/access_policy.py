@@ -6,11 +6,10 @@ its place. In patterns `*` stands for any text, also none, and every other chara
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.documents.loading import DocumentError, load_document
 from trimtab.clients.rpc.rights import Right
 
 MAX_POLICY_BYTES: Final = 1 << 20
@@ -99,10 +98,9 @@ def read_policy(path: Path) -> AccessPolicy:
     if len(data) > MAX_POLICY_BYTES:
         raise ValueError(f"{path}: a policy has at most {MAX_POLICY_BYTES} bytes")
     try:
-        check_yaml(data)
-        return AccessPolicy.model_validate(yaml.safe_load(data))
-    except (YamlError, yaml.YAMLError) as error:
-        raise ValueError(f"{path}: {told(error)}") from error
+        return AccessPolicy.model_validate(load_document(data))
+    except DocumentError as error:
+        raise ValueError(f"{path}: {error}") from error
     except ValidationError as error:
         raise ValueError(f"{path}: {'; '.join(map(_told, error.errors()[:5]))}") from error
 

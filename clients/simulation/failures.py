@@ -1,6 +1,6 @@
 """Errors of simulations that a user can correct."""
 
-from trimtab.clients.snapshots.objects.errors import InputError
+from trimtab.clients.kubernetes.object_errors import InputError
 
 
 class ScenarioError(InputError):

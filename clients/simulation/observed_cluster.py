@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from trimtab.clients.kubernetes.kinds import NodeGroup
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import write_owner_status
 from trimtab.clients.simulation.cluster.database import JournalEntry
@@ -22,7 +23,6 @@ from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.store import Store
 from trimtab.clients.snapshots.live.taken import Seen
-from trimtab.clients.snapshots.objects.kinds import NodeGroup
 from trimtab.clients.snapshots.objects.objects import STRUCTS
 from trimtab.clients.snapshots.objects.owners import API_VERSIONS
 from trimtab.clients.snapshots.objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row

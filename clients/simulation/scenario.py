@@ -22,9 +22,9 @@ from pydantic.alias_generators import to_camel
 
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
-from trimtab.clients.kubernetes.quantities_of_objects import parse_quantity
+from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
+from trimtab.clients.kubernetes.quantities import parse_quantity
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.clients.snapshots.objects.errors import FieldError, ObjectError
 from trimtab.clients.snapshots.objects.times import go_duration_ns
 from trimtab.prices import MOST_PER_HOUR
 

@@ -10,7 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.documents.loading import DocumentError, compose_document, load_document
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.recorded import RecordedCluster, has_rounds, is_recording, read_recording, scenario_of
 from trimtab.clients.simulation.recorded_rounds import read_rounds
@@ -39,13 +39,9 @@ def read_scenario(path: Path) -> tuple[Scenario, Trace]:
     """Read a scenario and the trace or recording that it names. Raises ScenarioError."""
     text = _text(path)
     try:
-        check_yaml(text)
-        root = yaml.compose(text, Loader=yaml.CSafeLoader)
-        document = yaml.load(text, Loader=yaml.CSafeLoader)
-    except YamlError as error:
+        document, root = load_document(text), compose_document(text)
+    except DocumentError as error:
         raise ScenarioError(f"{path}: {error}") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ScenarioError(f"{path}: {told(error)}") from None
     if not isinstance(document, dict):
         raise ScenarioError(f"{path}: line 1: a mapping is expected: {', '.join(_keys())}")
     try:

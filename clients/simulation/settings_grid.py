@@ -8,9 +8,9 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import yaml
 from pydantic.alias_generators import to_camel
 
+from trimtab.clients.documents.loading import DocumentError, load_document
 from trimtab.clients.json_form import json_form
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.v1 import plan_pb2
@@ -38,8 +38,8 @@ def read_axis(text: str) -> Axis:
     if not separator or not path or not values:
         raise ScenarioError(f"--sweep {text}: give PATH=VALUE,…, such as scaleDown.utilizationThreshold=0.4,0.5,0.6")
     try:
-        return Axis(path, tuple(yaml.safe_load(value) for value in values.split(",")))
-    except yaml.YAMLError:
+        return Axis(path, tuple(load_document(value) for value in values.split(",")))
+    except DocumentError:
         raise ScenarioError(f"--sweep {text}: a value cannot be read") from None
 
 

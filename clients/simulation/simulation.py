@@ -21,6 +21,7 @@ from trimtab.actuator.service.settings import ActuatorSettings, PodCostLimits, S
 from trimtab.actuator.settings import DrainSettings, WorkSettings
 from trimtab.actuator.tracker.admission import Limits
 from trimtab.clients.decisions import NAMES
+from trimtab.clients.kubernetes.kinds import NodeGroup
 from trimtab.clients.kubernetes.object_files import ObjectError
 from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from trimtab.clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
@@ -41,7 +42,6 @@ from trimtab.clients.simulation.timers import next_due
 from trimtab.clients.simulation.trace import Arrival
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.clients.simulation.workloads import Workloads
-from trimtab.clients.snapshots.objects.kinds import NodeGroup
 from trimtab.v1 import plan_pb2
 
 SAMPLES: Final = 288

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.kubernetes.quantities_of_objects import parse_quantity
+from trimtab.clients.kubernetes.quantities import parse_quantity
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.scenario import seconds
 

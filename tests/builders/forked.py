@@ -24,7 +24,7 @@ from trimtab.clients.rpc.entry import CIPHERS_VARIABLE, TLS_1_3_ALONE
 COMMANDS = (
     "trimtab.clients.cli.commands",
     "trimtab.actuator.service.command",
-    "trimtab.planner.service.command",
+    "trimtab.planner.command",
     "trimtab.planner.decisions.plan",
 )
 """What `trimtab` and both services import."""

@@ -26,11 +26,11 @@ from trimtab.actuator.kube.live import KubeCluster
 from trimtab.clients.cli.live.links import open_link
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.quantities_of_objects import parse_quantity
+from trimtab.clients.kubernetes.quantities import counted_amount
+from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.simulation import Simulation
-from trimtab.clients.simulation.cluster.selectors import matches
 from trimtab.clients.simulation.loads import changes
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.objects import budget, controller, node_group
@@ -93,7 +93,7 @@ class Objects(NamedTuple):
     def _is_counted(self, one: Json) -> bool:
         """Whether a budget knows its pods as they are."""
         selector, status = one["spec"]["selector"], one.get("status", {})
-        members = [pod for pod in self.pods.values() if matches(selector, pod["metadata"]["labels"])]
+        members = [pod for pod in self.pods.values() if selects(selector, pod["metadata"]["labels"])]
         ready = sum(_has(pod, "Ready", "True") for pod in members)
         allowed = max(0, ready - status.get("desiredHealthy", 0))
         known = [status.get(key) for key in ("expectedPods", "currentHealthy", "disruptionsAllowed")]
@@ -298,7 +298,7 @@ def _requested(pod: Json) -> int:
 
 @cache
 def _milli(text: str) -> int:
-    return int(1000 * parse_quantity(text))
+    return counted_amount("cpu", text)
 
 
 def _keys(taints: Any) -> list[str]:

@@ -16,11 +16,11 @@ from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
 from trimtab.clients.kubernetes.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes.object_errors import InputError
 from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.clients.snapshots.live.reflector import ReflectorSettings
 from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.clients.snapshots.objects.errors import InputError
 from trimtab.v1 import snapshot_pb2 as pb
 
 pytestmark = pytest.mark.e2e

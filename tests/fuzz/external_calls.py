@@ -21,8 +21,8 @@ from trimtab.actuator.service.external.servicer import MAX_ANSWER_BYTES, Externa
 from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler import expander_pb2
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
-from trimtab.planner.service.expander.clusters import LastPlans
-from trimtab.planner.service.expander.servicer import ExpanderServicer
+from trimtab.planner.expander.clusters import LastPlans
+from trimtab.planner.expander.servicer import ExpanderServicer
 from trimtab.planner.service.request_memory import RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 from trimtab.planner.snapshot.decode import canonicalize

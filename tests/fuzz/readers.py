@@ -17,10 +17,10 @@ from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler import expander_pb2
 from trimtab.planner.decisions.requests import DecisionUnavailableError, RequestError, check_decisions, check_request
 from trimtab.planner.decisions.table import TABLE
+from trimtab.planner.expander.clusters import ClusterPlan
+from trimtab.planner.expander.question import question
 from trimtab.planner.model.settings import SettingsError, resolve_planner
 from trimtab.planner.scale_up.option_choice import choose_option
-from trimtab.planner.service.expander.clusters import ClusterPlan
-from trimtab.planner.service.expander.question import question
 from trimtab.planner.service.warm_up import NOW_S
 from trimtab.planner.snapshot.decode import canonicalize, parse_snapshot
 from trimtab.planner.snapshot.delta import apply_delta, parse_delta

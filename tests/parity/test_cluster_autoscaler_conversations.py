@@ -31,10 +31,10 @@ from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.k8s.v1 import core_pb2
-from trimtab.planner.service.expander.clusters import LastPlans
-from trimtab.planner.service.expander.servicer import SERVICE as EXPANDER
-from trimtab.planner.service.expander.servicer import ExpanderServicer
-from trimtab.planner.service.process import MAX_MESSAGE_BYTES
+from trimtab.planner.expander.clusters import LastPlans
+from trimtab.planner.expander.servicer import SERVICE as EXPANDER
+from trimtab.planner.expander.servicer import ExpanderServicer
+from trimtab.planner.process import MAX_MESSAGE_BYTES
 from trimtab.planner.service.request_memory import RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 

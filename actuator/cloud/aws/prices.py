@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import yaml
-
+from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.clients.documents.loading import DocumentError, load_document
 from trimtab.prices import MOST_PER_HOUR, is_price
 
 # What a price of a product must be of, as far as the product says so. Source: AWS, Price List of AmazonEC2.
@@ -30,10 +30,8 @@ class Price(NamedTuple):
 def load_prices(path: Path, region: str = "") -> dict[str, Price]:
     """Read a file of prices; of answers of AWS those of a region, "" = of any. Raises `ValueError`, `OSError`."""
     try:
-        text = path.read_text(encoding="utf-8")
-        # YAML reads JSON as well, but not megabytes of it.
-        content = json.loads(text) if text.lstrip().startswith("{") and path.suffix == ".json" else yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:
+        content = load_document(read_text(path, "; YAML or JSON is expected"))
+    except (DocumentError, UnreadableTextError) as error:
         raise ValueError(f"{path}: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path}: expected instance types and their prices")

@@ -6,13 +6,14 @@ currency.
 from collections.abc import Iterable, Mapping
 
 from trimtab.actuator.cloud.provider import NodeTemplate
-from trimtab.clients.kubernetes.quantities_of_objects import amount, pod_requests
+from trimtab.clients.kubernetes.pod_requests import requests_of_mapping
+from trimtab.clients.kubernetes.quantities import counted_amount
 from trimtab.k8s.v1 import core_pb2
 
 
 def pod_price(pod: core_pb2.Pod, groups: Iterable[tuple[NodeTemplate, float]]) -> float | None:
     """Return the least price; None = no node has room for it. Raises ValueError if an amount cannot be read."""
-    requests = pod_requests(_spec(pod))
+    requests = requests_of_mapping(_spec(pod))
     prices = [price * share for template, price in groups if (share := _share(requests, template.allocatable)) <= 1]
     return min(prices, default=None)
 
@@ -21,7 +22,7 @@ def _share(requests: Mapping[str, int], allocatable: Mapping[str, str]) -> float
     """Return the share of a node that the requests take; more than 1 = they do not fit."""
     share = 0.0
     for resource, wanted in requests.items():
-        given = amount(resource, allocatable.get(resource, "0"))
+        given = counted_amount(resource, allocatable.get(resource, "0"))
         if wanted > given:
             return 2.0
         share = max(share, wanted / given if given else 0.0)

@@ -11,8 +11,8 @@ from trimtab.clients.cli.failures import FailedError, InputError
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
 from trimtab.clients.kubernetes.errors import ClusterError, ConfigurationError
+from trimtab.clients.kubernetes.kinds import NodeGroup
 from trimtab.clients.snapshots.objects.files import read_objects
-from trimtab.clients.snapshots.objects.kinds import NodeGroup
 from trimtab.v1 import plan_pb2
 
 

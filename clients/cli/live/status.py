@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import yaml
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Group, RenderableType
 from rich.live import Live
@@ -27,6 +26,7 @@ from trimtab.clients.cli.failures import FailedError, InputError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
+from trimtab.clients.documents.loading import DocumentError, load_document
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.errors import ApiError, ClusterError, ConfigurationError
 from trimtab.clients.kubernetes.names import object_path
@@ -122,7 +122,7 @@ def _loop(options: Options, api: Api | None) -> Json:
     collection = object_path("/api/v1/namespaces", options.namespace, "configmaps")
     try:
         found = api.json("GET", object_path(collection, options.status_config_map))
-        document = yaml.safe_load((found.get("data") or {}).get(KEY) or "{}")
+        document = load_document((found.get("data") or {}).get(KEY) or "{}")
     except ApiError as error:
         if error.status == 404:
             note(
@@ -131,9 +131,9 @@ def _loop(options: Options, api: Api | None) -> Json:
             )
             return {}
         raise
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except DocumentError as error:
         where = f"ConfigMap {options.namespace}/{options.status_config_map}"
-        raise ClusterError(f"{where}: data.{KEY} is not YAML: {' '.join(str(error).split())}") from None
+        raise ClusterError(f"{where}: data.{KEY} is not YAML: {error}") from None
     return document if isinstance(document, dict) else {}
 
 

@@ -7,9 +7,9 @@ Source: Kubernetes, pkg/controller/disruption: `getExpectedPodCount`, `countHeal
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from trimtab.clients.kubernetes.object_files import Object, ObjectError
+from trimtab.clients.kubernetes.selectors import selects
+from trimtab.clients.simulation.cluster.objects import Object, ObjectError
 from trimtab.clients.simulation.cluster.pods import Pod, PodKey
-from trimtab.clients.simulation.cluster.selectors import matches
 from trimtab.clients.simulation.cluster.tallies import BudgetTally
 
 # Desired replicas of an owner by uid, None = unknown.
@@ -27,7 +27,7 @@ class BudgetStatus(NamedTuple):
 
 def covers(budget: Mapping[str, Any], pod: Pod) -> bool:
     """Return whether a budget of the pod's namespace selects it."""
-    return matches((budget.get("spec") or {}).get("selector"), pod.labels)
+    return selects((budget.get("spec") or {}).get("selector"), pod.labels)
 
 
 def budget_status(budget: Mapping[str, Any], pods: BudgetTally, scale: Scale) -> BudgetStatus:

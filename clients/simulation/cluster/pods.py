@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 
 from trimtab.actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, PodView, daemon_eviction
-from trimtab.clients.kubernetes.object_files import Object
-from trimtab.clients.kubernetes.quantities_of_objects import Amounts, pod_requests
-from trimtab.clients.simulation.cluster.objects import condition, controller_of, labels_of
+from trimtab.clients.kubernetes.pod_requests import requests_of_mapping
+from trimtab.clients.simulation.cluster.objects import Object, condition, controller_of, labels_of
 
 PodKey = tuple[str, str]
 MOST_SHAPES = 10_000
@@ -31,7 +30,7 @@ class Pod:
     item: Object
     ready_due_ms: int = 0
     gone_due_ms: int = 0
-    requests: Amounts = field(init=False)
+    requests: dict[str, int] = field(init=False)
     ports: frozenset[tuple[str, str, int]] = field(init=False)
     owner: Mapping[str, Any] = field(init=False)
     # Pods with the same key are alike to the static predicates.
@@ -179,15 +178,15 @@ _SHAPE_FIELDS = (
     *("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity", "tolerations"),
     "topologySpreadConstraints",
 )
-_SHAPES: dict[bytes, tuple[Amounts, frozenset[tuple[str, str, int]], bytes]] = {}
+_SHAPES: dict[bytes, tuple[dict[str, int], frozenset[tuple[str, str, int]], bytes]] = {}
 _encode = msgspec.json.Encoder().encode
 
 
-def _shape(spec: Object) -> tuple[Amounts, frozenset[tuple[str, str, int]], bytes]:
+def _shape(spec: Object) -> tuple[dict[str, int], frozenset[tuple[str, str, int]], bytes]:
     """Return the values that depend only on a spec: requests, host ports and the key of the static predicates."""
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     static_key = _encode((spec.get("nodeSelector"), node_affinity, spec.get("tolerations")))
-    return pod_requests(spec), _host_ports(spec), static_key
+    return requests_of_mapping(spec), _host_ports(spec), static_key
 
 
 def format_time(time_ms: int) -> str:

@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from trimtab.actuator.kube.cluster import NodeView
-from trimtab.clients.kubernetes.object_files import Object
-from trimtab.clients.kubernetes.quantities_of_objects import Amounts, amounts
-from trimtab.clients.simulation.cluster.objects import labels_of
+from trimtab.clients.kubernetes.quantities import counted_amounts
+from trimtab.clients.kubernetes.selectors import selects_node, tolerates
+from trimtab.clients.simulation.cluster.objects import Object, labels_of
 from trimtab.clients.simulation.cluster.pods import Pod
-from trimtab.clients.simulation.cluster.selectors import matches_node, tolerates
 
 CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
 NO_POD_LIMIT = 1 << 30
@@ -27,9 +26,9 @@ class NodeInfo:
         self.node = node
         self.name: str = node["metadata"]["name"]
         status = node.get("status") or {}
-        self.allocatable: Amounts = amounts(status.get("allocatable") or status.get("capacity"))
+        self.allocatable: dict[str, int] = counted_amounts(status.get("allocatable") or status.get("capacity"))
         self.pod_limit = self.allocatable.pop("pods", NO_POD_LIMIT)
-        self.used: Amounts = {}
+        self.used: dict[str, int] = {}
         self.pods: dict[tuple[str, str], Pod] = {}
         self._live_count = 0
         # Results of the static predicates by `Pod.static_key`: (fits, soft taints not tolerated).
@@ -141,7 +140,7 @@ class PackingScheduler:
 
 def _static_fit(spec: Mapping[str, Any], node: Object) -> tuple[bool, int]:
     name = node["metadata"]["name"]
-    if not matches_node(spec, name, labels_of(node)):
+    if not selects_node(spec, name, labels_of(node)):
         return False, 0
     node_spec = node.get("spec") or {}
     taints = list(node_spec.get("taints") or ())

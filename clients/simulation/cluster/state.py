@@ -9,13 +9,20 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trimtab.clients.kubernetes.object_files import Object, ObjectError, check
+from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.simulation.cluster.database import JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.disruption import Budgets
-from trimtab.clients.simulation.cluster.objects import condition_reason, desired_replicas, labels_of, made_uid
+from trimtab.clients.simulation.cluster.objects import (
+    Object,
+    ObjectError,
+    check,
+    condition_reason,
+    desired_replicas,
+    labels_of,
+    made_uid,
+)
 from trimtab.clients.simulation.cluster.pods import Pod, PodKey
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
-from trimtab.clients.simulation.cluster.selectors import matches
 from trimtab.clients.simulation.cluster.tallies import OwnerTallies
 
 # Provider ids of deleted machines that are kept, the latest ones.
@@ -350,7 +357,7 @@ class ClusterState:
             return False
         if not ({"matchLabels", "matchExpressions"} & selector.keys()):
             selector = {"matchLabels": selector}
-        return matches(selector, labels_of(self.nodes[node].node))
+        return selects(selector, labels_of(self.nodes[node].node))
 
 
 def _due_times(pod: Pod) -> dict[str, int]:

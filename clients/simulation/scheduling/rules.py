@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.simulation.cluster.pods import Pod
-from trimtab.clients.simulation.cluster.selectors import matches
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -36,7 +36,7 @@ class Term:
             return False
         if self.owner:
             return pod.owner_uid == self.owner
-        return matches(json.loads(self.selector), pod.labels)
+        return selects(json.loads(self.selector), pod.labels)
 
 
 class Spread(NamedTuple):

@@ -14,10 +14,10 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.clients.kubernetes.selectors import selects_node
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.pods import Pod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
-from trimtab.clients.simulation.cluster.selectors import matches_node
 from trimtab.clients.simulation.scheduling.columns import Column, Columns
 from trimtab.clients.simulation.scheduling.rules import HOSTNAME, Rules, Spread
 
@@ -47,7 +47,7 @@ class _Static:
                 self.fits[slot] = self.selected[slot] = False
             else:
                 self.fits[slot], self.untolerated[slot] = info.static_fit(pod)
-                self.selected[slot] = matches_node(pod.spec, info.name, labels_of(info.node))
+                self.selected[slot] = selects_node(pod.spec, info.name, labels_of(info.node))
         self.stale.clear()
 
 

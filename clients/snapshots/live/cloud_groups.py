@@ -7,8 +7,8 @@ cloud's tags, and both over the general settings.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup, ObjectMeta
-from trimtab.clients.snapshots.objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus, NodeSpec, NodeStatus, Taint
+from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec, NodeGroupStatus, NodeSpec, NodeStatus, Taint
 from trimtab.clients.snapshots.objects.node_groups import HEALTH
 from trimtab.v1 import actuator_pb2, plan_pb2
 

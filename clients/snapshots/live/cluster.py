@@ -18,6 +18,8 @@ import structlog
 
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.errors import ApiError, ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes.kinds import Node, NodeGroup
+from trimtab.clients.kubernetes.object_errors import InputError
 from trimtab.clients.kubernetes.permissions import require, rules_yaml
 from trimtab.clients.kubernetes.rules import Rule
 from trimtab.clients.rpc.collection import collection_paused
@@ -28,8 +30,6 @@ from trimtab.clients.snapshots.live.resources import RESOURCES, Resource
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.store import Store
 from trimtab.clients.snapshots.live.taken import Seen
-from trimtab.clients.snapshots.objects.errors import InputError
-from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup
 from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("live_cluster")

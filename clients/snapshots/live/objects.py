@@ -17,7 +17,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from trimtab.clients.kubernetes.errors import MalformedAnswerError
-from trimtab.clients.snapshots.objects.kinds import ObjectMeta
+from trimtab.clients.kubernetes.kinds import ObjectMeta
 from trimtab.clients.snapshots.objects.objects import STRUCTS
 from trimtab.clients.snapshots.objects.times import usable_s
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from google.protobuf.message import DecodeError
 
 from trimtab.clients.kubernetes.envelope import parsed
+from trimtab.clients.kubernetes.kinds import Pod
+from trimtab.clients.kubernetes.kinds.pods import PodAnnotations
 from trimtab.clients.snapshots.live.objects import json_names, to_struct
 from trimtab.clients.snapshots.objects.annotated_numbers import Numbers, number_of, pod_struct
-from trimtab.clients.snapshots.objects.kinds import Pod
-from trimtab.clients.snapshots.objects.kinds.pods import PodAnnotations
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Claim, Mounts
 from trimtab.clients.snapshots.objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
 from trimtab.clients.snapshots.objects.times import usable_s

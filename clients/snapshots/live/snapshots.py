@@ -13,11 +13,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from trimtab.clients.kubernetes.errors import ClusterError
+from trimtab.clients.kubernetes.kinds import NodeGroup
 from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.snapshots.live.store import BUFFERS, OWNERS, Changes, Key, Store
 from trimtab.clients.snapshots.live.taken import Taken
 from trimtab.clients.snapshots.objects.build import Actuation, BuiltSnapshot, Known, build_snapshot, priority_classes
-from trimtab.clients.snapshots.objects.kinds import NodeGroup
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects

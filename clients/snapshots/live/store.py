@@ -14,11 +14,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from trimtab.clients.kubernetes.envelope import parsed
+from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.snapshots.live.objects import custom_object, to_struct
 from trimtab.clients.snapshots.live.pod_history import PodHistory
 from trimtab.clients.snapshots.live.pod_reader import PodReader
 from trimtab.clients.snapshots.live.resources import BY_KIND
-from trimtab.clients.snapshots.objects.errors import FieldError, ObjectError
 from trimtab.clients.snapshots.objects.migration import migrated_plugins, plugin_of
 from trimtab.clients.snapshots.objects.objects import CLUSTER_SCOPED, STRUCTS
 from trimtab.clients.snapshots.objects.owners import API_VERSIONS

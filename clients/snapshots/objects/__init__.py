@@ -3,10 +3,10 @@
 `read_files` reads files, recordings too; `decode_objects` takes plain values; `build_snapshot` turns either into rows.
 """
 
+from trimtab.clients.kubernetes.object_errors import FieldError, InputError, ObjectError
 from trimtab.clients.snapshots.objects.admission import admitted, pod_of_template
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot, Progress, build_snapshot
 from trimtab.clients.snapshots.objects.decode import decode_objects
-from trimtab.clients.snapshots.objects.errors import FieldError, InputError, ObjectError
 from trimtab.clients.snapshots.objects.files import read_files, read_objects
 from trimtab.clients.snapshots.objects.objects import Objects
 

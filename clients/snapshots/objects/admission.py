@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from trimtab.clients.snapshots.objects.kinds.controllers import PodTemplateSpec
-from trimtab.clients.snapshots.objects.kinds.metadata import LabelSelector, LabelSelectorRequirement
-from trimtab.clients.snapshots.objects.kinds.pods import (
+from trimtab.clients.kubernetes.kinds.controllers import PodTemplateSpec
+from trimtab.clients.kubernetes.kinds.metadata import LabelSelector, LabelSelectorRequirement
+from trimtab.clients.kubernetes.kinds.pods import (
     Affinity,
     Pod,
     PodAffinity,

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from trimtab.clients.snapshots.objects.kinds import Pod
-from trimtab.clients.snapshots.objects.kinds.pods import PodAnnotations, PodMeta
+from trimtab.clients.kubernetes.kinds import Pod
+from trimtab.clients.kubernetes.kinds.pods import PodAnnotations, PodMeta
 
 Numbers = tuple[tuple[str, float], ...]
 """(key of the annotation, its number or NaN), sorted by key."""

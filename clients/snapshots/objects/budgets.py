@@ -7,11 +7,11 @@ maxUnavailable, a number of at least 0 or a percentage).
 
 import re
 
+from trimtab.clients.kubernetes.kinds import ObjectMeta, PodDisruptionBudget
+from trimtab.clients.kubernetes.kinds.policies import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.selectors import label_selector
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import FieldError, below
-from trimtab.clients.snapshots.objects.kinds import ObjectMeta, PodDisruptionBudget
-from trimtab.clients.snapshots.objects.kinds.policies import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from trimtab.clients.snapshots.objects.selectors import label_selector
 from trimtab.v1 import snapshot_pb2 as pb
 
 _LIMIT = re.compile(r"[0-9]{1,10}%?")

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from trimtab.clients.kubernetes.kinds import CSINode, DaemonSet, Node, Pod
+from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.budgets import budget_row
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import FieldError, ObjectError
-from trimtab.clients.snapshots.objects.kinds import CSINode, DaemonSet, Node, Pod
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note

@@ -20,8 +20,8 @@ from trimtab.clients.documents.strict_json import (
     may_repeat_keys,
     refuse_repeated_keys,
 )
-from trimtab.clients.snapshots.objects.errors import FieldError, InputError, ObjectError
-from trimtab.clients.snapshots.objects.kinds.nodes import NodeGroupSpec
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec
+from trimtab.clients.kubernetes.object_errors import FieldError, InputError, ObjectError
 from trimtab.clients.snapshots.objects.objects import (
     OUR_GROUP,
     Objects,

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from trimtab.clients.snapshots.objects.selectors import Requirements, Terms
+from trimtab.clients.kubernetes.selectors import Requirements, Terms
 from trimtab.v1 import snapshot_pb2 as pb
 
 FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")

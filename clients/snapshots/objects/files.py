@@ -11,8 +11,6 @@ from os import PathLike
 from pathlib import Path
 from typing import IO, Any
 
-import yaml
-
 from trimtab.clients.documents.bounded_input import (
     MAX_INPUT_BYTES,
     STANDARD_INPUT,
@@ -21,13 +19,13 @@ from trimtab.clients.documents.bounded_input import (
     open_input,
     read_bounded,
 )
-from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.documents.loading import DocumentError, NotADocumentError, load_documents
+from trimtab.clients.kubernetes.object_errors import InputError
 from trimtab.clients.recording import RecordingError, RecordingReader, is_recording
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.deltas import Application
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot, Progress, build_snapshot
 from trimtab.clients.snapshots.objects.decode import add_text, add_value
-from trimtab.clients.snapshots.objects.errors import InputError
 from trimtab.clients.snapshots.objects.objects import Objects
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 
@@ -199,29 +197,15 @@ def _add_json(data: bytes, file: str, objects: Objects, advance: Callable[[float
             return
 
 
-class _Loader(yaml.CSafeLoader):
-    """A loader that reads YAML as Kubernetes does: a time stays a string."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
-}
-
-
 def _add_yaml(data: bytes, file: str, objects: Objects) -> None:
     try:
-        check_yaml(data)
-        for document in yaml.load_all(data, Loader=_Loader):
+        for document in load_documents(data):
             if document is not None:
                 _add_document(document, file, objects)
-    except YamlError as error:
+    except NotADocumentError as error:
+        raise InputError(f"{file}: neither JSON nor YAML: {str(error)[:300]}; give what kubectl prints") from None
+    except DocumentError as error:
         raise InputError(f"{file}: {error}; correct it there") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        if isinstance(error, InputError):
-            raise
-        first = told(error)[:300]
-        raise InputError(f"{file}: neither JSON nor YAML: {first}; give what kubectl prints") from None
 
 
 def _add_document(document: Any, file: str, objects: Objects) -> None:

@@ -12,9 +12,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from trimtab.clients.snapshots.objects.kinds import CSINode
-from trimtab.clients.snapshots.objects.kinds.storage import VolumeSpec
-from trimtab.clients.snapshots.objects.selectors import IN, NODE_NAME_FIELD, NOT_IN, Requirements, Terms
+from trimtab.clients.kubernetes.kinds import CSINode
+from trimtab.clients.kubernetes.kinds.storage import VolumeSpec
+from trimtab.clients.kubernetes.selectors import IN, NODE_NAME_FIELD, NOT_IN, Requirements, Terms
 
 ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"

@@ -7,7 +7,7 @@ drainability rule localstorage; component-helpers ephemeral.VolumeClaimName.
 
 from typing import NamedTuple
 
-from trimtab.clients.snapshots.objects.kinds.pods import Pod, PodVolume
+from trimtab.clients.kubernetes.kinds.pods import Pod, PodVolume
 
 
 class Claim(NamedTuple):

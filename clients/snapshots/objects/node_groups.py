@@ -9,10 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
+from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec, NodeGroupStatus
+from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import FieldError, below
-from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup, ObjectMeta
-from trimtab.clients.snapshots.objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus
 from trimtab.clients.snapshots.objects.nodes import template_row
 from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.prices import MOST_PER_HOUR, is_price

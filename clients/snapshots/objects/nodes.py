@@ -6,14 +6,14 @@ eligibility (annotations).
 
 from collections.abc import Iterable
 
+from trimtab.clients.kubernetes.kinds import CSINode, Node, ObjectMeta
+from trimtab.clients.kubernetes.kinds.metadata import Quantities
+from trimtab.clients.kubernetes.kinds.nodes import NodeSpec, NodeStatus
+from trimtab.clients.kubernetes.object_errors import below
+from trimtab.clients.kubernetes.pod_requests import amounts
+from trimtab.clients.kubernetes.quantities import MOST_OF_A_NODE, amount_of
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import below
-from trimtab.clients.snapshots.objects.kinds import CSINode, Node, ObjectMeta
-from trimtab.clients.snapshots.objects.kinds.metadata import Quantities
-from trimtab.clients.snapshots.objects.kinds.nodes import NodeSpec, NodeStatus
 from trimtab.clients.snapshots.objects.placement_rules import taints
-from trimtab.clients.snapshots.objects.pod_requests import amounts
-from trimtab.clients.snapshots.objects.quantities import MOST_OF_A_NODE, amount_of
 from trimtab.clients.snapshots.objects.times import timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -6,7 +6,7 @@ Decides which name is refused, not which object has it. Source: see `trimtab.cli
 from collections.abc import Sequence
 
 from trimtab.clients.kubernetes.names import RULE, first_invalid, is_label
-from trimtab.clients.snapshots.objects.errors import FieldError
+from trimtab.clients.kubernetes.object_errors import FieldError
 
 FREELY_NAMED = frozenset({"NodeGroup"})
 """Kinds whose names the cloud chooses."""

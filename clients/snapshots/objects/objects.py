@@ -8,9 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from trimtab.clients.snapshots.objects import kinds
+from trimtab.clients.kubernetes import kinds
+from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
 from trimtab.clients.snapshots.objects.annotated_numbers import pod_struct
-from trimtab.clients.snapshots.objects.errors import FieldError, ObjectError
 
 GROUPS: dict[str, tuple[str, ...]] = {
     "Node": ("",),

@@ -9,10 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping
 
-from trimtab.clients.snapshots.objects.admission import daemon_pod
-from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import FieldError, below
-from trimtab.clients.snapshots.objects.kinds import (
+from trimtab.clients.kubernetes.kinds import (
     DaemonSet,
     Deployment,
     Job,
@@ -23,10 +20,13 @@ from trimtab.clients.snapshots.objects.kinds import (
     ReplicationController,
     StatefulSet,
 )
-from trimtab.clients.snapshots.objects.kinds.metadata import LabelSelector
+from trimtab.clients.kubernetes.kinds.metadata import LabelSelector
+from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.selectors import Requirements, label_selector
+from trimtab.clients.snapshots.objects.admission import daemon_pod
+from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.mounts import mounts_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, spec_key
-from trimtab.clients.snapshots.objects.selectors import Requirements, label_selector
 from trimtab.v1 import snapshot_pb2 as pb
 
 REVISION_ANNOTATION = "deployment.kubernetes.io/revision"

@@ -6,11 +6,9 @@ path below `spec`. Source: core/v1 validation; kube-scheduler plugins interpodaf
 
 from collections.abc import Iterable
 
-from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import FieldError, below
-from trimtab.clients.snapshots.objects.kinds.metadata import NodeSelectorTerm
-from trimtab.clients.snapshots.objects.kinds.nodes import Taint
-from trimtab.clients.snapshots.objects.kinds.pods import (
+from trimtab.clients.kubernetes.kinds.metadata import NodeSelectorTerm
+from trimtab.clients.kubernetes.kinds.nodes import Taint
+from trimtab.clients.kubernetes.kinds.pods import (
     Affinity,
     Container,
     ContainerPort,
@@ -22,7 +20,9 @@ from trimtab.clients.snapshots.objects.kinds.pods import (
     Toleration,
     TopologySpreadConstraint,
 )
-from trimtab.clients.snapshots.objects.selectors import NODE_NAME_FIELD, label_selector
+from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.selectors import NODE_NAME_FIELD, label_selector
+from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.v1 import snapshot_pb2 as pb
 
 _EFFECTS = {

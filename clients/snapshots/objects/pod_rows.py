@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from trimtab.clients.kubernetes.kinds.pods import Pod, PodMeta, PodStatus
 from trimtab.clients.snapshots.objects.annotated_numbers import Numbers, numbers_of
-from trimtab.clients.snapshots.objects.kinds.pods import Pod, PodMeta, PodStatus
 from trimtab.clients.snapshots.objects.mounts import Mounts, mounts_of
 from trimtab.clients.snapshots.objects.owners import (
     controller_of,

@@ -8,9 +8,7 @@ Errors: FieldError with the path below the pod. Source: see the modules that thi
 
 import msgspec
 
-from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import FieldError, below
-from trimtab.clients.snapshots.objects.kinds.pods import (
+from trimtab.clients.kubernetes.kinds.pods import (
     Affinity,
     ContainerStatus,
     Pod,
@@ -18,6 +16,11 @@ from trimtab.clients.snapshots.objects.kinds.pods import (
     PodSpec,
     RepeatedPodSpec,
 )
+from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.pod_requests import is_resize_infeasible, pod_requests
+from trimtab.clients.kubernetes.quantities import MOST_REQUESTED
+from trimtab.clients.kubernetes.selectors import node_selector_terms
+from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Mounts
 from trimtab.clients.snapshots.objects.placement_rules import (
     host_ports,
@@ -27,9 +30,6 @@ from trimtab.clients.snapshots.objects.placement_rules import (
     spread_constraints,
     tolerations,
 )
-from trimtab.clients.snapshots.objects.pod_requests import is_resize_infeasible, pod_requests
-from trimtab.clients.snapshots.objects.quantities import MOST_REQUESTED
-from trimtab.clients.snapshots.objects.selectors import node_selector_terms
 from trimtab.clients.snapshots.objects.times import go_duration_ns
 from trimtab.v1 import snapshot_pb2 as pb
 

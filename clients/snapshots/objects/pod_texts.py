@@ -19,7 +19,7 @@ from trimtab.clients.documents.strict_json import (
     count_unique_colons,
     may_repeat_keys,
 )
-from trimtab.clients.snapshots.objects.kinds.pods import Pod, PodSpec, RepeatedPodSpec
+from trimtab.clients.kubernetes.kinds.pods import Pod, PodSpec, RepeatedPodSpec
 from trimtab.clients.snapshots.objects.mounts import relevant_volumes
 
 MOST_KEPT = 50_000

@@ -11,8 +11,8 @@ from array import array
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
+from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import FieldError
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Mounts
 from trimtab.clients.snapshots.objects.pod_rows import PodRow
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable

@@ -7,17 +7,17 @@ one bad object does not stop the others.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from trimtab.clients.kubernetes.kinds import CapacityBuffer, Pod
+from trimtab.clients.kubernetes.kinds.controllers import PodTemplateSpec
+from trimtab.clients.kubernetes.kinds.policies import CapacityBufferSpec
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.pod_requests import amounts
+from trimtab.clients.kubernetes.quantities import MILLI, NANO
 from trimtab.clients.snapshots.objects.admission import pod_of_template
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import FieldError
-from trimtab.clients.snapshots.objects.kinds import CapacityBuffer, Pod
-from trimtab.clients.snapshots.objects.kinds.controllers import PodTemplateSpec
-from trimtab.clients.snapshots.objects.kinds.policies import CapacityBufferSpec
 from trimtab.clients.snapshots.objects.owners import controller_of, replicas
-from trimtab.clients.snapshots.objects.pod_requests import amounts
 from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row, slack_of
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
-from trimtab.clients.snapshots.objects.quantities import MILLI, NANO
 from trimtab.v1 import snapshot_pb2 as pb
 
 ANNOTATION: Final = "trimtab.dev/slack"

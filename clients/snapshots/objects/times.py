@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.snapshots.objects.errors import FieldError
-from trimtab.clients.snapshots.objects.quantities import MAX_INT64
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.quantities import MAX_INT64
 
 LATEST_S = 9_000_000_000
 """The latest time of a snapshot, Unix seconds (year 2255)."""

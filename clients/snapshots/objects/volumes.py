@@ -12,16 +12,12 @@ volumerestrictions, nodevolumelimits; csi-translation-lib.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from trimtab.clients.snapshots.objects import migration
-from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import below
-from trimtab.clients.snapshots.objects.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
-from trimtab.clients.snapshots.objects.kinds.metadata import ObjectMeta
-from trimtab.clients.snapshots.objects.kinds.storage import ClaimSpec, VolumeSpec
-from trimtab.clients.snapshots.objects.migration import NO_MIGRATION, Migration
-from trimtab.clients.snapshots.objects.mounts import Claim, Disk, ebs_handle, gce_handle
-from trimtab.clients.snapshots.objects.quantities import quantity
-from trimtab.clients.snapshots.objects.selectors import (
+from trimtab.clients.kubernetes.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes.kinds.storage import ClaimSpec, VolumeSpec
+from trimtab.clients.kubernetes.object_errors import below
+from trimtab.clients.kubernetes.quantities import quantity
+from trimtab.clients.kubernetes.selectors import (
     IN,
     NODE_NAME_FIELD,
     Requirements,
@@ -31,6 +27,10 @@ from trimtab.clients.snapshots.objects.selectors import (
     node_selector_terms,
     topology_terms,
 )
+from trimtab.clients.snapshots.objects import migration
+from trimtab.clients.snapshots.objects.dictionary import Dictionary
+from trimtab.clients.snapshots.objects.migration import NO_MIGRATION, Migration
+from trimtab.clients.snapshots.objects.mounts import Claim, Disk, ebs_handle, gce_handle
 from trimtab.v1 import snapshot_pb2 as pb
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"

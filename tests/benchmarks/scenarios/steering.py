@@ -10,7 +10,7 @@ import msgspec
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.clients.kubernetes.connection import Request
-from trimtab.clients.snapshots.objects.kinds import Node, ObjectMeta
+from trimtab.clients.kubernetes.kinds import Node, ObjectMeta
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.marks import writes
 from trimtab.clients.steering.plan import nodes_to_keep

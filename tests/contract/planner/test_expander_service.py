@@ -17,10 +17,10 @@ from trimtab.clients.rpc.client import connect
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
-from trimtab.planner.service.expander.clusters import LastPlans
-from trimtab.planner.service.expander.recorder import ChoiceRecorder
-from trimtab.planner.service.expander.servicer import SERVICE, ExpanderServicer
-from trimtab.planner.service.process import MAX_MESSAGE_BYTES
+from trimtab.planner.expander.clusters import LastPlans
+from trimtab.planner.expander.recorder import ChoiceRecorder
+from trimtab.planner.expander.servicer import SERVICE, ExpanderServicer
+from trimtab.planner.process import MAX_MESSAGE_BYTES
 from trimtab.planner.service.request_memory import RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 from trimtab.planner.snapshot.decode import canonicalize

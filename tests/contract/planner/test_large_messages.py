@@ -14,7 +14,7 @@ from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clients.rpc.telemetry import start_telemetry
 from trimtab.clients.snapshots.live.taken import Taken
-from trimtab.planner.service.process import MAX_MESSAGE_BYTES, SERVICE
+from trimtab.planner.process import MAX_MESSAGE_BYTES, SERVICE
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions

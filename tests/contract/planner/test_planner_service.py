@@ -22,7 +22,7 @@ from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.server import Registration, Shell
 from trimtab.clients.rpc.telemetry import start_telemetry
 from trimtab.planner.decisions.plan import Planned
-from trimtab.planner.service.process import SERVICE
+from trimtab.planner.process import SERVICE
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions

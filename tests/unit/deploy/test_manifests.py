@@ -136,7 +136,7 @@ def known_options(command: str) -> set[str]:
 
     from trimtab.actuator.service.command import app as actuator
     from trimtab.clients.cli.commands import app as cli
-    from trimtab.planner.service.command import app as planner
+    from trimtab.planner.command import app as planner
 
     found: Any = typer.main.get_command({"actuator": actuator, "planner": planner}.get(command, cli))
     if command in {"run", "steer"}:

@@ -7,7 +7,7 @@ import yaml
 
 from trimtab.clients.cli.certificates.parts import PARTS
 from trimtab.clients.rpc.callers import CLUSTER_KEY, SESSION_KEY
-from trimtab.planner.service.process import SERVICE
+from trimtab.planner.process import SERVICE
 from trimtab.planner.service.settings import PlannerOptions
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

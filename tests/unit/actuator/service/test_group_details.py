@@ -1,5 +1,10 @@
 """The cloud's configuration of groups reaches the status, even if one of them is broken."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+
 from tests.builders.actuator import Stage, small_cluster
 from tests.builders.kubernetes import node, node_group
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
@@ -12,7 +17,7 @@ class Cloud(MemoryCloud):
     """The simulated cluster's cloud; templates of some groups are unreadable or invalid."""
 
     away: frozenset[str] = frozenset()
-    odd: frozenset[str] = frozenset()
+    odd: Mapping[str, str] = MappingProxyType({})
     count = 0
 
     def template(self, group: str) -> NodeTemplate | None:
@@ -21,7 +26,7 @@ class Cloud(MemoryCloud):
             raise CloudError("throttled")
         found = super().template(group)
         assert found is not None
-        return found._replace(capacity={"cpu": "four"}) if group in self.odd else found
+        return found._replace(capacity={"cpu": self.odd[group]}) if group in self.odd else found
 
 
 def staged() -> tuple[Stage, Cloud]:
@@ -64,9 +69,10 @@ def test_a_group_that_cannot_be_read_keeps_what_was_read_and_the_others_continue
     assert not fresh["tagged"].ListFields()
 
 
-def test_an_invalid_quantity_removes_only_the_template_of_its_own_group() -> None:
+@pytest.mark.parametrize("text", ["four", "-4", "1e30"])
+def test_an_amount_that_no_snapshot_takes_removes_only_the_template_of_its_own_group(text: str) -> None:
     _, cloud = staged()
-    cloud.odd = frozenset({"tagged"})
+    cloud.odd = {"tagged": text}
     found = GroupDetails(cloud, 0.0).get(["g", "tagged"])
     assert found["g"].HasField("template")
     assert not found["tagged"].HasField("template")

@@ -12,7 +12,7 @@ from trimtab.actuator.service.command import app as actuator
 from trimtab.clients.cli.commands import app
 from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.live.steer import Options, _needs
-from trimtab.planner.service.command import app as planner
+from trimtab.planner.command import app as planner
 
 ROOT = Path(__file__).resolve().parents[4]
 PAGE = (ROOT / "docs" / "cluster-autoscaler.md").read_text(encoding="utf-8")

@@ -27,7 +27,7 @@ from trimtab.clients.rpc.access_policy import read_policy
 from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.snapshots.live.resources import RESOURCES
 from trimtab.clients.snapshots.objects import build_snapshot, read_objects
-from trimtab.planner.service.command import app as planner
+from trimtab.planner.command import app as planner
 
 ROOT = Path(__file__).parents[4]
 RECORDED = ROOT / "clients/data/recordings/openshift-metal.json.gz"

@@ -12,8 +12,8 @@ from trimtab.clients.cli.demo.command import Chapter, with_prices
 from trimtab.clients.cli.demo.loop import Scenario as DemoScenario
 from trimtab.clients.cli.group_prices import LivePrices
 from trimtab.clients.cli.prices import ON_DEMAND, Machine
+from trimtab.clients.kubernetes.kinds import Node, NodeGroup
 from trimtab.clients.snapshots.live.cloud_groups import known_prices
-from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"

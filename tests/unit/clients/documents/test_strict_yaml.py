@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, told
+from trimtab.clients.documents.strict_yaml import YamlError, check_yaml, describe_yaml_error
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "\n".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
@@ -54,5 +54,5 @@ def test_what_is_written_from_values_is_accepted(values: list[object], flow: boo
 def test_invalid_yaml_is_reported_in_one_line_with_its_line_number(text: str, what: str) -> None:
     with pytest.raises(yaml.YAMLError) as failed:
         yaml.load(text, Loader=yaml.CSafeLoader)
-    assert told(failed.value).startswith(what)
-    assert "\n" not in told(failed.value)
+    assert describe_yaml_error(failed.value).startswith(what)
+    assert "\n" not in describe_yaml_error(failed.value)

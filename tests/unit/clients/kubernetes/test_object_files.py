@@ -43,3 +43,10 @@ def test_files_of_every_form_are_read(tmp_path: Path) -> None:
     items = load_files(sorted(tmp_path.iterdir()))
     assert [item["metadata"]["name"] for item in items] == ["n1", "n2", "n3", "n4", "n5", "n6"]
     assert {item["kind"] for item in items} == {"Node"}
+
+
+def test_a_time_without_quotes_stays_text_as_an_api_server_would_give_it(tmp_path: Path) -> None:
+    metadata = "{name: n1, creationTimestamp: 2026-03-02T00:00:00Z}"
+    (tmp_path / "a.yaml").write_text(f"kind: Node\nmetadata: {metadata}\n")
+    (item,) = load_files([tmp_path / "a.yaml"])
+    assert item["metadata"]["creationTimestamp"] == "2026-03-02T00:00:00Z"

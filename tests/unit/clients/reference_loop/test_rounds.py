@@ -5,13 +5,13 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.unit.clients.reference_loop.fakes import FakeActuator, FakePlanner, failure, plan_of, unavailable
+from trimtab.clients.kubernetes.kinds import NodeGroup, ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec
 from trimtab.clients.reference_loop.costs import costs
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.snapshots.live.taken import Seen, Taken
-from trimtab.clients.snapshots.objects.kinds import NodeGroup, ObjectMeta
-from trimtab.clients.snapshots.objects.kinds.nodes import NodeGroupSpec
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 

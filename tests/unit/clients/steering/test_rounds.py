@@ -8,11 +8,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
 from tests.unit.clients.reference_loop.fakes import FakePlanner, plan_of
+from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.clients.snapshots.live.cluster import Seen
 from trimtab.clients.snapshots.live.taken import Taken
-from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup, ObjectMeta
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.marks import ours
 from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings, take_all_off

@@ -8,13 +8,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
+from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import NodeSpec, Taint
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.clients.snapshots.live.cluster import Seen
 from trimtab.clients.snapshots.live.taken import Taken
-from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup, ObjectMeta
-from trimtab.clients.snapshots.objects.kinds.nodes import NodeSpec, Taint
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED
 from trimtab.clients.steering.marks import NodeMarks, ours
 from trimtab.clients.steering.plan import settings_to_steer

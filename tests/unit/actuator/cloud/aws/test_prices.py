@@ -83,7 +83,8 @@ def test_a_file_may_be_the_answers_of_aws(tmp_path: Path) -> None:
         ('{"PriceList": ["<html>"]}', "cannot be read"),
         ('{"PriceList": []}', "no price of an instance with Linux in region eu-central-1"),
         ('{"SpotPriceHistory": [{"InstanceType": "a", "SpotPrice": "much"}]}', "cannot be read"),
-        ("{not json", "prices.json: Expecting"),
+        ("{not json", "prices.json: line"),
+        ('{"m5.large": 0.1,\n "m5.large": 0.2}', "prices.json: line 2: key 'm5.large' is given twice"),
     ],
 )
 def test_an_answer_that_cannot_be_read_is_named(tmp_path: Path, content: str, told: str) -> None:

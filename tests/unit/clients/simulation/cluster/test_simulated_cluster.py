@@ -10,7 +10,6 @@ from tests.builders.kubernetes import (
     Json,
     daemon_set,
     job,
-    labelled,
     node,
     node_affinity,
     node_group,
@@ -19,16 +18,14 @@ from tests.builders.kubernetes import (
     pods_of,
     replica_set,
     stateful_set,
-    taint,
     toleration,
 )
 from trimtab.actuator.cloud.provider import CloudRefusedError, InstanceState, SizeChangedError
 from trimtab.actuator.kube.cluster import NotFoundError, RefusedError, Taint, TooManyRequestsError
-from trimtab.clients.kubernetes.object_files import ObjectError
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays
-from trimtab.clients.simulation.cluster.selectors import matches, tolerates
+from trimtab.clients.simulation.cluster.objects import ObjectError
 from trimtab.clients.simulation.virtual_time import VirtualTime
 
 
@@ -69,41 +66,6 @@ def owned(owner: Json, count: int, *nodes: str) -> list[Json]:
     for number, item in enumerate(pods):
         place(item, nodes[number % len(nodes)])
     return [owner, *pods]
-
-
-@pytest.mark.parametrize(
-    ("selector", "expected"),
-    [
-        pytest.param(None, False, id="absent matches nothing"),
-        pytest.param({}, True, id="empty matches everything"),
-        pytest.param(labelled(app="web"), True, id="label"),
-        pytest.param(labelled(app="db"), False, id="other value"),
-        pytest.param(labelled(("app", "In", ["db", "web"])), True, id="in"),
-        pytest.param(labelled(("app", "NotIn", ["db"])), True, id="not in"),
-        pytest.param(labelled(("zone", "NotIn", ["a"])), True, id="not in, absent"),
-        pytest.param(labelled(("app", "Exists")), True, id="exists"),
-        pytest.param(labelled(("app", "DoesNotExist")), False, id="does not exist"),
-        pytest.param(labelled(("app", "Unheard", ["web"])), False, id="unknown operator"),
-    ],
-)
-def test_which_labels_a_selector_matches(selector: Json | None, expected: bool) -> None:
-    assert matches(selector, {"app": "web"}) is expected
-
-
-@pytest.mark.parametrize(
-    ("tolerations", "expected"),
-    [
-        pytest.param([], False, id="none"),
-        pytest.param([toleration()], True, id="everything"),
-        pytest.param([toleration("k")], True, id="key"),
-        pytest.param([toleration("k", "v")], True, id="key and value"),
-        pytest.param([toleration("k", "w")], False, id="other value"),
-        pytest.param([toleration("k", effect="NoExecute")], False, id="other effect"),
-        pytest.param([{"operator": "Equal", "value": "v"}], False, id="Equal needs a key"),
-    ],
-)
-def test_which_tolerations_cover_a_taint(tolerations: list[Json], expected: bool) -> None:
-    assert tolerates(tolerations, taint("k=v:NoSchedule")) is expected
 
 
 def test_an_evicted_replica_comes_back_elsewhere_under_a_new_name() -> None:

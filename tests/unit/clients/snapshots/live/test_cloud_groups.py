@@ -3,12 +3,12 @@
 from google.protobuf.duration_pb2 import Duration
 
 from tests.builders import kubernetes as k8s
+from trimtab.clients.kubernetes.kinds import Node, NodeGroup
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance, with_cloud_settings
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.store import Store
 from trimtab.clients.snapshots.objects.decode import decode_objects
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup
 from trimtab.clients.snapshots.objects.node_groups import group_row
 from trimtab.v1 import actuator_pb2, plan_pb2
 

@@ -20,6 +20,7 @@ from tests.builders.waiting import LIMIT_S
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Connection
 from trimtab.clients.kubernetes.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups
 from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.clients.snapshots.live.reflector import ReflectorSettings
@@ -27,7 +28,6 @@ from trimtab.clients.snapshots.live.relist_backoff import RelistBackoffSettings
 from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.snapshots.objects import decode_objects
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.errors import FieldError
 from trimtab.clients.snapshots.objects.node_groups import group_row
 from trimtab.v1 import actuator_pb2, snapshot_pb2
 

@@ -4,10 +4,10 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.kubernetes_protobuf import encoded
+from trimtab.clients.kubernetes.kinds import Node
 from trimtab.clients.snapshots.live.objects import to_struct
 from trimtab.clients.snapshots.live.pod_reader import PodReader
 from trimtab.clients.snapshots.objects import decode_objects
-from trimtab.clients.snapshots.objects.kinds import Node
 from trimtab.clients.snapshots.objects.pod_rows import pod_row
 from trimtab.clients.snapshots.objects.times import LATEST_S
 from trimtab.k8s.v1 import core_pb2

@@ -13,12 +13,12 @@ from tests.builders.capacity_buffers import buffer, template
 from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.kubernetes_protobuf import encoded
 from trimtab.clients.kubernetes.errors import ClusterError, MalformedAnswerError
+from trimtab.clients.kubernetes.kinds import NodeGroup
 from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.store import Store
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.clients.snapshots.objects.build import Actuation, Eviction
-from trimtab.clients.snapshots.objects.kinds import NodeGroup
 from trimtab.clients.snapshots.objects.objects import Objects
 from trimtab.k8s.v1 import core_pb2
 from trimtab.v1 import snapshot_pb2 as pb

@@ -23,11 +23,11 @@ from tests.builders import (
     stateful_set,
 )
 from tests.unit.clients.snapshots.objects.reading import build, label_set, notes, resolved, spec_of, text_column
+from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta, OwnerReference
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec
 from trimtab.clients.snapshots.objects import ObjectError
 from trimtab.clients.snapshots.objects.build import Known, build_snapshot
 from trimtab.clients.snapshots.objects.decode import decode_objects
-from trimtab.clients.snapshots.objects.kinds import Node, NodeGroup, ObjectMeta, OwnerReference
-from trimtab.clients.snapshots.objects.kinds.nodes import NodeGroupSpec
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects
 from trimtab.clients.snapshots.objects.owners import controller_of

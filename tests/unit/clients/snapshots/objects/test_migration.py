@@ -7,11 +7,11 @@ import pytest
 
 from tests.builders import csi_node, node, persistent_volume, persistent_volume_claim, pod
 from tests.unit.clients.snapshots.objects.reading import build, volumes_of
-from trimtab.clients.snapshots.objects.kinds import CSINode
-from trimtab.clients.snapshots.objects.kinds.pods import AwsElasticBlockStore, AzureDisk, Cinder, GcePersistentDisk
-from trimtab.clients.snapshots.objects.kinds.storage import VolumeSpec
+from trimtab.clients.kubernetes.kinds import CSINode
+from trimtab.clients.kubernetes.kinds.pods import AwsElasticBlockStore, AzureDisk, Cinder, GcePersistentDisk
+from trimtab.clients.kubernetes.kinds.storage import VolumeSpec
+from trimtab.clients.kubernetes.selectors import EXISTS, IN, NOT_IN, Terms
 from trimtab.clients.snapshots.objects.migration import Migration, plugin_of, translated_terms
-from trimtab.clients.snapshots.objects.selectors import EXISTS, IN, NOT_IN, Terms
 
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 REGION, OLD_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"

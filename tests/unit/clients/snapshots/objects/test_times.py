@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from trimtab.clients.snapshots.objects.errors import FieldError
+from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.snapshots.objects.times import LATEST_S, go_duration_ns, timestamp, unix_s
 from trimtab.planner.snapshot.checks import MAX_TIME_S
 

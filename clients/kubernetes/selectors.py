@@ -1,21 +1,26 @@
-"""Label and node selectors, checked as the API server checks them, as tuples of plain values.
+"""Label selectors, node selectors and tolerations.
 
-A requirement is (key, `LabelOperator.Code`, values). Values of In and NotIn keep no order and no duplicates: they are
-sorted. Errors: FieldError with the path below the selector.
+Two forms with one meaning. Structs are checked as the API server checks them, and become tuples of plain values: a
+requirement is (key, `LabelOperator.Code`, values). Values of In and NotIn keep no order and no duplicates: they are
+sorted. Errors: FieldError with the path below the selector. JSON objects of a cluster, which an API server has checked,
+are matched as they are; an operator that does not belong there never matches.
 
-Source: apimachinery meta/v1 validation ValidateLabelSelector; core/v1 validation ValidateNodeSelector.
+Source: apimachinery meta/v1 validation ValidateLabelSelector, labels Requirement.Matches; core/v1 validation
+ValidateNodeSelector; component-helpers nodeaffinity, core/v1 Toleration.ToleratesTaint.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from trimtab.clients.snapshots.objects.errors import FieldError, below
-from trimtab.clients.snapshots.objects.kinds.metadata import (
+from trimtab.clients.kubernetes.kinds.metadata import (
     LabelSelector,
     LabelSelectorRequirement,
     NodeSelector,
     NodeSelectorTerm,
 )
-from trimtab.clients.snapshots.objects.kinds.storage import TopologyTerm
+from trimtab.clients.kubernetes.kinds.storage import TopologyTerm
+from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 Requirement = tuple[str, int, tuple[str, ...]]
@@ -31,6 +36,9 @@ _LABEL_OPERATORS = {"In": IN, "NotIn": NOT_IN, "Exists": EXISTS, "DoesNotExist":
 _NODE_OPERATORS = _LABEL_OPERATORS | {"Gt": GT, "Lt": LT}
 _FIELD_OPERATORS = {"In": IN, "NotIn": NOT_IN}
 NODE_NAME_FIELD = "metadata.name"
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_LONGEST_INTEGER = 63
+"""Most characters of a label's value."""
 
 
 def label_selector(selector: LabelSelector | None) -> Requirements | None:
@@ -61,19 +69,93 @@ def topology_terms(topologies: list[TopologyTerm] | None) -> Terms | None:
     return tuple(out)
 
 
-def matches(requirements: Requirements | None, labels: dict[str, str]) -> bool:
+def matches(requirements: Requirements | None, labels: Mapping[str, str]) -> bool:
     """Return whether labels match a label selector (operators In, NotIn, Exists, DoesNotExist)."""
     if requirements is None:
         return False
     return all(_meets(operator, labels.get(key), values) for key, operator, values in requirements)
 
 
-def _meets(operator: int, value: str | None, values: tuple[str, ...]) -> bool:
+def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Return whether a label selector, as JSON, matches. An absent one matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return _all_hold(selector.get("matchExpressions"), _LABEL_OPERATORS, labels)
+
+
+def selects_node(spec: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> bool:
+    """Return whether `nodeSelector` and required node affinity of a pod's spec, as JSON, allow a node."""
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    if affinity is None:
+        return True
+    return any(_term_holds(term, name, labels) for term in affinity.get("nodeSelectorTerms") or ())
+
+
+def tolerates(tolerations: Sequence[Mapping[str, Any]], taint: Mapping[str, Any]) -> bool:
+    """Return whether one of the tolerations, as JSON, covers a taint."""
+    return any(_covers(toleration, taint) for toleration in tolerations)
+
+
+def _covers(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
+    effect, key = toleration.get("effect"), toleration.get("key")
+    if effect and effect != taint.get("effect"):
+        return False
+    if key and key != taint.get("key"):
+        return False
+    operator = toleration.get("operator") or "Equal"
+    if operator == "Exists":
+        return True
+    return bool(key) and operator == "Equal" and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
+def _term_holds(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> bool:
+    expressions, fields = term.get("matchExpressions"), term.get("matchFields")
+    if not expressions and not fields:
+        return False
+    own_fields = {NODE_NAME_FIELD: name}
+    return _all_hold(expressions, _NODE_OPERATORS, labels) and _all_hold(fields, _FIELD_OPERATORS, own_fields)
+
+
+def _all_hold(
+    expressions: Iterable[Mapping[str, Any]] | None, operators: Mapping[str, int], labels: Mapping[str, str]
+) -> bool:
+    return all(
+        one["operator"] in operators
+        and _meets(operators[one["operator"]], labels.get(one["key"]), one.get("values") or ())
+        for one in expressions or ()
+    )
+
+
+def _meets(operator: int, value: str | None, values: Sequence[str]) -> bool:
+    """Return whether a label, None = absent, meets one requirement."""
     if operator == IN:
         return value is not None and value in values
     if operator == NOT_IN:
         return value is None or value not in values
+    if operator in (GT, LT):
+        return _compares(operator, value, values)
     return (value is not None) == (operator == EXISTS)
+
+
+def _compares(operator: int, value: str | None, values: Sequence[str]) -> bool:
+    left, right = _integer(value), _integer(values[0] if len(values) == 1 else None)
+    if left is None or right is None:
+        return False
+    return left > right if operator == GT else left < right
+
+
+def _integer(text: str | None) -> int | None:
+    """Parse as Go's ParseInt(text, 10, 64) does; None if that fails."""
+    if text is None or len(text) > _LONGEST_INTEGER or _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None
 
 
 def _term(index: int, term: NodeSelectorTerm) -> tuple[Requirements, Requirements]:

@@ -1,9 +1,9 @@
-"""The command `trimtab-planner` and its options. Decides nothing: see `trimtab.planner.service.process`."""
+"""The command `trimtab-planner` and its options. Decides nothing: see `trimtab.planner.process`."""
 
 import typer
 
 from trimtab.clients.rpc.options import ServerOptions, add_command
-from trimtab.planner.service.process import run
+from trimtab.planner.process import run
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
 
 app = typer.Typer(

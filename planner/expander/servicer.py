@@ -16,11 +16,11 @@ import structlog
 
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.planner.expander.clusters import LastPlans
+from trimtab.planner.expander.question import question
 from trimtab.planner.model.settings import SettingsError
 from trimtab.planner.scale_up.option_choice import NO_NODE_GROUP, choose_option
 from trimtab.planner.service.bounds import Bounds
-from trimtab.planner.service.expander.clusters import LastPlans
-from trimtab.planner.service.expander.question import question
 from trimtab.planner.service.failures import as_service_error, overloaded
 from trimtab.planner.service.request_memory import RequestEffort, RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from trimtab.clients.snapshots.objects.kinds.metadata import LabelSelector, NodeSelector, ObjectMeta, Quantities
-from trimtab.clients.snapshots.objects.kinds.pods import (
+from trimtab.clients.kubernetes.kinds.metadata import LabelSelector, NodeSelector, ObjectMeta, Quantities
+from trimtab.clients.kubernetes.kinds.pods import (
     AwsElasticBlockStore,
     AzureDisk,
     Cinder,

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from trimtab.clients.snapshots.objects.kinds.metadata import Int, LabelSelector, ObjectMeta
-from trimtab.clients.snapshots.objects.kinds.pods import PodMeta, PodSpec
+from trimtab.clients.kubernetes.kinds.metadata import Int, LabelSelector, ObjectMeta
+from trimtab.clients.kubernetes.kinds.pods import PodMeta, PodSpec
 
 
 class PodTemplateSpec(Struct, gc=False):

@@ -22,11 +22,11 @@ from trimtab.clients.rpc.rights import Right
 from trimtab.clients.rpc.server import Registration, Shell, serve
 from trimtab.clients.rpc.telemetry import Telemetry, configure_logging, start_telemetry
 from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.planner.expander.clusters import LastPlans
+from trimtab.planner.expander.recorder import ChoiceRecorder
+from trimtab.planner.expander.servicer import SERVICE as EXPANDER
+from trimtab.planner.expander.servicer import ExpanderServicer
 from trimtab.planner.model.kernel_cache import kept_in
-from trimtab.planner.service.expander.clusters import LastPlans
-from trimtab.planner.service.expander.recorder import ChoiceRecorder
-from trimtab.planner.service.expander.servicer import SERVICE as EXPANDER
-from trimtab.planner.service.expander.servicer import ExpanderServicer
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory
 from trimtab.planner.service.servicer import PlannerServicer

@@ -11,9 +11,9 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from trimtab.clients.snapshots.objects.errors import FieldError
-from trimtab.clients.snapshots.objects.kinds.pods import Container, PodSpec, Resources
-from trimtab.clients.snapshots.objects.pod_requests import pod_requests
+from trimtab.clients.kubernetes.kinds.pods import Container, PodSpec, Resources
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.pod_requests import pod_requests
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.planner.model.effort import Effort
 from trimtab.planner.snapshot.checks import MAX_AMOUNT

@@ -9,12 +9,15 @@ Source: component-helpers resource.PodRequests (1.34); core/v1 defaults SetDefau
 defaultPodRequests, defaultHugePagePodLimits; scheduler framework Resource.Add for which names count.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-from trimtab.clients.snapshots.objects.errors import FieldError, below
-from trimtab.clients.snapshots.objects.kinds.metadata import Quantities
-from trimtab.clients.snapshots.objects.kinds.pods import Container, ContainerStatus, PodSpec, PodStatus, Resources
-from trimtab.clients.snapshots.objects.quantities import MAX_INT64, MILLI, NANO, amount_of, is_beyond_int64, quantity
+import msgspec
+
+from trimtab.clients.kubernetes.kinds.metadata import Quantities
+from trimtab.clients.kubernetes.kinds.pods import Container, ContainerStatus, PodSpec, PodStatus, Resources
+from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.quantities import MAX_INT64, MILLI, NANO, amount_of, is_beyond_int64, quantity
 
 Amounts = dict[str, int]
 """Resource name to nano-units."""
@@ -40,6 +43,15 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> list[tuple[s
         _add(own, _amounts(spec.overhead))
     counted = ((name, amount_of(name, nano)) for name, nano in sorted(own.items()) if counts(name))
     return [(name, amount) for name, amount in counted if amount > 0]
+
+
+def requests_of_mapping(spec: Mapping[str, Any]) -> dict[str, int]:
+    """Return `pod_requests` of a pod's spec as JSON. Errors: FieldError with the path below `spec`."""
+    try:
+        struct = msgspec.convert(spec, PodSpec)
+    except msgspec.ValidationError as error:
+        raise FieldError("", str(error)) from error
+    return dict(pod_requests(struct))
 
 
 def counts(resource: str) -> bool:

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from trimtab.clients.snapshots.objects.errors import FieldError
-from trimtab.clients.snapshots.objects.kinds import Pod
-from trimtab.clients.snapshots.objects.pod_requests import counts, pod_requests
+from trimtab.clients.kubernetes.kinds import Pod
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.pod_requests import counts, pod_requests, requests_of_mapping
 
 GI = 2**30
 
@@ -26,7 +26,10 @@ def sidecar(requests: dict[str, Any]) -> dict[str, Any]:
 def requests_of(spec: dict[str, Any], status: dict[str, Any] | None = None) -> dict[str, int]:
     pod = msgspec.convert({"metadata": {"name": "p"}, "spec": spec, "status": status or {}}, Pod)
     assert pod.spec is not None
-    return dict(pod_requests(pod.spec, pod.status if status else None))
+    found = dict(pod_requests(pod.spec, pod.status if status else None))
+    if status is None:
+        assert requests_of_mapping(spec) == found
+    return found
 
 
 CPU = [
@@ -187,3 +190,8 @@ def test_a_broken_quantity_is_named_by_its_path(spec: dict[str, Any], path: str)
     with pytest.raises(FieldError) as caught:
         requests_of(spec)
     assert caught.value.path == path
+
+
+def test_a_spec_of_another_form_is_refused_with_the_place() -> None:
+    with pytest.raises(FieldError, match=r"containers\[0\]\.resources\.requests"):
+        requests_of_mapping({"containers": [container({"cpu": []})]})

@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from trimtab.clients.snapshots.objects.kinds.metadata import Int, ObjectMeta, Quantities, Time
+from trimtab.clients.kubernetes.kinds.metadata import Int, ObjectMeta, Quantities, Time
 
 
 class Taint(Struct, gc=False):

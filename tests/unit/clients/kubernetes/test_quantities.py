@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.snapshots.objects.errors import FieldError
-from trimtab.clients.snapshots.objects.quantities import (
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.quantities import (
     MAX_INT64,
     NANO,
     amount_of,
+    counted_amount,
+    counted_amounts,
     milli_units,
     parse_quantity,
     quantity,
@@ -103,6 +105,30 @@ def test_cpu_is_counted_in_milli_cores_and_everything_else_in_whole_units() -> N
     assert amount_of("cpu", parse_quantity("1.5")) == 1500
     assert amount_of("memory", parse_quantity("1.5")) == 2
     assert amount_of("nvidia.com/gpu", parse_quantity("1")) == 1
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "amount"),
+    [
+        pytest.param("cpu", "100m", 100, id="milli-cores"),
+        pytest.param("cpu", 0.5, 500, id="a number"),
+        pytest.param("memory", "1.5Gi", 3 << 29, id="bytes"),
+        pytest.param("memory", "0.1", 1, id="rounded up"),
+        pytest.param("memory", "-0.5", -1, id="rounded away from zero"),
+        pytest.param("memory", "12E", MAX_INT64, id="cut at int64"),
+        pytest.param("memory", "1e9999", MAX_INT64, id="an exponent of any length"),
+    ],
+)
+def test_a_quantity_counts_as_the_scheduler_counts_it(resource: str, value: object, amount: int) -> None:
+    assert counted_amount(resource, value) == amount
+    assert counted_amounts({resource: value}) == {resource: amount}
+    assert counted_amounts(None) == {}
+
+
+@pytest.mark.parametrize("value", [None, True, [], "1 Gi"])
+def test_a_value_that_is_no_quantity_is_refused_with_its_resource(value: object) -> None:
+    with pytest.raises(FieldError, match=r"^cpu: .* is not a quantity"):
+        counted_amounts({"memory": "1", "cpu": value})
 
 
 SUFFIXES = {"n": Fraction(1, 10**9), "u": Fraction(1, 10**6), "m": Fraction(1, 1000), "": Fraction(1)} | {

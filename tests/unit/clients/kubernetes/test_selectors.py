@@ -5,10 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from trimtab.clients.snapshots.objects.errors import FieldError
-from trimtab.clients.snapshots.objects.kinds import LabelSelector
-from trimtab.clients.snapshots.objects.kinds.metadata import NodeSelector
-from trimtab.clients.snapshots.objects.selectors import (
+from tests.builders.kubernetes import taint, toleration
+from trimtab.clients.kubernetes.kinds import LabelSelector
+from trimtab.clients.kubernetes.kinds.metadata import NodeSelector
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.selectors import (
     DOES_NOT_EXIST,
     EXISTS,
     GT,
@@ -17,6 +18,9 @@ from trimtab.clients.snapshots.objects.selectors import (
     label_selector,
     matches,
     node_selector_terms,
+    selects,
+    selects_node,
+    tolerates,
 )
 
 
@@ -116,3 +120,56 @@ def test_a_broken_node_selector_is_refused_with_its_field(term: dict[str, Any], 
 )
 def test_a_selector_matches_labels(selector: dict[str, Any] | None, labels: dict[str, str], expected: bool) -> None:
     assert matches(of_labels(selector), labels) is expected
+    assert selects(selector, labels) is expected
+
+
+@pytest.mark.parametrize(
+    "one", [expression("app", "Unheard", "web"), expression("size", "Gt", "1"), expression("size", "in", "5")]
+)
+def test_an_operator_that_label_selectors_do_not_have_never_matches(one: dict[str, Any]) -> None:
+    assert not selects({"matchExpressions": [one]}, {"app": "web", "size": "5"})
+
+
+def with_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
+    required = {"nodeSelectorTerms": list(terms)}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        pytest.param({}, True, id="no rule"),
+        pytest.param({"nodeSelector": {"size": "5"}}, True, id="node selector"),
+        pytest.param({"nodeSelector": {"size": "6"}}, False, id="another value"),
+        pytest.param(with_affinity(), False, id="no alternative"),
+        pytest.param(with_affinity({}), False, id="an empty alternative"),
+        pytest.param(with_affinity({"matchExpressions": [expression("size", "Gt", "4")]}), True, id="greater"),
+        pytest.param(with_affinity({"matchExpressions": [expression("size", "Lt", "5")]}), False, id="not less"),
+        pytest.param(with_affinity({"matchExpressions": [expression("size", "Gt", "1_0")]}), False, id="underscore"),
+        pytest.param(with_affinity({"matchExpressions": [expression("size", "Gt", " 4")]}), False, id="blank"),
+        pytest.param(with_affinity({"matchExpressions": [expression("size", "Gt", "٤")]}), False, id="not ASCII"),
+        pytest.param(
+            with_affinity({"matchExpressions": [expression("size", "Lt", str(1 << 63))]}), False, id="beyond int64"
+        ),
+        pytest.param(with_affinity({"matchFields": [expression("metadata.name", "In", "n1")]}), True, id="its name"),
+        pytest.param(with_affinity({"matchFields": [expression("metadata.name", "Exists")]}), False, id="no operator"),
+    ],
+)
+def test_which_nodes_a_pod_allows(spec: dict[str, Any], expected: bool) -> None:
+    assert selects_node(spec, "n1", {"size": "5"}) is expected
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "expected"),
+    [
+        pytest.param([], False, id="none"),
+        pytest.param([toleration()], True, id="everything"),
+        pytest.param([toleration("k")], True, id="key"),
+        pytest.param([toleration("k", "v")], True, id="key and value"),
+        pytest.param([toleration("k", "w")], False, id="other value"),
+        pytest.param([toleration("k", effect="NoExecute")], False, id="other effect"),
+        pytest.param([{"operator": "Equal", "value": "v"}], False, id="Equal needs a key"),
+    ],
+)
+def test_which_tolerations_cover_a_taint(tolerations: list[dict[str, Any]], expected: bool) -> None:
+    assert tolerates(tolerations, taint("k=v:NoSchedule")) is expected

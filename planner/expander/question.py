@@ -13,16 +13,16 @@ import numpy as np
 from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
-from trimtab.clients.snapshots.objects.errors import FieldError
-from trimtab.clients.snapshots.objects.pod_requests import amounts
-from trimtab.clients.snapshots.objects.quantities import amount_of
+from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.pod_requests import amounts
+from trimtab.clients.kubernetes.quantities import amount_of
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.k8s.v1 import core_pb2, meta_pb2
+from trimtab.planner.expander.clusters import ClusterPlan
+from trimtab.planner.expander.pods import PodReader, bounded
 from trimtab.planner.model.effort import UNLIMITED, Effort
 from trimtab.planner.model.values import NodeGroup
 from trimtab.planner.scale_up.limits import health_reason
-from trimtab.planner.service.expander.clusters import ClusterPlan
-from trimtab.planner.service.expander.pods import PodReader, bounded
 from trimtab.planner.snapshot.checks import MAX_TOTAL
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander, PlanSettings

@@ -5,7 +5,7 @@ used, with the object and the field named. Field names are those of the API in s
 Nothing here computes.
 """
 
-from trimtab.clients.snapshots.objects.kinds.controllers import (
+from trimtab.clients.kubernetes.kinds.controllers import (
     DaemonSet,
     Deployment,
     Job,
@@ -14,16 +14,16 @@ from trimtab.clients.snapshots.objects.kinds.controllers import (
     ReplicationController,
     StatefulSet,
 )
-from trimtab.clients.snapshots.objects.kinds.metadata import (
+from trimtab.clients.kubernetes.kinds.metadata import (
     LabelSelector,
     LabelSelectorRequirement,
     ObjectMeta,
     OwnerReference,
 )
-from trimtab.clients.snapshots.objects.kinds.nodes import CSINode, Namespace, Node, NodeGroup
-from trimtab.clients.snapshots.objects.kinds.pods import Pod, PodSpec
-from trimtab.clients.snapshots.objects.kinds.policies import CapacityBuffer, PodDisruptionBudget, PriorityClass
-from trimtab.clients.snapshots.objects.kinds.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from trimtab.clients.kubernetes.kinds.nodes import CSINode, Namespace, Node, NodeGroup
+from trimtab.clients.kubernetes.kinds.pods import Pod, PodSpec
+from trimtab.clients.kubernetes.kinds.policies import CapacityBuffer, PodDisruptionBudget, PriorityClass
+from trimtab.clients.kubernetes.kinds.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 __all__ = [
     "CSINode",

@@ -4,7 +4,7 @@ autoscaling.x-k8s.io/v1beta1.
 
 from msgspec import Struct, field
 
-from trimtab.clients.snapshots.objects.kinds.metadata import Int, LabelSelector, ObjectMeta, Quantities, Time
+from trimtab.clients.kubernetes.kinds.metadata import Int, LabelSelector, ObjectMeta, Quantities, Time
 
 
 class PodDisruptionBudgetSpec(Struct, rename="camel", gc=False):

@@ -6,7 +6,7 @@ dump of 150,000 pods decodes at the speed of skipping them.
 
 from msgspec import Struct, field
 
-from trimtab.clients.snapshots.objects.kinds.metadata import (
+from trimtab.clients.kubernetes.kinds.metadata import (
     Int,
     LabelSelector,
     NodeSelector,

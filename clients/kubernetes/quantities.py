@@ -7,9 +7,11 @@ overflow but stops at the largest int64, and it refuses a suffix without digits,
 """
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
-from trimtab.clients.snapshots.objects.errors import FieldError
+from trimtab.clients.kubernetes.object_errors import FieldError, below
 
 NANO = 1_000_000_000
 """Nano-units in one unit."""
@@ -84,6 +86,20 @@ def _rounded(nano: int, unit: int) -> int:
 def amount_of(resource: str, nano: int) -> int:
     """Return what the scheduler counts of a resource: milli-cores of cpu, whole units of all others."""
     return milli_units(nano) if resource == "cpu" else whole_units(nano)
+
+
+def counted_amount(resource: str, value: object) -> int:
+    """Return what the scheduler counts of a quantity, given as text or number. Errors: as `parse_quantity`."""
+    return amount_of(resource, parse_quantity(str(value)))
+
+
+def counted_amounts(quantities: Mapping[str, Any] | None) -> dict[str, int]:
+    """Return what the scheduler counts of each resource. Errors: FieldError with the resource as path."""
+    out = {}
+    for name, value in (quantities or {}).items():
+        with below(name):
+            out[name] = counted_amount(name, value)
+    return out
 
 
 def _scaled(digits: int, exponent: int) -> int:

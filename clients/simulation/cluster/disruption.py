@@ -7,8 +7,8 @@ Source: Kubernetes, pkg/controller/disruption: `getExpectedPodCount`, `countHeal
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from trimtab.clients.kubernetes.object_files import Object, ObjectError
 from trimtab.clients.kubernetes.selectors import selects
-from trimtab.clients.simulation.cluster.objects import Object, ObjectError
 from trimtab.clients.simulation.cluster.pods import Pod, PodKey
 from trimtab.clients.simulation.cluster.tallies import BudgetTally
 

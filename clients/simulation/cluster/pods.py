@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 
 from trimtab.actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, PodView, daemon_eviction
+from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.kubernetes.pod_requests import requests_of_mapping
-from trimtab.clients.simulation.cluster.objects import Object, condition, controller_of, labels_of
+from trimtab.clients.simulation.cluster.objects import condition, controller_of, labels_of
 
 PodKey = tuple[str, str]
 MOST_SHAPES = 10_000

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from trimtab.actuator.kube.cluster import NodeView
+from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.kubernetes.quantities import counted_amounts
 from trimtab.clients.kubernetes.selectors import selects_node, tolerates
-from trimtab.clients.simulation.cluster.objects import Object, labels_of
+from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.pods import Pod
 
 CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}

@@ -9,18 +9,11 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from trimtab.clients.kubernetes.object_files import Object, ObjectError, check
 from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.simulation.cluster.database import JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.disruption import Budgets
-from trimtab.clients.simulation.cluster.objects import (
-    Object,
-    ObjectError,
-    check,
-    condition_reason,
-    desired_replicas,
-    labels_of,
-    made_uid,
-)
+from trimtab.clients.simulation.cluster.objects import condition_reason, desired_replicas, labels_of, made_uid
 from trimtab.clients.simulation.cluster.pods import Pod, PodKey
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
 from trimtab.clients.simulation.cluster.tallies import OwnerTallies

@@ -11,8 +11,9 @@ from tests.builders.contract_page import PAGE, errors, table
 from trimtab.clients import planner_client
 from trimtab.clients.rpc.errors import Reason
 from trimtab.clients.rpc.server import ServerSettings
+from trimtab.planner import process
 from trimtab.planner.decisions import requests
-from trimtab.planner.service import process, streams
+from trimtab.planner.service import streams
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.snapshot import checks
 from trimtab.v1 import reason_pb2

@@ -22,10 +22,10 @@ from tests.builders.kubernetes import (
 )
 from trimtab.actuator.cloud.provider import CloudRefusedError, InstanceState, SizeChangedError
 from trimtab.actuator.kube.cluster import NotFoundError, RefusedError, Taint, TooManyRequestsError
+from trimtab.clients.kubernetes.object_files import ObjectError
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays
-from trimtab.clients.simulation.cluster.objects import ObjectError
 from trimtab.clients.simulation.virtual_time import VirtualTime
 
 

@@ -73,6 +73,7 @@ def test_no_run_of_the_real_autoscaler_serves_more_pods_or_the_same_with_fewer_n
     assert_known(found, WORSE, note)
 
 
+@pytest.mark.nightly
 def test_with_the_fewest_nodes_asked_for_no_run_serves_more_pods_or_the_same_with_fewer_nodes() -> None:
     found = {one.name: said for one in with_fewest_nodes() if (said := list(worse(one.mine.growth, one.runs)))}
     assert found == {}

@@ -36,7 +36,12 @@ def cluster() -> snapshot_pb2.ClusterSnapshot:
     return made
 
 
-@pytest.fixture(params=[1 << 30, 0], ids=["a planner that remembers", "a planner that forgets"])
+@pytest.fixture(
+    params=[
+        pytest.param(1 << 30, id="a planner that remembers"),
+        pytest.param(0, id="a planner that forgets", marks=pytest.mark.nightly),
+    ]
+)
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
     """Run a planner with the limits of the process; yield its address."""
     options = PlannerOptions(cache_bytes=request.param)

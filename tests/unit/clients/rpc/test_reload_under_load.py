@@ -131,6 +131,7 @@ def renew(ca: OwnCa, folder: Path) -> None:
     (folder / "..new").replace(folder / "..data")
 
 
+@pytest.mark.nightly
 def test_secrets_that_are_replaced_again_and_again_fail_no_call_nor_any_caller_that_starts(
     ca: OwnCa, policy: Path
 ) -> None:

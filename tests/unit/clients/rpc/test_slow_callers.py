@@ -315,6 +315,7 @@ serve(Shell("test", [actuator], ServerSettings(grace_s=60)))
 """
 
 
+@pytest.mark.nightly
 def test_a_process_that_stops_gives_each_of_thousands_of_calls_an_answer_or_a_reason(tmp_path: Path) -> None:
     with (tmp_path / "log").open("w") as output:
         process = subprocess.Popen([sys.executable, "-c", FLOODED], stderr=output)

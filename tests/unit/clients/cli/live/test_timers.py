@@ -74,7 +74,14 @@ class Clocks:
         self.wall_s += seconds + step_s
 
 
-@pytest.mark.parametrize("step_s", [660.0, -660.0, 86_400.0], ids=["11 minutes on", "11 minutes back", "a day on"])
+@pytest.mark.parametrize(
+    "step_s",
+    [
+        pytest.param(660.0, id="11 minutes on"),
+        pytest.param(-660.0, id="11 minutes back", marks=pytest.mark.nightly),
+        pytest.param(86_400.0, id="a day on", marks=pytest.mark.nightly),
+    ],
+)
 def test_a_step_of_the_wall_clock_is_not_credited_to_timers_of_nodes(api: Api, tmp_path: Path, step_s: float) -> None:
     clocks = Clocks()
     place = StateFile(tmp_path / "state")

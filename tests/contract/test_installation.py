@@ -32,6 +32,19 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
+@pytest.fixture(scope="module")
+def from_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the wheel that is built from the source distribution."""
+    directory = tmp_path_factory.mktemp("source")
+    hatch = (sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(directory))
+    subprocess.run(hatch, cwd=ROOT, check=True, capture_output=True, timeout=200)
+    (source,) = directory.glob("*.tar.gz")
+    build = ("-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(directory))
+    subprocess.run([sys.executable, *build, str(source)], check=True, timeout=200)
+    (built,) = directory.glob("*.whl")
+    return built
+
+
 @pytest.fixture
 def crowded(tmp_path: Path) -> Path:
     """Return a working directory whose folders are named as parts of the project are."""
@@ -56,6 +69,11 @@ def test_the_wheel_has_every_module_and_data_file_of_the_repository(installed: P
     }
     found = {path.relative_to(installed / "trimtab") for path in (installed / "trimtab").rglob("*") if path.is_file()}
     assert found == expected
+
+
+def test_a_wheel_from_the_source_distribution_has_the_same_files(wheel: Path, from_source: Path) -> None:
+    with zipfile.ZipFile(wheel) as one, zipfile.ZipFile(from_source) as other:
+        assert sorted(other.namelist()) == sorted(one.namelist())
 
 
 def test_the_wheels_version_is_the_projects_and_its_description_is_the_readme(installed: Path) -> None:

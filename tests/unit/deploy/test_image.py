@@ -39,6 +39,7 @@ def cached(log: str, verb: str) -> set[str]:
     return set(re.findall(rf"data {verb} '([^']+)'", log))
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
 def test_the_build_compiles_exactly_the_kernels_of_a_planner_that_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,7 @@ Decides path, query and encoding. Never repeats a request and never reads an obj
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
@@ -78,7 +79,9 @@ class WatchStream:
     def close(self) -> None:
         """End the watch and wake a reader that waits."""
         self._closed = True
-        self._response.shutdown()
+        # A reader that has just ended has closed the response itself, and does not wait.
+        with suppress(OSError, ValueError, RuntimeError):
+            self._response.shutdown()
 
     def _chunks(self) -> Iterator[bytes]:
         """Yield bytes as soon as they arrive."""

@@ -1,4 +1,4 @@
-"""`trimtab-actuator`, also `python -m trimtab.actuator`. Decides nothing: see `trimtab.actuator.service.command`."""
+"""`trimtab-actuator`, also `python -m trimtab.actuator`."""
 
 from trimtab.clients.rpc.entry import run_command
 

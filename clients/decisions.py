@@ -17,6 +17,13 @@ NAMES: Final[Mapping[str, Code]] = MappingProxyType({field.replace("_", "-"): co
 """By the name that users write."""
 
 
+def failed_fields(answer: plan_pb2.PlanResponse) -> list[str]:
+    """Return the fields of the decisions that ended with an error of the planner, in the order of the answer. Their
+    results have no content, and no order may follow from them.
+    """
+    return [plan_pb2.Decision.Code.Name(one.decision).lower() for one in answer.diagnostics.decisions if one.failed]
+
+
 def decision_of(name: str) -> Code:
     """Return the decision that a user names: "scale-down", also as SCALE_DOWN. Raises ValueError."""
     key = name.strip().lower().replace("_", "-")

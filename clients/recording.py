@@ -213,9 +213,3 @@ class RecordingReader:
 def is_recording(head: bytes) -> bool:
     """Return whether a file that begins with these bytes may be a recording."""
     return head.startswith(ZSTD_MAGIC)
-
-
-def write_snapshot(path: Path, snapshot: ClusterSnapshot, comment: str = "") -> None:
-    """Write a recording that holds one cluster."""
-    with RecordingWriter(path, pb.RecordingHeader(comment=comment)) as writer:
-        writer.write(snapshot)

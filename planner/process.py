@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
-from trimtab.clients.documents.terminal import visible
+from trimtab.clients.documents.output import visible
 from trimtab.clients.kubernetes.token_review import open_review
 from trimtab.clients.rpc.addresses import split_address
 from trimtab.clients.rpc.extras import MissingExtraError
@@ -22,11 +22,11 @@ from trimtab.clients.rpc.rights import Right
 from trimtab.clients.rpc.server import Registration, Shell, serve
 from trimtab.clients.rpc.telemetry import Telemetry, configure_logging, start_telemetry
 from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.planner.compiled.kernel_cache import kept_in
 from trimtab.planner.expander.clusters import LastPlans
 from trimtab.planner.expander.recorder import ChoiceRecorder
 from trimtab.planner.expander.servicer import SERVICE as EXPANDER
 from trimtab.planner.expander.servicer import ExpanderServicer
-from trimtab.planner.model.kernel_cache import kept_in
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory
 from trimtab.planner.service.servicer import PlannerServicer

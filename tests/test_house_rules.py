@@ -28,7 +28,7 @@ MODULE_LINES, FUNCTION_LINES, KERNEL_LINES = 500, 50, 80
 PARAMETERS, KERNEL_PARAMETERS = 6, 8
 PURE = ("planner", "actuator/tracker", "actuator/node_types")
 # What concerns the files of compiled kernels, and never an answer.
-KERNEL_FILES = ("planner/model/kernel_lock.py", "planner/model/kernel_folder.py")
+KERNEL_FILES = ("planner/compiled/lock.py", "planner/compiled/folder.py")
 IMPURE_PARTS = (
     "planner/service", "planner/expander", "planner/process.py", "planner/command.py", "planner/__main__.py",
     *KERNEL_FILES,
@@ -82,10 +82,11 @@ class Function(NamedTuple):
 
 
 class Module(NamedTuple):
-    """The checked parts of a file: whether it has a docstring, its functions, its imports with their lines."""
+    """The checked parts of a file: whether it has a docstring, functions, and classes and imports with their lines."""
 
     has_docstring: bool
     functions: tuple[Function, ...]
+    classes: tuple[tuple[int, str], ...]
     imports: tuple[tuple[int, str], ...]
 
 
@@ -96,7 +97,8 @@ def module(path: Path) -> Module:
     nodes = list(ast.walk(tree))
     functions = tuple(function_of(node, path) for node in nodes if isinstance(node, FunctionNode))
     imports = tuple(found for node in nodes for found in imported(node))
-    return Module(bool(ast.get_docstring(tree)), functions, imports)
+    classes = tuple((node.lineno, node.name) for node in nodes if isinstance(node, ast.ClassDef))
+    return Module(bool(ast.get_docstring(tree)), functions, classes, imports)
 
 
 def function_of(node: FunctionNode, path: Path) -> Function:
@@ -202,6 +204,15 @@ def test_no_module_has_a_meaningless_name() -> None:
     no_offences(sorted(parts & BANNED_NAMES))
 
 
+def test_no_class_name_is_defined_twice_in_the_sources() -> None:
+    places: dict[str, list[str]] = {}
+    for path in python_files(*SOURCES):
+        for line, name in module(path).classes:
+            places.setdefault(name, []).append(f"{name_of(path)}:{line}")
+    double = {name: found for name, found in places.items() if len(found) > 1}
+    no_offences([f"{name}: {', '.join(double[name])}" for name in sorted(double)])
+
+
 def test_every_module_has_a_docstring() -> None:
     silent = [path for path in python_files(*SOURCES) if not module(path).has_docstring]
     silent += [path for path in python_files("tests") if path.name != "__init__.py" and not module(path).has_docstring]
@@ -210,6 +221,17 @@ def test_every_module_has_a_docstring() -> None:
 
 def test_sources_and_tests_are_imported_by_the_installed_name_alone() -> None:
     no_offences([line for path in python_files(*SOURCES, "protos", "tests") for line in imports_any(path, *SOURCES)])
+
+
+def test_no_test_module_imports_another_one() -> None:
+    shared = re.compile(r"\b(?:from|import) tests\.(?:\w+\.)*test_\w+|\bfrom tests\.[\w.]+ import .*\btest_\w+")
+    offences = []
+    for path in python_files("tests"):
+        # In programs that tests start too, so not by the syntax tree.
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if shared.search(line):
+                offences.append(f"{name_of(path)}:{number} {line.strip()}: shared parts belong in tests/builders")
+    no_offences(offences)
 
 
 def test_kernels_live_in_packages_named_kernels() -> None:
@@ -325,3 +347,17 @@ def test_names_of_tests_are_sentences() -> None:
 def test_unit_tests_lie_where_the_code_they_test_lies(root: str) -> None:
     folders = {path.parent.relative_to(ROOT / "tests/unit") for path in python_files(f"tests/unit/{root}")}
     no_offences([f"tests/unit/{folder} mirrors nothing" for folder in sorted(folders) if not (ROOT / folder).is_dir()])
+
+
+def test_no_module_outside_the_predicates_and_the_simulation_reads_the_counters_of_a_predicate() -> None:
+    from trimtab.planner.predicates.counters import Counters
+
+    readers = []
+    for path in sorted((ROOT / "planner").rglob("*.py")):
+        if {"predicates", "simulation"} & set(path.relative_to(ROOT).parts):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            chain = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)
+            if chain and node.value.attr == "counters" and node.attr in Counters._fields:
+                readers.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert readers == []

@@ -6,21 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from trimtab.actuator.cloud.options import annotated_options
-from trimtab.actuator.cloud.provider import GroupOptions, NodeTemplate
-from trimtab.actuator.kube.cluster import Taint
+from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions, MachineType, Reservation
+from trimtab.actuator.kube.cluster import TaintView, instance_type
+from trimtab.clients.kubernetes.quantities import counted_amount
 from trimtab.prices import MOST_PER_HOUR, is_price
 
 
-def template_of(template: Mapping[str, Any], more_labels: Mapping[str, str]) -> NodeTemplate | None:
+def template_of(template: Mapping[str, Any], more_labels: Mapping[str, str]) -> CloudNodeTemplate | None:
     """Return the template of a Node object without name; None = it gives no amounts. `more_labels` win."""
     metadata, status = template.get("metadata") or {}, template.get("status") or {}
     capacity = status.get("capacity") or status.get("allocatable")
     if not capacity:
         return None
     taints = (template.get("spec") or {}).get("taints") or ()
-    return NodeTemplate(
+    return CloudNodeTemplate(
         labels={**(metadata.get("labels") or {}), **more_labels},
-        taints=tuple(Taint(one["key"], one.get("value") or "", one.get("effect") or "") for one in taints),
+        taints=tuple(TaintView(taint["key"], taint.get("value") or "", taint.get("effect") or "") for taint in taints),
         capacity=_texts(capacity),
         allocatable=_texts(status.get("allocatable") or capacity),
         annotations=metadata.get("annotations") or {},
@@ -48,3 +49,15 @@ def options_of(item: Mapping[str, Any]) -> GroupOptions:
 
 def _texts(amounts: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(amount) for name, amount in amounts.items()}
+
+
+def machines_of(
+    labels: Mapping[str, str], amounts: Mapping[str, str], reservation: Reservation
+) -> tuple[MachineType, ...]:
+    """Return the one machine of a template; none where cpu or memory is missing, 0, or no quantity."""
+    try:
+        cpu, memory, pods = (counted_amount(name, amounts.get(name) or "0") for name in ("cpu", "memory", "pods"))
+    except ValueError:
+        return ()
+    machine = MachineType(instance_type(labels), cpu, memory, pods, reservation)
+    return (machine,) if cpu > 0 and memory > 0 else ()

@@ -18,17 +18,17 @@ _PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s)", re.ASCII)
 
 def read_options(texts: Mapping[str, str]) -> GroupOptions:
     """Return the options of names and values; names of no option are left out. Raises `ValueError`."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, text in sorted(texts.items()):
         known = _OPTIONS.get(name.lower())
         if known is None:
             continue
         field, read = known
         try:
-            found[field] = read(text.strip())
+            values[field] = read(text.strip())
         except ValueError as error:
             raise ValueError(f"option {name}: {error}") from error
-    return GroupOptions(**found)
+    return GroupOptions(**values)
 
 
 def annotated_options(annotations: Mapping[str, Any] | None) -> GroupOptions:

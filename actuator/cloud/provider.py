@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from trimtab.actuator.kube.cluster import Taint
+from trimtab.actuator.kube.cluster import TaintView
 
 # Label of the GPU's type, as NVIDIA's feature discovery writes it; for clouds that have none of their own.
 GPU_LABEL = "nvidia.com/gpu.product"
@@ -40,7 +40,7 @@ class SizeChangedError(CloudRefusedError):
 
 
 class NodeGroupView(NamedTuple):
-    """A node group. `target_size` is the requested size, `instance_count` the number of existing instances."""
+    """A node group. Sizes in nodes; `target_size` : requested; `instance_count` : existing instances."""
 
     id: str
     min_size: int
@@ -63,7 +63,7 @@ class InstanceState(Enum):
 
 
 class InstanceError(NamedTuple):
-    """Why an instance does not start. `out_of_resources` = the cloud has no capacity or quota for it."""
+    """Why an instance does not start: the cloud's code and text. out_of_resources : it has no capacity or quota."""
 
     code: str
     message: str
@@ -71,7 +71,7 @@ class InstanceError(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """An instance of a group; `error` only while it is CREATING."""
+    """An instance of a group; `id` : its provider id; `error` : only while it is CREATING."""
 
     id: str
     state: InstanceState
@@ -100,7 +100,7 @@ class MachineType(NamedTuple):
     reservation: Reservation = Reservation.NONE
 
 
-class NodeTemplate(NamedTuple):
+class CloudNodeTemplate(NamedTuple):
     """A new node of a group. Amounts are Kubernetes quantities by resource name, such as {"memory": "16Gi"}.
 
     machines : what the node may run on, where the amounts are those of the machines and not of nodes: what real nodes
@@ -109,7 +109,7 @@ class NodeTemplate(NamedTuple):
     """
 
     labels: Mapping[str, str]
-    taints: Sequence[Taint]
+    taints: Sequence[TaintView]
     capacity: Mapping[str, str]
     allocatable: Mapping[str, str]
     annotations: Mapping[str, str] = {}
@@ -201,7 +201,7 @@ class CloudProvider(Protocol):
         another one, `CloudRefusedError` when more instances run than `wanted`, or the minimum is above it.
         """
 
-    def template(self, group: str) -> NodeTemplate | None:
+    def template(self, group: str) -> CloudNodeTemplate | None:
         """Return a new node of a group, from the cloud's configuration and never from a node; None = not known."""
 
     def price_per_hour(self, group: str) -> float | None:

@@ -1,8 +1,8 @@
 """All clouds of this build, in the order in which they are shown. The one place that lists them: the command line, its
 checks, and the tests of chart, documents and extras follow it. A new cloud is a folder and a line.
 
-An entry is loaded only when its cloud is chosen, so that no other cloud needs its packages; `memory`, which is not for
-production, lies beside the simulator and is named by its path alone.
+The module of a cloud is loaded only when the cloud is chosen, so that no other one needs its packages; `memory`, which
+is not for production, lies beside the simulator and is named by its path alone.
 """
 
 from collections.abc import Iterator
@@ -13,20 +13,19 @@ from trimtab.actuator.cloud.aws.settings import AwsOptions
 from trimtab.actuator.cloud.clusterapi.settings import ClusterApiOptions
 from trimtab.actuator.cloud.externalgrpc.settings import ExternalOptions
 from trimtab.actuator.cloud.kwok.settings import KwokOptions
-from trimtab.actuator.cloud.simulated_machines import MachineOptions, SimulationOptions
-from trimtab.actuator.cloud.wiring import Entry
+from trimtab.actuator.cloud.wiring import Entry, MachineOptions, SimulationOptions
 from trimtab.actuator.kube.settings import KubeOptions
 from trimtab.actuator.settings import SettingError
 from trimtab.clients.rpc.extras import require_extra
 
 
 class Cloud(NamedTuple):
-    """A cloud. `entry` : module with the function `wire` (see `trimtab.actuator.cloud.wiring`). `options` : the classes
+    """A cloud. `module` : has the function `wire` (see `trimtab.actuator.cloud.wiring`). `options` : the classes
     of the options that it reads; others must keep their defaults. `extras` : extras that must be installed.
     """
 
     name: str
-    entry: str
+    module: str
     options: tuple[type, ...]
     extras: tuple[str, ...] = ("kubernetes",)
 
@@ -34,15 +33,15 @@ class Cloud(NamedTuple):
         """Return its function `wire`. Raises `MissingExtraError`."""
         for extra in self.extras:
             require_extra(extra, f"--cloud {self.name}")
-        return cast(Entry, import_module(self.entry).wire)
+        return cast(Entry, import_module(self.module).wire)
 
 
 CLOUDS: Final = (
     Cloud("memory", "trimtab.clients.simulation.cloud.entry", (SimulationOptions, MachineOptions), ()),
-    Cloud("kwok", "trimtab.actuator.cloud.kwok.entry", (KubeOptions, MachineOptions, KwokOptions)),
-    Cloud("externalgrpc", "trimtab.actuator.cloud.externalgrpc.entry", (KubeOptions, ExternalOptions)),
-    Cloud("aws", "trimtab.actuator.cloud.aws.entry", (KubeOptions, AwsOptions), ("kubernetes", "aws")),
-    Cloud("clusterapi", "trimtab.actuator.cloud.clusterapi.entry", (KubeOptions, ClusterApiOptions)),
+    Cloud("kwok", "trimtab.actuator.cloud.kwok.cloud", (KubeOptions, MachineOptions, KwokOptions)),
+    Cloud("externalgrpc", "trimtab.actuator.cloud.externalgrpc.cloud", (KubeOptions, ExternalOptions)),
+    Cloud("aws", "trimtab.actuator.cloud.aws.cloud", (KubeOptions, AwsOptions), ("kubernetes", "aws")),
+    Cloud("clusterapi", "trimtab.actuator.cloud.clusterapi.cloud", (KubeOptions, ClusterApiOptions)),
 )
 NAMES: Final = ", ".join(cloud.name for cloud in CLOUDS)
 

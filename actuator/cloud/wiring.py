@@ -1,22 +1,25 @@
-"""How a cloud is opened: what its entry receives from the command line, and what it returns.
+"""How a cloud is opened: what its function `wire` receives from the command line, and what it returns.
 
-Each cloud has an entry, a module with the function `wire`, that `trimtab.actuator.cloud.table` names. It reads its
-options and files before anything is contacted.
+`trimtab.actuator.cloud.table` names the module of each cloud that has `wire`. It reads its options and files before
+anything is contacted. The options of machines that are only pretended are here too: two clouds have them.
 """
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
+
+import typer
 
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.actuator.kube.cluster import ClusterApi
-from trimtab.clients.kubernetes.rules import Rule
+from trimtab.clients.kubernetes.registry import PermissionRule
 from trimtab.clients.rpc.server import Registration
 
 if TYPE_CHECKING:
     # It needs the extra `kubernetes`, which not every cloud does.
-    from trimtab.actuator.kube.api import Api
+    from trimtab.actuator.kube.api import KubeApi
 
 T = TypeVar("T")
 
@@ -34,7 +37,7 @@ class OptionSections:
 
 
 class Opening(NamedTuple):
-    """What the entry of a cloud receives. `state_dir` exists; `stack` ends what the cloud begins."""
+    """What `wire` of a cloud receives. `state_dir` exists; `stack` ends what the cloud begins."""
 
     options: OptionSections
     state_dir: Path
@@ -53,8 +56,8 @@ class LiveWiring(NamedTuple):
     connection and a function that returns whether this process may act; it makes no call.
     """
 
-    rules: Sequence[Rule]
-    build: "Callable[[Api, Callable[[], bool]], LiveCloud]"
+    rules: Sequence[PermissionRule]
+    build: "Callable[[KubeApi, Callable[[], bool]], LiveCloud]"
 
 
 class OwnCluster(NamedTuple):
@@ -67,3 +70,23 @@ class OwnCluster(NamedTuple):
 
 Wiring = LiveWiring | OwnCluster
 Entry = Callable[[Opening], Wiring]
+
+
+@dataclass(frozen=True)
+class SimulationOptions:
+    """The simulated cluster of the cloud `memory`. The defaults are those of its `Delays`."""
+
+    cluster: Annotated[
+        list[Path],
+        typer.Option(help="Kubernetes objects to start from (.json, .yaml, .gz); may be given several times"),
+    ] = field(default_factory=list)
+    pod_start: Annotated[float, typer.Option(min=0, help="time until a pod becomes ready")] = 2.0
+    pod_stop: Annotated[float, typer.Option(min=0, help="time until a deleted pod is gone")] = 1.0
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """How long machines take that `memory` and `kwok` pretend to have."""
+
+    node_start: Annotated[float, typer.Option(min=0, help="time until a new node registers")] = 5.0
+    instance_delete: Annotated[float, typer.Option(min=0, help="time until a deleted instance is gone")] = 2.0

@@ -13,12 +13,12 @@ import structlog
 
 from trimtab.actuator.drain.daemons import LONGEST_HINT_S, DaemonEvictor, EvictionCounter
 from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pod_ref, pods_to_move
-from trimtab.actuator.drain.recorder import Recorder
-from trimtab.actuator.drain.taint import KeptTaint, NodeReplacedError
+from trimtab.actuator.drain.taint import NodeReplacedError, TaintGuard
 from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, TooManyRequestsError
 from trimtab.actuator.settings import DrainSettings
 from trimtab.actuator.steady_time import SteadyTime
 from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.events import EventRecorder
 from trimtab.actuator.tracker.instructions import Drain
 from trimtab.actuator.tracker.states import PodRef, Reason
 
@@ -32,14 +32,14 @@ NODE_LOOK_MS = 10_000
 REFUSAL_LENGTH = 300
 
 
-class DrainTask:
+class NodeDrain:
     """A `Task` that drains one node. `on_eviction` counts the result of each request."""
 
     def __init__(
         self,
         instruction: Drain,
         cluster: ClusterApi,
-        recorder: Recorder,
+        recorder: EventRecorder,
         settings: DrainSettings,
         on_eviction: EvictionCounter,
         delay_after_taint_s: float,
@@ -54,7 +54,7 @@ class DrainTask:
         self._settings = settings
         self._on_eviction = on_eviction
         self._order = EvictionOrder(settings.priority_groups, settings.max_graceful_termination_s)
-        self._taint = KeptTaint(
+        self._taint = TaintGuard(
             cluster,
             recorder,
             instruction.node,
@@ -113,12 +113,12 @@ class DrainTask:
         now_ms = self._recorder.steady_ms()
         self._moved = False
         try:
-            found = self._look(now_ms)
+            every_pod = self._look(now_ms)
         except NotFoundError:
             self._resolve_last_doubts()
             self._recorder.submit(e.NodeGone(self.node))
             return None
-        pods = self._to_move(found)
+        pods = self._to_move(every_pod)
         if self._deadline_ms is None:
             if not self._begin(pods):
                 return None
@@ -134,7 +134,7 @@ class DrainTask:
         settling_s = self._taint.settling_s()
         if settling_s:
             return settling_s
-        self._evict_daemons(found, pods, now_ms)
+        self._evict_daemons(every_pod, pods, now_ms)
         if not pods:
             self._recorder.submit(e.Drained(self.node))
             return None
@@ -208,9 +208,9 @@ class DrainTask:
             self._recorder.submit(e.DrainProgressed(self.node, gone_count))
             self._moved = True
 
-    def _evict_daemons(self, found: list[PodView], pods: list[PodView], now_ms: int) -> None:
+    def _evict_daemons(self, every_pod: list[PodView], pods: list[PodView], now_ms: int) -> None:
         """Evict DaemonSet pods: those of the current priority group, or all of them when no other pod is left."""
-        daemons = daemons_to_evict(found, self._settings.evict_daemons_occupied)
+        daemons = daemons_to_evict(every_pod, self._settings.evict_daemons_occupied)
         if pods and daemons:
             rank = min(self._order.rank(pod) for pod in pods)
             daemons = [pod for pod in daemons if self._order.rank(pod) <= rank]

@@ -7,9 +7,9 @@ scheduler may not have read the taint yet. Times are milliseconds of the steady 
 
 import structlog
 
-from trimtab.actuator.drain.recorder import Recorder
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, hard_taint
-from trimtab.actuator.tracker.events import TaintRestored
+from trimtab.actuator.kube.cluster import ClusterApi, hard_taint
+from trimtab.actuator.tracker.events import EventRecorder, TaintRestored
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("drain")
 
@@ -23,13 +23,19 @@ class NodeReplacedError(Exception):
         super().__init__(ANOTHER_NODE)
 
 
-class KeptTaint:
+class TaintGuard:
     """The taint of one node. `uid` "" = not known, then the name decides; `settle_s` : time in which the scheduler
     reads a taint; `was_restored` : an earlier run restored it, at a time that is not known.
     """
 
     def __init__(
-        self, cluster: ClusterApi, recorder: Recorder, node: str, uid: str, settle_s: float, was_restored: bool = False
+        self,
+        cluster: ClusterApi,
+        recorder: EventRecorder,
+        node: str,
+        uid: str,
+        settle_s: float,
+        was_restored: bool = False,
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder

@@ -6,7 +6,7 @@ decides what is called; connections, bytes and retries are in `trimtab.clients.k
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
@@ -22,11 +22,10 @@ from trimtab.actuator.kube.cluster import (
     RefusedError,
     TooManyRequestsError,
 )
-from trimtab.actuator.kube.objects import ListMetadata
 from trimtab.clients.kubernetes import errors
-from trimtab.clients.kubernetes.api import Api as HttpApi
-from trimtab.clients.kubernetes.api import Json, json_object
-from trimtab.clients.kubernetes.connection import ConnectionSettings, Request, connect_cluster
+from trimtab.clients.kubernetes.api import Api, Json, json_object
+from trimtab.clients.kubernetes.connection import ApiRequest, ConnectionSettings, connect_cluster
+from trimtab.clients.kubernetes.json_envelope import ObjectList, decode
 
 # Asks for the objects' metadata only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -38,15 +37,7 @@ FIELD_CONFLICT: Final = "FieldManagerConflict"
 PAGE: Final = 500
 
 
-class Page(Protocol):
-    """A decoded page of a list."""
-
-    @property
-    def metadata(self) -> ListMetadata:
-        """Return the metadata of the page."""
-
-
-P = TypeVar("P", bound=Page)
+T = TypeVar("T")
 
 
 class Call(NamedTuple):
@@ -62,10 +53,10 @@ class Call(NamedTuple):
     accept: str = "application/json"
 
 
-class Api:
+class KubeApi:
     """Calls to one API server. Safe to use from several threads."""
 
-    def __init__(self, http: HttpApi, timeout_s: float = 10.0) -> None:
+    def __init__(self, http: Api, timeout_s: float = 10.0) -> None:
         """Set up; `http` may have a `guard` that forbids writes; `timeout_s` bounds each silence."""
         self.http = http
         self._timeout_s = timeout_s
@@ -80,7 +71,7 @@ class Api:
             return self._send(call)
         except errors.ApiError as error:
             raise _error(call, error) from error
-        except errors.ClusterError as error:
+        except errors.KubernetesError as error:
             raise NoAnswerError(str(error)) from error
 
     def json(self, call: Call) -> Json:
@@ -91,12 +82,12 @@ class Api:
         except errors.MalformedAnswerError as error:
             raise ClusterError(str(error)) from error
 
-    def pages(self, call: Call, decode: Callable[[bytes], P]) -> Iterator[P]:
-        """Yield the pages of a list as `decode` reads them. Raises as `call` and `decode`, and `ClusterError`."""
-        query = {**call.query, "limit": str(PAGE)}
+    def objects(self, call: Call, kind: type[T]) -> Iterator[T]:
+        """Yield the objects of a list, which are of that kind, page by page."""
+        query, page_kind = {**call.query, "limit": str(PAGE)}, cast(Any, ObjectList)[kind]
         while True:
-            page = decode(self.call(call._replace(query=query)))
-            yield page
+            page: ObjectList[T] = self.read(call._replace(query=query), page_kind)
+            yield from page.items or ()
             token = page.metadata.next_page
             if not token:
                 return
@@ -109,14 +100,21 @@ class Api:
         """Close idle connections."""
         self.http.close()
 
+    def read(self, call: Call, kind: type[T]) -> T:
+        """Make a call whose answer is an object of that kind. Raises as `call`, and `ClusterError`."""
+        try:
+            return decode(kind, self.call(call), f"{call.method} {call.path}")
+        except errors.MalformedAnswerError as error:
+            raise ClusterError(str(error)) from error
+
     def _send(self, call: Call) -> bytes:
-        send: Callable[[Request], bytes] = self.http.read_patiently if call.repeat else self.http.read
+        send: Callable[[ApiRequest], bytes] = self.http.read_with_retries if call.repeat else self.http.read
         return send(self._request(call))
 
-    def _request(self, call: Call) -> Request:
+    def _request(self, call: Call) -> ApiRequest:
         body = None if call.body is None else msgspec.json.encode(call.body)
         timeout_s = call.timeout_s or self._timeout_s
-        return Request(
+        return ApiRequest(
             method=call.method,
             path=call.path,
             query=call.query,
@@ -127,13 +125,13 @@ class Api:
         )
 
 
-def connect(kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10.0) -> Api:
+def connect(kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10.0) -> KubeApi:
     """Create a connection from the kubeconfig, or inside a pod from the service account; no call is made.
 
     Raises `trimtab.clients.kubernetes.errors.ConfigurationError`.
     """
     settings = ConnectionSettings(kubeconfig, context, connect_timeout_s=timeout_s, user_agent="trimtab-actuator")
-    return Api(HttpApi(connect_cluster(settings)), timeout_s)
+    return KubeApi(Api(connect_cluster(settings)), timeout_s)
 
 
 def _error(call: Call, error: errors.ApiError) -> ClusterError:

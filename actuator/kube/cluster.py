@@ -7,17 +7,11 @@ thread-safe, and may run twice: each is idempotent. Times are Unix milliseconds,
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-# Source: Cluster Autoscaler, utils/taints: key, effect, and the value is the time in Unix seconds.
-HARD_TAINT_KEY = "ToBeDeletedByClusterAutoscaler"
-SOFT_TAINT_KEY = "DeletionCandidateOfClusterAutoscaler"
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, POD_COST_ANNOTATION
+
 NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-# Source: Cluster Autoscaler, utils/pod: `IsDaemonSetPod`.
-DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
-# Source: Kubernetes, core/v1 annotation_key_constants: `PodDeletionCost`; a pod without it has cost 0.
-POD_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 # Source: Kubernetes enhancement proposal 1888, phase 1: a higher one is removed sooner.
 POD_RANK_ANNOTATION = "scheduling.alpha.kubernetes.io/cost"
 # When the cost was decided (RFC 3339). A pod that has a cost but not this annotation got its cost from another client.
@@ -34,7 +28,7 @@ INSTANCE_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/
 DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
-class Taint(NamedTuple):
+class TaintView(NamedTuple):
     """A node's taint."""
 
     key: str
@@ -42,9 +36,9 @@ class Taint(NamedTuple):
     effect: str
 
 
-def hard_taint(now_ms: int) -> Taint:
+def hard_taint(now_ms: int) -> TaintView:
     """Return the taint of a node being deleted."""
-    return Taint(HARD_TAINT_KEY, str(now_ms // 1000), NO_SCHEDULE)
+    return TaintView(HARD_TAINT_KEY, str(now_ms // 1000), NO_SCHEDULE)
 
 
 class NodeQuantities(NamedTuple):
@@ -65,7 +59,7 @@ class NodeView(NamedTuple):
     uid: str
     # Provider id of its machine; "" = none (yet).
     provider_id: str
-    taints: tuple[Taint, ...]
+    taints: tuple[TaintView, ...]
     # Whether it has GPUs: a metric counts such nodes separately.
     gpu: bool
     # Whether an annotation delays the deletion of its machine.
@@ -78,7 +72,7 @@ class NodeView(NamedTuple):
     capacity: NodeQuantities = NodeQuantities()
     allocatable: NodeQuantities = NodeQuantities()
 
-    def taint(self, key: str) -> Taint | None:
+    def taint(self, key: str) -> TaintView | None:
         """Return the taint with that key."""
         for taint in self.taints:
             if taint.key == key:
@@ -260,9 +254,9 @@ class KnownBuffer(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-def daemon_eviction(annotations: Mapping[str, str] | None) -> bool | None:
-    """Return `PodView.daemon_eviction` of a pod's annotations."""
-    return {"true": True, "false": False}.get((annotations or {}).get(DAEMON_EVICTION_ANNOTATION, ""))
+def daemon_eviction(annotation: str | None) -> bool | None:
+    """Return `PodView.daemon_eviction` of the annotation's value."""
+    return {"true": True, "false": False}.get(annotation or "")
 
 
 class ClusterError(Exception):
@@ -318,6 +312,16 @@ class ForbiddenError(RefusedError):
     """A permission is missing; the text is the server's and names user, verb and resource."""
 
 
+class NotLeaderError(Exception):
+    """This process does not lead (any more); `leader` is the identity of the leader, as last read."""
+
+    def __init__(self, leader: str = "") -> None:
+        super().__init__(
+            f"this actuator does not lead; {f'ask {leader}' if leader else 'there is no leader now; try again'}"
+        )
+        self.leader = leader
+
+
 class ClusterApi(Protocol):
     """The Kubernetes API, reduced to what the actuator needs."""
 
@@ -329,7 +333,7 @@ class ClusterApi(Protocol):
     def list_nodes(self) -> Sequence[NodeView]:
         """Return all nodes, sorted by name."""
 
-    def add_taint(self, node: str, taint: Taint) -> bool:
+    def add_taint(self, node: str, taint: TaintView) -> bool:
         """Add a taint by patch, with the node's resource version as precondition. False = its key was there.
 
         Raises `NotFoundError`, `ClusterError`.

@@ -6,16 +6,14 @@ retried at once. Never decides which node or pod. Durations in seconds.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import partial
 from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from trimtab.actuator.kube import group_costs
-from trimtab.actuator.kube.api import METADATA, METADATA_LIST, Api, Call
+from trimtab.actuator.kube.api import METADATA, METADATA_LIST, Call, KubeApi
 from trimtab.actuator.kube.buffers import Buffers
 from trimtab.actuator.kube.cluster import (
-    HARD_TAINT_KEY,
     ConflictError,
     CostWrite,
     FieldConflictError,
@@ -29,27 +27,18 @@ from trimtab.actuator.kube.cluster import (
     NotFoundError,
     PodCost,
     PodView,
-    Taint,
+    TaintView,
 )
 from trimtab.actuator.kube.group_costs import APPLY_PATCH, FIELD_MANAGER
-from trimtab.actuator.kube.objects import (
-    Node,
-    NodeList,
-    NodeTaint,
-    PodList,
-    PodMetadata,
-    PodMetadataList,
-    node_view,
-    pod_cost,
-    pod_view,
-    read,
-)
+from trimtab.actuator.kube.objects import CostedPod, StoredNode, StoredPod, node_view, pod_cost, pod_view
 from trimtab.actuator.kube.settings import KubeSettings
 from trimtab.clients.kubernetes.api import JSON_PATCH, Json
-from trimtab.clients.kubernetes.names import RULE, is_subdomain, object_path
+from trimtab.clients.kubernetes.json_envelope import ObjectList
+from trimtab.clients.kubernetes.kinds.nodes import Taint
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, RULE, is_subdomain
+from trimtab.clients.kubernetes.registry import BY_KIND
 
-NODES = "/api/v1/nodes"
-NAMESPACES = "/api/v1/namespaces"
+NODES, PODS = BY_KIND["Node"], BY_KIND["Pod"]
 # Reads from the server's cache, where pods are indexed by node; without it, older servers read every pod from etcd.
 # Source: Kubernetes API concepts, "Semantics for get and list".
 IN_MEMORY = {"resourceVersion": "0"}
@@ -67,7 +56,7 @@ PATCH_ATTEMPTS = 8
 class KubeCluster:
     """A `Cluster` (see `trimtab.actuator.kube.cluster`)."""
 
-    def __init__(self, api: Api, settings: KubeSettings | None = None) -> None:
+    def __init__(self, api: KubeApi, settings: KubeSettings | None = None) -> None:
         self._api = api
         self._settings = settings or KubeSettings()
         self._buffers = Buffers(api, self._settings.list_timeout_s)
@@ -78,20 +67,19 @@ class KubeCluster:
 
     def list_nodes(self) -> Sequence[NodeView]:
         """Return all nodes, sorted by name."""
-        pages = self._api.pages(Call("GET", NODES, timeout_s=self._settings.list_timeout_s), partial(read, NodeList))
-        found = [node_view(node) for page in pages for node in page.items or ()]
-        return sorted(found, key=lambda node: node.name)
+        call = Call("GET", NODES.path, timeout_s=self._settings.list_timeout_s)
+        return sorted(map(node_view, self._api.objects(call, StoredNode)), key=lambda node: node.name)
 
-    def add_taint(self, node: str, taint: Taint) -> bool:
+    def add_taint(self, node: str, taint: TaintView) -> bool:
         """Add a taint; with the hard one, cordon the node if the settings require it."""
 
-        def change(found: Node) -> list[Json] | None:
-            taints = found.spec.taints or []
-            if any(one.key == taint.key for one in taints):
+        def change(stored: StoredNode) -> list[Json] | None:
+            taints = _taints(stored)
+            if any(other.key == taint.key for other in taints):
                 return None
-            patch = _patch(found, [*taints, NodeTaint(taint.key, taint.effect, taint.value)])
-            if self._settings.cordon and taint.key == HARD_TAINT_KEY and not found.spec.unschedulable:
-                patch += _cordon(found)
+            patch = _patch(stored, [*taints, Taint(taint.key, taint.value or None, taint.effect)])
+            if self._settings.cordon and taint.key == HARD_TAINT_KEY and not _is_cordoned(stored):
+                patch += _cordon(stored)
             return patch
 
         return self._change(node, change)
@@ -99,15 +87,15 @@ class KubeCluster:
     def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
         """Remove a taint, and undo what came with it."""
 
-        def change(found: Node) -> list[Json] | None:
-            taints = found.spec.taints or []
-            left = [one for one in taints if one.key != key]
-            if len(left) == len(taints):
+        def change(stored: StoredNode) -> list[Json] | None:
+            taints = _taints(stored)
+            others = [taint for taint in taints if taint.key != key]
+            if len(others) == len(taints):
                 return None
-            patch = _patch(found, left)
-            if key == HARD_TAINT_KEY and CORDON_ANNOTATION in (found.metadata.annotations or {}):
+            patch = _patch(stored, others)
+            if key == HARD_TAINT_KEY and CORDON_ANNOTATION in (stored.metadata.annotations or {}):
                 patch += [*UNCORDON, UNMARK]
-            elif uncordon and found.spec.unschedulable:
+            elif uncordon and _is_cordoned(stored):
                 patch += UNCORDON
             return patch
 
@@ -118,28 +106,25 @@ class KubeCluster:
         if not is_subdomain(node):
             return []
         query = {"fieldSelector": f"spec.nodeName={node}"} | (IN_MEMORY if from_cache else {})
-        call = Call("GET", "/api/v1/pods", query)
-        pods: PodList = read(PodList, self._api.call(call))
-        return sorted((pod_view(pod) for pod in pods.items or ()), key=lambda pod: (pod.namespace, pod.name))
+        pods = self._api.read(Call("GET", PODS.path, query), ObjectList[StoredPod])
+        return sorted(map(pod_view, pods.items or ()), key=lambda pod: (pod.namespace, pod.name))
 
     def evict(self, pod: PodView, grace_s: int | None) -> None:
         """Request the eviction of exactly this pod, once: the drain decides about retries."""
         options: Json = {"preconditions": {"uid": pod.uid}}
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
-        eviction = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
+        eviction = BY_KIND["Eviction"].type_meta | {
             "metadata": {"namespace": pod.namespace, "name": pod.name},
             "deleteOptions": options,
         }
-        path = object_path(NAMESPACES, pod.namespace, "pods", pod.name, "eviction")
+        path = PODS.path_in(pod.namespace, pod.name, "eviction")
         try:
             self._api.call(Call("POST", path, body=eviction, repeat=False))
         except ConflictError as error:
             # Another pod has the name by now, or there was a concurrent write; the drain retries. No code of the answer
             # tells them apart.
-            if all(one.uid != pod.uid for one in self.list_pods(pod.node)):
+            if all(other.uid != pod.uid for other in self.list_pods(pod.node)):
                 raise NotFoundError(str(error)) from error
             raise
 
@@ -149,7 +134,7 @@ class KubeCluster:
             return
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
-            self._api.call(Call("DELETE", object_path(NODES, name), body=options))
+            self._api.call(Call("DELETE", NODES.path_of(name), body=options))
         except NotFoundError:
             return
         except ConflictError:
@@ -162,23 +147,22 @@ class KubeCluster:
         for key in keys:
             namespace, _, name = key.partition("/")
             names.setdefault(namespace, set()).add(name)
-        found: dict[str, PodCost] = {}
+        costs: dict[str, PodCost] = {}
         for namespace, wanted in sorted(names.items()):
             read_pods = self._pods_named if len(wanted) < LIST_FROM else self._pods_of_namespace
-            found.update((pod.key, pod) for pod in read_pods(namespace, wanted))
-        return found
+            costs.update((pod.key, pod) for pod in read_pods(namespace, wanted))
+        return costs
 
     def own_pod_costs(self) -> Sequence[PodCost]:
         """Return all pods with a cost of ours."""
-        every = self._pods_at("/api/v1/pods")
-        return sorted((pod for pod in every if pod.made is not None), key=lambda pod: (pod.namespace, pod.name))
+        pods = self._pods_at(PODS.path)
+        return sorted((pod for pod in pods if pod.made is not None), key=lambda pod: (pod.namespace, pod.name))
 
     def write_pod_cost(self, pod: PodCost, cost: CostWrite | None) -> None:
         """Apply the deletion cost of exactly this pod; None = apply without a cost, which removes ours."""
         texts = {} if cost is None else cost.annotations()
         metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "annotations": texts}
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
-        path = object_path(NAMESPACES, pod.namespace, "pods", pod.name)
+        body, path = PODS.type_meta | {"metadata": metadata}, PODS.path_in(pod.namespace, pod.name)
         query = {"fieldManager": FIELD_MANAGER}
         try:
             self._api.call(Call("PATCH", path, query, body=body, content_type=APPLY_PATCH, accept=METADATA))
@@ -218,30 +202,27 @@ class KubeCluster:
         self, namespace: str, names: AbstractSet[str], query: Mapping[str, str] = IN_MEMORY
     ) -> Iterator[PodCost]:
         for name in sorted(names):
-            path = object_path(NAMESPACES, namespace, "pods", name)
+            path = PODS.path_in(namespace, name)
             try:
-                pod: PodMetadata = read(PodMetadata, self._api.call(Call("GET", path, query, accept=METADATA)))
+                pod = self._api.read(Call("GET", path, query, accept=METADATA), CostedPod)
             except NotFoundError:
                 continue
             yield pod_cost(pod)
 
     def _pods_of_namespace(self, namespace: str, names: AbstractSet[str]) -> Iterator[PodCost]:
-        every = self._pods_at(object_path(NAMESPACES, namespace, "pods"))
-        return (pod for pod in every if pod.name in names)
+        return (pod for pod in self._pods_at(PODS.path_in(namespace)) if pod.name in names)
 
     def _pods_at(self, path: str) -> Iterator[PodCost]:
         """Yield the pods of a collection, page by page."""
         call = Call("GET", path, timeout_s=self._settings.list_timeout_s, accept=METADATA_LIST)
-        for page in self._api.pages(call, partial(read, PodMetadataList)):
-            yield from map(pod_cost, page.items or ())
+        return map(pod_cost, self._api.objects(call, CostedPod))
 
-    def _get(self, name: str, query: Mapping[str, str] = {}) -> Node:
+    def _get(self, name: str, query: Mapping[str, str] = {}) -> StoredNode:
         # The Cluster Autoscaler names an instance without Node by its provider id. As part of a path, such a name leads
         # nowhere: the answer is a 404 about an unknown path, which does not prove that no Node has the name.
         if not is_subdomain(name):
             raise NotFoundError(f"{name} is not the name of a Node: a name has {RULE}")
-        found: Node = read(Node, self._api.call(Call("GET", object_path(NODES, name), query)))
-        return found
+        return self._api.read(Call("GET", NODES.path_of(name), query), StoredNode)
 
     def _has_node(self, name: str, uid: str) -> bool:
         """Return whether exactly this node exists."""
@@ -250,23 +231,19 @@ class KubeCluster:
         except NotFoundError:
             return False
 
-    def _holds(self, found: Node) -> bool:
-        """Return whether the precondition of a patch made on `found` holds now."""
-        return _precondition(self._get(found.metadata.name)) == _precondition(found)
-
-    def _change(self, name: str, change: Callable[[Node], list[Json] | None]) -> bool:
+    def _change(self, name: str, change: Callable[[StoredNode], list[Json] | None]) -> bool:
         """Read, decide, patch; start again if the node has changed in between. False = nothing to do."""
 
         def attempt() -> bool:
-            found = self._get(name)
-            patch = change(found)
+            stored = self._get(name)
+            patch = change(stored)
             if patch is None:
                 return False
             try:
-                self._api.call(Call("PATCH", object_path(NODES, name), body=patch, content_type=JSON_PATCH))
+                self._api.call(Call("PATCH", NODES.path_of(name), body=patch, content_type=JSON_PATCH))
             except InvalidError as error:
                 # The answer does not name the failed precondition: only the node shows it.
-                if self._holds(found):
+                if _precondition(self._get(name)) == _precondition(stored):
                     raise
                 raise ConflictError(str(error)) from error
             return True
@@ -280,26 +257,35 @@ class KubeCluster:
         return retrying(attempt)
 
 
-def _precondition(found: Node) -> list[Json]:
+def _taints(stored: StoredNode) -> list[Taint]:
+    return (stored.spec and stored.spec.taints) or []
+
+
+def _is_cordoned(stored: StoredNode) -> bool:
+    return bool(stored.spec and stored.spec.unschedulable)
+
+
+def _precondition(stored: StoredNode) -> list[Json]:
     """Return the tests of a patch: the same node, with the taints that were read."""
-    same_node = {"op": "test", "path": "/metadata/uid", "value": found.metadata.uid}
-    if found.spec.taints:
-        return [same_node, {"op": "test", "path": "/spec/taints", "value": found.spec.taints}]
+    same_node = {"op": "test", "path": "/metadata/uid", "value": stored.metadata.uid}
+    taints = _taints(stored)
+    if taints:
+        return [same_node, {"op": "test", "path": "/spec/taints", "value": taints}]
     # A patch cannot test a field that is absent.
     return [
         same_node,
-        {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": stored.metadata.resource_version},
     ]
 
 
-def _patch(found: Node, taints: list[NodeTaint]) -> list[Json]:
+def _patch(stored: StoredNode, taints: list[Taint]) -> list[Json]:
     """Return a JSON patch that applies only to the same node with the taints that were read."""
-    return [*_precondition(found), {"op": "add", "path": "/spec/taints", "value": taints}]
+    return [*_precondition(stored), {"op": "add", "path": "/spec/taints", "value": taints}]
 
 
-def _cordon(found: Node) -> list[Json]:
+def _cordon(stored: StoredNode) -> list[Json]:
     """Return the part of a patch that cordons a node and marks it: only a marked node is uncordoned later."""
     annotate: Json = {"op": "add", "path": CORDON_PATH, "value": "true"}
-    if found.metadata.annotations is None:
+    if stored.metadata.annotations is None:
         annotate = {"op": "add", "path": "/metadata/annotations", "value": {CORDON_ANNOTATION: "true"}}
     return [{"op": "add", "path": "/spec/unschedulable", "value": True}, annotate]

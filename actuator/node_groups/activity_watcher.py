@@ -54,11 +54,11 @@ class ActivityWatcher:
 
 def _growing(tracker: Tracker, now_ms: int) -> dict[str, int]:
     """Return the groups that were scaled up lately, and since when."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for record in tracker.data.growths.values():
         if record.time_ms < now_ms - WATCH_S * 1000:
             continue
         for answer in record.answers or ():
             if answer.accepted:
-                found.setdefault(answer.node_group, record.time_ms)
-    return found
+                counts.setdefault(answer.node_group, record.time_ms)
+    return counts

@@ -9,14 +9,13 @@ from typing import Final
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider
-from trimtab.actuator.kube.cluster import ClusterApi, ClusterError
-from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NotLeaderError
 from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
 from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
 from trimtab.actuator.node_groups.settings import GroupSettings
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.store.records import StoreError
-from trimtab.actuator.tracker.admission import Limits
+from trimtab.actuator.tracker.admission import DeletionLimits
 
 log = structlog.get_logger("groups")
 
@@ -34,7 +33,7 @@ class NodeGroupLoop:
         cluster: ClusterApi,
         cloud: CloudProvider,
         settings: GroupSettings,
-        limits: Callable[[], Limits],
+        limits: Callable[[], DeletionLimits],
     ) -> None:
         """Begin nothing yet. limits : the present ones, for deletions of instances."""
         self._processor = processor

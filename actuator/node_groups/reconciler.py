@@ -30,10 +30,10 @@ from trimtab.actuator.node_groups.resource_learner import NodeResourceLearner
 from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker.admission import GroupFacts, Limits, hourly_limit
+from trimtab.actuator.tracker.admission import DeletionLimits, GroupSizeFacts, hourly_limit
 from trimtab.actuator.tracker.groups import FAILED_START, KEPT, REGISTRATION, REPLACEMENT
 from trimtab.actuator.tracker.hour import count_nodes
-from trimtab.actuator.tracker.states import Deletion, Growth, TrackerData
+from trimtab.actuator.tracker.states import Deletion, GroupGrowth, TrackerData
 from trimtab.actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("groups")
@@ -49,8 +49,10 @@ REPLACE_AGAIN_MS: Final = 300_000
 
 
 class _OpenMatters(NamedTuple):
-    """Open matters: since when nodes are awaited, whether a back-off lacks its node, and since when it lasts, by group;
-    the groups of instances without node, by provider id.
+    """Open matters, by group but for `unregistered`. Times are Unix milliseconds.
+
+    awaited : since when nodes are awaited; replacement_pending : whether a back-off lacks its node; unregistered : the
+    group of each instance without Node, by provider id; backed_off : since when the group is
     """
 
     awaited: Mapping[str, int]
@@ -60,7 +62,7 @@ class _OpenMatters(NamedTuple):
 
 
 class _Observation(NamedTuple):
-    """State of cloud and cluster: groups, their instances that are not being deleted, Node objects by provider id."""
+    """State of cloud and cluster: groups, their instances that are not being deleted, `nodes` by provider id."""
 
     groups: Mapping[str, NodeGroupView]
     instances: Mapping[str, Sequence[Instance]]
@@ -76,7 +78,7 @@ class NodeGroupReconciler:
         cluster: ClusterApi,
         cloud: CloudProvider,
         settings: GroupSettings,
-        limits: Callable[[], Limits],
+        limits: Callable[[], DeletionLimits],
     ) -> None:
         """Begin with nothing read. limits : the present ones, read for each deletion."""
         self._processor = processor
@@ -122,10 +124,10 @@ class NodeGroupReconciler:
                 log.warning("group_not_reconciled", node_group=view.id, detail=str(error))
 
     def _look(self, groups: Sequence[NodeGroupView]) -> _Observation:
-        found = self._cloud.instances([view.id for view in groups])
+        instances = self._cloud.instances([view.id for view in groups])
         staying = {
-            group: [one for one in members if one.state is not InstanceState.DELETING]
-            for group, members in found.items()
+            group: [member for member in members if member.state is not InstanceState.DELETING]
+            for group, members in instances.items()
         }
         # Read after the instances: a node listed here has registered by then.
         nodes = {node.provider_id: node for node in self._cluster.list_nodes() if node.provider_id}
@@ -133,7 +135,7 @@ class NodeGroupReconciler:
 
     def _count_nodes(self, seen: _Observation) -> None:
         """Record how many nodes have registered, for the share of them that may be deleted within an hour."""
-        found = (seen.nodes.get(one.id) for members in seen.instances.values() for one in members)
+        found = (seen.nodes.get(member.id) for members in seen.instances.values() for member in members)
         names = {node.name for node in found if node is not None}
 
         def proposal(tracker: Tracker, now_ms: int) -> e.Event | None:
@@ -152,11 +154,11 @@ class NodeGroupReconciler:
         counts: dict[str, int] = {}
         for group, members in seen.instances.items():
             counts_old = is_first and group not in known.backed_off
-            for one in members:
-                node = seen.nodes.get(one.id)
+            for member in members:
+                node = seen.nodes.get(member.id)
                 is_old = counts_old and node is not None and 0 < node.created_ms < old_ms
-                if one.id in before or is_old or self._has_started(node):
-                    joined.add(one.id)
+                if member.id in before or is_old or self._has_started(node):
+                    joined.add(member.id)
                     counts[group] = counts.get(group, 0) + 1
         self._joined = joined
         return {group: counts.get(group, 0) for group in seen.groups}
@@ -215,14 +217,16 @@ class NodeGroupReconciler:
 
         def proposal(tracker: Tracker, now_ms: int) -> e.Event | None:
             data = tracker.data
-            if any(one.request_id.startswith(REGISTRATION) for one in _deletions_of(data, group)):
+            if any(deletion.request_id.startswith(REGISTRATION) for deletion in _deletions_of(data, group)):
                 return None
             if view.target_size > joined:
                 return e.GroupBackedOff(group, f"{KEPT}{data.revision}", data.backoffs[group].detail)
-            asked = [one for name, one in data.growths.items() if name.startswith(REPLACEMENT)]
-            if any(one.growths[0].node_group == group and now_ms - one.time_ms < REPLACE_AGAIN_MS for one in asked):
+            asked = [growth for name, growth in data.growths.items() if name.startswith(REPLACEMENT)]
+            if any(
+                growth.growths[0].node_group == group and now_ms - growth.time_ms < REPLACE_AGAIN_MS for growth in asked
+            ):
                 return None
-            growth = Growth(group, view.target_size, joined + 1)
+            growth = GroupGrowth(group, view.target_size, joined + 1)
             return e.GrowthRequested(f"{REPLACEMENT}{data.revision}", f"{group}+1", (growth,))
 
         self._processor.propose(proposal)
@@ -241,10 +245,10 @@ class NodeGroupReconciler:
     def _note_unregistered(self, seen: _Observation, known: _OpenMatters) -> bool:
         """Note which instances run without Node object; return whether they are few enough to delete."""
         running = {
-            one.id: group
+            member.id: group
             for group, members in seen.instances.items()
-            for one in members
-            if one.state is InstanceState.RUNNING
+            for member in members
+            if member.state is InstanceState.RUNNING
         }
         lacking = {instance: group for instance, group in running.items() if instance not in seen.nodes}
         new = sorted(lacking.keys() - known.unregistered.keys())
@@ -265,8 +269,8 @@ class NodeGroupReconciler:
         def due(data: TrackerData, now_ms: int) -> list[str]:
             return [
                 instance
-                for instance, one in sorted(data.unregistered.items())
-                if one.node_group == view.id and now_ms - one.since_ms > longest_ms
+                for instance, unregistered in sorted(data.unregistered.items())
+                if unregistered.node_group == view.id and now_ms - unregistered.since_ms > longest_ms
             ]
 
         names = self._delete(view, seen, REGISTRATION, due)
@@ -275,7 +279,7 @@ class NodeGroupReconciler:
 
     def _delete_failed(self, view: NodeGroupView, seen: _Observation, known: _OpenMatters) -> None:
         """Delete the instances of a group that the cloud cannot start, once the time of a node is up."""
-        failed = [one.id for one in seen.instances.get(view.id, ()) if one.error is not None]
+        failed = [instance.id for instance in seen.instances.get(view.id, ()) if instance.error is not None]
         since_ms = known.backed_off.get(view.id, known.awaited.get(view.id))
         longest_ms = int(self._provision_s(view.id) * 1000)
         if not failed or since_ms is None or self._processor.now_ms() - since_ms <= longest_ms:
@@ -283,7 +287,7 @@ class NodeGroupReconciler:
 
         def due(data: TrackerData, now_ms: int) -> list[str]:
             # One that the cloud did not delete is not requested again at once.
-            tried = {one.provider_id for one in data.finished if now_ms - one.state_ms <= longest_ms}
+            tried = {deletion.provider_id for deletion in data.finished if now_ms - deletion.state_ms <= longest_ms}
             return [instance for instance in failed if instance not in tried]
 
         names = self._delete(view, seen, FAILED_START, due)
@@ -295,24 +299,24 @@ class NodeGroupReconciler:
     ) -> list[str]:
         """Record the deletion of the instances that are due, within the minimum and the hourly limits; return them."""
         limits = self._limits()
-        facts = {group: GroupFacts(one.min_size, one.target_size) for group, one in seen.groups.items()}
+        facts = {group: GroupSizeFacts(view.min_size, view.target_size) for group, view in seen.groups.items()}
 
         def proposal(tracker: Tracker, now_ms: int) -> e.Event | None:
             data = tracker.data
             leaving = _deletions_of(data, view.id)
-            busy = {one.node for one in leaving} | {one.provider_id for one in leaving}
-            room = view.target_size - view.min_size - sum(not one.target_reduced for one in leaving)
+            busy = {deletion.node for deletion in leaving} | {deletion.provider_id for deletion in leaving}
+            room = view.target_size - view.min_size - sum(not deletion.target_reduced for deletion in leaving)
             hour = hourly_limit(data, facts, limits, now_ms)
             if hour.most is not None:
                 room = min(room, hour.most - hour.counted)
             planned = [_planned(view.id, instance) for instance in due(data, now_ms)]
-            chosen = [one for one in planned if one.node not in busy and one.provider_id not in busy]
+            chosen = [node for node in planned if node.node not in busy and node.provider_id not in busy]
             if not chosen or room < 1:
                 return None
             return e.InstancesAccepted(f"{prefix}{data.revision}", tuple(chosen[:room]))
 
         event = self._processor.propose(proposal)
-        return [one.provider_id for one in event.nodes] if isinstance(event, e.InstancesAccepted) else []
+        return [node.provider_id for node in event.nodes] if isinstance(event, e.InstancesAccepted) else []
 
     def _provision_s(self, group: str) -> float:
         """Return how long a node of a group may take to join. Raises `CloudError`."""
@@ -328,14 +332,14 @@ def _open_matters(tracker: Tracker, _now_ms: int) -> _OpenMatters:
     data = tracker.data
     return _OpenMatters(
         dict(data.awaited),
-        {group: one.replacement_pending for group, one in data.backoffs.items()},
-        {instance: one.node_group for instance, one in data.unregistered.items()},
-        {group: one.since_ms for group, one in data.backoffs.items()},
+        {group: backoff.replacement_pending for group, backoff in data.backoffs.items()},
+        {instance: unregistered.node_group for instance, unregistered in data.unregistered.items()},
+        {group: backoff.since_ms for group, backoff in data.backoffs.items()},
     )
 
 
 def _deletions_of(data: TrackerData, group: str) -> list[Deletion]:
-    return [one for one in data.deletions.values() if one.node_group == group]
+    return [deletion for deletion in data.deletions.values() if deletion.node_group == group]
 
 
 def _planned(group: str, instance: str) -> e.PlannedNode:

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, NodeView, is_other_resource
+from trimtab.actuator.kube.cluster import NodeView, is_other_resource
 from trimtab.actuator.node_groups.readiness import is_started
 from trimtab.actuator.node_types.learned_resources import (
     ObservedNodes,
@@ -24,6 +24,7 @@ from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.tracker.events import NodeTypesSeen
 from trimtab.actuator.tracker.states import SeenType
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("groups")
 
@@ -64,22 +65,23 @@ class NodeResourceLearner:
         is_done = all(one in self._compared for one in shown)
         self._learned = (instances, nodes) if is_done else None
         self._young_until_ms = min(
-            (one.created_ms + OLD_MS for one in nodes.values() if one.created_ms >= now_ms - OLD_MS), default=math.inf
+            (node.created_ms + OLD_MS for node in nodes.values() if node.created_ms >= now_ms - OLD_MS),
+            default=math.inf,
         )
 
     def _learn(self, shown: Sequence[ObservedNodes]) -> None:
         """Record what nodes show that was not compared yet."""
-        new = [one for one in shown if one not in self._compared]
+        new = [nodes_of_type for nodes_of_type in shown if nodes_of_type not in self._compared]
         if not new:
             return
         known = self._processor.read(_known)
         counts: dict[str, int] = {}
-        for one in shown:
-            counts[one.node_group] = counts.get(one.node_group, 0) + 1
+        for nodes_of_type in shown:
+            counts[nodes_of_type.node_group] = counts.get(nodes_of_type.node_group, 0) + 1
         learned = []
-        for one in new:
-            before = known.get((one.node_group, one.instance_type))
-            found = self._resources(one, before, is_only=counts[one.node_group] == 1)
+        for nodes_of_type in new:
+            before = known.get((nodes_of_type.node_group, nodes_of_type.instance_type))
+            found = self._resources(nodes_of_type, before, is_only=counts[nodes_of_type.node_group] == 1)
             if found is not None and not is_known(found, before):
                 learned.append(found)
         if learned:
@@ -91,8 +93,8 @@ class NodeResourceLearner:
         self, instances: Mapping[str, Sequence[Instance]], nodes: Mapping[str, NodeView]
     ) -> Iterator[tuple[str, NodeView]]:
         for group, members in instances.items():
-            for one in members:
-                node = nodes.get(one.id) if one.state is InstanceState.RUNNING else None
+            for member in members:
+                node = nodes.get(member.id) if member.state is InstanceState.RUNNING else None
                 if node is not None and is_started(node, self._not_ready_taints) and node.taint(HARD_TAINT_KEY) is None:
                     yield group, node
 
@@ -111,4 +113,4 @@ class NodeResourceLearner:
 
 
 def _known(tracker: Tracker, _now_ms: int) -> dict[tuple[str, str], SeenType]:
-    return {(one.node_group, one.instance_type): one for one in tracker.data.node_types}
+    return {(node_type.node_group, node_type.instance_type): node_type for node_type in tracker.data.node_types}

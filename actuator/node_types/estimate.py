@@ -57,26 +57,33 @@ class Estimator:
             self._of_type.setdefault(one.instance_type, []).append(one)
         # Groups with the same type count once; nodes without label count as a separate type for each group.
         alike = [rows[-1:] if name else rows for name, rows in self._of_type.items()]
-        self._types = [one for rows in alike for one in rows]
+        self._types = [learned for rows in alike for learned in rows]
         self._hidden: dict[str, _Line | None] = {}
-        self._memory = _reserving(self._types, lambda one: one.memory_bytes, lambda one: one.memory_bytes)
-        self._cpu = _reserving(self._types, lambda one: one.cpu_milli, lambda one: one.cpu_milli)
+        self._memory = _reserving(
+            self._types, lambda amounts: amounts.memory_bytes, lambda amounts: amounts.memory_bytes
+        )
+        self._cpu = _reserving(self._types, lambda amounts: amounts.cpu_milli, lambda amounts: amounts.cpu_milli)
 
     def offer(self, group: str, machine: MachineType) -> Offer:
         """Return the resources of a group's node on a machine: as nodes show them, otherwise an estimate."""
         nominal = nominal_of(machine)
         of_group = self._of_group.get(group, ())
-        own = [one for one in of_group if one.nominal == nominal and machine.name in ("", one.instance_type)]
+        own = [
+            learned
+            for learned in of_group
+            if learned.nominal == nominal and machine.name in ("", learned.instance_type)
+        ]
         others = self._of_type.get(machine.name, ()) if machine.name and not own else ()
-        chosen = own or [one for one in others if one.nominal == nominal]
+        chosen = own or [other for other in others if other.nominal == nominal]
         if not chosen:
             return self._estimated(machine)
-        capacity, allocatable = least([one.capacity for one in chosen]), least([one.allocatable for one in chosen])
+        capacity = least([learned.capacity for learned in chosen])
+        allocatable = least([learned.allocatable for learned in chosen])
         if not own:
             return Offer(capacity, allocatable)
         return Offer(
-            msgspec.structs.replace(capacity, others=_least_others([one.capacity for one in own])),
-            msgspec.structs.replace(allocatable, others=_least_others([one.allocatable for one in own])),
+            msgspec.structs.replace(capacity, others=_least_others([learned.capacity for learned in own])),
+            msgspec.structs.replace(allocatable, others=_least_others([learned.allocatable for learned in own])),
         )
 
     def _estimated(self, machine: MachineType) -> Offer:
@@ -98,10 +105,10 @@ class Estimator:
         """Return the memory that the machine hides from its operating system."""
         family = family_of(machine.name)
         if family not in self._hidden:
-            alike = [one for one in self._types if family_of(one.instance_type) == family]
+            alike = [node_type for node_type in self._types if family_of(node_type.instance_type) == family]
             rows = [
-                (one.nominal.memory_bytes, one.nominal.memory_bytes - one.capacity.memory_bytes)
-                for one in alike or self._types
+                (learned.nominal.memory_bytes, learned.nominal.memory_bytes - learned.capacity.memory_bytes)
+                for learned in alike or self._types
             ]
             self._hidden[family] = _rising(rows) if rows else None
         line = self._hidden[family] or _Line(0.0, _HIDDEN_SHARE.get(machine.reservation, 0.0))
@@ -111,7 +118,9 @@ class Estimator:
         """Return the number of pods by the pattern that the nodes show: as many as addresses allow, the same up to the
         kubelet's maximum, or the same number on all nodes.
         """
-        shown = [(one.capacity.pods, one.nominal.pods) for one in self._types if one.capacity.pods]
+        shown = [
+            (node_type.capacity.pods, node_type.nominal.pods) for node_type in self._types if node_type.capacity.pods
+        ]
         if any(pods != min(rules.MAX_PODS, addresses) for pods, addresses in shown):
             if all(pods == addresses for pods, addresses in shown):
                 return machine.pods
@@ -128,17 +137,17 @@ def nominal_of(machine: MachineType) -> NodeAmounts:
 def least(amounts: Sequence[NodeAmounts]) -> NodeAmounts:
     """Return the least of each amount, without `others`; at least one row is needed."""
     return NodeAmounts(
-        min(one.cpu_milli for one in amounts),
-        min(one.memory_bytes for one in amounts),
-        min(one.pods for one in amounts),
+        min(amount.cpu_milli for amount in amounts),
+        min(amount.memory_bytes for amount in amounts),
+        min(amount.pods for amount in amounts),
     )
 
 
 def _least_others(amounts: Sequence[NodeAmounts]) -> tuple[tuple[str, int], ...]:
     """Return the least known amount of each other resource."""
     found: dict[str, int] = {}
-    for one in amounts:
-        for name, number in one.others:
+    for amount in amounts:
+        for name, number in amount.others:
             found[name] = min(number, found.get(name, number))
     return tuple(sorted(found.items()))
 
@@ -156,9 +165,9 @@ def _reserving(
     found = []
     for order, rule in enumerate(rules.RULES):
         rows = []
-        for one in seen:
-            whole = of_node(one.capacity)
-            missing = whole - of_node(one.allocatable) - of_rule(rule(one.capacity, one.nominal.pods))
+        for learned in seen:
+            whole = of_node(learned.capacity)
+            missing = whole - of_node(learned.allocatable) - of_rule(rule(learned.capacity, learned.nominal.pods))
             rows.append((whole, missing))
         if not rows:
             return None
@@ -166,7 +175,7 @@ def _reserving(
         left = max(abs(missing - beyond.at(whole)) / whole for whole, missing in rows)
         moved = max(abs(missing) / whole for whole, missing in rows)
         found.append((left // _EQUAL_SHARE, moved // _EQUAL_SHARE, order, _Reserving(rule, beyond)))
-    return min(found, key=lambda one: one[:3])[3]
+    return min(found, key=lambda row: row[:3])[3]
 
 
 def _any(rows: Sequence[tuple[int, float]]) -> _Line:

@@ -24,8 +24,9 @@ _LEAST_SHARE: Final = 0.75
 
 
 class ObservedNodes(NamedTuple):
-    """Resources of the nodes of one instance type in one group, the least of each amount. `has_old` : one of them is
-    old enough to show all its resources.
+    """Resources of the nodes of one instance type (label, "" = none) in one group: the least of each amount.
+
+    has_old : one of them is old enough to show all its resources
     """
 
     node_group: str
@@ -35,8 +36,8 @@ class ObservedNodes(NamedTuple):
     has_old: bool = False
 
 
-class _Row(NamedTuple):
-    """The resources of one node."""
+class _NodeResources(NamedTuple):
+    """The resources of one node. `is_old` : it is old enough to show all of them."""
 
     capacity: NodeAmounts
     allocatable: NodeAmounts
@@ -52,17 +53,17 @@ def observed_nodes(nodes: Iterable[tuple[str, NodeView]], old_ms: int = 0) -> li
         (group, node.instance_type, node.capacity, node.allocatable, 0 < node.created_ms < old_ms)
         for group, node in nodes
     }
-    found: dict[tuple[str, str], list[_Row]] = {}
+    found: dict[tuple[str, str], list[_NodeResources]] = {}
     for group, instance_type, capacity, allocatable, is_old in distinct:
         whole, rest = _amounts(capacity), _amounts(allocatable)
         if whole is not None and rest is not None:
-            found.setdefault((group, instance_type), []).append(_Row(whole, rest, is_old))
-    return [ObservedNodes(*key, *_shown(rows), any(one.is_old for one in rows)) for key, rows in sorted(found.items())]
+            found.setdefault((group, instance_type), []).append(_NodeResources(whole, rest, is_old))
+    return [ObservedNodes(*key, *_shown(rows), any(row.is_old for row in rows)) for key, rows in sorted(found.items())]
 
 
 def machine_of(nodes: ObservedNodes, machines: Sequence[MachineType], is_only: bool) -> MachineType | None:
     """Return the group's machine that the nodes are of, None = none. `is_only` : their group has no other type."""
-    named = next((one for one in machines if one.name and one.name == nodes.instance_type), None)
+    named = next((machine for machine in machines if machine.name and machine.name == nodes.instance_type), None)
     if named is not None or len(machines) != 1 or machines[0].name or not is_only:
         return named
     (machine,) = machines
@@ -113,20 +114,20 @@ def _holds(before: NodeAmounts, now: NodeAmounts) -> bool:
     return had.keys() == has.keys() and all(old <= new <= old * (1 + _NOISE_SHARE) for old, new in pairs)
 
 
-def _shown(rows: Sequence[_Row]) -> tuple[NodeAmounts, NodeAmounts]:
+def _shown(rows: Sequence[_NodeResources]) -> tuple[NodeAmounts, NodeAmounts]:
     """Return capacity and allocatable of nodes of one type, the least of each amount; other resources only if a node
     has them.
     """
-    wholes, rests = ([dict(one.others) for one in column] for column in list(zip(*rows, strict=True))[:2])
+    wholes, rests = ([dict(amounts.others) for amounts in column] for column in list(zip(*rows, strict=True))[:2])
     capacity, allocatable = {}, {}
-    for name in {name for one in rests for name in one}:
-        whole = min((one[name] for one in wholes if name in one), default=0)
-        working = [one[name] for one in rests if name in one]
+    for name in {name for rest in rests for name in rest}:
+        whole = min((amounts[name] for amounts in wholes if name in amounts), default=0)
+        working = [rest[name] for rest in rests if name in rest]
         capacity[name] = whole or min(working)
         allocatable[name] = min(capacity[name], max(working)) if is_extended(name) else min(working)
     return (
-        msgspec.structs.replace(least([one.capacity for one in rows]), others=_sorted(capacity)),
-        msgspec.structs.replace(least([one.allocatable for one in rows]), others=_sorted(allocatable)),
+        msgspec.structs.replace(least([row.capacity for row in rows]), others=_sorted(capacity)),
+        msgspec.structs.replace(least([row.allocatable for row in rows]), others=_sorted(allocatable)),
     )
 
 

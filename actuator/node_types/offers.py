@@ -8,7 +8,7 @@ not thread-safe.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from trimtab.actuator.cloud.provider import NodeTemplate
+from trimtab.actuator.cloud.provider import CloudNodeTemplate
 from trimtab.actuator.kube.cluster import is_extended
 from trimtab.actuator.node_types.estimate import Estimator, least
 from trimtab.actuator.tracker.states import NodeAmounts, SeenType
@@ -27,9 +27,9 @@ class Offers:
     def _begin(self, seen: Sequence[SeenType]) -> None:
         self._seen = seen
         self._estimator = Estimator(seen)
-        self._made: dict[str, tuple[NodeTemplate, NodeTemplate]] = {}
+        self._made: dict[str, tuple[CloudNodeTemplate, CloudNodeTemplate]] = {}
 
-    def of(self, group: str, template: NodeTemplate, seen: Sequence[SeenType]) -> NodeTemplate:
+    def of(self, group: str, template: CloudNodeTemplate, seen: Sequence[SeenType]) -> CloudNodeTemplate:
         """Return the template with its nodes' resources; unchanged if its amounts are those of nodes already."""
         if not template.machines:
             return template
@@ -41,10 +41,10 @@ class Offers:
         return known[1]
 
 
-def _offered(group: str, template: NodeTemplate, estimator: Estimator) -> NodeTemplate:
+def _offered(group: str, template: CloudNodeTemplate, estimator: Estimator) -> CloudNodeTemplate:
     offers = [estimator.offer(group, machine) for machine in template.machines]
-    capacity, allocatable = least([one.capacity for one in offers]), least([one.allocatable for one in offers])
-    others = [[dict(one.capacity.others) for one in offers], [dict(one.allocatable.others) for one in offers]]
+    capacity, allocatable = least([offer.capacity for offer in offers]), least([offer.allocatable for offer in offers])
+    others = [[dict(offer.capacity.others) for offer in offers], [dict(offer.allocatable.others) for offer in offers]]
     return template._replace(
         capacity=_with_others({**template.capacity, **_texts(capacity, template)}, others[0], template),
         allocatable=_with_others({**template.allocatable, **_texts(allocatable, template)}, others[1], template),
@@ -52,12 +52,12 @@ def _offered(group: str, template: NodeTemplate, estimator: Estimator) -> NodeTe
 
 
 def _with_others(
-    given: Mapping[str, str], shown: Sequence[Mapping[str, int]], template: NodeTemplate
+    given: Mapping[str, str], shown: Sequence[Mapping[str, int]], template: CloudNodeTemplate
 ) -> dict[str, str]:
     """Return the amounts plus the other resources that all machines have, according to their nodes."""
     texts = dict(given)
-    for name in sorted({name for one in shown for name in one} - template.declared):
-        known = [one[name] for one in shown if name in one]
+    for name in sorted({name for amounts in shown for name in amounts} - template.declared):
+        known = [amounts[name] for amounts in shown if name in amounts]
         if len(known) < len(shown) and (name in given or is_extended(name)):
             known.append(counted_amount(name, given.get(name, "0")))
         texts[name] = _text(name, min(known))
@@ -70,7 +70,7 @@ def _text(name: str, number: int) -> str:
     return f"{number // _KIB}Ki" if name in _IN_BYTES and number % _KIB == 0 else str(number)
 
 
-def _texts(amounts: NodeAmounts, template: NodeTemplate) -> dict[str, str]:
+def _texts(amounts: NodeAmounts, template: CloudNodeTemplate) -> dict[str, str]:
     """Return amounts as quantities, without those that are declared or not known."""
     cpu = amounts.cpu_milli
     texts = {

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, InstanceState
-from trimtab.actuator.drain.recorder import Recorder
 from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NoAnswerError, NotFoundError
-from trimtab.actuator.runner.caller_taints import CallerTaints
+from trimtab.actuator.runner.external_taint_guard import ExternalTaintGuard
 from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.tracker import events as e
+from trimtab.actuator.tracker.events import EventRecorder
 from trimtab.actuator.tracker.instructions import DeleteInstance
 from trimtab.actuator.tracker.states import Reason
 from trimtab.actuator.tracker.transitions import ImpossibleEventError
@@ -32,8 +32,9 @@ DELETABLE = frozenset({InstanceState.RUNNING, InstanceState.CREATING})
 
 
 class InstanceDeletion(NamedTuple):
-    """An instance to delete, with the end of its delay, its deadline, and when it was last requested; all in time in
-    which the process was awake.
+    """An instance to delete. Times are milliseconds in which the process was awake.
+
+    wanted : the order; patience_ms : end of its delay; deadline_ms : when it fails; asked_ms : last request, 0 = none
     """
 
     wanted: DeleteInstance
@@ -43,10 +44,10 @@ class InstanceDeletion(NamedTuple):
 
 
 class GroupDeleter:
-    """A `Task` for one node group; it ends when nothing is left."""
+    """A `ScheduledTask` for one node group; it ends when nothing is left."""
 
     def __init__(
-        self, group: str, cluster: ClusterApi, cloud: CloudProvider, recorder: Recorder, settings: WorkSettings
+        self, group: str, cluster: ClusterApi, cloud: CloudProvider, recorder: EventRecorder, settings: WorkSettings
     ) -> None:
         self.name = f"delete in {group}"
         self._group = group
@@ -54,7 +55,7 @@ class GroupDeleter:
         self._cloud = cloud
         self._recorder = recorder
         self._settings = settings
-        self._taints = CallerTaints(cluster, recorder, settings)
+        self._taints = ExternalTaintGuard(cluster, recorder, settings)
         # Guards the fields below: `want` is called while a step runs.
         self._lock = threading.Lock()
         self._running = False
@@ -210,9 +211,9 @@ class GroupDeleter:
     def _states(self, orders: Mapping[str, InstanceDeletion]) -> dict[str, InstanceState]:
         """Return the state of each instance, by node; UNKNOWN where the cloud gives no answer."""
         instances = [order.wanted.provider_id for order in orders.values()]
-        found = self._cloud.instance_states(self._group, instances)
+        states = self._cloud.instance_states(self._group, instances)
         return {
-            node: found.get(order.wanted.provider_id, InstanceState.UNKNOWN)
+            node: states.get(order.wanted.provider_id, InstanceState.UNKNOWN)
             if order.wanted.provider_id
             else InstanceState.UNKNOWN
             for node, order in orders.items()

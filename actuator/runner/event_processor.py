@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import structlog
 
-from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.kube.cluster import NotLeaderError
 from trimtab.actuator.runner.clock import Clock
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.records import StoreError
@@ -30,7 +30,7 @@ log = structlog.get_logger("processor")
 NOTE_TIME_MS = 60_000
 
 
-class _Ticket:
+class _PendingProposal:
     """A proposal that waits for its result."""
 
     def __init__(self, proposal: Proposal) -> None:
@@ -51,7 +51,7 @@ class EventProcessor:
         self._on_broken = on_broken
         self._lock = threading.Lock()
         self._queue_lock = threading.Lock()
-        self._queue: list[_Ticket] = []
+        self._queue: list[_PendingProposal] = []
         self._changed = threading.Condition()
         self._revision = journal.tracker.data.revision
         # Whether stored times were compared with the clock since the data were read.
@@ -73,7 +73,7 @@ class EventProcessor:
         Raises what the proposal raises, `ImpossibleEventError`, `StoreError`, `NotLeaderError`.
         """
         self.check_leading()
-        ticket = _Ticket(proposal)
+        ticket = _PendingProposal(proposal)
         with self._queue_lock:
             self._queue.append(ticket)
         with self._lock:
@@ -217,10 +217,10 @@ class EventProcessor:
         except StoreError as error:
             self._break([], error)
             raise
-        self._tell(event, now_ms)
+        self._notify_listeners(event, now_ms)
         self._notify_change()
 
-    def _run(self, batch: list[_Ticket]) -> None:
+    def _run(self, batch: list[_PendingProposal]) -> None:
         try:
             now_ms = self._now()
         except StoreError as error:
@@ -243,14 +243,14 @@ class EventProcessor:
             self._dispatch_all(ticket, now_ms)
         self._notify_change()
 
-    def _dispatch_all(self, ticket: _Ticket, now_ms: int) -> None:
+    def _dispatch_all(self, ticket: _PendingProposal, now_ms: int) -> None:
         if ticket.event is None or ticket.error is not None:
             return
-        self._tell(ticket.event, now_ms)
+        self._notify_listeners(ticket.event, now_ms)
         for instruction in ticket.instructions:
             self.dispatch(instruction)
 
-    def _tell(self, event: Event, now_ms: int) -> None:
+    def _notify_listeners(self, event: Event, now_ms: int) -> None:
         """Call the listeners. The event is durable: one that fails must not keep its instructions from being carried
         out, nor those of other events.
         """
@@ -265,12 +265,12 @@ class EventProcessor:
             self._revision = self._journal.tracker.data.revision
             self._changed.notify_all()
 
-    def _break(self, batch: list[_Ticket], error: StoreError) -> None:
+    def _break(self, batch: list[_PendingProposal], error: StoreError) -> None:
         log.error("the store failed; no further work until a restart", detail=str(error))
         self._end_all(batch, error)
         self._on_broken()
 
-    def _end_all(self, batch: list[_Ticket], error: StoreError) -> None:
+    def _end_all(self, batch: list[_PendingProposal], error: StoreError) -> None:
         """End all proposals with an error."""
         for ticket in batch:
             ticket.done = True

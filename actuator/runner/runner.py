@@ -8,7 +8,7 @@ Keeps the task of each node, because a roll-back has to stop it first.
 import threading
 from collections.abc import Callable
 
-from trimtab.actuator.drain.drain import DrainTask
+from trimtab.actuator.drain.drain import NodeDrain
 from trimtab.actuator.runner.deleter import GroupDeleter
 from trimtab.actuator.runner.scheduler import Pool, Scheduler
 from trimtab.actuator.runner.tasks import (
@@ -36,7 +36,7 @@ class Runner:
         self._growths = make_pool("grow", context.settings.grow.thread_count)
         self._lock = threading.Lock()
         # The task that drains a node, or checks that it is empty.
-        self._work_of: dict[str, DrainTask | CheckEmptyTask] = {}
+        self._work_of: dict[str, NodeDrain | CheckEmptyTask] = {}
         self._deleter_of: dict[str, GroupDeleter] = {}
 
     def dispatch(self, instruction: i.Instruction) -> None:
@@ -70,14 +70,14 @@ class Runner:
         for pool in (self._drains, self._short, self._deletes, self._growths):
             pool.stop()
 
-    def _begin(self, node: str, work: DrainTask | CheckEmptyTask) -> None:
+    def _begin(self, node: str, work: NodeDrain | CheckEmptyTask) -> None:
         with self._lock:
             self._work_of[node] = work
 
-    def _new_drain(self, instruction: i.Drain) -> DrainTask:
+    def _new_drain(self, instruction: i.Drain) -> NodeDrain:
         context = self._context
         settings = context.settings
-        return DrainTask(
+        return NodeDrain(
             instruction,
             context.cluster,
             context.recorder,
@@ -86,7 +86,7 @@ class Runner:
             settings.delay_after_taint_s,
         )
 
-    def _work_to_end(self, instruction: i.RollBack) -> DrainTask | CheckEmptyTask | None:
+    def _work_to_end(self, instruction: i.RollBack) -> NodeDrain | CheckEmptyTask | None:
         """Return the task that works on the node, or the unfinished drain of an earlier run."""
         with self._lock:
             work = self._work_of.pop(instruction.node, None)
@@ -107,4 +107,4 @@ class Runner:
             self._deletes.add(deleter, context.settings.delete.batch_s)
         elif instruction.drained_by_caller:
             # The caller waits for the cloud's answer: do not wait for the next regular check.
-            self._deletes.hasten(deleter, context.settings.delete.batch_s)
+            self._deletes.reschedule_earlier(deleter, context.settings.delete.batch_s)

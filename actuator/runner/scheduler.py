@@ -21,7 +21,7 @@ log = structlog.get_logger("runner")
 RETRY_S = 5.0
 
 
-class Task(Protocol):
+class ScheduledTask(Protocol):
     """Work in steps."""
 
     @property
@@ -35,17 +35,17 @@ class Task(Protocol):
 class Pool(Protocol):
     """Something that runs tasks. A task's steps never overlap."""
 
-    def add(self, task: Task, delay_s: float = 0.0) -> None:
+    def add(self, task: ScheduledTask, delay_s: float = 0.0) -> None:
         """Schedule a task's next step after a delay."""
 
-    def hasten(self, task: Task, delay_s: float = 0.0) -> None:
+    def reschedule_earlier(self, task: ScheduledTask, delay_s: float = 0.0) -> None:
         """Bring the next step of a scheduled task forward to at most this delay from now."""
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Stop after the running steps, and wait for them. Unfinished work continues at the next start."""
 
 
-def hasten_due(due: list[tuple[float, int, Task]], task: Task, until_s: float) -> bool:
+def reschedule_due(due: list[tuple[float, int, ScheduledTask]], task: ScheduledTask, until_s: float) -> bool:
     """Bring a task's step forward in a heap of due steps, in place; return whether it was due later."""
     for position, (at_s, number, waiting) in enumerate(due):
         if waiting is task and at_s > until_s:
@@ -59,7 +59,7 @@ class Scheduler:
     """A `Pool` of threads. A task's steps never overlap."""
 
     def __init__(self, name: str, thread_count: int) -> None:
-        self._due: list[tuple[float, int, Task]] = []
+        self._due: list[tuple[float, int, ScheduledTask]] = []
         self._count = 0
         # Tasks with a running step, and the longest delay before their next one; by identity.
         self._running: dict[int, float] = {}
@@ -71,17 +71,17 @@ class Scheduler:
         for thread in self._threads:
             thread.start()
 
-    def add(self, task: Task, delay_s: float = 0.0) -> None:
+    def add(self, task: ScheduledTask, delay_s: float = 0.0) -> None:
         """Schedule a task's next step after a delay."""
         with self._condition:
             self._push(task, delay_s)
 
-    def hasten(self, task: Task, delay_s: float = 0.0) -> None:
+    def reschedule_earlier(self, task: ScheduledTask, delay_s: float = 0.0) -> None:
         """Bring the next step of a scheduled task forward to at most this delay from now."""
         with self._condition:
             if id(task) in self._running:
                 self._running[id(task)] = min(self._running[id(task)], delay_s)
-            elif hasten_due(self._due, task, time.monotonic() + delay_s):
+            elif reschedule_due(self._due, task, time.monotonic() + delay_s):
                 self._condition.notify()
 
     def stop(self, timeout_s: float = 10.0) -> None:
@@ -105,13 +105,13 @@ class Scheduler:
                 if delay_s is not None:
                     self._push(task, min(delay_s, longest_s))
 
-    def _push(self, task: Task, delay_s: float) -> None:
+    def _push(self, task: ScheduledTask, delay_s: float) -> None:
         """Schedule a step. Call under the condition."""
         self._count += 1
         heapq.heappush(self._due, (time.monotonic() + delay_s, self._count, task))
         self._condition.notify()
 
-    def _step(self, task: Task) -> float | None:
+    def _step(self, task: ScheduledTask) -> float | None:
         try:
             return task.step()
         except ImpossibleEventError as error:
@@ -128,7 +128,7 @@ class Scheduler:
             log.error("step failed", task=task.name, exc_info=error)
             return RETRY_S
 
-    def _next(self) -> Task | None:
+    def _next(self) -> ScheduledTask | None:
         """Wait for the next task; None = the pool stops."""
         with self._condition:
             while not self._stopping:

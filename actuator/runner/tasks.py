@@ -11,26 +11,27 @@ import structlog
 
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, SizeChangedError
 from trimtab.actuator.drain.daemons import DaemonEvictor, EvictionCounter
-from trimtab.actuator.drain.drain import DrainTask
+from trimtab.actuator.drain.drain import NodeDrain
 from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
-from trimtab.actuator.drain.recorder import Recorder
-from trimtab.actuator.drain.taint import KeptTaint, NodeReplacedError
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NotFoundError, PodView, hard_taint
+from trimtab.actuator.drain.taint import NodeReplacedError, TaintGuard
+from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NotFoundError, PodView, hard_taint
 from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.steady_time import SteadyTime
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
-from trimtab.actuator.tracker.states import Growth, GrowthAnswer, GrowthReason, Reason
+from trimtab.actuator.tracker.events import EventRecorder
+from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer, GrowthReason, Reason
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("runner")
 
 
 class TaskContext(NamedTuple):
-    """What all tasks use."""
+    """What all tasks use: the cluster, the cloud, the recorder of events, and the settings of work."""
 
     cluster: ClusterApi
     cloud: CloudProvider
-    recorder: Recorder
+    recorder: EventRecorder
     settings: WorkSettings
     # Counts an eviction request in the metrics.
     on_eviction: EvictionCounter
@@ -79,7 +80,7 @@ class CheckEmptyTask:
         self._node = instruction.node
         self._context = context
         settle_s = context.settings.delay_after_taint_s
-        self._taint = KeptTaint(
+        self._taint = TaintGuard(
             context.cluster,
             context.recorder,
             instruction.node,
@@ -152,7 +153,7 @@ class BeginDeleteTask:
 class RollBackTask:
     """Removes a node's taint once the work on it has stopped, and retries until it succeeds."""
 
-    def __init__(self, instruction: i.RollBack, work: DrainTask | CheckEmptyTask | None, context: TaskContext) -> None:
+    def __init__(self, instruction: i.RollBack, work: NodeDrain | CheckEmptyTask | None, context: TaskContext) -> None:
         self.name = f"roll back {instruction.node}"
         self._node = instruction.node
         self._uncordon = instruction.drained_by_caller
@@ -205,7 +206,7 @@ class GrowTask:
         self._context.recorder.submit(e.GrowthAnswered(self._instruction.request_id, answers))
         return None
 
-    def _grow(self, growth: Growth, token: str) -> GrowthAnswer:
+    def _grow(self, growth: GroupGrowth, token: str) -> GrowthAnswer:
         """Request one scale-up; after the deadline, only read its result. Raises `CloudError` if there is no answer."""
         cloud, group = self._context.cloud, growth.node_group
         try:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import structlog
 from opentelemetry.metrics import Meter
 
-from trimtab.actuator.cloud.provider import CloudProvider, NodeTemplate
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, ClusterError, NodeView, Taint, hard_taint
+from trimtab.actuator.cloud.provider import CloudNodeTemplate, CloudProvider
+from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NodeView, TaintView, hard_taint
 from trimtab.actuator.node_groups.loop import NodeGroupLoop
 from trimtab.actuator.node_types.offers import Offers
 from trimtab.actuator.runner.clock import Clock
@@ -26,12 +26,13 @@ from trimtab.actuator.service.growth import Growths
 from trimtab.actuator.service.metrics import Metrics
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.service.state_log import StateLog
-from trimtab.actuator.service.status import Parts, Status, StatusWriter
+from trimtab.actuator.service.status import EncodedStatus, StatusParts, StatusWriter
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.records import Store
 from trimtab.actuator.tracker.events import TaintRestored
 from trimtab.actuator.tracker.states import State
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("actuator")
 
@@ -136,7 +137,9 @@ class Actuator:
     def _broken(self) -> None:
         self.on_broken()
 
-    def status(self, with_finished: bool, with_instances: bool = False, base: Parts | None = None) -> Status:
+    def status(
+        self, with_finished: bool, with_instances: bool = False, base: StatusParts | None = None
+    ) -> EncodedStatus:
         """Return the complete status, or what has changed since `base`. Raises `CloudError`, `StoreError`."""
         groups = self._groups.get(with_instances)
         groups = groups if with_instances else groups._replace(instances=None)
@@ -144,12 +147,12 @@ class Actuator:
             lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished, groups, base)
         )
 
-    def offered(self, group: str, template: NodeTemplate) -> NodeTemplate:
+    def offered(self, group: str, template: CloudNodeTemplate) -> CloudNodeTemplate:
         """Return a template of the cloud with the resources of real nodes, as in the status. Raises `StoreError`."""
         return self.processor.read(lambda tracker, _: self._offers.of(group, template, tracker.data.node_types))
 
 
-def _report_taint(node: str, taint: Taint | None) -> None:
+def _report_taint(node: str, taint: TaintView | None) -> None:
     """Log a taint of another autoscaler or of a lost store. It stays, as its owner is unknown."""
     log.warning(
         "unknown_taint",
@@ -174,7 +177,9 @@ def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], dict[str, str]]
     deletions = tracker.data.deletions
     unmarked = (State.PLANNED, State.ROLLING_BACK)
     marked = {
-        node: one.node_uid for node, one in deletions.items() if not (one.drained_by_caller or one.state in unmarked)
+        node: deletion.node_uid
+        for node, deletion in deletions.items()
+        if not (deletion.drained_by_caller or deletion.state in unmarked)
     }
     return set(deletions), marked
 

@@ -40,7 +40,7 @@ def apply_buffer_status(
     if not wanted:
         return response
     try:
-        known = {one.key: one for one in cluster.buffers()}
+        known = {buffer.key: buffer for buffer in cluster.buffers()}
     except (NotServedError, ForbiddenError) as error:
         _fail(response, wanted, f"CapacityBuffers cannot be read: {error}")
         return response
@@ -76,14 +76,14 @@ def status_of(buffer: KnownBuffer, wanted: BufferStatus, now: datetime) -> dict[
         fields["podTemplateRef"] = {"name": buffer.template}
     if buffer.strategy:
         fields["provisioningStrategy"] = buffer.strategy
-    before = {str(one.get("type")): one for one in _conditions(buffer)}
+    before = {str(condition.get("type")): condition for condition in _conditions(buffer)}
     for condition in conditions:
         condition["observedGeneration"] = buffer.generation
         old = before.get(condition["type"], {})
         is_same = old.get("status") == condition["status"]
         condition["lastTransitionTime"] = old.get("lastTransitionTime") if is_same else now.strftime(_TIME)
     there = {name: buffer.status.get(name) for name in fields}
-    if there == fields and all(before.get(one["type"]) == one for one in conditions):
+    if there == fields and all(before.get(condition["type"]) == condition for condition in conditions):
         return None
     return fields | {"conditions": conditions}
 
@@ -93,8 +93,10 @@ def _condition(kind: str, holds: bool, reason: str, message: str) -> dict[str, A
 
 
 def _conditions(buffer: KnownBuffer) -> Sequence[Mapping[str, Any]]:
-    found = buffer.status.get("conditions")
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+    conditions = buffer.status.get("conditions")
+    return (
+        [condition for condition in conditions if isinstance(condition, dict)] if isinstance(conditions, list) else []
+    )
 
 
 def _write(

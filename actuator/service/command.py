@@ -1,4 +1,4 @@
-"""The command `trimtab-actuator` and its options. Decides nothing: see `trimtab.actuator.service.process`."""
+"""The command `trimtab-actuator` and its options."""
 
 import typer
 

@@ -15,8 +15,15 @@ from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.tasks import TaskContext
 from trimtab.actuator.service.observe import observe
 from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.actuator.service.validation import check_epoch, check_nodes, digest_request, node_requests
-from trimtab.actuator.tracker.admission import Admission, DecisionTime, Limits, NodeRequest, admit, pending_nodes
+from trimtab.actuator.service.validation import check_epoch, check_nodes, check_same, digest_request, node_requests
+from trimtab.actuator.tracker.admission import (
+    Admission,
+    DecisionTime,
+    DeletionLimits,
+    NodeRequest,
+    admit,
+    pending_nodes,
+)
 from trimtab.actuator.tracker.events import CancelRequested, Event, SetAccepted
 from trimtab.actuator.tracker.states import NodeAnswer, State
 from trimtab.actuator.tracker.tracker import Tracker
@@ -105,7 +112,7 @@ class Deletions:
         timeout_s = self._settings.work.drain.timeout_s
         return SetAccepted(request_id, digest, admission.nodes, admission.answers, timeout_s, request.epoch)
 
-    def _limits(self, request: actuator_pb2.StartDeletionRequest) -> Limits:
+    def _limits(self, request: actuator_pb2.StartDeletionRequest) -> DeletionLimits:
         """Return the actuator's limits; a request may only lower them."""
         own = self._settings.present_limits()
         return own._replace(
@@ -146,13 +153,7 @@ def _known(tracker: Tracker, request_id: str, digest: str) -> bool:
     record = tracker.data.requests.get(request_id)
     if record is None:
         return False
-    if record.digest != digest:
-        raise ServiceError(
-            grpc.StatusCode.ALREADY_EXISTS,
-            Reason.REQUEST_ID_REUSED,
-            f"request_id {request_id} was used for another StartDeletion; use a new one",
-            {"request_id": request_id},
-        )
+    check_same(request_id, record.digest, digest, "StartDeletion")
     return True
 
 

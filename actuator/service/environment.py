@@ -15,13 +15,13 @@ from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.actuator.cloud.table import Cloud, cloud_named, option_classes
 from trimtab.actuator.cloud.wiring import LiveWiring, Opening, OptionSections, OwnCluster
 from trimtab.actuator.kube.cluster import ClusterApi
-from trimtab.actuator.kube.permissions import ACTUATOR
 from trimtab.actuator.kube.settings import KubeOptions
 from trimtab.actuator.service.leading import Leadership
 from trimtab.actuator.service.options import StateOptions
 from trimtab.actuator.settings import SettingError
 from trimtab.actuator.store.records import Store
 from trimtab.clients.kubernetes.lease import Lease
+from trimtab.clients.kubernetes.registry import User, rules_of
 from trimtab.clients.rpc.server import Registration
 
 # A request for the cloud's node groups may list all nodes: a tenth of a second for several thousand.
@@ -66,7 +66,7 @@ def _refuse_ignored(cloud: Cloud, options: OptionSections) -> None:
 
 def _changed(section: Any, default: Any) -> list[str]:
     """Return names of the options that differ from their defaults."""
-    return [one.name for one in fields(section) if getattr(section, one.name) != getattr(default, one.name)]
+    return [field.name for field in fields(section) if getattr(section, field.name) != getattr(default, field.name)]
 
 
 def _open_live(
@@ -76,12 +76,12 @@ def _open_live(
     # They need the extra `kubernetes`, which the cloud has asked for.
     from trimtab.actuator.kube.api import connect
     from trimtab.actuator.kube.live import KubeCluster
-    from trimtab.clients.kubernetes.permissions import lease_rules, require
+    from trimtab.clients.kubernetes.permissions import require
 
     api = connect(kube.kubeconfig, kube.context, kube.call_timeout())
     stack.callback(api.close)
-    rules = [*ACTUATOR, *wiring.rules]
-    require(api.http, [*rules, *lease_rules(kube.namespace, kube.lease_name)] if kube.leader_elect else rules)
+    rules = [*rules_of(User.ACTUATOR), *wiring.rules]
+    require(api.http, [*rules, *rules_of(User.LEADER, kube.namespace, kube.lease_name)] if kube.leader_elect else rules)
     leadership = None
     if kube.leader_elect:
         # A separate connection: blocked calls of the actuator must not block renewals of the Lease.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import structlog
 
-from trimtab.actuator.cloud.provider import CloudError, CloudProvider, GroupOptions, NodeTemplate
+from trimtab.actuator.cloud.provider import CloudError, CloudNodeTemplate, CloudProvider, GroupOptions
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.v1 import actuator_pb2
 
@@ -18,12 +18,12 @@ log = structlog.get_logger("groups")
 
 
 class _CachedDetails(NamedTuple):
-    """The fields of a group, and when they were read."""
+    """The fields of a group. read_s : when they were read, steady seconds."""
 
     fields: actuator_pb2.NodeGroupStatus
     read_s: float
     # The template, if its amounts are those of machines and not of nodes.
-    template: NodeTemplate | None = None
+    template: CloudNodeTemplate | None = None
 
 
 class GroupDetails:
@@ -42,7 +42,7 @@ class GroupDetails:
             self._cached = {group: self._fields(group) for group in groups}
             return {group: cached.fields for group, cached in self._cached.items()}
 
-    def of_machines(self) -> Mapping[str, NodeTemplate]:
+    def of_machines(self) -> Mapping[str, CloudNodeTemplate]:
         """Return the templates, as last returned, whose amounts are those of machines and not of nodes."""
         with self._lock:
             return {group: cached.template for group, cached in self._cached.items() if cached.template is not None}
@@ -74,7 +74,7 @@ def _read(cloud: CloudProvider, group: str, now_s: float) -> _CachedDetails:
     return _CachedDetails(fields, now_s, template if template is not None and template.machines else None)
 
 
-def _check_amounts(template: NodeTemplate) -> None:
+def _check_amounts(template: CloudNodeTemplate) -> None:
     """Raise `ValueError` naming an amount that is negative or not a quantity, which would make the whole snapshot
     unusable.
     """
@@ -85,7 +85,7 @@ def _check_amounts(template: NodeTemplate) -> None:
             raise ValueError(f"the template's {error}") from error
 
 
-def template_message(template: NodeTemplate) -> actuator_pb2.CloudTemplate:
+def template_message(template: CloudNodeTemplate) -> actuator_pb2.CloudTemplate:
     """Return a template as message."""
     return actuator_pb2.CloudTemplate(
         labels=template.labels,

@@ -58,7 +58,7 @@ class GroupTimes:
 def group_times(data: TrackerData) -> dict[str, GroupTimes]:
     """Return the last times by node group. A cancelled deletion began, but did not fail."""
     times: dict[str, GroupTimes] = {}
-    for record in sorted(data.growths.values(), key=lambda one: (one.time_ms, one.request_id)):
+    for record in sorted(data.growths.values(), key=lambda growth: (growth.time_ms, growth.request_id)):
         for answer in record.answers or ():
             times.setdefault(answer.node_group, GroupTimes()).note_growth(answer, record.time_ms)
     for group, failures in data.group_failures.items():
@@ -66,11 +66,11 @@ def group_times(data: TrackerData) -> dict[str, GroupTimes]:
             if failure.timed:
                 times.setdefault(group, GroupTimes()).note_failure(failure.detail, failure.time_ms)
     for group, backoff in data.backoffs.items():
-        one = times.setdefault(group, GroupTimes())
-        one.waits, one.refusal = True, backoff.detail
+        group_time = times.setdefault(group, GroupTimes())
+        group_time.waits, group_time.refusal = True, backoff.detail
     for deletion in (*data.deletions.values(), *data.finished):
-        one = times.setdefault(deletion.node_group, GroupTimes())
-        one.deletion_ms = max(one.deletion_ms, deletion.start_ms)
+        group_time = times.setdefault(deletion.node_group, GroupTimes())
+        group_time.deletion_ms = max(group_time.deletion_ms, deletion.start_ms)
         if deletion.state is State.FAILED:
-            one.failure_ms = max(one.failure_ms, deletion.state_ms)
+            group_time.failure_ms = max(group_time.failure_ms, deletion.state_ms)
     return times

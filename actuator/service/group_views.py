@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import structlog
 
-from trimtab.actuator.cloud.provider import CloudError, CloudProvider, NodeGroupView, NodeTemplate
+from trimtab.actuator.cloud.provider import CloudError, CloudNodeTemplate, CloudProvider, NodeGroupView
 from trimtab.actuator.service.group_details import GroupDetails
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.tracker import Tracker
@@ -28,7 +28,9 @@ CHANGES = (e.DeleteAccepted, e.InstanceGone, e.GrowthAnswered)
 
 
 class CachedGroups(NamedTuple):
-    """An answer of the cloud, the time of the call, and the number of changes before it."""
+    """An answer of the cloud. asked_s : time of the call, steady seconds; changes : their number before it; details :
+    by group, all that is configured.
+    """
 
     views: Sequence[NodeGroupView]
     asked_s: float
@@ -37,7 +39,7 @@ class CachedGroups(NamedTuple):
     # Provider ids by group, sorted; None = not asked for.
     instances: Mapping[str, Sequence[str]] | None = None
     # Groups whose templates have the amounts of machines, not of nodes.
-    templates: Mapping[str, NodeTemplate] = {}
+    templates: Mapping[str, CloudNodeTemplate] = {}
 
 
 class GroupViews:
@@ -62,8 +64,10 @@ class GroupViews:
         """Return the groups, sorted by id. Raises `CloudError`."""
         cached = self._known()
         if with_instances and cached.instances is None:
-            found = self._cloud.instances([view.id for view in cached.views])
-            cached = cached._replace(instances={group: [one.id for one in members] for group, members in found.items()})
+            instances = self._cloud.instances([view.id for view in cached.views])
+            cached = cached._replace(
+                instances={group: [member.id for member in members] for group, members in instances.items()}
+            )
             self._cached = cached
         return cached
 

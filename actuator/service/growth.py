@@ -1,6 +1,6 @@
-"""ScaleUp: increase the sizes of node groups, each once for each request.
+"""ScaleUp: increase the sizes of node groups, each once for each request; the cloud accepts or refuses.
 
-Decides nothing about sizes; the cloud accepts or refuses. Durations in seconds.
+Durations in seconds.
 """
 
 import time
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import grpc
 
 from trimtab.actuator.runner.event_processor import EventProcessor
-from trimtab.actuator.service.validation import check_epoch, digest_request, growths
+from trimtab.actuator.service.validation import check_epoch, check_same, digest_request, growths
 from trimtab.actuator.tracker.events import Event, GrowthRequested
 from trimtab.actuator.tracker.states import GrowthAnswer, GrowthRecord
 from trimtab.actuator.tracker.tracker import Tracker
@@ -39,13 +39,7 @@ class Growths:
             if record is None:
                 check_epoch(request.epoch, tracker.data)
                 return GrowthRequested(request_id, digest, wanted, request.epoch)
-            if record.digest != digest:
-                raise ServiceError(
-                    grpc.StatusCode.ALREADY_EXISTS,
-                    Reason.REQUEST_ID_REUSED,
-                    f"request_id {request_id} was used for another ScaleUp; use a new one",
-                    {"request_id": request_id},
-                )
+            check_same(request_id, record.digest, digest, "ScaleUp")
             return None
 
         self._processor.propose(proposal)

@@ -12,32 +12,15 @@ from typing import Protocol
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError
-from trimtab.actuator.kube.cluster import ClusterError
-from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.kube.cluster import ClusterError, NotLeaderError
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.store.records import Store, StoreConflictError, StoreError
+from trimtab.clients.kubernetes.lease import Lease
 
 log = structlog.get_logger("leading")
 
 # How often a follower reads what the leader has written.
 FOLLOW_S = 0.5
-
-
-class Lease(Protocol):
-    """The Lease: `trimtab.clients.kubernetes.lease`."""
-
-    identity: str
-    holder: str
-
-    @property
-    def is_held(self) -> bool:
-        """Return whether this process leads."""
-
-    def start(self, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None) -> None:
-        """Try to acquire it, in the background."""
-
-    def stop(self) -> None:
-        """Stop trying and release it."""
 
 
 class Leader(Protocol):

@@ -135,7 +135,7 @@ def _counts(tracker: Tracker, now_ms: int) -> dict[tuple[State, str], int]:
 def _group_counts(tracker: Tracker, now_ms: int) -> dict[str, int]:
     """Return how many groups wait for nodes, are backed off until a node joins, and are backed off until a time."""
     data = tracker.data
-    timed = sum(one.backoff_until_ms > now_ms and not one.waits for one in group_times(data).values())
+    timed = sum(times.backoff_until_ms > now_ms and not times.waits for times in group_times(data).values())
     return {"awaiting": len(data.awaited), "backed_off_until_joined": len(data.backoffs), "backed_off": timed}
 
 

@@ -1,4 +1,4 @@
-"""Reads the facts for the decision on a deletion from cluster and cloud. Decides nothing. Pods are read from the
+"""Reads the facts for the decision on a deletion from cluster and cloud. Pods are read from the
 server's cache; the tasks read them again, consistently, once the taint is written. The order matters: nodes in progress
 are read before the target sizes, so that a node that a size no longer counts is never subtracted again.
 """
@@ -10,9 +10,10 @@ import structlog
 
 from trimtab.actuator.cloud.provider import CloudProvider
 from trimtab.actuator.drain.pods import pods_to_move
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, NodeView, NotFoundError
+from trimtab.actuator.kube.cluster import ClusterApi, NodeView, NotFoundError
 from trimtab.actuator.runner.tasks import TaskContext
-from trimtab.actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeRequest
+from trimtab.actuator.tracker.admission import AdmissionFacts, GroupSizeFacts, NodeFacts, NodeRequest
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 
 log = structlog.get_logger("groups")
 
@@ -20,11 +21,12 @@ log = structlog.get_logger("groups")
 LIST_FROM = 20
 
 
-def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: frozenset[str]) -> Facts:
+def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: frozenset[str]) -> AdmissionFacts:
     """Read nodes, their pods, and the node groups. Raises `ClusterError`, `CloudError`."""
     cluster, cloud, now_ms = context.cluster, context.cloud, context.recorder.now_ms()
     groups = {
-        group.id: GroupFacts(min_size=group.min_size, target_size=group.target_size) for group in cloud.node_groups()
+        group.id: GroupSizeFacts(min_size=group.min_size, target_size=group.target_size)
+        for group in cloud.node_groups()
     }
     names = [request.node for request in requests]
     nodes = nodes_named(cluster, names)
@@ -47,7 +49,7 @@ def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: froz
 
     with ThreadPoolExecutor(context.settings.taint_thread_count, thread_name_prefix="observe") as pool:
         seen = dict(zip((node.name for node in nodes), pool.map(look, nodes), strict=True))
-    return Facts(nodes=seen, groups=groups, pending=pending)
+    return AdmissionFacts(nodes=seen, groups=groups, pending=pending)
 
 
 def _drain_timeout_s(cloud: CloudProvider, group: str) -> float | None:

@@ -14,7 +14,7 @@ from trimtab.actuator.cloud.table import NAMES
 from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
 from trimtab.actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
 from trimtab.actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
-from trimtab.actuator.tracker.admission import Limits
+from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.actuator.tracker.states import Retention
 
 _D, _W, _S = DrainSettings(), WorkSettings(), ActuatorSettings()
@@ -131,7 +131,9 @@ class WorkOptions:
         delete = DeleteSettings(timeout_s=self.delete_timeout, poll_s=self.delete_poll, batch_s=self.delete_batch)
         return ActuatorSettings(
             work=WorkSettings(drain=drain, delete=delete, delay_after_taint_s=self.delay_after_taint),
-            limits=Limits(self.max_parallelism, self.max_drain_parallelism, self.max_plan_age, self.max_clock_skew),
+            limits=DeletionLimits(
+                self.max_parallelism, self.max_drain_parallelism, self.max_plan_age, self.max_clock_skew
+            ),
             retention=Retention(finished_s=self.keep_finished, evictions_s=self.keep_evictions),
             soft_taints=SoftTaintSettings(self.max_soft_taints, self.max_soft_taint_time),
             pod_costs=PodCostLimits(self.max_pod_costs, self.max_pod_cost_time),

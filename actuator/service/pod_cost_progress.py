@@ -34,7 +34,10 @@ REASONS: tuple[tuple[type[ClusterError], int], ...] = (
 
 
 class GroupOrder(NamedTuple):
-    """The costs of one group. costs : by pod "namespace/name", sorted; empty = the group is left as it is."""
+    """The costs of one group. owner : its controller, "Kind/namespace/name"; costs : by pod "namespace/name", sorted;
+    empty = the group is left as it is; after_each_removal : at most one pod goes at a time; waits_for : the group that
+    is scaled down before it, "" = none
+    """
 
     owner: str
     costs: Mapping[str, int]
@@ -43,7 +46,9 @@ class GroupOrder(NamedTuple):
 
 
 class CostOrders(NamedTuple):
-    """The request of an `ApplyPodCosts`. made : when the costs were decided, RFC 3339."""
+    """The request of an `ApplyPodCosts`. remove : pods that lose their cost; remove_others : so do all that are not
+    named; made : when the costs were decided, RFC 3339.
+    """
 
     groups: Sequence[GroupOrder]
     remove: Sequence[str] = ()
@@ -57,7 +62,7 @@ class CostOrders(NamedTuple):
 
 @dataclass
 class Progress:
-    """Progress of one call, and how much more it may do."""
+    """Progress of one call: pods written so far, and the end of its time (`until`, monotonic seconds)."""
 
     cluster: ClusterApi
     limits: PodCostLimits

@@ -27,20 +27,20 @@ def apply_pod_costs(
 ) -> actuator_pb2.ApplyPodCostsResponse:
     """Write the costs that differ, within the limit of one call. Raises `ClusterError` if the pods cannot be read."""
     progress = Progress(cluster, limits, orders.made)
-    found = cluster.pod_costs(orders.pods())
+    present = cluster.pod_costs(orders.pods())
     objects = GroupObjects(progress, orders)
     for group in orders.groups:
         if group.after_each_removal:
-            objects.write(group, found)
+            objects.write(group, present)
         elif group.costs:
-            _write_group(progress, group, found)
+            _write_group(progress, group, present)
     for pod in orders.remove:
-        _remove(progress, found.get(pod))
+        _remove(progress, present.get(pod))
     objects.remove_others()
     if orders.remove_others:
         owners = {group.owner for group in orders.groups}
         for own in cluster.own_pod_costs():
-            if own.owner not in owners and own.key not in found:
+            if own.owner not in owners and own.key not in present:
                 _remove(progress, own)
     response = progress.response
     if response.failed_count:
@@ -48,11 +48,11 @@ def apply_pod_costs(
     return response
 
 
-def _write_group(progress: Progress, group: GroupOrder, found: Mapping[str, PodCost]) -> None:
+def _write_group(progress: Progress, group: GroupOrder, present: Mapping[str, PodCost]) -> None:
     """Write the costs of a group as annotations."""
     wanted = {key: CostWrite(cost, progress.made) for key, cost in group.costs.items()}
-    problems = [problem for key in wanted if (problem := _why_not(progress, key, found.get(key)))]
-    pods = [pod for key in wanted if (pod := found.get(key)) is not None and not pod.is_foreign]
+    problems = [problem for key in wanted if (problem := _why_not(progress, key, present.get(key)))]
+    pods = [pod for key in wanted if (pod := present.get(key)) is not None and not pod.is_foreign]
     # The marked pod should not be the next to be removed: the mark would vanish with it.
     changed = sorted((pod for pod in pods if not _has(pod, wanted[pod.key])), key=lambda pod: -wanted[pod.key].cost)
     progress.response.unchanged_count += len(pods) - len(changed)

@@ -34,15 +34,15 @@ class GroupObjects:
     @cached_property
     def _known(self) -> Mapping[tuple[str, str], KnownGroupCost]:
         """The objects that exist, by namespace and name."""
-        return {(one.cost.namespace, one.cost.name): one for one in self._progress.cluster.group_costs()}
+        return {(known.cost.namespace, known.cost.name): known for known in self._progress.cluster.group_costs()}
 
-    def write(self, group: GroupOrder, found: Mapping[str, PodCost]) -> None:
+    def write(self, group: GroupOrder, present: Mapping[str, PodCost]) -> None:
         """Write the costs of a group, and its status."""
         cost = _group_cost(group, self._progress.made)
         self._used.add((cost.namespace, cost.name))
         if not group.costs:
             return
-        there = [pod for key in group.costs if (pod := found.get(key)) is not None]
+        there = [pod for key in group.costs if (pod := present.get(key)) is not None]
         # Annotations of an earlier strategy would be read in addition to the object.
         problems = [problem for pod in there if pod.made is not None and (problem := self._progress.write(pod, None))]
         try:

@@ -20,27 +20,27 @@ from trimtab.actuator.kube.cluster import ClusterError
 from trimtab.actuator.kube.settings import KubeOptions
 from trimtab.actuator.runner.clock import Pulse
 from trimtab.actuator.service.app import Actuator, Runtime
-from trimtab.actuator.service.encoded import SERVICE, add_actuator
 from trimtab.actuator.service.environment import open_environment
 from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.service.leading import Leadership
 from trimtab.actuator.service.options import StateOptions, WorkOptions
-from trimtab.actuator.service.servicer import ActuatorServicer
+from trimtab.actuator.service.servicer import SERVICE, ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import SettingError
 from trimtab.actuator.store.records import StoreError
 from trimtab.actuator.store.sql import SqlStore, sqlite_url, store_file
-from trimtab.clients.documents.terminal import visible
-from trimtab.clients.kubernetes.errors import ClusterError as LiveClusterError
+from trimtab.clients.documents.output import visible
+from trimtab.clients.kubernetes.errors import KubernetesError
 from trimtab.clients.kubernetes.token_review import open_review
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.extras import MissingExtraError
 from trimtab.clients.rpc.options import ServerOptions
 from trimtab.clients.rpc.server import Registration, Shell, serve
 from trimtab.clients.rpc.telemetry import configure_logging, start_telemetry
+from trimtab.v1.actuator_pb2_grpc import add_ActuatorServicer_to_server
 
 _REPORTED = (
-    SettingError, MissingExtraError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError, OSError,
+    SettingError, MissingExtraError, StoreError, ClusterError, KubernetesError, CloudError, ValueError, OSError,
 )  # fmt: skip
 
 
@@ -84,7 +84,7 @@ def _run(
     actuator = Actuator(store, environment.cluster, environment.cloud, telemetry.meter, own, runtime)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)
-    registrations = [Registration(add_actuator, servicer, SERVICE), *environment.registrations]
+    registrations = [Registration(add_ActuatorServicer_to_server, servicer, SERVICE), *environment.registrations]
     registrations += _more_registrations(state, actuator)
     shell = Shell("trimtab-actuator", registrations, settings, telemetry)
 

@@ -17,16 +17,14 @@ import grpc
 import structlog
 
 from trimtab.actuator.cloud.provider import CloudError
-from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError
-from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.kube.cluster import ClusterError, ForbiddenError, NotLeaderError
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.buffer_status import apply_buffer_status
 from trimtab.actuator.service.deletions import deletion_response
-from trimtab.actuator.service.encoded import EncodedResponse
 from trimtab.actuator.service.growth import growth_response
 from trimtab.actuator.service.pod_costs import apply_pod_costs
 from trimtab.actuator.service.soft_taints import apply_soft_taints
-from trimtab.actuator.service.status import Parts
+from trimtab.actuator.service.status import StatusParts
 from trimtab.actuator.service.validation import buffer_states, check_nodes, cost_orders
 from trimtab.actuator.service.watching import Place, SendBudget, SharedStatus, WatcherPlaces
 from trimtab.actuator.store.records import StoreError
@@ -48,6 +46,7 @@ RPCS = (
     "WatchStatus",
 )
 
+SERVICE = "trimtab.v1.Actuator"
 # Changes within this time reach a watcher as one. For a large status it is `GATHER_FACTOR` times the time to send it.
 GATHER_S = 0.05
 GATHER_FACTOR = 20
@@ -58,7 +57,9 @@ IDLE_S = 1.0
 
 
 class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
-    """See `protos/trimtab/v1/actuator.proto`. To be added to a server by `add_actuator`."""
+    """See `protos/trimtab/v1/actuator.proto`. A status is answered as its bytes, most of which were encoded before: the
+    server's interceptor sends them as they are.
+    """
 
     def __init__(self, actuator: Actuator) -> None:
         self._actuator = actuator
@@ -171,7 +172,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         del context
         with backend_errors():
             status = self._actuator.status(not request.without_finished, request.with_instances)
-        return EncodedResponse(status.response)
+        return status.response
 
     def WatchStatus(  # noqa: N802
         self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext
@@ -192,7 +193,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         processor = self._actuator.processor
         context.add_callback(processor.wake_all)
         sent, took_s = request.known_revision or -1, 0.0
-        base: Parts | None = None
+        base: StatusParts | None = None
         while context.is_active():
             if self._stopping.is_set():
                 raise not_ready("the actuator is stopping; watch again shortly")
@@ -209,7 +210,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
                 if is_reserved:
                     sent = status.revision
                     base = status.parts if request.changes_only else None
-                    yield EncodedResponse(status.response)
+                    yield status.response
             # Do not keep the sent status while nothing happens.
             del status
             took_s = min(time.perf_counter() - started_s, LONGEST_SEND_S)

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 
 from trimtab.actuator.node_groups.settings import GroupSettings
 from trimtab.actuator.settings import WorkSettings
-from trimtab.actuator.tracker.admission import Limits
+from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.actuator.tracker.states import Retention
 from trimtab.clients.rpc.access_policy import DeletionRules
 
 # Upstream's defaults are 10 and 1; the planner checks all drains of a plan together, so 10 may run at a time. After
 # five minutes the cluster has changed too much for a plan.
-DEFAULT_LIMITS = Limits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300.0)
+DEFAULT_LIMITS = DeletionLimits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300.0)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class ActuatorSettings:
     """All settings of the actuator."""
 
     work: WorkSettings = field(default_factory=WorkSettings)
-    limits: Limits = DEFAULT_LIMITS
+    limits: DeletionLimits = DEFAULT_LIMITS
     retention: Retention = field(default_factory=Retention)
     soft_taints: SoftTaintSettings = field(default_factory=SoftTaintSettings)
     pod_costs: PodCostLimits = field(default_factory=PodCostLimits)
@@ -64,7 +64,7 @@ class ActuatorSettings:
     # The access policy's limits on deletions, for all callers; read for each request.
     deletion_rules: Callable[[], DeletionRules] = DeletionRules
 
-    def present_limits(self) -> Limits:
+    def present_limits(self) -> DeletionLimits:
         """Return the limits, including those of the access policy."""
         rules = self.deletion_rules()
         return self.limits._replace(

@@ -10,17 +10,16 @@ from typing import NamedTuple
 import structlog
 
 from trimtab.actuator.kube.cluster import (
-    HARD_TAINT_KEY,
     PREFER_NO_SCHEDULE,
-    SOFT_TAINT_KEY,
     ClusterApi,
     ConflictError,
     ForbiddenError,
     NotFoundError,
     RefusedError,
-    Taint,
+    TaintView,
 )
 from trimtab.actuator.service.settings import SoftTaintSettings
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
 
 log = structlog.get_logger("soft_taints")
 
@@ -55,7 +54,7 @@ def apply_soft_taints(
             break
         try:
             if name in unneeded:
-                tainted += cluster.add_taint(name, Taint(SOFT_TAINT_KEY, str(now_s), PREFER_NO_SCHEDULE))
+                tainted += cluster.add_taint(name, TaintView(SOFT_TAINT_KEY, str(now_s), PREFER_NO_SCHEDULE))
             else:
                 untainted += cluster.remove_taint(name, SOFT_TAINT_KEY)
         except NotFoundError:

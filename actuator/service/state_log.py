@@ -47,8 +47,8 @@ def touched(event: e.Event, tracker: Tracker) -> list[Deletion]:
     """Return the deletions that an event may have changed, sorted by node."""
     data = tracker.data
     if isinstance(event, e.SetAccepted | e.SetTainted | e.SetFailed | e.InstancesAccepted):
-        found = [one for one in data.deletions.values() if one.request_id == event.request_id]
-        return sorted(found, key=lambda one: one.node)
+        deletions = [deletion for deletion in data.deletions.values() if deletion.request_id == event.request_id]
+        return sorted(deletions, key=lambda deletion: deletion.node)
     if not isinstance(event, e.NodeEvent):
         return []
     if event.node in data.deletions:
@@ -56,7 +56,7 @@ def touched(event: e.Event, tracker: Tracker) -> list[Deletion]:
     last = data.finished[-1:]
     # Other late events change nothing.
     ends = isinstance(event, e.InstanceGone | e.NodeGone | e.RolledBack)
-    return [one for one in last if one.node == event.node and ends]
+    return [deletion for deletion in last if deletion.node == event.node and ends]
 
 
 def _log_state(deletion: Deletion) -> None:

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.actuator.cloud.provider import NodeTemplate
+from trimtab.actuator.cloud.provider import CloudNodeTemplate
 from trimtab.actuator.node_types.offers import Offers
 from trimtab.actuator.service.group_details import template_message
 from trimtab.actuator.service.group_times import GroupTimes, group_times
@@ -30,7 +30,7 @@ CHANGE_FIELD = actuator_pb2.WatchStatusResponse.DESCRIPTOR.fields_by_name["chang
 GROUPS_FIELD = actuator_pb2.ActuatorStatus.DESCRIPTOR.fields_by_name["node_groups"].number
 
 
-class Parts(NamedTuple):
+class StatusParts(NamedTuple):
     """The parts of a status, for finding later changes. number : counts statuses, from 1; jump_count : how often all
     times were shifted; deletions : by node, groups : by id, as elements of their fields; evictions, finished : number
     of entries ever added, up to this status.
@@ -45,12 +45,12 @@ class Parts(NamedTuple):
     finished: int
 
 
-class Status(NamedTuple):
+class EncodedStatus(NamedTuple):
     """A status: its revision; a response with all of it, or with the changes since an earlier one; its parts."""
 
     revision: int
     response: bytes
-    parts: Parts | None = None
+    parts: StatusParts | None = None
 
     def message(self) -> actuator_pb2.ActuatorStatus:
         """Return the status as message."""
@@ -63,9 +63,9 @@ class StatusWriter:
     def __init__(self, offers: Offers | None = None) -> None:
         self._offers = offers or Offers()
         self._jump_count = 0
-        self._parts = Parts(0, 0, 0, {}, {}, 0, 0)
+        self._parts = StatusParts(0, 0, 0, {}, {}, 0, 0)
         # By group: a template with the resources of its real nodes, and its message.
-        self._templates: dict[str, tuple[NodeTemplate, actuator_pb2.CloudTemplate]] = {}
+        self._templates: dict[str, tuple[CloudNodeTemplate, actuator_pb2.CloudTemplate]] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -85,8 +85,8 @@ class StatusWriter:
         now_ms: int,
         with_finished: bool,
         groups: CachedGroups | None = None,
-        base: Parts | None = None,
-    ) -> Status:
+        base: StatusParts | None = None,
+    ) -> EncodedStatus:
         """Return the whole status, or the changes since `base` if they are known; `groups` are the cloud's, None =
         without.
         """
@@ -101,7 +101,7 @@ class StatusWriter:
                 *((self._finished.data,) if with_finished else ()),
                 *parts.groups.values(),
             ]
-            return Status(parts.revision, _response(STATUS_FIELD, pieces), parts)
+            return EncodedStatus(parts.revision, _response(STATUS_FIELD, pieces), parts)
         change = actuator_pb2.StatusChange(
             revision=parts.revision,
             time=timestamp(now_ms),
@@ -118,7 +118,7 @@ class StatusWriter:
             *((self._finished.added_after(base.finished),) if with_finished else ()),
             *(data for name, data in parts.groups.items() if base.groups.get(name) != data),
         ]
-        return Status(parts.revision, _response(CHANGE_FIELD, pieces), parts)
+        return EncodedStatus(parts.revision, _response(CHANGE_FIELD, pieces), parts)
 
     def _collect(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: CachedGroups | None) -> "_Since":
         """Encode the changes since the last call; return since when entries are kept."""
@@ -131,7 +131,7 @@ class StatusWriter:
         self._evictions.update(reversed(data.evictions.values()), since.evictions_ms)
         if with_finished:
             self._finished.update(reversed(data.finished), since.finished_ms)
-        self._parts = Parts(
+        self._parts = StatusParts(
             self._parts.number + 1,
             data.revision,
             data.jump_count,
@@ -144,8 +144,8 @@ class StatusWriter:
 
     def _group_fields(self, tracker: Tracker, groups: CachedGroups, now_ms: int) -> dict[str, bytes]:
         """Return node groups as fields, by id, in the order given."""
-        data, found = tracker.data, {}
-        templates: dict[str, tuple[NodeTemplate, actuator_pb2.CloudTemplate]] = {}
+        data, fields = tracker.data, {}
+        templates: dict[str, tuple[CloudNodeTemplate, actuator_pb2.CloudTemplate]] = {}
         for message in group_messages(groups, data.deletions.values(), group_times(data), now_ms):
             template = groups.templates.get(message.id)
             if template is not None:
@@ -155,9 +155,9 @@ class StatusWriter:
                     made = offered, template_message(offered)
                 templates[message.id] = made
                 message.template.CopyFrom(made[1])
-            found[message.id] = field(GROUPS_FIELD, message)
+            fields[message.id] = field(GROUPS_FIELD, message)
         self._templates = templates
-        return found
+        return fields
 
 
 class _Since(NamedTuple):
@@ -204,7 +204,7 @@ def _version(deletion: Deletion) -> tuple[object, ...]:
     )
 
 
-class Row(NamedTuple):
+class LogRow(NamedTuple):
     """An entry of a `MessageLog`: its sort key, the size of its bytes, the number of entries added up to it."""
 
     time_ms: int
@@ -227,7 +227,7 @@ class MessageLog(Generic[T]):
         self._field_number = field_number
         self._identity = identity
         self._entry = entry
-        self._rows: list[Row] = []
+        self._rows: list[LogRow] = []
         self._known: set[str] = set()
         # The fields of all rows, in the same order.
         self._encoded = bytearray()
@@ -243,15 +243,15 @@ class MessageLog(Generic[T]):
         """Return the remaining entries that were added after the first `count`, as bytes of the field, in order.
         O(these entries) if they are the newest, as they nearly always are.
         """
-        found: list[Buffer] = []
+        pieces: list[Buffer] = []
         end = len(self._encoded)
         for row in reversed(self._rows):
-            if len(found) == self.added_count - count:
+            if len(pieces) == self.added_count - count:
                 break
             if row.number > count:
-                found.append(self._encoded[end - row.size : end])
+                pieces.append(self._encoded[end - row.size : end])
             end -= row.size
-        return b"".join(reversed(found))
+        return b"".join(reversed(pieces))
 
     def update(self, newest_first: Iterable[T], since_ms: int) -> None:
         """Add the new entries, and forget those older than `since_ms`."""
@@ -265,7 +265,7 @@ class MessageLog(Generic[T]):
             del self._encoded[: sum(row.size for row in old)]
             self._known.difference_update(row.identity for row in old)
 
-    def _add(self, new: list[tuple[Row, bytes]]) -> None:
+    def _add(self, new: list[tuple[LogRow, bytes]]) -> None:
         """Insert rows at their place, which is usually the end."""
         rows = [row for row, _ in new]
         self._known.update(row.identity for row in rows)
@@ -282,11 +282,11 @@ class MessageLog(Generic[T]):
     def _is_new(self, item: T) -> bool:
         return self._identity(item) not in self._known
 
-    def _new_row(self, item: T) -> tuple[Row, bytes]:
+    def _new_row(self, item: T) -> tuple[LogRow, bytes]:
         time_ms, name, message = self._entry(item)
         data = field(self._field_number, message)
         self.added_count += 1
-        return Row(time_ms, name, self._identity(item), len(data), self.added_count), data
+        return LogRow(time_ms, name, self._identity(item), len(data), self.added_count), data
 
 
 def field(number: int, message: Message) -> bytes:
@@ -317,7 +317,7 @@ def group_messages(
     counts: dict[str, int] = {}
     for deletion in deletions:
         counts[deletion.node_group] = counts.get(deletion.node_group, 0) + 1
-    found = []
+    messages = []
     instances = groups.instances or {}
     for group in groups.views:
         message = actuator_pb2.NodeGroupStatus(
@@ -343,8 +343,8 @@ def group_messages(
             message.health_detail = last.refusal
         if not last.waits and last.backoff_until_ms > now_ms:
             message.backoff_until.FromMilliseconds(last.backoff_until_ms)
-        found.append(message)
-    return found
+        messages.append(message)
+    return messages
 
 
 def deletion_message(deletion: Deletion) -> actuator_pb2.NodeDeletion:

@@ -15,7 +15,7 @@ from trimtab.actuator.kube.cluster import BufferStatus
 from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
 from trimtab.actuator.tracker.admission import NodeRequest
 from trimtab.actuator.tracker.groups import RESERVED
-from trimtab.actuator.tracker.states import Growth, TrackerData
+from trimtab.actuator.tracker.states import GroupGrowth, TrackerData
 from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
 from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
 from trimtab.v1 import actuator_pb2
@@ -50,6 +50,17 @@ def check_epoch(epoch: int, data: TrackerData) -> None:
         )
 
 
+def check_same(request_id: str, recorded: str, digest: str, method: str) -> None:
+    """Raise if an id belongs to another request of the method: its digest is `recorded`."""
+    if recorded != digest:
+        raise ServiceError(
+            grpc.StatusCode.ALREADY_EXISTS,
+            Reason.REQUEST_ID_REUSED,
+            f"request_id {request_id} was used for another {method}; use a new one",
+            {"request_id": request_id},
+        )
+
+
 def check_request_id(request_id: str) -> None:
     """Raise unless the id may be used."""
     size = len(request_id.encode())
@@ -77,7 +88,7 @@ def node_requests(request: actuator_pb2.StartDeletionRequest) -> list[NodeReques
     return [_node_request(position, entry) for position, entry in enumerate(request.nodes)]
 
 
-def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[Growth, ...]:
+def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[GroupGrowth, ...]:
     """Return the splits of a `ScaleUp`, checked."""
     check_request_id(request.request_id)
     check_names("splits", [split.node_group for split in request.splits])
@@ -91,7 +102,7 @@ def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[Growth, ...]:
                 field="splits",
                 row=str(position),
             )
-        found.append(Growth(split.node_group, split.current_size, split.new_size))
+        found.append(GroupGrowth(split.node_group, split.current_size, split.new_size))
     return tuple(found)
 
 
@@ -126,22 +137,23 @@ def buffer_states(request: actuator_pb2.ApplyBufferStatusRequest) -> dict[str, B
     """Return the states in an `ApplyBufferStatus`, checked, by "namespace/name" of the buffer."""
     if len(request.buffers) > MAX_BUFFERS:
         raise invalid_request(f"{len(request.buffers)} buffers; give at most {MAX_BUFFERS:,}", field="buffers")
-    found: dict[str, BufferStatus] = {}
-    for one in request.buffers:
-        kind, _, key = one.object.partition("/")
+    statuses: dict[str, BufferStatus] = {}
+    for buffer in request.buffers:
+        kind, _, key = buffer.object.partition("/")
         namespace, _, name = key.partition("/")
         if kind != "CapacityBuffer" or not is_label(namespace) or not is_subdomain(name):
-            message = f"buffers.object: {one.object[:100]!r} is not a buffer; write CapacityBuffer/namespace/name"
+            message = f"buffers.object: {buffer.object[:100]!r} is not a buffer; write CapacityBuffer/namespace/name"
             raise invalid_request(message, field="buffers.object")
-        if key in found:
+        if key in statuses:
             raise invalid_request(f"buffers.object: {key} was given before", field="buffers.object")
-        if not 0 <= one.present_count <= one.asked_count:
+        if not 0 <= buffer.present_count <= buffer.asked_count:
             raise invalid_request(
-                f"buffers.present_count: {key} has {one.present_count} of {one.asked_count}; give 0 to asked_count",
+                f"buffers.present_count: {key} has {buffer.present_count} of {buffer.asked_count}; "
+                "give 0 to asked_count",
                 field="buffers.present_count",
             )
-        found[key] = BufferStatus(one.asked_count, one.present_count, one.problem)
-    return found
+        statuses[key] = BufferStatus(buffer.asked_count, buffer.present_count, buffer.problem)
+    return statuses
 
 
 def _check_owner(group: GroupOrder) -> None:

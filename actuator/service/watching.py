@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from trimtab.actuator.service.status import Parts, Status
+from trimtab.actuator.service.status import EncodedStatus, StatusParts
 from trimtab.clients.rpc.errors import ServiceError, overloaded
 
 # Bytes being sent to watchers at a time: three statuses with 100,000 evictions.
@@ -19,21 +19,21 @@ MAX_BYTES_SENT = 64 << 20
 class SharedStatus:
     """The last status written for a watcher, and the last change from each status that watchers have."""
 
-    def __init__(self, write: Callable[[bool, Parts | None], Status]) -> None:
+    def __init__(self, write: Callable[[bool, StatusParts | None], EncodedStatus]) -> None:
         """Set up; `write` builds a status with or without finished deletions, or the changes since another status."""
         self._write = write
         self._lock = threading.Lock()
         # By whether it includes finished deletions, and the number of the status that it changes (0 = a whole status).
-        self._kept: dict[tuple[bool, int], Status] = {}
+        self._kept: dict[tuple[bool, int], EncodedStatus] = {}
 
-    def get(self, with_finished: bool, revision: int, base: Parts | None = None) -> Status:
+    def get(self, with_finished: bool, revision: int, base: StatusParts | None = None) -> EncodedStatus:
         """Return the status of this revision or later, or the changes since `base`. Raises what `write` raises."""
         key = with_finished, base.number if base is not None else 0
         with self._lock:
             kept = self._kept.get(key)
             if kept is None or kept.revision < revision:
                 # A watcher that asks for this change no longer needs the earlier ones.
-                self._kept = {one: status for one, status in self._kept.items() if status.revision >= revision}
+                self._kept = {base: status for base, status in self._kept.items() if status.revision >= revision}
                 kept = self._kept[key] = self._write(with_finished, base)
             return kept
 
@@ -118,10 +118,10 @@ class WatcherPlaces:
             return not self._taken
 
     def _make_room(self, caller: str) -> None:
-        counts = Counter(one.caller for one in self._taken)
+        counts = Counter(place.caller for place in self._taken)
         richest, most = counts.most_common(1)[0]
         if counts[caller] + 1 >= most:
             raise overloaded(f"{self._most} streams are already open; use GetStatus")
-        oldest = next(one for one in self._taken if one.caller == richest)
+        oldest = next(place for place in self._taken if place.caller == richest)
         self._taken.remove(oldest)
         oldest.lose(overloaded("other callers wait to watch, and this one has the most streams; use GetStatus"))

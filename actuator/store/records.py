@@ -1,6 +1,6 @@
 """The interface of stores: an append-only log of records, and a snapshot that replaces its beginning.
 
-Decides nothing: records are bytes with a time. Any database that gives the guarantees below can implement it.
+Records are bytes with a time. Any database that gives the guarantees below can implement it.
 """
 
 from collections.abc import Sequence
@@ -8,14 +8,14 @@ from typing import NamedTuple, Protocol
 
 
 class Record(NamedTuple):
-    """One event: Unix milliseconds and its JSON."""
+    """One event. time_ms : Unix milliseconds; payload : its JSON."""
 
     time_ms: int
     payload: bytes
 
 
 class History(NamedTuple):
-    """What a store holds: the snapshot (None = none yet) and the records after it.
+    """What a store holds: the snapshot (None = none yet), the number of its last record, and the records after it.
 
     `last_seq` is the number of the last record; records are numbered from 1 without gap.
     """

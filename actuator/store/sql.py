@@ -68,13 +68,13 @@ class SqlStore:
 
     def __init__(self, url: str, clock: Callable[[], float] = time.monotonic) -> None:
         """Open or create. `url` is SQLAlchemy's; `clock` is monotonic, in seconds. Raises `StoreError`."""
-        found = parse_url(url)
-        self._shown, self._secrets = shown_url(found), _secrets(found)
+        parsed = parse_url(url)
+        self._shown, self._secrets = shown_url(parsed), _secrets(parsed)
         self._file = store_file(url)
         # By path: the identities of a SQLite store's files when they were opened.
         self._identities: dict[Path, tuple[int, int]] = {}
         try:
-            if found.drivername.startswith("postgres"):
+            if parsed.drivername.startswith("postgres"):
                 require_extra("postgresql", "a store in PostgreSQL")
             self._engine = sa.create_engine(_with_driver(url), pool_pre_ping=not url.startswith("sqlite"))
         except MissingExtraError as error:
@@ -240,10 +240,10 @@ class SqlStore:
                 connection.execute(sa.insert(_about), [{"key": key, "value": about[key]} for key in about])
                 return
             rows = connection.execute(sa.select(_about.c.key, _about.c.value)).all()
-            found = {row.key: row.value for row in rows}
-        if found.get("application") != APPLICATION or found.get("layout") != LAYOUT:
+            values = {row.key: row.value for row in rows}
+        if values.get("application") != APPLICATION or values.get("layout") != LAYOUT:
             raise StoreError(
-                f"{self._shown} holds {found.get('application')!r} layout {found.get('layout')!r}, this build reads"
+                f"{self._shown} holds {values.get('application')!r} layout {values.get('layout')!r}, this build reads"
                 f" {APPLICATION!r} layout {LAYOUT!r}; use the build that wrote it, or name another database"
             )
         if self._file is not None:
@@ -314,10 +314,10 @@ def shown_url(url: sa.URL) -> str:
 
 def store_file(url: str) -> Path | None:
     """Return the file of a SQLite store, links resolved; None = another database. Raises `StoreError`."""
-    found = parse_url(url)
-    if found.get_backend_name() != "sqlite":
+    parsed = parse_url(url)
+    if parsed.get_backend_name() != "sqlite":
         return None
-    name = (found.database or "").removeprefix("file:").partition("?")[0]
+    name = (parsed.database or "").removeprefix("file:").partition("?")[0]
     if name in ("", ":memory:"):
         raise StoreError(
             "a store in memory loses everything at exit; name a file, such as sqlite:////directory/store.sqlite"
@@ -341,10 +341,10 @@ def _secrets(url: sa.URL) -> list[str]:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return the identity of a file, which a later file of the same name does not share; None = no such file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _create_private(path: Path) -> None:

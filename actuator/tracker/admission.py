@@ -14,7 +14,7 @@ from trimtab.actuator.tracker.hour import least_count
 from trimtab.actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Reason, State, TrackerData
 
 
-class Limits(NamedTuple):
+class DeletionLimits(NamedTuple):
     """Bounds on what may be in progress."""
 
     # Most nodes being deleted at a time, with or without drain. Upstream: --max-scale-down-parallelism.
@@ -35,7 +35,9 @@ class Limits(NamedTuple):
 
 
 class NodeRequest(NamedTuple):
-    """A node of a request. `pods_digest` None = no assumption of the plan."""
+    """A node of a request. drain : whether pods are moved; pods_count, pods_digest : the pods that the plan moves, as
+    number and digest, None = it makes no assumption.
+    """
 
     node: str
     drain: bool
@@ -50,6 +52,7 @@ class NodeFacts(NamedTuple):
     uids: tuple[str, ...]
     # Carries the hard taint already.
     tainted: bool = False
+    # Has GPUs: a metric counts such nodes separately.
     gpu: bool = False
     # Provider id of the machine, "" = none yet, and uid of the Node object.
     provider_id: str = ""
@@ -58,21 +61,22 @@ class NodeFacts(NamedTuple):
     drain_timeout_s: float | None = None
 
 
-class GroupFacts(NamedTuple):
-    """Facts about a node group. Sizes in nodes."""
+class GroupSizeFacts(NamedTuple):
+    """Least and requested size of a node group, in nodes."""
 
     min_size: int
     target_size: int
 
 
-class Facts(NamedTuple):
-    """Facts observed before the decision. A node that is not in `nodes` does not exist.
+class AdmissionFacts(NamedTuple):
+    """Facts observed before the decision.
 
-    `pending` names the nodes in progress that the target sizes still counted just before the sizes were read.
+    nodes : by name, one that is not there does not exist; groups : by id; pending : the nodes in progress that the
+    target sizes still counted just before the sizes were read
     """
 
     nodes: Mapping[str, NodeFacts]
-    groups: Mapping[str, GroupFacts]
+    groups: Mapping[str, GroupSizeFacts]
     pending: frozenset[str]
 
 
@@ -123,7 +127,9 @@ class HourlyLimit(NamedTuple):
         )
 
 
-def hourly_limit(data: TrackerData, groups: Mapping[str, GroupFacts], limits: Limits, now_ms: int) -> HourlyLimit:
+def hourly_limit(
+    data: TrackerData, groups: Mapping[str, GroupSizeFacts], limits: DeletionLimits, now_ms: int
+) -> HourlyLimit:
     """Return the state of the limit. For the share, nodes deleted within the hour still count, and nodes that joined
     within the hour do not.
     """
@@ -148,7 +154,11 @@ def hourly_limit(data: TrackerData, groups: Mapping[str, GroupFacts], limits: Li
 
 
 def admit(
-    data: TrackerData, requests: Sequence[NodeRequest], facts: Facts, limits: Limits, moment: DecisionTime
+    data: TrackerData,
+    requests: Sequence[NodeRequest],
+    facts: AdmissionFacts,
+    limits: DeletionLimits,
+    moment: DecisionTime,
 ) -> Admission:
     """Decide on each node, without changing the data."""
     counts = _Counts(data, facts, limits, moment)
@@ -183,7 +193,7 @@ def admit(
 class _Counts:
     """Counts of what is in progress, accepted nodes included."""
 
-    def __init__(self, data: TrackerData, facts: Facts, limits: Limits, moment: DecisionTime) -> None:
+    def __init__(self, data: TrackerData, facts: AdmissionFacts, limits: DeletionLimits, moment: DecisionTime) -> None:
         self._data = data
         self._deletions: Mapping[str, Deletion] = data.deletions
         self._facts = facts
@@ -287,7 +297,7 @@ class _Counts:
         return NO_REASON, ""
 
 
-def _group_of(node: str, data: TrackerData, facts: Facts) -> str:
+def _group_of(node: str, data: TrackerData, facts: AdmissionFacts) -> str:
     """Return the group of a node that is, or recently was, in progress."""
     if node in data.deletions:
         return data.deletions[node].node_group

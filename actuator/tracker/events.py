@@ -3,9 +3,11 @@ is a frozen, tagged struct, which msgspec writes as JSON. The meaning of a tag n
 New fields get defaults. `encode` and `decode` are the only codec.
 """
 
+from typing import Protocol
+
 import msgspec
 
-from trimtab.actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, PodRef, SeenType
+from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer, NodeAnswer, PodRef, SeenType
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -139,7 +141,7 @@ class GrowthRequested(Event, frozen=True, tag="growth_requested"):
 
     request_id: str
     digest: str
-    growths: tuple[Growth, ...]
+    growths: tuple[GroupGrowth, ...]
     epoch: int = 0
 
 
@@ -266,3 +268,19 @@ def encode(event: Event) -> bytes:
 def decode(payload: bytes) -> AnyEvent:
     """Read an event. Raises `msgspec.DecodeError` or `msgspec.ValidationError`, which names the place."""
     return _decoder.decode(payload)
+
+
+class EventRecorder(Protocol):
+    """Records events; durable when `submit` returns."""
+
+    def submit(self, event: Event) -> None:
+        """Record an event."""
+
+    def now_ms(self) -> int:
+        """Return the present time."""
+
+    def steady_ms(self) -> int:
+        """Return the steady time, for durations."""
+
+    def awake_ms(self) -> int:
+        """Return the steady time without that in which the process was suspended, for deadlines."""

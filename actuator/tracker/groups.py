@@ -51,8 +51,12 @@ def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
             for group, instance in unregistered:
                 data.unregistered.setdefault(instance, UnregisteredInstance(group, now_ms))
         case e.NodeTypesSeen(types=types):
-            seen = {(one.node_group, one.instance_type) for one in types}
-            others = [one for one in data.node_types if (one.node_group, one.instance_type) not in seen]
+            seen = {(learned.node_group, learned.instance_type) for learned in types}
+            others = [
+                node_type
+                for node_type in data.node_types
+                if (node_type.node_group, node_type.instance_type) not in seen
+            ]
             data.node_types = (*others, *types)[-MOST_TYPES:]
         case _:
             raise AssertionError(f"{type(event).__name__} is not an event of a group")
@@ -83,7 +87,7 @@ def note_growth(data: TrackerData, event: e.GrowthAnswered, now_ms: int) -> None
 def move_times(data: TrackerData, by_ms: int) -> None:
     """Shift all times of groups."""
     data.group_failures = {
-        group: [msgspec.structs.replace(one, time_ms=one.time_ms + by_ms) for one in failures]
+        group: [msgspec.structs.replace(failure, time_ms=failure.time_ms + by_ms) for failure in failures]
         for group, failures in data.group_failures.items()
     }
     data.awaited = {group: since_ms + by_ms for group, since_ms in data.awaited.items()}
@@ -95,9 +99,9 @@ def move_times(data: TrackerData, by_ms: int) -> None:
 
 def latest_ms(data: TrackerData) -> int:
     """Return the latest stored time of groups; 0 = none."""
-    failures = (one.time_ms for group in data.group_failures.values() for one in group)
-    backoffs = (one.since_ms for one in data.backoffs.values())
-    unregistered = (one.since_ms for one in data.unregistered.values())
+    failures = (failure.time_ms for group in data.group_failures.values() for failure in group)
+    backoffs = (backoff.since_ms for backoff in data.backoffs.values())
+    unregistered = (instance.since_ms for instance in data.unregistered.values())
     return max((0, *failures, *data.awaited.values(), *backoffs, *unregistered))
 
 
@@ -107,6 +111,7 @@ def forget(data: TrackerData, now_ms: int) -> None:
         return
     since_ms = now_ms - RESET_MS
     later = {
-        group: [one for one in failures if one.time_ms >= since_ms] for group, failures in data.group_failures.items()
+        group: [failure for failure in failures if failure.time_ms >= since_ms]
+        for group, failures in data.group_failures.items()
     }
     data.group_failures = {group: failures for group, failures in later.items() if failures}

@@ -4,7 +4,7 @@ twice (after a crash) and must be idempotent.
 
 import msgspec
 
-from trimtab.actuator.tracker.states import Growth, PodRef
+from trimtab.actuator.tracker.states import GroupGrowth, PodRef
 
 
 class Instruction(msgspec.Struct, frozen=True):
@@ -89,5 +89,5 @@ class Grow(Instruction, frozen=True):
     """
 
     request_id: str
-    growths: tuple[Growth, ...]
+    growths: tuple[GroupGrowth, ...]
     since_ms: int

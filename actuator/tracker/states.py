@@ -154,7 +154,7 @@ class RequestRecord(msgspec.Struct):
     settled: bool = False
 
 
-class Growth(msgspec.Struct, frozen=True):
+class GroupGrowth(msgspec.Struct, frozen=True):
     """Scale-up of one node group, from the size that the plan expected to the wanted one."""
 
     node_group: str
@@ -179,7 +179,7 @@ class GrowthRecord(msgspec.Struct):
     digest: str
     # When it was accepted, then when it was answered.
     time_ms: int
-    growths: tuple[Growth, ...]
+    growths: tuple[GroupGrowth, ...]
     answers: tuple[GrowthAnswer, ...] | None = None
 
 

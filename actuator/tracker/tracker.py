@@ -75,17 +75,17 @@ class Tracker:
 
     def resume(self) -> list[i.Instruction]:
         """Return the instructions for everything in progress after a restart, sorted by node."""
-        found: list[i.Instruction] = []
+        instructions: list[i.Instruction] = []
         for record in self.data.requests.values():
             if not record.settled:
-                found.append(i.WriteTaints(record.request_id, self.planned_nodes(record.request_id)))
+                instructions.append(i.WriteTaints(record.request_id, self.planned_nodes(record.request_id)))
         for _, deletion in sorted(self.data.deletions.items()):
             if deletion.state is not State.PLANNED:
-                found.append(_instruction(deletion))
+                instructions.append(_instruction(deletion))
         for growth in self.data.growths.values():
             if growth.answers is None:
-                found.append(i.Grow(growth.request_id, growth.growths, growth.time_ms))
-        return found
+                instructions.append(i.Grow(growth.request_id, growth.growths, growth.time_ms))
+        return instructions
 
     def planned_nodes(self, request_id: str) -> tuple[str, ...]:
         """Return the nodes of a request that wait for the taint, sorted."""
@@ -107,17 +107,17 @@ class Tracker:
         deletion = self.data.deletions.get(node)
         if deletion is not None:
             return deletion.state is State.ROLLING_BACK and deletion.ending is State.CANCELLED
-        last = next((one for one in reversed(self.data.finished) if one.node == node), None)
+        last = next((deletion for deletion in reversed(self.data.finished) if deletion.node == node), None)
         return last is not None and last.state is State.CANCELLED
 
     def latest_ms(self) -> int:
         """Return the latest stored time; 0 = none."""
         data = self.data
-        deletions = (one.state_ms for one in (*data.deletions.values(), *data.finished))
-        requests = (one.time_ms for one in data.requests.values())
-        growths = (one.time_ms for one in data.growths.values())
-        evictions = (one.time_ms for one in data.evictions.values())
-        calls = (one.time_ms for one in data.cloud_deletion_calls)
+        deletions = (deletion.state_ms for deletion in (*data.deletions.values(), *data.finished))
+        requests = (request.time_ms for request in data.requests.values())
+        growths = (growth.time_ms for growth in data.growths.values())
+        evictions = (eviction.time_ms for eviction in data.evictions.values())
+        calls = (call.time_ms for call in data.cloud_deletion_calls)
         return max((groups.latest_ms(data), *deletions, *requests, *growths, *evictions, *calls))
 
     def dump(self) -> bytes:
@@ -206,7 +206,7 @@ class Tracker:
     def _set_failed(self, event: e.SetFailed, now_ms: int) -> list[i.Instruction]:
         record, nodes = self._settle(event)
         answers = {answer.node: answer for answer in record.answers}
-        found: list[i.Instruction] = []
+        instructions: list[i.Instruction] = []
         for node in nodes:
             deletion = self.data.deletions[node]
             failed_node = node == event.node
@@ -215,9 +215,9 @@ class Tracker:
             deletion.ending = State.FAILED
             answers[node] = NodeAnswer(node, False, deletion.reason, deletion.detail)
             self._move(deletion, next_state(deletion.state, event), now_ms)
-            found.append(_instruction(deletion))
+            instructions.append(_instruction(deletion))
         record.answers = tuple(answers[answer.node] for answer in record.answers)
-        return found
+        return instructions
 
     def _instances_accepted(self, event: e.InstancesAccepted, now_ms: int) -> list[i.Instruction]:
         """Begin with the call to the cloud: taint and drain were the other autoscaler's."""
@@ -225,10 +225,10 @@ class Tracker:
         busy = [planned.node for planned in event.nodes if planned.node in data.deletions]
         if busy or event.request_id in data.requests:
             raise ImpossibleEventError(f"{event.request_id}: accepted twice, or in progress: {', '.join(busy)}")
-        answers = tuple(NodeAnswer(one.node, True, node_group=one.node_group) for one in event.nodes)
+        answers = tuple(NodeAnswer(node.node, True, node_group=node.node_group) for node in event.nodes)
         data.requests[event.request_id] = RequestRecord(event.request_id, "", now_ms, answers, settled=True)
-        found: list[i.Instruction] = []
-        for planned in sorted(event.nodes, key=lambda one: one.node):
+        instructions: list[i.Instruction] = []
+        for planned in sorted(event.nodes, key=lambda node: node.node):
             deletion = Deletion(
                 node=planned.node,
                 node_group=planned.node_group,
@@ -247,9 +247,9 @@ class Tracker:
             )
             data.cloud_deletion_calls.append(CloudDeletionCall(planned.node, now_ms))
             data.deletions[planned.node] = deletion
-            found.append(_instruction(deletion))
+            instructions.append(_instruction(deletion))
         groups.note_deletions(data, event, now_ms)
-        return found
+        return instructions
 
     def _node_event(self, event: e.NodeEvent, now_ms: int) -> list[i.Instruction]:
         deletion = self.data.deletions.get(event.node)
@@ -341,7 +341,8 @@ class Tracker:
             growth.time_ms += by_ms
         groups.move_times(data, by_ms)
         data.evictions = {
-            uid: TrackedEviction(one.pod, one.node, one.time_ms + by_ms) for uid, one in data.evictions.items()
+            uid: TrackedEviction(eviction.pod, eviction.node, eviction.time_ms + by_ms)
+            for uid, eviction in data.evictions.items()
         }
         data.jump_count += 1
         return []
@@ -388,12 +389,12 @@ def _renew(records: dict[str, Any], request_id: str, now_ms: int) -> None:
 
 def _old(records: dict[str, Any], before_ms: int) -> list[str]:
     """Return ids of records made before `before_ms`. Records are in order of time, so the search stops early."""
-    found = []
+    instructions = []
     for request_id, record in records.items():
         if record.time_ms >= before_ms:
             break
-        found.append(request_id)
-    return found
+        instructions.append(request_id)
+    return instructions
 
 
 def _apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:

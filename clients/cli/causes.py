@@ -4,10 +4,10 @@ Each function takes a pod and a node for which the planner has already answered,
 general one if the snapshot shows no details. Never decides.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from trimtab.clients.cli.amounts import amount, named_amount
-from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -33,6 +33,8 @@ GENERAL = {
     Reason.VOLUME_LIMIT_EXCEEDED: "the node cannot attach that many volumes",
     Reason.VOLUME_NOT_BINDABLE: "a volume claim of the pod is missing, not bound, or its volume excludes the node",
     Reason.VOLUME_ZONE_MISMATCH: "a volume of the pod is in another zone",
+    Reason.CSI_DRIVER_MISSING: "the CSI driver of a volume of the pod is not on the node",
+    Reason.NODE_FEATURE_NOT_DECLARED: "the node does not declare a feature that the pod needs",
     Reason.TOPOLOGY_SPREAD_VIOLATED: "its topology spread constraint would be violated",
     Reason.POD_AFFINITY_NOT_MATCHED: "no pod that its affinity requires is there",
     Reason.POD_ANTI_AFFINITY_VIOLATED: "its anti-affinity excludes a pod there",
@@ -42,7 +44,7 @@ GENERAL = {
 }
 
 
-def cause(view: ClusterView, pod: PodView, node: str, reason: int, insufficient: Sequence[str] = ()) -> str:
+def cause(view: ClusterView, pod: ShownPod, node: str, reason: int, insufficient: Sequence[str] = ()) -> str:
     """Return why `reason` keeps `pod` off `node`; `insufficient` are the missing resources."""
     found: dict[int, Callable[[], str]] = {
         Reason.TAINT_NOT_TOLERATED: lambda: _taints(view, pod, node),
@@ -54,6 +56,8 @@ def cause(view: ClusterView, pod: PodView, node: str, reason: int, insufficient:
         Reason.POD_AFFINITY_NOT_MATCHED: lambda: _near(view, pod.spec.pod_affinity, "wants to share"),
         Reason.POD_ANTI_AFFINITY_VIOLATED: lambda: _near(view, pod.spec.pod_anti_affinity, "must not share"),
         Reason.VOLUME_NOT_BINDABLE: lambda: _volumes(view, pod),
+        Reason.CSI_DRIVER_MISSING: lambda: _drivers(view, pod, node),
+        Reason.NODE_FEATURE_NOT_DECLARED: lambda: _features(view, pod, node),
         Reason.UNSUPPORTED_CONSTRAINT: lambda: _unsupported(pod),
     }
     special = found.get(reason)
@@ -80,7 +84,7 @@ def _tolerates(view: ClusterView, toleration: pb.Toleration, taint: pb.Taint) ->
     return bool(key) and view.text(toleration.value) == view.text(taint.value)
 
 
-def _taints(view: ClusterView, pod: PodView, node: str) -> str:
+def _taints(view: ClusterView, pod: ShownPod, node: str) -> str:
     """Describe the taints that no toleration covers."""
     hard = [taint for taint in view.nodes[node].taints if taint.effect != pb.TaintEffect.PREFER_NO_SCHEDULE]
     refused = [taint for taint in hard if not any(_tolerates(view, one, taint) for one in pod.spec.tolerations)]
@@ -88,7 +92,7 @@ def _taints(view: ClusterView, pod: PodView, node: str) -> str:
     return f"no toleration for the taint{'s' if len(refused) > 1 else ''} {names}" if refused else ""
 
 
-def _affinity(view: ClusterView, pod: PodView, node: str) -> str:
+def _affinity(view: ClusterView, pod: ShownPod, node: str) -> str:
     """Describe the differing pairs of the node selector, else the required terms."""
     labels = view.labels(view.nodes[node].label_set)
     clauses = []
@@ -116,7 +120,7 @@ def _requirement(view: ClusterView, requirement: pb.LabelRequirement) -> str:
     return f"{view.text(requirement.key)} {_OPERATORS.get(requirement.operator, '?')}{shown if values else ''}"
 
 
-def _resources(view: ClusterView, pod: PodView, node: str, insufficient: Sequence[str]) -> str:
+def _resources(view: ClusterView, pod: ShownPod, node: str, insufficient: Sequence[str]) -> str:
     """Describe what the pod requests and what is free."""
     free, wanted = view.free(node, without=pod), view.requests(pod)
     lacking = list(insufficient) or [name for name, value in wanted.items() if value > free.get(name, 0)]
@@ -130,13 +134,13 @@ def _left(resource: str, left: int) -> str:
     return f"{amount(resource, left)} free" if left >= 0 else f"overcommitted by {amount(resource, -left)}"
 
 
-def _pod_count(view: ClusterView, pod: PodView, node: str) -> str:
+def _pod_count(view: ClusterView, pod: ShownPod, node: str) -> str:
     """Describe how many pods there are and may be."""
     most = view.allocatable(node).get("pods", 0)
     return f"the node has {most - view.free(node, without=pod)['pods']} of at most {most} pods"
 
 
-def _ports(view: ClusterView, pod: PodView, node: str) -> str:
+def _ports(view: ClusterView, pod: ShownPod, node: str) -> str:
     """Describe the port and the pod that holds it."""
     wanted = {port.port for port in pod.spec.host_ports}
     for other in view.pods_on(node):
@@ -151,7 +155,7 @@ def _selector(view: ClusterView, selector: pb.LabelSelector) -> str:
     return " and ".join(_requirement(view, one) for one in selector.requirements) or "any labels"
 
 
-def _spread(view: ClusterView, pod: PodView, node: str) -> str:
+def _spread(view: ClusterView, pod: ShownPod, node: str) -> str:
     """The constraints, one of which would be violated; a node without the label belongs to no domain."""
     labels = view.labels(view.nodes[node].label_set)
     clauses = []
@@ -171,11 +175,27 @@ def _near(view: ClusterView, terms: Sequence[pb.PodAffinityTerm], verb: str) -> 
     return "; ".join(texts)
 
 
-def _volumes(view: ClusterView, pod: PodView) -> str:
+def _volumes(view: ClusterView, pod: ShownPod) -> str:
     """Describe what is known about its unusable claims."""
     return "; ".join(f"claim {volume.id}: {volume.detail}" for volume in view.volumes(pod) if volume.detail)
 
 
-def _unsupported(pod: PodView) -> str:
+def _drivers(view: ClusterView, pod: ShownPod, node: str) -> str:
+    """Name the drivers that the node lacks."""
+    lacking = {one.required_driver for one in view.volumes(pod)} - {0, *view.nodes[node].volume_drivers.names}
+    return f"the node lacks the CSI driver {_names(view, lacking)}" if lacking else ""
+
+
+def _features(view: ClusterView, pod: ShownPod, node: str) -> str:
+    """Name the features that the node does not declare."""
+    lacking = set(pod.spec.node_features) - set(view.nodes[node].declared_features)
+    return f"the node does not declare the feature {_names(view, lacking)}" if lacking else ""
+
+
+def _names(view: ClusterView, indices: Collection[int]) -> str:
+    return " and ".join(sorted(map(view.text, indices)))
+
+
+def _unsupported(pod: ShownPod) -> str:
     """The constraints that cannot be decided."""
     return f"this build cannot decide its {' and '.join(pod.spec.unsupported)}" if pod.spec.unsupported else ""

@@ -23,7 +23,7 @@ def _int32(data: bytes, count: int) -> Int32:
 
 
 @dataclass(frozen=True)
-class PodView:
+class ShownPod:
     """One pod. `node` "" = on none; `owner` None = it has none, or one that is not in the snapshot."""
 
     key: str
@@ -91,15 +91,15 @@ class ClusterView:
         phases = np.frombuffer(pods.phase, np.uint8)
         return np.where(np.isin(phases, _ENDED), 0, _int32(pods.node, pods.count)).astype(np.int32)
 
-    def pod(self, key: str) -> PodView | None:
+    def pod(self, key: str) -> ShownPod | None:
         """Return a pod by "namespace/name", or None."""
         row = self._rows.get(key)
         return None if row is None else self._pod(row)
 
-    def _pod(self, row: int) -> PodView:
+    def _pod(self, row: int) -> ShownPod:
         """Return the pod of a row."""
         columns = self._columns
-        return PodView(
+        return ShownPod(
             key=self.pod_keys[row],
             row=row,
             node=self.text(int(columns.node[row])),
@@ -141,17 +141,17 @@ class ClusterView:
         pairs = zip(keys[inside].tolist(), values[inside].tolist(), strict=True)
         return {self.text(key): self.text(value) for key, value in pairs}
 
-    def pods_on(self, node: str) -> list[PodView]:
+    def pods_on(self, node: str) -> list[ShownPod]:
         """Return the pods that use resources of a node, sorted by key."""
         places = {index for index, text in enumerate(self.snapshot.strings) if index and text == node}
         rows = np.flatnonzero(np.isin(self._node_column, list(places))).tolist() if places else []
         return sorted((self._pod(row) for row in rows), key=lambda pod: pod.key)
 
-    def requests(self, pod: PodView) -> dict[str, int]:
+    def requests(self, pod: ShownPod) -> dict[str, int]:
         """Return the requests of a pod."""
         return {self.snapshot.resources[entry.resource]: entry.amount for entry in pod.spec.requests}
 
-    def volumes(self, pod: PodView) -> list[pb.Volume]:
+    def volumes(self, pod: ShownPod) -> list[pb.Volume]:
         """Return the volumes that a pod mounts."""
         pods = self.snapshot.pods
         mounting = _int32(pods.volume_pod, 0)
@@ -185,7 +185,7 @@ class ClusterView:
             free[name]["pods"] = left.get("pods", 0) - pods[row]
         return free
 
-    def free(self, node: str, without: PodView | None = None) -> dict[str, int]:
+    def free(self, node: str, without: ShownPod | None = None) -> dict[str, int]:
         """Return the free resources of a node, "pods" included, as if the pods `without` were not on it."""
         left = dict(self._free[node])
         if without is not None and without.node == node and without.phase not in _ENDED:
@@ -222,7 +222,7 @@ class ClusterView:
         rows = np.flatnonzero(np.isin(self._node_column, absent)).tolist()
         return [(self.pod_keys[row], self.text(int(self._node_column[row]))) for row in rows]
 
-    def budgets_of(self, pod: PodView) -> list[pb.PodDisruptionBudget]:
+    def budgets_of(self, pod: ShownPod) -> list[pb.PodDisruptionBudget]:
         """Return the PodDisruptionBudgets that select a pod, by name."""
         namespace = pod.key.partition("/")[0]
         budgets = [one for one in self.snapshot.pod_disruption_budgets if one.namespace == namespace]

@@ -12,6 +12,18 @@ from typer.core import TyperGroup
 
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
+from trimtab.clients.cli.options import (
+    FilesArgument,
+    GroupByOption,
+    MaxInputOption,
+    NowOption,
+    OutputOption,
+    PlannerOption,
+    PricesOption,
+    SettingsOption,
+    StateOption,
+    VerboseOption,
+)
 from trimtab.clients.cli.output import Format
 from trimtab.clients.cli.plan_formats import PlanFormat
 from trimtab.clients.decisions import NAMES
@@ -40,34 +52,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-FilesArgument = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE...", help="Kubernetes objects (kubectl get -o json|yaml, .gz too) or a recording"),
-]
-PlannerOption = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="address of a running planner; default: decide in process")
-]
-SettingsOption = Annotated[Path | None, typer.Option(metavar="FILE", help="settings, YAML or JSON")]
-StateOption = Annotated[Path | None, typer.Option(metavar="FILE", help="the last plan or its `state`, as JSON")]
-NowOption = Annotated[
-    str | None, typer.Option(metavar="TIME", help="time to decide for, RFC 3339 or Unix seconds")
-]  # fmt: skip
-GroupByOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="LABEL,…", help="labels that define node groups; default: instance type and zone; none: no groups"
-    ),
-]
-PricesOption = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="prices of instance types, CSV or YAML with type, price, zone, lifecycle"),
-]
-VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node and the reason codes")]
-MaxInputOption = Annotated[
-    int, typer.Option(metavar="BYTES", min=1, help="largest accepted FILE in bytes, uncompressed")
-]
-OutputOption = Annotated[Format, typer.Option("-o", "--output", help="output format")]
 
 
 @app.callback()

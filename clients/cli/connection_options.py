@@ -6,13 +6,13 @@ them. Unusable files are reported before anything else is done.
 import os
 from pathlib import Path
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 
 
 def use(
     tls_ca: Path | None, tls_cert: Path | None, tls_key: Path | None, tls_server_name: str, token_file: Path | None
 ) -> None:
-    """Use the options for all connections from now on. Errors: InputError."""
+    """Use the options for all connections from now on. Errors: UsageError."""
     given = {
         "TRIMTAB_TLS_CA": tls_ca,
         "TRIMTAB_TLS_CERT": tls_cert,
@@ -33,19 +33,19 @@ def use(
         security.check()
         security.files.read()
     except (ValueError, OSError) as error:
-        raise InputError(str(error)) from error
+        raise UsageError(str(error)) from error
     os.environ.update(variables)
 
 
 def _check_readable(option: str, file: Path | None) -> None:
-    """Check that the file of an option can be read as text. Errors: InputError."""
+    """Check that the file of an option can be read as text. Errors: UsageError."""
     try:
         if file is not None:
             file.read_text()
     except UnicodeDecodeError:
-        raise InputError(f"{option} {file}: this is not text; give a file in PEM format") from None
+        raise UsageError(f"{option} {file}: this is not text; give a file in PEM format") from None
     except OSError as error:
-        raise InputError(f"{option} {file}: cannot be read: {error.strerror}; check the path") from None
+        raise UsageError(f"{option} {file}: cannot be read: {error.strerror}; check the path") from None
 
 
 def forget() -> None:

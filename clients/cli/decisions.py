@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.decisions import FIELDS, Code, decision_of
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -16,7 +16,7 @@ def read_decisions(names: Sequence[str]) -> Codes:
         try:
             code = decision_of(name)
         except ValueError as error:
-            raise InputError(f"--decision {name}: {error}") from None
+            raise UsageError(f"--decision {name}: {error}") from None
         if code not in chosen:
             chosen.append(code)
     return chosen

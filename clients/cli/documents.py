@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.message_fields import checked
 from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
 from trimtab.clients.documents.loading import DocumentError, NotADocumentError, load_document
@@ -28,7 +28,7 @@ _STATE_REMEDY = (
 
 
 def read_settings(path: Path | None) -> plan_pb2.PlanSettings:
-    """Read a settings file; no file gives default settings. Errors: InputError."""
+    """Read a settings file; no file gives default settings. Errors: UsageError."""
     if path is None:
         return plan_pb2.PlanSettings()
     with _naming("settings", path):
@@ -36,14 +36,14 @@ def read_settings(path: Path | None) -> plan_pb2.PlanSettings:
 
 
 def settings_of(document: Any) -> plan_pb2.PlanSettings:
-    """Return the settings that a document gives. Errors: InputError."""
+    """Return the settings that a document gives. Errors: UsageError."""
     return _into(plan_pb2.PlanSettings(), document)
 
 
 def read_state(path: Path | None) -> plan_pb2.PlanState | None:
     """Read the state of the last answer: what `trimtab plan` prints under `state`, or that whole answer.
 
-    Errors: InputError, also for a state without content.
+    Errors: UsageError, also for a state without content.
     """
     if path is None:
         return None
@@ -52,23 +52,23 @@ def read_state(path: Path | None) -> plan_pb2.PlanState | None:
         if "state" in document and "diagnostics" in document:
             document = document["state"]
         if not document:
-            raise InputError(f"it is empty; {_STATE_REMEDY}")
+            raise UsageError(f"it is empty; {_STATE_REMEDY}")
         try:
             state = _into(plan_pb2.PlanState(), document)
-        except InputError as error:
-            raise InputError(f"this is no state: {error}; {_STATE_REMEDY}") from None
+        except UsageError as error:
+            raise UsageError(f"this is no state: {error}; {_STATE_REMEDY}") from None
         for part in _parts(state):
             if part.layout_version == 0:
-                raise InputError(f"layoutVersion is missing; {_STATE_REMEDY}")
+                raise UsageError(f"layoutVersion is missing; {_STATE_REMEDY}")
     return state
 
 
 def check_state(path: Path | None, state: plan_pb2.PlanState, snapshot: snapshot_pb2.ClusterSnapshot) -> None:
-    """Check that a state belongs to the snapshot's cluster: some node of the state exists. Errors: InputError."""
+    """Check that a state belongs to the snapshot's cluster: some node of the state exists. Errors: UsageError."""
     named = {name for part in _parts(state) for name in getattr(part, "strings", ()) if name}
     if path is not None and named and named.isdisjoint(node.name for node in snapshot.nodes):
         example = min(named)
-        raise InputError(
+        raise UsageError(
             f"state file {path}: the input has none of its {len(named)} nodes, such as {example}: it is the state "
             "of another cluster; omit --state"
         )
@@ -96,8 +96,8 @@ def _naming(what: str, path: Path) -> Iterator[None]:
     """Add the file's name to an error."""
     try:
         yield
-    except InputError as error:
-        raise InputError(f"{what} file {path}: {error}") from None
+    except UsageError as error:
+        raise UsageError(f"{what} file {path}: {error}") from None
 
 
 def _document(path: Path) -> dict[str, Any]:
@@ -105,13 +105,13 @@ def _document(path: Path) -> dict[str, Any]:
     try:
         document = load_document(_text(path))
     except NotADocumentError as error:
-        raise InputError(f"neither YAML nor JSON: {error}") from None
+        raise UsageError(f"neither YAML nor JSON: {error}") from None
     except DocumentError as error:
-        raise InputError(str(error)) from None
+        raise UsageError(str(error)) from None
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise InputError(f"a mapping is expected, not {type(document).__name__}")
+        raise UsageError(f"a mapping is expected, not {type(document).__name__}")
     return document
 
 
@@ -121,15 +121,15 @@ def _text(path: Path) -> str:
         with open_input(path) as file:
             return read_bounded(file, LARGEST_DOCUMENT_BYTES).decode("utf-8")
     except FileNotFoundError:
-        raise InputError("there is no such file") from None
+        raise UsageError("there is no such file") from None
     except IsADirectoryError:
-        raise InputError("this is a directory") from None
+        raise UsageError("this is a directory") from None
     except UnicodeDecodeError:
-        raise InputError("this is not text (YAML or JSON expected)") from None
+        raise UsageError("this is not text (YAML or JSON expected)") from None
     except (InputSizeError, DamagedInputError) as error:
-        raise InputError(str(error)) from None
+        raise UsageError(str(error)) from None
     except OSError as error:
-        raise InputError(str(error.strerror)) from None
+        raise UsageError(str(error.strerror)) from None
 
 
 def _into(message: MessageType, document: Any) -> MessageType:
@@ -137,4 +137,4 @@ def _into(message: MessageType, document: Any) -> MessageType:
     try:
         return json_format.ParseDict(checked(document, cast(Descriptor, message.DESCRIPTOR)), message)
     except (json_format.ParseError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(" ".join(str(error).split())) from None
+        raise UsageError(" ".join(str(error).split())) from None

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from trimtab.clients.documents.terminal import visible
-from trimtab.clients.kubernetes.object_errors import InputError as UnreadableError
+from trimtab.clients.documents.output import visible
+from trimtab.clients.kubernetes.object_errors import InvalidInputError as UnreadableError
 from trimtab.clients.rpc.addresses import AddressError
 from trimtab.clients.rpc.errors import ServiceError, TrimtabError
 from trimtab.clients.rpc.extras import MissingExtraError
@@ -17,7 +17,7 @@ from trimtab.clients.rpc.extras import MissingExtraError
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
 
-class InputError(Exception):
+class UsageError(Exception):
     """The user's input cannot be used; the message names the place and the remedy."""
 
 
@@ -30,7 +30,7 @@ def explained() -> Iterator[None]:
     """Turn expected failures into a message and an exit code."""
     try:
         yield
-    except (InputError, UnreadableError, AddressError) as error:
+    except (UsageError, UnreadableError, AddressError) as error:
         _leave(str(error), BAD_INPUT)
     except (TrimtabError, ServiceError) as error:
         at_fault = error.code.name in {"INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND"}

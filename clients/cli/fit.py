@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from trimtab.clients.cli.cluster_view import ClusterView
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import Format, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
@@ -24,7 +24,7 @@ def fit(options: CommandOptions, pods: Sequence[str]) -> None:
     """Ask which pods fit where and print it; `pods` as "namespace/name", bound or not; none = all waiting ones."""
     for pod in pods:
         if pod.count("/") != 1 or pod.startswith("/") or pod.endswith("/"):
-            raise InputError(f"--pod {pod}: write it as NAMESPACE/NAME")
+            raise UsageError(f"--pod {pod}: write it as NAMESPACE/NAME")
     request = options.request()
     request.fit_pods.extend(dict.fromkeys(pods))
     snapshot = read_snapshot(options.files, options.max_input_bytes, needs_nodes=True)

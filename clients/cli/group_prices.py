@@ -9,8 +9,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from trimtab.clients.cli.prices import Machine, Prices, machine_of, machines_of, note_without, one_price, price_of
-from trimtab.clients.kubernetes.kinds import Node, NodeGroup
+from trimtab.clients.cli.prices import PricedMachine, Prices, machine_of, machines_of, note_without, one_price, price_of
+from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.v1 import actuator_pb2
@@ -20,10 +20,10 @@ Json = dict[str, Any]
 
 def machines_by_group(
     groups: Sequence[NodeGroup], nodes: Iterable[Node], of_instance: Mapping[str, str] = MappingProxyType({})
-) -> dict[str, set[Machine]]:
+) -> dict[str, set[PricedMachine]]:
     """Return the machines of each group's nodes. of_instance : provider id to group, according to the cloud."""
     membership = Membership(groups, of_instance)
-    members: dict[str, set[Machine]] = {}
+    members: dict[str, set[PricedMachine]] = {}
     for node in nodes:
         for group in membership.groups_of((node.metadata and node.metadata.name) or "", node):
             members.setdefault(_name(group), set()).add(machine_of(_labels(node)))
@@ -52,8 +52,8 @@ class NodesSeen(Protocol):
 
 
 class LivePrices:
-    """The prices of a file for the node groups of a live cluster, for `RoundSettings.priced`. The nodes of a group
-    without a template are checked until its price is known; the price is then kept.
+    """The prices of a file for the node groups of a live cluster, for `RoundSettings.complete_groups`. The nodes of a
+    group without a template are checked until its price is known; the price is then kept.
     """
 
     def __init__(self, prices: Prices, cluster: NodesSeen) -> None:
@@ -81,14 +81,14 @@ class LivePrices:
         return tuple(_with_price(group, found.get(_name(group))) for group in groups)
 
 
-def prices_of(machines: Mapping[str, set[Machine]], prices: Prices) -> dict[str, float]:
+def prices_of(machines: Mapping[str, set[PricedMachine]], prices: Prices) -> dict[str, float]:
     """Return the prices that are known, and write a note about the others."""
     found = _known(machines, prices)
     note_without({name: of_group for name, of_group in machines.items() if name not in found})
     return found
 
 
-def _known(machines: Mapping[str, set[Machine]], prices: Prices) -> dict[str, float]:
+def _known(machines: Mapping[str, set[PricedMachine]], prices: Prices) -> dict[str, float]:
     found = {name: one_price(of_group, prices) for name, of_group in machines.items()}
     return {name: price for name, price in found.items() if price is not None}
 

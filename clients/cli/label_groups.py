@@ -4,13 +4,17 @@ minimum of 0, its current size as target, and room for as many more nodes as one
 no group.
 """
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.cluster_view import ClusterView
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
+from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
+from trimtab.v1 import actuator_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
@@ -31,33 +35,84 @@ def read_labels(text: str | None) -> tuple[str, ...] | None:
         return None
     labels = tuple(part.strip() for part in text.split(",")) if text.strip() != NONE else ()
     if not all(labels):
-        raise InputError(f'--group-by {text}: give label keys separated by commas, or "{NONE}"')
+        raise UsageError(f'--group-by {text}: give label keys separated by commas, or "{NONE}"')
     return labels
 
 
 def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) -> None:
     """Add such groups to a snapshot without node groups, in place, and write a note about it. labels : None = the
-    default ones, () = none. Errors: InputError if the snapshot has node groups.
+    default ones, () = none. Errors: UsageError if the snapshot has node groups.
     """
     if snapshot.node_groups:
-        if labels:
-            raise InputError("--group-by: the input has its own NodeGroup objects; omit the option")
+        refuse_labels(labels)
         return
     if not snapshot.nodes or labels == ():
         return
-    chosen, view = labels or DEFAULT_LABELS, ClusterView(snapshot)
-    sizes: Counter[str] = Counter()
+    view = ClusterView(snapshot)
+    members = _members(((node.name, view.labels(node.label_set)) for node in snapshot.nodes), labels)
+    group_of = {node: group for group, nodes in members.items() for node in nodes}
     for node in snapshot.nodes:
-        node.node_group = label_group(view.labels(node.label_set), chosen)
-        if node.node_group:
-            sizes[node.node_group] += 1
-    for name, size in sorted(sizes.items()):
-        snapshot.node_groups.add(id=name, min_size=0, max_size=size + ROOM, target_size=size)
-    left_out = len(snapshot.nodes) - sum(sizes.values())
+        node.node_group = group_of.get(node.name, "")
+    for name, nodes in members.items():
+        snapshot.node_groups.add(id=name, min_size=0, max_size=len(nodes) + ROOM, target_size=len(nodes))
+    note(_groups_text(members, len(snapshot.nodes), labels))
+
+
+class LiveLabelGroups:
+    """Such groups of a live cluster without declared ones and without those of an actuator, for
+    `RoundSettings.complete_groups`: made anew in each round. labels : None = the default ones, () = none.
+    """
+
+    def __init__(
+        self, labels: Sequence[str] | None, nodes: Callable[[], Sequence[Node]], tell: Callable[[str], None]
+    ) -> None:
+        """`nodes` returns all nodes as they are now; `tell` gets the note about the groups, once."""
+        self._labels, self._nodes, self._tell = labels, nodes, tell
+        self._is_noted = False
+
+    def __call__(
+        self, groups: tuple[NodeGroup, ...], status: actuator_pb2.ActuatorStatus | None
+    ) -> tuple[NodeGroup, ...]:
+        """Return the declared groups, or else those by labels."""
+        if groups or status is not None or self._labels == ():
+            return groups
+        nodes = [node.metadata for node in self._nodes() if node.metadata is not None]
+        members = _members(((node.name or "", node.labels or {}) for node in nodes), self._labels)
+        if nodes and not self._is_noted:
+            self._is_noted = True
+            self._tell(_groups_text(members, len(nodes), self._labels))
+        return tuple(_declared(name, names) for name, names in members.items())
+
+
+def refuse_labels(labels: Sequence[str] | None) -> None:
+    """Refuse `--group-by` for a cluster that has node groups. Errors: UsageError."""
+    if labels:
+        raise UsageError("--group-by: the input has its own NodeGroup objects; omit the option")
+
+
+def _members(nodes: Iterable[tuple[str, Mapping[str, str]]], labels: Sequence[str] | None) -> dict[str, list[str]]:
+    """Return the names of each group's nodes, sorted by group. nodes : names and labels."""
+    members: defaultdict[str, list[str]] = defaultdict(list)
+    for name, of_node in nodes:
+        group = label_group(of_node, labels or DEFAULT_LABELS)
+        if group:
+            members[group].append(name)
+    return dict(sorted(members.items()))
+
+
+def _declared(name: str, nodes: list[str]) -> NodeGroup:
+    """Return a group as an object that names its nodes."""
+    spec = {"minSize": 0, "maxSize": len(nodes) + ROOM, "targetSize": len(nodes), "nodes": sorted(nodes)}
+    return msgspec.convert({"metadata": {"name": name}, "spec": spec}, NodeGroup)
+
+
+def _groups_text(members: Mapping[str, Sequence[str]], node_count: int, labels: Sequence[str] | None) -> str:
+    """Return the note about groups by labels."""
+    left_out = node_count - sum(len(nodes) for nodes in members.values())
     out = f"; {counted(left_out, 'node')} of the control plane excluded" if left_out else ""
-    note(
-        f"the input has no NodeGroup objects, so nodes are grouped by {' and '.join(chosen)} into "
-        f"{counted(len(sizes), 'group')} with minimum 0 and room to grow{out}. --group-by LABEL,… chooses other "
+    return (
+        f"the input has no NodeGroup objects, so nodes are grouped by {' and '.join(labels or DEFAULT_LABELS)} into "
+        f"{counted(len(members), 'group')} with minimum 0 and room to grow{out}. --group-by LABEL,… chooses other "
         f"labels, --group-by {NONE} makes no groups"
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.snapshots.objects.times import go_duration_ns
 
@@ -25,7 +25,7 @@ _FLOATS: Final = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
 
 
 def checked(document: Any, descriptor: Descriptor, path: str = "") -> Any:
-    """Return the proto3 JSON form of a document for one message. Errors: InputError."""
+    """Return the proto3 JSON form of a document for one message. Errors: UsageError."""
     if descriptor.full_name == "google.protobuf.Duration":
         return _duration(document, path)
     if descriptor.file.package == "google.protobuf":
@@ -37,12 +37,12 @@ def checked(document: Any, descriptor: Descriptor, path: str = "") -> Any:
     for key, value in document.items():
         below = f"{path}.{key}" if path else str(key)
         if key not in known:
-            raise InputError(
+            raise UsageError(
                 f"{below}: there is no such field{_nearest(str(key), [f.json_name for f in known.values()])}"
             )
         field = known[key]
         if field.json_name in built:
-            raise InputError(f"{below}: the field is given twice, as {field.name} and as {field.json_name}")
+            raise UsageError(f"{below}: the field is given twice, as {field.name} and as {field.json_name}")
         built[field.json_name] = _value(value, field, below)
     return built
 
@@ -86,7 +86,7 @@ def _check_enum(value: Any, enum: EnumDescriptor, path: str) -> None:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise _wrong(path, f"one of {', '.join(names)}", value)
     if isinstance(value, str) and value not in names:
-        raise InputError(f"{path}: {value!r} is unknown{_nearest(value, names)}; there are {', '.join(names)}")
+        raise UsageError(f"{path}: {value!r} is unknown{_nearest(value, names)}; there are {', '.join(names)}")
 
 
 def _duration(value: Any, path: str) -> str:
@@ -95,7 +95,7 @@ def _duration(value: Any, path: str) -> str:
         duration_ns = go_duration_ns(value if isinstance(value, str) else "")
     except FieldError:
         problem = f"{value!r} is not a duration; write a number with a unit"
-        raise InputError(f'{path}: {problem}, such as "600s" or "10m"') from None
+        raise UsageError(f'{path}: {problem}, such as "600s" or "10m"') from None
     return f"{Decimal(duration_ns).scaleb(-9):f}s"
 
 
@@ -115,9 +115,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _wrong(path: str, expected: str, value: Any) -> InputError:
+def _wrong(path: str, expected: str, value: Any) -> UsageError:
     given = "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
-    return InputError(f"{path + ': ' if path else ''}{expected} is expected, not {given}")
+    return UsageError(f"{path + ': ' if path else ''}{expected} is expected, not {given}")
 
 
 def _nearest(name: str, names: list[str]) -> str:

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 
 _LARGEST = 253_402_300_799
 """9999-12-31T23:59:59Z, the last second that a Timestamp holds."""
@@ -22,7 +22,7 @@ def read_now(text: str | None) -> Timestamp:
     if re.fullmatch(r"\d+(\.\d+)?", text):
         seconds = Decimal(text)
         if seconds > _LARGEST:
-            raise InputError(f"--now {text}: this is past the year 9999; Unix time is given in seconds")
+            raise UsageError(f"--now {text}: this is past the year 9999; Unix time is given in seconds")
         moment.seconds = int(seconds)
         moment.nanos = int((seconds - int(seconds)) * 1_000_000_000)
         return moment
@@ -30,5 +30,5 @@ def read_now(text: str | None) -> Timestamp:
         moment.FromJsonString(text)
     except ValueError:
         example = "2026-01-31T12:00:00Z"
-        raise InputError(f'--now {text}: neither RFC 3339 (such as "{example}") nor Unix seconds') from None
+        raise UsageError(f'--now {text}: neither RFC 3339 (such as "{example}") nor Unix seconds') from None
     return moment

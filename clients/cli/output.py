@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.segment import Segment
 from rich.text import Text
 
-from trimtab.clients.documents.terminal import visible
+from trimtab.clients.documents.output import visible
 from trimtab.clients.json_form import json_form
 
 PIPED_WIDTH = 120

@@ -11,7 +11,7 @@ from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.decisions import annotations_read, default_decisions
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from trimtab.clients.cli.exports.slack import exported
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import group_by_labels, read_labels
 from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
@@ -63,7 +63,7 @@ class CommandOptions:
                 apply_prices(snapshot, prices)
             orphaned = ClusterView(snapshot).orphaned_pods()
         except (IndexError, ValueError) as error:
-            raise InputError(f"the recorded cluster is damaged: {error}; record again") from error
+            raise UsageError(f"the recorded cluster is damaged: {error}; record again") from error
         if orphaned:
             note(orphaned_note(orphaned))
         check_state(self.state, request.state, snapshot)
@@ -74,7 +74,7 @@ class CommandOptions:
 
     @cached_property
     def prices_of_file(self) -> Prices | None:
-        """The prices of `--prices`, read once; None = not given. Errors: InputError."""
+        """The prices of `--prices`, read once; None = not given. Errors: UsageError."""
         return read_prices(self.prices) if self.prices is not None else None
 
     def request(self) -> plan_pb2.PlanRequest:
@@ -118,9 +118,9 @@ def plan(
         answer.diagnostics.ClearField("stages")
         print_document(as_document(answer), options.output)
         return
-    from trimtab.clients.cli.answers.answer import Answer
+    from trimtab.clients.cli.answers.answer import PlanAnswer
     from trimtab.clients.cli.answers.table import print_answer
 
     view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
-    shown = Answer(answer, view, request.settings, now_ns, options.verbose, options.prices_of_file)
+    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, options.prices_of_file)
     print_answer(stdout_console(), shown)

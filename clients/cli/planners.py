@@ -1,6 +1,5 @@
 """Access to a planner: a running service, or one in this process. Both give the same answers."""
 
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,8 +7,10 @@ from typing import Protocol
 
 import grpc
 
-from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import stderr_console
+from trimtab.clients.json_form import setting_problem
+from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
 from trimtab.clients.rpc.client import connect, is_served
 from trimtab.clients.rpc.collection import collection_rare
 from trimtab.clients.rpc.errors import Reason, ServiceError, TrimtabError
@@ -45,23 +46,65 @@ def open_planner(address: str | None, settings: Path | None = None) -> Iterator[
 
 
 @contextmanager
+def open_link(address: str | None) -> Iterator[PlannerLink]:
+    """Open a planner for sessions of several rounds: at `address` ("host:port"), or for None one in this process, which
+    keeps bases of deltas.
+    """
+    if address is None:
+        from trimtab.clients.simulation.planner_link import InProcessLink
+
+        with stderr_console().status("loading the planner (the first time, its kernels are compiled) …"):
+            link: PlannerLink = InProcessLink()
+        yield link
+        return
+    with address_failures(address), GrpcLink(address) as connected:
+        yield connected
+
+
+@contextmanager
 def _settings_failures(file: Path | None) -> Iterator[None]:
     """Turn a planner's error about a setting into one that names the file, and the key as the file has it."""
     try:
         yield
     except (TrimtabError, ServiceError) as error:
-        field = error.metadata.get("field", "")
-        if error.reason != Reason.SETTINGS_INVALID or not error.message.startswith(field):
+        problem = _settings_problem(error, file)
+        if problem is None:
             raise
-        where = "settings" if file is None else f"settings file {file}"
-        raise InputError(f"{where}: {_key(field)}{error.message.removeprefix(field)}") from error
+        raise UsageError(problem) from error
 
 
-def _key(field: str) -> str:
-    """Return the path of a field in JSON: "node_groups['a_b'].unneeded_time" is nodeGroups.a_b.unneededTime."""
-    parts = re.split(r"\['(.*?)'\]", field)
-    names = [re.sub("_([a-z])", lambda found: found[1].upper(), part) for part in parts[::2]]
-    return names[0] + "".join(f".{name}{rest}" for name, rest in zip(parts[1::2], names[1:], strict=True))
+def _settings_problem(error: TrimtabError | ServiceError, file: Path | None) -> str | None:
+    """Return what is wrong in the settings file; None = the error is about something else."""
+    field = error.metadata.get("field", "")
+    if error.reason != Reason.SETTINGS_INVALID or not error.message.startswith(field):
+        return None
+    where = "settings" if file is None else f"settings file {file}"
+    return f"{where}: {setting_problem(error.message, field)}"
+
+
+class NamedSettingsLink:
+    """A `PlannerLink` whose errors about a setting name the settings file. file : None = not given."""
+
+    def __init__(self, link: PlannerLink, file: Path | None) -> None:
+        self._link, self._file = link, file
+
+    def info(self) -> planner_pb2.GetPlannerInfoResponse:
+        """Return the planner's capabilities."""
+        return self._link.info()
+
+    def close(self) -> None:
+        """Close the planner's link."""
+        self._link.close()
+
+    def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
+        """Answer `Plan`."""
+        try:
+            return self._link.send(request, payload)
+        except TrimtabError as error:
+            problem = _settings_problem(error, self._file)
+            if problem is None:
+                raise
+            raise TrimtabError(error.code, error.reason, problem, error.metadata) from error
 
 
 @contextmanager
@@ -75,7 +118,7 @@ def address_failures(address: str) -> Iterator[None]:
         if error.code is grpc.StatusCode.UNAVAILABLE:
             raise FailedError(f"no planner at {address}: {error.message}; start one with trimtab-planner") from error
         if error.code is grpc.StatusCode.UNIMPLEMENTED:
-            raise InputError(f"no planner at {address}: {_what_is_at(address)}") from error
+            raise UsageError(f"no planner at {address}: {_what_is_at(address)}") from error
         raise
 
 
@@ -95,11 +138,12 @@ class _InProcess:
 
     def __init__(self) -> None:
         require_extra("planner", "deciding in this process, without --planner HOST:PORT,")
-        import structlog
         from opentelemetry.metrics import NoOpMeterProvider
 
-        # The service logs each decision; a command prints the decision itself.
-        structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+        from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
+
+        # The service logs each decision; a command prints the decision itself, but not why one failed.
+        configure_logging("error", terminal_format())
         console = stderr_console()
         with console.status("loading the planner (the first time, its kernels are compiled) …"), collection_rare():
             from trimtab.planner.service.request_handler import Caller, RequestHandler

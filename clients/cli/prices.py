@@ -21,7 +21,7 @@ import yaml
 
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.cluster_view import ClusterView
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
@@ -42,7 +42,7 @@ _SPOT_LABELS: Final = {
 """Labels by which Karpenter, EKS, GKE and AKS mark nodes that may be interrupted."""
 
 
-class Machine(NamedTuple):
+class PricedMachine(NamedTuple):
     """The properties that a price depends on. zone "" = any."""
 
     type: str
@@ -53,38 +53,38 @@ class Machine(NamedTuple):
         return " ".join(part for part in (self.type, self.zone, self.lifecycle) if part)
 
 
-Prices = Mapping[Machine, float]
+Prices = Mapping[PricedMachine, float]
 
 
 def read_prices(path: Path) -> Prices:
-    """Read a price file, YAML by its name (".yaml", ".yml", ".json"), else CSV. Errors: InputError."""
+    """Read a price file, YAML by its name (".yaml", ".yml", ".json"), else CSV. Errors: UsageError."""
     try:
         text = read_text(path, "; CSV or YAML is expected", "utf-8-sig")
     except UnreadableTextError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise UsageError(f"{path}: {error}") from None
     is_yaml = path.suffix in (".yaml", ".yml", ".json")
-    prices: dict[Machine, float] = {}
-    lines: dict[Machine, int] = {}
+    prices: dict[PricedMachine, float] = {}
+    lines: dict[PricedMachine, int] = {}
     for line, row in _yaml_rows(path, text) if is_yaml else _csv_rows(path, text):
         try:
             machine, price = _read(row)
             if machine in prices:
                 raise ValueError(f"{machine} already has a price, in line {lines[machine]}")
         except ValueError as error:
-            raise InputError(f"{path}: line {line}: {error}") from None
+            raise UsageError(f"{path}: line {line}: {error}") from None
         prices[machine], lines[machine] = price, line
     if not prices:
-        raise InputError(f"{path}: line 1: there is no price; give lines with {', '.join(COLUMNS)}")
+        raise UsageError(f"{path}: line 1: there is no price; give lines with {', '.join(COLUMNS)}")
     return prices
 
 
 def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
     """Set the prices of node groups, in place, and write a note about those without a price. O(nodes)."""
     view = ClusterView(snapshot)
-    members: dict[str, set[Machine]] = {}
+    members: dict[str, set[PricedMachine]] = {}
     for node in snapshot.nodes:
         members.setdefault(node.node_group, set()).add(machine_of(view.labels(node.label_set)))
-    without: dict[str, set[Machine]] = {}
+    without: dict[str, set[PricedMachine]] = {}
     for group in snapshot.node_groups:
         template = view.labels(group.template.label_set) if group.HasField("template") else None
         machines = machines_of(template, members.get(group.id, set()))
@@ -96,19 +96,19 @@ def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
     note_without(without)
 
 
-def machines_of(template: Mapping[str, str] | None, members: set[Machine]) -> set[Machine]:
+def machines_of(template: Mapping[str, str] | None, members: set[PricedMachine]) -> set[PricedMachine]:
     """Return the machines of a group: from the labels of its template, else from its nodes."""
     own = machine_of(template) if template is not None else None
     return {own} if own is not None and own.type else members
 
 
-def one_price(machines: Iterable[Machine], prices: Prices) -> float | None:
+def one_price(machines: Iterable[PricedMachine], prices: Prices) -> float | None:
     """Return the common price of machines; None = there is none, or it is not the same for all."""
     found = {price_of(machine, prices) for machine in machines}
     return found.pop() if len(found) == 1 else None
 
 
-def note_without(groups: Mapping[str, set[Machine]]) -> None:
+def note_without(groups: Mapping[str, set[PricedMachine]]) -> None:
     """Write a note about node groups that get no price, with their machines."""
     if not groups:
         return
@@ -123,18 +123,18 @@ def note_without(groups: Mapping[str, set[Machine]]) -> None:
     )
 
 
-def price_of(machine: Machine, prices: Prices) -> float | None:
+def price_of(machine: PricedMachine, prices: Prices) -> float | None:
     """Return the price of a machine: for its zone, else for every zone; None = there is none."""
     return prices.get(machine, prices.get(machine._replace(zone="")))
 
 
-def machine_of(labels: Mapping[str, str]) -> Machine:
+def machine_of(labels: Mapping[str, str]) -> PricedMachine:
     """Return the machine according to a node's labels; type "" = they do not contain it."""
     lifecycle = SPOT if any(labels.get(key) == value for key, value in _SPOT_LABELS) else ON_DEMAND
-    return Machine(label_value(labels, INSTANCE_TYPE), label_value(labels, ZONE), lifecycle)
+    return PricedMachine(label_value(labels, INSTANCE_TYPE), label_value(labels, ZONE), lifecycle)
 
 
-def _read(row: Mapping[str, str]) -> tuple[Machine, float]:
+def _read(row: Mapping[str, str]) -> tuple[PricedMachine, float]:
     """Read one line. Raises ValueError."""
     if not row.get("type"):
         raise ValueError("type is missing; give the instance type, such as m5.large")
@@ -148,7 +148,7 @@ def _read(row: Mapping[str, str]) -> tuple[Machine, float]:
         price = math.nan
     if not is_price(price):
         raise ValueError(f"price {text!r} is not a price per hour, such as 0.096")
-    return Machine(row["type"], row.get("zone") or "", lifecycle), price
+    return PricedMachine(row["type"], row.get("zone") or "", lifecycle), price
 
 
 def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
@@ -159,10 +159,10 @@ def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
         for row in reader:
             if "" in row or None in row.values():
                 extent = "more" if "" in row else "fewer"
-                raise InputError(f"{path}: line {reader.line_num}: it has {extent} values than the first line columns")
+                raise UsageError(f"{path}: line {reader.line_num}: it has {extent} values than the first line columns")
             yield reader.line_num, {key: value.strip() for key, value in row.items()}
     except csv.Error as error:
-        raise InputError(f"{path}: line {reader.line_num}: this is not CSV: {error}") from None
+        raise UsageError(f"{path}: line {reader.line_num}: this is not CSV: {error}") from None
 
 
 def _check_columns(path: Path, columns: list[str]) -> None:
@@ -171,7 +171,7 @@ def _check_columns(path: Path, columns: list[str]) -> None:
     twice = [name for name in columns if columns.count(name) > 1]
     if unknown or missing or twice:
         problem = f"{unknown[0]!r} is unknown" if unknown else f"{(missing or twice)[0]!r} is missing or given twice"
-        raise InputError(f"{path}: line 1: column {problem}; there are {', '.join(COLUMNS)}")
+        raise UsageError(f"{path}: line 1: column {problem}; there are {', '.join(COLUMNS)}")
 
 
 def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
@@ -179,9 +179,9 @@ def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
     try:
         root: Any = compose_document(text)
     except DocumentError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise UsageError(f"{path}: {error}") from None
     if not isinstance(root, yaml.SequenceNode):
-        raise InputError(f"{path}: line 1: a list of mappings is expected, with {', '.join(COLUMNS)}")
+        raise UsageError(f"{path}: line 1: a list of mappings is expected, with {', '.join(COLUMNS)}")
     for item in root.value:
         line = item.start_mark.line + 1
         pairs = item.value if isinstance(item, yaml.MappingNode) else []
@@ -189,5 +189,5 @@ def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
         unknown = [key for key in row if key not in COLUMNS]
         if unknown or len(row) < len(pairs) or not pairs:
             problem = f"{unknown[0]!r} is unknown" if unknown else "each entry is a mapping of names to plain values"
-            raise InputError(f"{path}: line {line}: {problem}; there are {', '.join(COLUMNS)}")
+            raise UsageError(f"{path}: line {line}: {problem}; there are {', '.join(COLUMNS)}")
         yield line, row

@@ -60,7 +60,7 @@ POD_SENTENCES = {
 }
 RESULT_SENTENCES = {
     _Result.UNSPECIFIED: "nothing was decided",
-    _Result.SCALE_DOWN_ERROR: "pods of nodes that are being deleted fit nowhere, so no other node may go",
+    _Result.SCALE_DOWN_ERROR: "scale-down could not be decided",
     _Result.SCALE_DOWN_NO_NODE_DELETED: "there are unneeded nodes, but none may go now",
     _Result.SCALE_DOWN_NODE_DELETE_STARTED: "nodes go now",
     _Result.SCALE_DOWN_NOT_TRIED: "scale-down is switched off",
@@ -142,6 +142,8 @@ PREDICATE_SENTENCES = {
     "VOLUME_LIMIT_EXCEEDED": "too many volumes are attached",
     "VOLUME_NOT_BINDABLE": "a volume cannot be bound there",
     "VOLUME_ZONE_MISMATCH": "a volume is in another zone",
+    "CSI_DRIVER_MISSING": "the CSI driver of a volume is missing",
+    "NODE_FEATURE_NOT_DECLARED": "a feature that the pod needs is not declared",
     "TOPOLOGY_SPREAD_VIOLATED": "topology spread would be violated",
     "POD_AFFINITY_NOT_MATCHED": "pod affinity does not match",
     "POD_ANTI_AFFINITY_VIOLATED": "the pod's anti-affinity forbids it",

@@ -5,15 +5,14 @@ from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES, STANDARD_INPUT
+from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
 from trimtab.v1 import snapshot_pb2
 
 MOST_NOTES = 20
-_EXPORT = (
-    "kubectl get nodes,pods,pdb,rs,sts,deploy,ds,jobs,ns,pv,pvc,sc,csinodes,priorityclasses -A -o json > cluster.json"
-)
+_EXPORT = f"kubectl get {EXPORTED_KINDS} -A -o json > cluster.json"
 
 
 def read_snapshot(
@@ -24,7 +23,7 @@ def read_snapshot(
     with_notes: bool = True,
     needs_nodes: bool = False,
 ) -> snapshot_pb2.ClusterSnapshot:
-    """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: InputError, also if it has neither
+    """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: UsageError, also if it has neither
     a Node nor a NodeGroup: groups at zero may grow.
 
     numbers : keys of the pods' annotations that hold numbers; with_notes : write what the reader remarks; needs_nodes :
@@ -33,7 +32,7 @@ def read_snapshot(
     from trimtab.clients.snapshots.objects import read_files
 
     if not paths:
-        raise InputError(f"no FILE is given; make one with: {_EXPORT}")
+        raise UsageError(f"no FILE is given; make one with: {_EXPORT}")
     for path in paths:
         _check(path)
     console = stderr_console()
@@ -54,17 +53,17 @@ def read_snapshot(
     if not built.snapshot.nodes and (needs_nodes or not built.snapshot.node_groups):
         lacking = "no Node" if needs_nodes else "no Node and no NodeGroup"
         if misspelled:
-            raise InputError(f"there is {lacking} in the input: {misspelled[0]}")
+            raise UsageError(f"there is {lacking} in the input: {misspelled[0]}")
         names = ", ".join(str(path) for path in paths)
-        raise InputError(f"{names}: there is {lacking} in the input; export nodes too: {_EXPORT}")
+        raise UsageError(f"{names}: there is {lacking} in the input; export nodes too: {_EXPORT}")
     return built.snapshot
 
 
 def _check(path: Path) -> None:
-    """Check that a path is a file, before anything is read. Errors: InputError."""
+    """Check that a path is a file, before anything is read. Errors: UsageError."""
     if path == STANDARD_INPUT:
         return
     if path.is_dir():
-        raise InputError(f"{path}: this is a directory; name the files in it")
+        raise UsageError(f"{path}: this is a directory; name the files in it")
     if not path.exists():
-        raise InputError(f"{path}: there is no such file")
+        raise UsageError(f"{path}: there is no such file")

@@ -9,16 +9,10 @@ from trimtab.clients.cluster_generator import identity
 from trimtab.clients.cluster_generator.layout import SyntheticCluster
 from trimtab.clients.cluster_generator.pod_templates import pod_labels, pod_spec
 from trimtab.clients.cluster_generator.workloads import Workload
+from trimtab.clients.kubernetes.registry import CONTROLLERS
 
 Object = dict[str, Any]
 _CREATED = "2025-12-24T08:00:00Z"
-_API = {
-    "Deployment": "apps/v1",
-    "ReplicaSet": "apps/v1",
-    "StatefulSet": "apps/v1",
-    "DaemonSet": "apps/v1",
-    "Job": "batch/v1",
-}
 
 
 def pod_owner(workload: Workload, index: int) -> list[Object]:
@@ -78,7 +72,7 @@ def _metadata(workload: Workload, name: str, **more: Any) -> Object:
 
 def _reference(kind: str, name: str, uid: str) -> Object:
     """Return a controlling owner reference."""
-    return {"apiVersion": _API[kind], "kind": kind, "name": name, "uid": uid, "controller": True}
+    return {**CONTROLLERS[kind].type_meta, "name": name, "uid": uid, "controller": True}
 
 
 def _template(workload: Workload, index: int) -> Object:
@@ -101,7 +95,7 @@ def _controller(workload: Workload, index: int, replicas: int, running: int) -> 
     if workload.kind == "StatefulSet":
         spec["serviceName"] = workload.name
     return {
-        "apiVersion": _API[workload.kind],
+        "apiVersion": CONTROLLERS[workload.kind].api_version,
         "kind": workload.kind,
         "metadata": _metadata(workload, workload.name, uid=uid),
         "spec": spec,

@@ -24,7 +24,7 @@ Int64 = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
 
-class Nodes(NamedTuple):
+class NodeLayout(NamedTuple):
     """pool, zone : int32[N], index into POOLS and of the zone; free : int64[N, 3], cpu in milli-cores, bytes, pods."""
 
     pool: Int32
@@ -36,7 +36,7 @@ class SyntheticCluster(NamedTuple):
     """A synthetic cluster. workload, ordinal, node : int32[P]; node -1 = pending; sorted by (workload, ordinal)."""
 
     shape: ClusterShape
-    nodes: Nodes
+    nodes: NodeLayout
     workloads: tuple[Workload, ...]
     workload: Int32
     ordinal: Int32
@@ -91,7 +91,7 @@ def node_name(cluster: SyntheticCluster, node: int) -> str:
     return f"{group_name(int(cluster.nodes.pool[node]), int(cluster.nodes.zone[node]))}-{node:05d}"
 
 
-def _nodes(shape: ClusterShape) -> Nodes:
+def _nodes(shape: ClusterShape) -> NodeLayout:
     """Distribute the nodes over pools by their shares, and over zones in turn."""
     bounds = np.cumsum([pool.share for pool in POOLS])
     pool = np.searchsorted(bounds, (np.arange(shape.nodes) + 0.5) / shape.nodes).astype(np.int32)
@@ -100,7 +100,7 @@ def _nodes(shape: ClusterShape) -> Nodes:
     room = [
         (one.cpu_milli - RESERVED_CPU_MILLI, one.memory_bytes - RESERVED_MEMORY_BYTES, PODS_PER_NODE) for one in POOLS
     ]
-    return Nodes(pool, zone, np.array(room, np.int64)[pool])
+    return NodeLayout(pool, zone, np.array(room, np.int64)[pool])
 
 
 def _request(workload: Workload) -> Int64:
@@ -109,7 +109,7 @@ def _request(workload: Workload) -> Int64:
 
 
 def _place(
-    workload: Workload, nodes: Nodes, popularity: NDArray[np.float64], random: np.random.Generator
+    workload: Workload, nodes: NodeLayout, popularity: NDArray[np.float64], random: np.random.Generator
 ) -> Int32:  # fmt: skip
     """Put the replicas on nodes, popular ones first; returns int32[placed], fewer where resources are short."""
     tainted = np.array([pool.taint is not None for pool in POOLS])[nodes.pool]
@@ -134,7 +134,7 @@ def _place(
 
 def _fill(
     workload: Workload,
-    nodes: Nodes,
+    nodes: NodeLayout,
     suitable: Bool,
     chance: tuple[NDArray[np.float64], np.random.Generator],
     count: int,

@@ -60,7 +60,7 @@ class ClusterShape:
         return self.workloads or min(round(40 * self.nodes**0.35), self.pods // 12)
 
 
-class Pool(NamedTuple):
+class NodePool(NamedTuple):
     """A kind of machine; there is one node group of it in each zone."""
 
     name: str
@@ -73,10 +73,10 @@ class Pool(NamedTuple):
 
 
 POOLS = (
-    Pool("general", "m8", 0.62, 8_000, 32 * GIB, 0.38, None),
-    Pool("compute", "c16", 0.15, 16_000, 32 * GIB, 0.68, None),
-    Pool("memory", "r8", 0.15, 8_000, 64 * GIB, 0.50, None),
-    Pool("batch", "m16", 0.08, 16_000, 64 * GIB, 0.77, ("dedicated", "batch")),
+    NodePool("general", "m8", 0.62, 8_000, 32 * GIB, 0.38, None),
+    NodePool("compute", "c16", 0.15, 16_000, 32 * GIB, 0.68, None),
+    NodePool("memory", "r8", 0.15, 8_000, 64 * GIB, 0.50, None),
+    NodePool("batch", "m16", 0.08, 16_000, 64 * GIB, 0.77, ("dedicated", "batch")),
 )
 """Synthetic, modelled on what clouds sell; the last is tainted."""
 

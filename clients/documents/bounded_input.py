@@ -1,4 +1,4 @@
-"""Bytes of a file or of standard input, unpacked, up to a limit. Decides nothing about their content.
+"""Bytes of a file or of standard input, unpacked, up to a limit.
 
 Unit: bytes.
 """
@@ -44,7 +44,7 @@ def open_input(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def read_bounded(file: io.BufferedReader, max_bytes: int = MAX_INPUT_BYTES) -> bytes:
-    """Return all bytes of a file, unpacked if they are gzip. Errors: InputSizeError as soon as more than `max_bytes`
+    """Return all bytes of a file, unpacked if they are gzip. Raises InputSizeError as soon as more than `max_bytes`
     are read; DamagedInputError; OSError.
     """
     packed = file.peek(2)[:2] == _GZIP_MAGIC
@@ -75,7 +75,7 @@ def _size(file: io.BufferedReader) -> int:
 
 
 def read_text(path: Path, expected: str, encoding: str = "utf-8") -> str:
-    """Return the text of a file, unpacked if it is gzip. Errors: UnreadableTextError. expected : added to the error if
+    """Return the text of a file, unpacked if it is gzip. Raises UnreadableTextError. expected : added to the error if
     the bytes are not text.
     """
     try:

@@ -1,6 +1,6 @@
 """One loader for YAML and JSON that people write: bounded nesting and aliases, no key twice, keys that are text, times
 that stay text, and errors that begin with the line. Used for settings, policies, scenarios, prices and Kubernetes
-objects as YAML. Never reads a file, and never knows what a document means.
+objects as YAML. Never reads a file.
 """
 
 import json
@@ -50,7 +50,7 @@ _Loader.yaml_implicit_resolvers = {
 
 def load_document(text: bytes | str) -> Any:
     """Return the value of one document; None for an empty one. Text that looks like JSON is read as JSON first: that is
-    faster, and JSON may contain tabs, which YAML forbids. Errors: DocumentError.
+    faster, and JSON may contain tabs, which YAML forbids. Raises DocumentError.
     """
     with _named():
         if text[:_PEEK].lstrip()[:1] in (b"{", "{", b"[", "["):
@@ -63,7 +63,7 @@ def load_document(text: bytes | str) -> Any:
 
 
 def load_documents(text: bytes | str) -> Iterator[Any]:
-    """Yield the value of each YAML document of a text. Errors: DocumentError, before the first for nesting, aliases and
+    """Yield the value of each YAML document of a text. Raises DocumentError, before the first for nesting, aliases and
     keys.
     """
     with _named():
@@ -78,7 +78,7 @@ def load_documents(text: bytes | str) -> Iterator[Any]:
 
 
 def compose_document(text: bytes | str) -> Any:
-    """Return the node of a document, with the positions of its values; None for an empty one. Errors: DocumentError."""
+    """Return the node of a document, with the positions of its values; None for an empty one. Raises DocumentError."""
     with _named():
         check_yaml(text)
         return yaml.compose(text, Loader=_Loader)

@@ -33,7 +33,7 @@ def count_colons(text: bytes) -> int:
 
 
 def count_unique_colons(text: bytes) -> int:
-    """Return the number of colons without those of repeated keys. Errors: those of msgspec."""
+    """Return the number of colons without those of repeated keys. Raises as msgspec does."""
     return _ENCODE(_DECODE(text)).count(b":")
 
 
@@ -53,12 +53,12 @@ def count_field_colons(text: bytes | memoryview, without: str) -> int:
 
 
 def refuse_repeated_keys(raw: Raw | bytes | memoryview) -> None:
-    """Check every object of a JSON text. Errors: RepeatedKeyError."""
+    """Check every object of a JSON text. Raises RepeatedKeyError."""
     load_json(raw)
 
 
 def load_json(text: str | Raw | bytes | memoryview) -> Any:
-    """Return the value of a JSON text, key by key. Errors: json.JSONDecodeError, RepeatedKeyError, RecursionError."""
+    """Return the value of a JSON text, key by key. Raises json.JSONDecodeError, RepeatedKeyError, RecursionError."""
     return json.loads(text if isinstance(text, str) else bytes(text), object_pairs_hook=_unique)
 
 

@@ -13,6 +13,7 @@ MAX_DEPTH: Final = 200
 """Most nested collections. Kubernetes objects have fewer than 50."""
 MAX_EXPANSION: Final = 1_000_000
 """Most values that aliases may stand for in total. Hand-written files have a few thousand."""
+_PARSER_LIMIT: Final = "exceeded maximum nesting depth"
 
 
 class YamlError(ValueError):
@@ -31,10 +32,16 @@ class _Collection:
 
 
 def check_yaml(data: bytes | str) -> None:
-    """Check a stream of documents. O(length). Errors: YamlError; yaml.YAMLError for what is not YAML."""
+    """Check a stream of documents. O(length). Raises YamlError; yaml.YAMLError for what is not YAML."""
     checker = _Checker()
-    for event in yaml.parse(data, Loader=yaml.CSafeLoader):
-        checker.read(event)
+    try:
+        for event in yaml.parse(data, Loader=yaml.CSafeLoader):
+            checker.read(event)
+    except yaml.MarkedYAMLError as error:
+        # libyaml 0.2.6 and later (PyYAML 6.0.4) has a limit of its own, 1,000 levels, and reads tokens ahead of events.
+        if error.problem == _PARSER_LIMIT and error.problem_mark is not None:
+            raise _too_deep(error.problem_mark.line) from error
+        raise
 
 
 def describe_yaml_error(error: Exception) -> str:
@@ -60,7 +67,7 @@ class _Checker:
             self._close(event.anchor, 1)
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(self._open) >= MAX_DEPTH:
-                raise YamlError(f"line {_line(event)}: it is nested more than {MAX_DEPTH} levels deep")
+                raise _too_deep(event.start_mark.line)
             self._open.append(_Collection(event.anchor, isinstance(event, yaml.MappingStartEvent)))
         elif isinstance(event, yaml.CollectionEndEvent):
             closed = self._open.pop()
@@ -96,6 +103,10 @@ class _Checker:
             parent = self._open[-1]
             parent.size += size
             parent.is_key_next = not parent.is_key_next
+
+
+def _too_deep(line: int) -> YamlError:
+    return YamlError(f"line {line + 1}: it is nested more than {MAX_DEPTH} levels deep")
 
 
 def _line(event: Any) -> int:

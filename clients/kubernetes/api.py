@@ -1,6 +1,6 @@
 """Single requests to an API server, as bytes or JSON, and the error of each answer.
 
-Decides which answers are errors, and which errors may be transient. Repeats a request only in `read_patiently`.
+Decides which answers are errors, and which errors may be transient. Repeats a request only in `read_with_retries`.
 Units: seconds.
 """
 
@@ -13,9 +13,10 @@ import urllib3
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from urllib3.exceptions import HTTPError
 
-from trimtab.clients.kubernetes.connection import Connection, Request
+from trimtab.clients.kubernetes.connection import ApiRequest, Connection
 from trimtab.clients.kubernetes.envelope import read_error
 from trimtab.clients.kubernetes.errors import ApiError, MalformedAnswerError, UnreachableError
+from trimtab.clients.kubernetes.registry import Resource
 
 Json = dict[str, Any]
 
@@ -32,7 +33,7 @@ LONGEST_HINT_S = 5.0
 
 
 class Api:
-    """Requests to one API server. Thread-safe. Errors of every method: ApiError, UnreachableError.
+    """Requests to one API server. Thread-safe. Every method raises ApiError, UnreachableError.
 
     `guard` may be set: it is called before each request that changes something, and raises to forbid it.
     """
@@ -49,12 +50,23 @@ class Api:
         content_type: str = "application/json",
         timeout_s: float = JSON_TIMEOUT_S,
     ) -> Json:
-        """Send a small request in JSON, once. Errors: also MalformedAnswerError."""
+        """Send a small request in JSON, once. Also raises MalformedAnswerError."""
         encoded = None if body is None else msgspec.json.encode(body)
-        request = Request(method, path, body=encoded, content_type=content_type, read_timeout_s=timeout_s)
+        request = ApiRequest(method, path, body=encoded, content_type=content_type, read_timeout_s=timeout_s)
         return json_object(request, self.read(request))
 
-    def read(self, request: Request) -> bytes:
+    def merge_or_create(self, resource: Resource, namespace: str, name: str, fields: Json) -> None:
+        """Merge fields into an object, or create it with them if it does not exist. `fields` may have metadata."""
+        body = resource.type_meta | fields | {"metadata": {**fields.get("metadata", {}), "name": name}}
+        try:
+            self.json("PATCH", resource.path_in(namespace, name), body, MERGE_PATCH)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            body["metadata"]["namespace"] = namespace
+            self.json("POST", resource.path_in(namespace), body)
+
+    def read(self, request: ApiRequest) -> bytes:
         """Send a request, once, and return the whole body of the answer."""
         if request.method != "GET":
             self.guard()
@@ -66,14 +78,14 @@ class Api:
         finally:
             response.release_conn()
 
-    def read_patiently(self, request: Request) -> bytes:
+    def read_with_retries(self, request: ApiRequest) -> bytes:
         """Send an idempotent request, up to four times while errors may be transient."""
         retrying = Retrying(
-            retry=retry_if_exception(may_pass), stop=stop_after_attempt(ATTEMPTS), wait=_pause_s, reraise=True
+            retry=retry_if_exception(is_transient), stop=stop_after_attempt(ATTEMPTS), wait=_pause_s, reraise=True
         )
         return retrying(self.read, request)
 
-    def open(self, request: Request) -> urllib3.BaseHTTPResponse:
+    def open(self, request: ApiRequest) -> urllib3.BaseHTTPResponse:
         """Send a request and return the answer with its body unread; the caller closes it."""
         try:
             response = self.connection.send(request)
@@ -91,10 +103,10 @@ class Api:
         self.connection.close()
 
 
-def may_pass(error: BaseException) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Return whether the same request may succeed later."""
     if isinstance(error, ApiError):
-        return error.may_pass
+        return error.is_transient
     return isinstance(error, UnreachableError | MalformedAnswerError)
 
 
@@ -104,8 +116,8 @@ def retry_hint_s(state: RetryCallState) -> float | None:
     return error.retry_after_s if isinstance(error, ApiError) else None
 
 
-def json_object(request: Request, answer: bytes) -> Json:
-    """Return the JSON object of an answer; {} for an empty answer. Errors: MalformedAnswerError."""
+def json_object(request: ApiRequest, answer: bytes) -> Json:
+    """Return the JSON object of an answer; {} for an empty answer. Raises MalformedAnswerError."""
     try:
         return dict(msgspec.json.decode(answer)) if answer else {}
     except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, ValueError) as error:

@@ -45,8 +45,10 @@ class ConnectionSettings:
     user_agent: str = "trimtab"
 
 
-class Request(NamedTuple):
-    """One HTTP request. `path` begins with "/"; `read_timeout_s` is the longest silence."""
+class ApiRequest(NamedTuple):
+    """One HTTP request. path : begins with "/"; accept : media type of the answer; content_type : of the body, None =
+    no body; read_timeout_s : longest silence, seconds.
+    """
 
     method: str
     path: str
@@ -74,10 +76,10 @@ class Connection:
         self._settings = settings or ConnectionSettings()
         self._lock = threading.Lock()
 
-    def send(self, request: Request) -> urllib3.BaseHTTPResponse:
+    def send(self, request: ApiRequest) -> urllib3.BaseHTTPResponse:
         """Send a request and return the answer with its body unread.
 
-        Errors: urllib3.exceptions.HTTPError; UnreachableError when there are no credentials just now.
+        Raises urllib3.exceptions.HTTPError; UnreachableError when there are no credentials just now.
         """
         headers = {"Accept": request.accept, "User-Agent": self._settings.user_agent}
         if request.body is not None:
@@ -105,7 +107,7 @@ class Connection:
 def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
     """Return a connection as configured; no request is made, but an exec plugin may be run.
 
-    Errors: ConfigurationError when there is no usable configuration.
+    Raises ConfigurationError when there is no usable configuration.
     """
     settings = settings or ConnectionSettings()
     from kubernetes.client import Configuration
@@ -169,9 +171,9 @@ def _has_credentials(configuration: Any) -> bool:
 
 
 def _server(host: str) -> str:
-    """Return the server's address. Errors: ValueError when it is not a URL."""
-    found = urlsplit(host)
-    if found.scheme not in ("http", "https") or not found.hostname:
+    """Return the server's address. Raises ValueError when it is not a URL."""
+    parts = urlsplit(host)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"the server {host!r} is not an http(s) URL")
     return host
 

@@ -28,7 +28,7 @@ MOST_RETRY_AFTER_S = 3600
 M = TypeVar("M", bound=Message)
 
 
-class Page(NamedTuple):
+class ListPage(NamedTuple):
     """A page of a list: its objects, encoded; the version to watch from; the token of the next page, "" = last."""
 
     items: list[bytes]
@@ -45,7 +45,7 @@ class Frame(NamedTuple):
 
 
 def parsed(message: type[M], raw: bytes) -> M:
-    """Return a message. Errors: MalformedAnswerError."""
+    """Return a message. Raises MalformedAnswerError."""
     try:
         return message.FromString(raw)
     except DecodeError as error:
@@ -53,27 +53,21 @@ def parsed(message: type[M], raw: bytes) -> M:
 
 
 def unwrap(body: bytes) -> meta_pb2.Unknown:
-    """Return the envelope of a body. Errors: MalformedAnswerError."""
+    """Return the envelope of a body. Raises MalformedAnswerError."""
     if not body.startswith(MAGIC):
         start = body[:60].decode("utf-8", "replace")
         raise MalformedAnswerError(f"an answer is not in Kubernetes' protobuf encoding; it begins with {start!r}")
     return parsed(meta_pb2.Unknown, body[len(MAGIC) :])
 
 
-def wrap(kind: str, api_version: str, message: bytes) -> bytes:
-    """Return a body that `unwrap` reads; for what is sent, and for tests."""
-    kind_of = meta_pb2.TypeMeta(api_version=api_version, kind=kind)
-    return MAGIC + meta_pb2.Unknown(type_meta=kind_of, raw=message).SerializeToString()
-
-
-def read_page(body: bytes) -> Page:
-    """Return a page of a list. Errors: MalformedAnswerError."""
+def read_page(body: bytes) -> ListPage:
+    """Return a page of a list. Raises MalformedAnswerError."""
     page = parsed(meta_pb2.RawList, unwrap(body).raw)
-    return Page(list(page.items), page.metadata.resource_version, getattr(page.metadata, "continue"))
+    return ListPage(list(page.items), page.metadata.resource_version, getattr(page.metadata, "continue"))
 
 
 def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
-    """Yield the events in a byte stream; an incomplete last one is dropped. Errors: MalformedAnswerError."""
+    """Yield the events in a byte stream; an incomplete last one is dropped. Raises MalformedAnswerError."""
     buffer = bytearray()
     for chunk in chunks:
         buffer += chunk
@@ -91,13 +85,6 @@ def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
         del buffer[:position]
 
 
-def frame_bytes(event_type: str, kind: str, api_version: str, message: bytes) -> bytes:
-    """Return one event in the framing of a watch; for tests and replays."""
-    inside = meta_pb2.RawExtension(raw=wrap(kind, api_version, message))
-    event = meta_pb2.WatchEvent(type=event_type, object=inside).SerializeToString()
-    return struct.pack(">I", len(event)) + event
-
-
 def resource_version_of(raw: bytes) -> str:
     """Return `metadata.resourceVersion` of an encoded object."""
     return parsed(meta_pb2.ObjectHead, raw).metadata.resource_version
@@ -108,19 +95,19 @@ def read_error(status: int, body: bytes, retry_after: str = "") -> ApiError:
     readers: tuple[Callable[[bytes], meta_pb2.Status | None], ...] = (_protobuf_status, _json_status)
     hint_s = _seconds(retry_after)
     for reader in readers:
-        found = reader(body)
-        if found is not None:
-            return status_error(found, status, hint_s)
+        answer = reader(body)
+        if answer is not None:
+            return status_error(answer, status, hint_s)
     return ApiError(status, "", body[:300].decode("utf-8", "replace").strip(), hint_s)
 
 
-def status_error(found: meta_pb2.Status, status: int = 0, hint_s: float | None = None) -> ApiError:
+def status_error(answer: meta_pb2.Status, status: int = 0, hint_s: float | None = None) -> ApiError:
     """Return a `Status` as an error; the longer hint of header (`hint_s`) and body counts."""
-    told_s = float(min(max(found.details.retry_after_seconds, 0), MOST_RETRY_AFTER_S)) or None
+    told_s = float(min(max(answer.details.retry_after_seconds, 0), MOST_RETRY_AFTER_S)) or None
     hint_s = max(filter(None, (hint_s, told_s)), default=hint_s)
-    about = (found.details.kind, found.details.name)
-    error = ApiError(found.code or status, found.reason, found.message, hint_s, about)
-    error.causes = frozenset(cause.reason for cause in found.details.causes)
+    about = (answer.details.kind, answer.details.name)
+    error = ApiError(answer.code or status, answer.reason, answer.message, hint_s, about)
+    error.causes = frozenset(cause.reason for cause in answer.details.causes)
     return error
 
 
@@ -132,9 +119,9 @@ def _seconds(retry_after: str) -> float | None:
 
 
 def _frame(event: bytes) -> Frame:
-    found = parsed(meta_pb2.WatchEvent, event)
-    inside = unwrap(found.object.raw)
-    return Frame(found.type, inside.type_meta.kind, inside.raw)
+    watched = parsed(meta_pb2.WatchEvent, event)
+    inside = unwrap(watched.object.raw)
+    return Frame(watched.type, inside.type_meta.kind, inside.raw)
 
 
 def _protobuf_status(body: bytes) -> meta_pb2.Status | None:
@@ -163,10 +150,10 @@ def _json_status(body: bytes) -> meta_pb2.Status | None:
         details: Details | None = None
 
     try:
-        found = msgspec.json.decode(body, type=Status)
+        decoded = msgspec.json.decode(body, type=Status)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    told = found.details or Details()
+    told = decoded.details or Details()
     causes = [meta_pb2.StatusCause(reason=cause.reason) for cause in told.causes or ()]
     details = meta_pb2.StatusDetails(name=told.name, kind=told.kind, causes=causes, retry_after_seconds=told.seconds)
-    return meta_pb2.Status(message=found.message, reason=found.reason, code=found.code, details=details)
+    return meta_pb2.Status(message=decoded.message, reason=decoded.reason, code=decoded.code, details=details)

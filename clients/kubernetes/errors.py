@@ -3,15 +3,15 @@
 from trimtab.clients.kubernetes.names import object_at
 
 
-class ClusterError(Exception):
+class KubernetesError(Exception):
     """Base class of all errors of a live cluster. The message is for people and names the remedy."""
 
 
-class ConfigurationError(ClusterError):
+class ConfigurationError(KubernetesError):
     """There is no usable configuration."""
 
 
-class ApiError(ClusterError):
+class ApiError(KubernetesError):
     """The API server answered with an error.
 
     status : HTTP code; reason : for programs, such as "Expired"; retry_after_s : the server's hint, None = it gave none
@@ -52,20 +52,20 @@ class ApiError(ClusterError):
         return self.status == 404 and self.reason == "NotFound" and self.about == object_at(path)
 
     @property
-    def may_pass(self) -> bool:
+    def is_transient(self) -> bool:
         """Return whether a repetition may succeed; after 401 the token is renewed for the next request."""
         return self.status in (401, 408, 429) or self.status >= 500
 
 
-class UnreachableError(ClusterError):
+class UnreachableError(KubernetesError):
     """There was no complete answer: no connection, a cut one, or silence for too long."""
 
 
-class MalformedAnswerError(ClusterError):
+class MalformedAnswerError(KubernetesError):
     """An answer violates the protocol."""
 
 
-class MissingPermissionError(ClusterError):
+class MissingPermissionError(KubernetesError):
     """The cluster forbids some verbs; `rules` is the YAML of the missing RBAC rules, one a line."""
 
     def __init__(self, rules: str) -> None:

@@ -4,31 +4,39 @@ Decides where an object ends. Never reads more of an object than its metadata. A
 protobuf encoding. Source: Kubernetes API concepts, "Efficient detection of changes" (one JSON document a line).
 """
 
+import threading
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, Generic, TypeVar, cast, get_args
 
 import msgspec
 
-from trimtab.clients.kubernetes.envelope import LONGEST_FRAME, Frame, Page, status_error
+from trimtab.clients.kubernetes.envelope import LONGEST_FRAME, Frame, ListPage, status_error
 from trimtab.clients.kubernetes.errors import ApiError, MalformedAnswerError
 from trimtab.k8s.v1 import meta_pb2
 
 JSON = "application/json"
 
 
-class _ListMeta(msgspec.Struct, rename="camel"):
+T = TypeVar("T")
+
+
+class ListMeta(msgspec.Struct, rename="camel"):
+    """`metadata` of a list: its version, and the token of its next page, "" = last."""
+
     resource_version: str = ""
     next_page: str = msgspec.field(default="", name="continue")
 
 
-class _List(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[msgspec.Raw] | None = None
+class ObjectList(msgspec.Struct, Generic[T]):
+    """A page of a list of objects."""
+
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
+    items: list[T] | None = None
 
 
-class _Head(msgspec.Struct):
+class _FrameHead(msgspec.Struct):
     kind: str = ""
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
 class _Event(msgspec.Struct):
@@ -36,24 +44,21 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _Status(msgspec.Struct):
+class _WatchStatus(msgspec.Struct):
     code: int = 0
     reason: str = ""
     message: str = ""
 
 
-T = TypeVar("T", _List, _Head, _Event, _Status)
-
-
-def read_page(body: bytes) -> Page:
-    """Return a page of a list. Errors: MalformedAnswerError."""
-    page = _decoded(_List, body)
+def read_page(body: bytes) -> ListPage:
+    """Return a page of a list. Raises MalformedAnswerError."""
+    page = decode(ObjectList[msgspec.Raw], body)
     items = [bytes(item) for item in page.items or ()]
-    return Page(items, page.metadata.resource_version, page.metadata.next_page)
+    return ListPage(items, page.metadata.resource_version, page.metadata.next_page)
 
 
 def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
-    """Yield the events in a byte stream; an incomplete last one is dropped. Errors: MalformedAnswerError."""
+    """Yield the events in a byte stream; an incomplete last one is dropped. Raises MalformedAnswerError."""
     rest = b""
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
@@ -61,23 +66,52 @@ def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
             raise MalformedAnswerError(f"a watch event has more than {LONGEST_FRAME} bytes, the limit")
         for line in lines:
             if line.strip():
-                event = _decoded(_Event, line)
-                yield Frame(event.type, _decoded(_Head, event.object).kind, bytes(event.object))
+                event = decode(_Event, line)
+                yield Frame(event.type, decode(_FrameHead, event.object).kind, bytes(event.object))
 
 
 def resource_version_of(raw: bytes) -> str:
     """Return `metadata.resourceVersion` of an object."""
-    return _decoded(_Head, raw).metadata.resource_version
+    return decode(_FrameHead, raw).metadata.resource_version
 
 
 def error_of(raw: bytes) -> ApiError:
     """Return a `Status` as an error."""
-    found = _decoded(_Status, raw)
-    return status_error(meta_pb2.Status(code=found.code, reason=found.reason, message=found.message))
+    answer = decode(_WatchStatus, raw)
+    return status_error(meta_pb2.Status(code=answer.code, reason=answer.reason, message=answer.message))
 
 
-def _decoded(kind: type[T], raw: bytes | msgspec.Raw) -> T:
+def decode(kind: type[T], raw: bytes | msgspec.Raw, source: str = "") -> T:
+    """Return an answer, or an object in it, as a struct; `source` : where it is from, for the message.
+
+    Raises MalformedAnswerError, which names the field.
+    """
     try:
-        return msgspec.json.decode(raw, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise MalformedAnswerError(f"{len(bytes(raw))} bytes are not JSON of the API server: {error}") from error
+        decoded: T = decoder(kind).decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        subject = source or f"an answer of {len(bytes(raw))} bytes"
+        raise MalformedAnswerError(f"{subject}: not the JSON of an API server's {_name(kind)}: {error}") from error
+    return decoded
+
+
+def decoder(kind: type[T]) -> "msgspec.json.Decoder[T]":
+    """Return the decoder of a struct, or of a list of them; made once.
+
+    One thread makes decoders at a time: msgspec (0.22) shares what it knows of a struct before it is complete,
+    and a second thread that decodes the same struct meanwhile ends the process with a segmentation fault.
+    """
+    found = _decoders.get(kind)
+    if found is None:
+        with _making:
+            found = _decoders.setdefault(kind, msgspec.json.Decoder(kind))
+    return cast("msgspec.json.Decoder[T]", found)
+
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+_making = threading.Lock()
+
+
+def _name(kind: Any) -> str:
+    """Return the name of a struct; "list of Pod" for a list of them."""
+    items = get_args(kind)
+    return f"list of {items[0].__name__}" if items else str(kind.__name__)

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from trimtab.clients.kubernetes.errors import ApiError, ClusterError
-from trimtab.clients.kubernetes.names import object_path
+from trimtab.clients.kubernetes.errors import ApiError, KubernetesError
+from trimtab.clients.kubernetes.registry import BY_KIND
 
 if TYPE_CHECKING:  # settings are read where the packages that a connection needs may be absent
     from trimtab.clients.kubernetes.api import Api, Json
 
 log = structlog.get_logger("lease")
+_LEASE = BY_KIND["Lease"]
 
 # Most transitions of one Lease: at one each second, reached within twelve days.
 MOST_TRANSITIONS = 1 << 20
@@ -93,14 +94,14 @@ class Lease:
             self._release()
 
     def attempt(self) -> bool:
-        """Take or renew the Lease if that is allowed; return whether it is held now. Raises no ClusterError."""
+        """Take or renew the Lease if that is allowed; return whether it is held now. Raises no KubernetesError."""
         begun_s = self._clock()
         try:
             if self._take():
                 self._renewed_s = begun_s
             elif self.holder != self.identity:
                 self._renewed_s = None
-        except ClusterError as error:
+        except KubernetesError as error:
             log.warning("lease_not_renewed", lease=self.settings.name, error=str(error))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             # An answer that is no Lease, such as a proxy's: without this, the attempts would end for ever.
@@ -124,14 +125,14 @@ class Lease:
 
     def _take(self) -> bool:
         """Make one attempt. The first write wins: it names the version that was read."""
-        found = self._read()
-        if found is None:
-            return self._write("POST", self._collection, self._document({}, None))
-        spec = found.get("spec") or {}
+        lease = self._read()
+        if lease is None:
+            return self._write("POST", _LEASE.path_in(self.settings.namespace), self._document({}, None))
+        spec = lease.get("spec") or {}
         self.holder = spec.get("holderIdentity") or ""
         if self.holder not in ("", self.identity) and not self._is_stale(spec):
             return False
-        return self._write("PUT", self._path, self._document(spec, found["metadata"]))
+        return self._write("PUT", self._path, self._document(spec, lease["metadata"]))
 
     def _is_stale(self, spec: Json) -> bool:
         record = tuple(spec.get(key) for key in ("holderIdentity", "renewTime", "leaseTransitions"))
@@ -165,12 +166,12 @@ class Lease:
 
     def _release(self) -> None:
         try:
-            found = self._read()
-            if found is not None and (found.get("spec") or {}).get("holderIdentity") == self.identity:
-                document = self._document(found["spec"], found["metadata"])
+            lease = self._read()
+            if lease is not None and (lease.get("spec") or {}).get("holderIdentity") == self.identity:
+                document = self._document(lease["spec"], lease["metadata"])
                 document["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
                 self._write("PUT", self._path, document)
-        except (ClusterError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except (KubernetesError, AttributeError, LookupError, TypeError, ValueError) as error:
             log.warning("lease_not_released", lease=self.settings.name, error=str(error))
 
     def _document(self, old: Json, metadata: Json | None) -> Json:
@@ -184,20 +185,11 @@ class Lease:
             "leaseTransitions": (old.get("leaseTransitions") or 0) + (0 if mine or not old else 1),
         }
         named = {"name": self.settings.name, "namespace": self.settings.namespace}
-        return {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": metadata if metadata is not None else named,
-            "spec": spec,
-        }
-
-    @property
-    def _collection(self) -> str:
-        return object_path("/apis/coordination.k8s.io/v1/namespaces", self.settings.namespace, "leases")
+        return _LEASE.type_meta | {"metadata": metadata if metadata is not None else named, "spec": spec}
 
     @property
     def _path(self) -> str:
-        return object_path(self._collection, self.settings.name)
+        return _LEASE.path_in(self.settings.namespace, self.settings.name)
 
 
 def _epoch(lease: Json) -> int:

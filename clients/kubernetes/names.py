@@ -1,6 +1,6 @@
-"""Names of objects: which ones Kubernetes allows, and how they are put into a path. Decides nothing about existing
-objects. Only `object_path` puts a name into a path: unquoted, a name such as "../namespaces/kube-system/secrets/token"
-would name another object.
+"""Names of objects: which ones Kubernetes allows, and how they are put into a path; keys of taints and annotations.
+Only `object_path` puts a name into a path: unquoted, a name such as "../namespaces/kube-system/secrets/token" would
+name another object.
 Source: apimachinery, util/validation (IsDNS1123Subdomain, IsDNS1123Label); Kubernetes, apis/core/validation: nodes and
 pods have the names of a subdomain, namespaces those of a label.
 """
@@ -8,6 +8,15 @@ pods have the names of a subdomain, namespaces those of a label.
 import re
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
+
+# Source: Cluster Autoscaler, utils/taints: key, effect, and the value is the time in Unix seconds.
+HARD_TAINT_KEY = "ToBeDeletedByClusterAutoscaler"
+SOFT_TAINT_KEY = "DeletionCandidateOfClusterAutoscaler"
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+# Source: Cluster Autoscaler, utils/pod: `IsDaemonSetPod`.
+DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+# Source: Kubernetes, core/v1 annotation_key_constants: `PodDeletionCost`; a pod without it has cost 0.
+POD_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 
 MAX_SUBDOMAIN_LENGTH = 253
 MAX_LABEL_LENGTH = 63
@@ -50,7 +59,7 @@ def first_invalid(names: Sequence[str]) -> int | None:
 def object_path(collection: str, *words: str) -> str:
     """Return the path of an object below a collection; each word becomes one segment of the path.
 
-    Errors: ValueError for a word that cannot be a segment ("", "." and "..").
+    Raises ValueError for a word that cannot be a segment ("", "." and "..").
     """
     for word in words:
         if word in ("", ".", ".."):

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class InputError(ValueError):
+class InvalidInputError(ValueError):
     """Input that cannot be read. The message is complete and meant for the user."""
 
 
-class FieldError(InputError):
+class FieldError(InvalidInputError):
     """A field with a value that is refused. The caller that knows the object adds kind, name and file.
 
     path : below the object, such as `spec.containers[0].resources.requests.cpu`; "" = the object itself
@@ -20,7 +20,7 @@ class FieldError(InputError):
         self.path, self.problem, self.remedy = path, problem, remedy
 
 
-class ObjectError(InputError):
+class ObjectError(InvalidInputError):
     """A Kubernetes object that cannot be used.
 
     file : where it was read, "" = given by the caller; kind; name : with the namespace, if it has one;

@@ -18,12 +18,12 @@ from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
 Object = dict[str, Any]
 
 
-class ObjectError(ValueError):
+class ObjectFileError(ValueError):
     """A file or object that cannot be used; the text names it and the reason."""
 
 
 def load_files(paths: Iterable[Path]) -> list[Object]:
-    """Read all objects of all files, in order. Raises `ObjectError`."""
+    """Read all objects of all files, in order. Raises `ObjectFileError`."""
     return [item for path in paths for item in _load_file(path)]
 
 
@@ -33,7 +33,7 @@ def _load_file(path: Path) -> Iterator[Object]:
             data = read_bounded(file)
     except (OSError, InputSizeError, DamagedInputError) as error:
         problem = error.strerror if isinstance(error, OSError) else str(error)
-        raise ObjectError(f"{path}: cannot be read: {problem}") from error
+        raise ObjectFileError(f"{path}: cannot be read: {problem}") from error
     name = path.name.removesuffix(".gz")
     try:
         if name.endswith(".json"):
@@ -43,9 +43,9 @@ def _load_file(path: Path) -> Iterator[Object]:
         elif name.endswith((".yaml", ".yml")):
             documents = list(load_documents(data))
         else:
-            raise ObjectError(f"{path}: unknown kind of file; use .json, .yaml or .yml, also with .gz")
+            raise ObjectFileError(f"{path}: unknown kind of file; use .json, .yaml or .yml, also with .gz")
     except (msgspec.DecodeError, DocumentError, RepeatedKeyError, UnicodeDecodeError, RecursionError) as error:
-        raise ObjectError(f"{path}: {' '.join(str(error).split())}") from error
+        raise ObjectFileError(f"{path}: {' '.join(str(error).split())}") from error
     for document in documents:
         yield from _flatten(document, str(path))
 
@@ -55,7 +55,7 @@ def _flatten(document: Any, place: str) -> Iterator[Object]:
     if document is None:
         return
     if not isinstance(document, dict):
-        raise ObjectError(f"{place}: expected an object, not {type(document).__name__}")
+        raise ObjectFileError(f"{place}: expected an object, not {type(document).__name__}")
     if isinstance(document.get("items"), list):
         for position, item in enumerate(document["items"]):
             if isinstance(item, dict) and "kind" not in item and str(document.get("kind", "")).endswith("List"):
@@ -67,20 +67,20 @@ def _flatten(document: Any, place: str) -> Iterator[Object]:
 
 
 def check(item: Object, place: str) -> None:
-    """Raise `ObjectError` unless an object has the fields that every object needs."""
+    """Raise `ObjectFileError` unless an object has the fields that every object needs."""
     metadata = item.get("metadata")
     if not isinstance(item.get("kind"), str) or not isinstance(metadata, dict) or not metadata.get("name"):
-        raise ObjectError(f"{place}: kind and metadata.name are required")
+        raise ObjectFileError(f"{place}: kind and metadata.name are required")
     _check_names(item["kind"], metadata, place)
     for field in ("spec", "status"):
         if not isinstance(item.get(field) or {}, dict):
-            raise ObjectError(f"{place}: {item['kind']} {metadata['name']}: {field} must be an object")
+            raise ObjectFileError(f"{place}: {item['kind']} {metadata['name']}: {field} must be an object")
 
 
 def _check_names(kind: str, metadata: Mapping[str, Any], place: str) -> None:
-    """Raise `ObjectError` unless name and namespace are valid in Kubernetes."""
+    """Raise `ObjectFileError` unless name and namespace are valid in Kubernetes."""
     name, namespace = metadata["name"], metadata.get("namespace") or "default"
     if kind in ("Node", "Pod") and not (isinstance(name, str) and is_subdomain(name)):
-        raise ObjectError(f"{place}: {kind} {str(name)[:100]!r}: a name has {RULE}")
+        raise ObjectFileError(f"{place}: {kind} {str(name)[:100]!r}: a name has {RULE}")
     if not isinstance(namespace, str) or not is_label(namespace):
-        raise ObjectError(f"{place}: {kind} {name}: {str(namespace)[:100]!r} is not a namespace; names have {RULE}")
+        raise ObjectFileError(f"{place}: {kind} {name}: {str(namespace)[:100]!r} is not a namespace; names have {RULE}")

@@ -29,7 +29,7 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> list[tuple[s
     """Return (resource, amount) sorted by resource: milli-cores of cpu, base units of the rest; no zero amounts.
 
     `status` of a pod that has a node: the allocated resources of its containers count if they exceed the spec (in-place
-    resizing); None for a pod that is to be placed. Errors: FieldError with the path below `spec`.
+    resizing); None for a pod that is to be placed. Raises FieldError with the path below `spec`.
     """
     running = _allocated(status)
     if running is not None and is_resize_infeasible(status):
@@ -46,7 +46,7 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> list[tuple[s
 
 
 def requests_of_mapping(spec: Mapping[str, Any]) -> dict[str, int]:
-    """Return `pod_requests` of a pod's spec as JSON. Errors: FieldError with the path below `spec`."""
+    """Return `pod_requests` of a pod's spec as JSON. Raises FieldError with the path below `spec`."""
     try:
         struct = msgspec.convert(spec, PodSpec)
     except msgspec.ValidationError as error:
@@ -64,7 +64,7 @@ def counts(resource: str) -> bool:
 def amounts(quantities: Quantities | None) -> Amounts:
     """Return quantities in nano-units, rounded up to milli-units.
 
-    Errors: FieldError with the resource as path; negative ones are refused, and those that no API server stores.
+    Raises FieldError with the resource as path; negative ones are refused, and those that no API server stores.
     """
     return _amounts(quantities)
 
@@ -173,11 +173,11 @@ def _allocated(status: PodStatus | None) -> dict[str, Amounts] | None:
         return None
     statuses: list[ContainerStatus] = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
     out = {}
-    for one in statuses:
-        if one.resources is not None:
-            has = _amounts(one.resources.requests)
-            _raise_to(has, _amounts(one.allocated_resources))
-            out[one.name or ""] = has
+    for container in statuses:
+        if container.resources is not None:
+            has = _amounts(container.resources.requests)
+            _raise_to(has, _amounts(container.allocated_resources))
+            out[container.name or ""] = has
     return out or None
 
 

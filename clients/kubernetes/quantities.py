@@ -1,6 +1,6 @@
 """Kubernetes quantities to integers.
 
-A quantity is an exact number of nano-units until all additions are done. Decides nothing about resources.
+A quantity is an exact number of nano-units until all additions are done.
 
 Source: apimachinery, api/resource: ParseQuantity, Value, MilliValue. Unlike those, this does not wrap around on
 overflow but stops at the largest int64, and it refuses a suffix without digits, which they read as 0.
@@ -37,14 +37,14 @@ _REMEDY = 'write it as Kubernetes does, such as "250m", "1.5", "64Mi" or "1e3"'
 def parse_quantity(text: str) -> int:
     """Return a quantity in nano-units, rounded away from zero and cut at ±(2**63 - 1) units.
 
-    Errors: FieldError, without a path, for text that is not a quantity.
+    Raises FieldError, without a path, for text that is not a quantity.
     """
     nano = _exact(text)
     return max(min(nano, MAX_INT64 * NANO), -MAX_INT64 * NANO)
 
 
 def is_beyond_int64(value: str | int | float) -> bool:
-    """Return whether a quantity is larger than any that Kubernetes stores. Errors: as `parse_quantity`."""
+    """Return whether a quantity is larger than any that Kubernetes stores. Raises as `parse_quantity`."""
     return abs(_exact(value if isinstance(value, str) else repr(value))) > MAX_INT64 * NANO
 
 
@@ -65,7 +65,7 @@ def _exact(text: str) -> int:
 
 
 def quantity(value: str | int | float) -> int:
-    """Return a quantity of JSON or YAML, text or number, in nano-units. Errors: as `parse_quantity`."""
+    """Return a quantity of JSON or YAML, text or number, in nano-units. Raises as `parse_quantity`."""
     return parse_quantity(value if isinstance(value, str) else repr(value))
 
 
@@ -89,12 +89,12 @@ def amount_of(resource: str, nano: int) -> int:
 
 
 def counted_amount(resource: str, value: object) -> int:
-    """Return what the scheduler counts of a quantity, given as text or number. Errors: as `parse_quantity`."""
+    """Return what the scheduler counts of a quantity, given as text or number. Raises as `parse_quantity`."""
     return amount_of(resource, parse_quantity(str(value)))
 
 
 def counted_amounts(quantities: Mapping[str, Any] | None) -> dict[str, int]:
-    """Return what the scheduler counts of each resource. Errors: FieldError with the resource as path."""
+    """Return what the scheduler counts of each resource. Raises FieldError with the resource as path."""
     out = {}
     for name, value in (quantities or {}).items():
         with below(name):

@@ -2,7 +2,7 @@
 
 Two forms with one meaning. Structs are checked as the API server checks them, and become tuples of plain values: a
 requirement is (key, `LabelOperator.Code`, values). Values of In and NotIn keep no order and no duplicates: they are
-sorted. Errors: FieldError with the path below the selector. JSON objects of a cluster, which an API server has checked,
+sorted. Raises FieldError with the path below the selector. JSON objects of a cluster, which an API server has checked,
 are matched as they are; an operator that does not belong there never matches.
 
 Source: apimachinery meta/v1 validation ValidateLabelSelector, labels Requirement.Matches; core/v1 validation
@@ -62,9 +62,9 @@ def topology_terms(topologies: list[TopologyTerm] | None) -> Terms | None:
     out = []
     for i, term in enumerate(topologies):
         expressions = []
-        for j, one in enumerate(term.match_label_expressions or ()):
+        for j, expression in enumerate(term.match_label_expressions or ()):
             with below(f"[{i}].matchLabelExpressions[{j}]"):
-                expressions.append((_key(one.key), IN, _values(one.values or (), IN)))
+                expressions.append((_key(expression.key), IN, _values(expression.values or (), IN)))
         out.append((tuple(expressions), ()))
     return tuple(out)
 
@@ -126,9 +126,9 @@ def _all_hold(
     expressions: Iterable[Mapping[str, Any]] | None, operators: Mapping[str, int], labels: Mapping[str, str]
 ) -> bool:
     return all(
-        one["operator"] in operators
-        and _meets(operators[one["operator"]], labels.get(one["key"]), one.get("values") or ())
-        for one in expressions or ()
+        expression["operator"] in operators
+        and _meets(operators[expression["operator"]], labels.get(expression["key"]), expression.get("values") or ())
+        for expression in expressions or ()
     )
 
 
@@ -174,13 +174,13 @@ def _expressions(
     field: str, expressions: Iterable[LabelSelectorRequirement] | None, operators: dict[str, int]
 ) -> Requirements:
     out = []
-    for i, one in enumerate(expressions or ()):
+    for i, expression in enumerate(expressions or ()):
         with below(f"{field}[{i}]"):
-            operator = operators.get(one.operator or "")
+            operator = operators.get(expression.operator or "")
             if operator is None:
                 names = ", ".join(operators)
-                raise FieldError("operator", f"{one.operator!r} is not an operator here", f"use one of {names}")
-            out.append((_key(one.key), operator, _values(one.values or (), operator)))
+                raise FieldError("operator", f"{expression.operator!r} is not an operator here", f"use one of {names}")
+            out.append((_key(expression.key), operator, _values(expression.values or (), operator)))
     return tuple(out)
 
 

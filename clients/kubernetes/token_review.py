@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import grpc
 import structlog
 
-from trimtab.clients.kubernetes.errors import ClusterError
-from trimtab.clients.kubernetes.rules import Rule
+from trimtab.clients.kubernetes.errors import KubernetesError
+from trimtab.clients.kubernetes.registry import BY_KIND, User, rules_of
 from trimtab.clients.rpc.access import Review
 from trimtab.clients.rpc.errors import Reason, ServiceError
 from trimtab.clients.rpc.extras import require_extra
@@ -30,15 +30,15 @@ GRANTED_S: Final = 60.0
 REFUSED_S: Final = 10.0
 MOST_KEPT: Final = 4096
 MAX_TOKEN_CHARS: Final = 16_384
-_PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
-RULES: Final = (Rule("authentication.k8s.io", "tokenreviews", ("create",)),)
-"""Permissions of the service's own account."""
+_REVIEW: Final = BY_KIND["TokenReview"]
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 """Prefix of the names of ServiceAccounts. Other users are not accepted: an identity provider may give them any name."""
 log = structlog.get_logger("tokens")
 
 
-class _Answer(NamedTuple):
+class _ReviewResult(NamedTuple):
+    """The identities of a token, () = it is not valid, and until when they hold, monotonic seconds."""
+
     until_s: float
     identities: tuple[str, ...]
 
@@ -50,12 +50,12 @@ class TokenReviewer:
         """`clock` : monotonic, seconds."""
         self._api, self._audience, self._clock = api, audience, clock
         self._lock = threading.Lock()
-        self._answers: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._answers: OrderedDict[bytes, _ReviewResult] = OrderedDict()
 
     def review(self, token: str) -> tuple[str, ...]:
         """Return the user of a token as the only identity, () = the token is not valid for the audience.
 
-        Errors: ServiceError UNAVAILABLE where the API server does not answer.
+        Raises ServiceError UNAVAILABLE where the API server does not answer.
         """
         if len(token) > MAX_TOKEN_CHARS:
             return ()
@@ -67,21 +67,17 @@ class TokenReviewer:
         identities = self._ask(token)
         with self._lock:
             holds_s = GRANTED_S if identities else REFUSED_S
-            self._answers[key] = _Answer(self._clock() + holds_s, identities)
+            self._answers[key] = _ReviewResult(self._clock() + holds_s, identities)
             self._answers.move_to_end(key)
             while len(self._answers) > MOST_KEPT:
                 self._answers.popitem(last=False)
         return identities
 
     def _ask(self, token: str) -> tuple[str, ...]:
-        review = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token, "audiences": [self._audience]},
-        }
+        review = _REVIEW.type_meta | {"spec": {"token": token, "audiences": [self._audience]}}
         try:
-            status = self._api.json("POST", _PATH, review).get("status") or {}
-        except ClusterError as error:
+            status = self._api.json("POST", _REVIEW.path, review).get("status") or {}
+        except KubernetesError as error:
             log.warning("a token cannot be checked", detail=str(error))
             message = "the token cannot be checked: the API server does not answer, or forbids it (the log says why)"
             raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, message) from error
@@ -95,22 +91,22 @@ class TokenReviewer:
 
 
 def open_review(audience: str, kubeconfig: Path | None) -> Review:
-    """Connect to the cluster that issues the tokens; the only request is a check of permissions. Errors: ValueError if
+    """Connect to the cluster that issues the tokens; the only request is a check of permissions. Raises ValueError if
     tokens cannot be reviewed; MissingExtraError.
     """
     require_extra("kubernetes", "--token-audience")
     try:
         return open_reviewer(audience, kubeconfig).review
-    except ClusterError as error:
+    except KubernetesError as error:
         raise ValueError(f"--token-audience: tokens cannot be reviewed: {error}") from error
 
 
 def open_reviewer(audience: str, kubeconfig: Path | None) -> TokenReviewer:
-    """Connect to the cluster that issues the tokens. Errors: ClusterError, also if the permission is missing."""
+    """Connect to the cluster that issues the tokens. Raises KubernetesError, also if the permission is missing."""
     from trimtab.clients.kubernetes.api import Api
     from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
     from trimtab.clients.kubernetes.permissions import require
 
     api = Api(connect_cluster(ConnectionSettings(kubeconfig)))
-    require(api, RULES)
+    require(api, rules_of(User.TOKEN_REVIEWS))
     return TokenReviewer(api, audience)

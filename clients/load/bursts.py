@@ -44,7 +44,7 @@ class PodTimes(NamedTuple):
 
 
 @dataclass
-class Burst:
+class MeasuredBurst:
     """One burst as observed. waits_s : how long each bound pod waited."""
 
     number: int

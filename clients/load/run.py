@@ -5,14 +5,14 @@ clock and pauses are given. Cleans up in any case. Durations in seconds.
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
-from trimtab.clients.kubernetes.errors import ClusterError
-from trimtab.clients.load.bursts import Burst, LoadSettings, PodTimes
+from trimtab.clients.kubernetes.errors import KubernetesError
+from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst, PodTimes
 
 LOOK_S: Final = 2.0
 """Pause between two observations."""
 
 
-class InUseError(ClusterError):
+class InUseError(KubernetesError):
     """Another load runs in the namespace, or has left something there."""
 
 
@@ -46,8 +46,8 @@ class Around(NamedTuple):
     say: Callable[[str], None]
 
 
-def run(cluster: Loaded, settings: LoadSettings, around: Around) -> list[Burst]:
-    """Run all bursts. Raises ClusterError; the created objects are deleted then, too."""
+def run(cluster: Loaded, settings: LoadSettings, around: Around) -> list[MeasuredBurst]:
+    """Run all bursts. Raises KubernetesError; the created objects are deleted then, too."""
     cluster.prepare()
     if cluster.pods():
         raise InUseError(
@@ -60,18 +60,18 @@ def run(cluster: Loaded, settings: LoadSettings, around: Around) -> list[Burst]:
         cluster.clean()
 
 
-def _burst(cluster: Loaded, settings: LoadSettings, number: int, around: Around) -> Burst:
-    burst = Burst(number, settings.pods, cluster.node_count())
+def _burst(cluster: Loaded, settings: LoadSettings, number: int, around: Around) -> MeasuredBurst:
+    burst = MeasuredBurst(number, settings.pods, cluster.node_count())
     cluster.begin(number)
     _look(cluster, burst, settings.length_s, around, f"burst {number} of {settings.burst_count}")
     cluster.end()
-    quiet = Burst(number, 0, burst.nodes_before)
+    quiet = MeasuredBurst(number, 0, burst.nodes_before)
     burst.nodes_after = _look(cluster, quiet, settings.quiet_s, around, f"quiet after burst {number}")
     burst.nodes_most = max(burst.nodes_most, quiet.nodes_most)
     return burst
 
 
-def _look(cluster: Loaded, burst: Burst, length_s: float, around: Around, what: str) -> int:
+def _look(cluster: Loaded, burst: MeasuredBurst, length_s: float, around: Around, what: str) -> int:
     """Observe repeatedly for this long, and report changes; return the number of nodes at the end."""
     until, said = around.clock() + length_s, ""
     while True:

@@ -17,10 +17,12 @@ from typing import Any, NamedTuple
 import structlog
 
 from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.errors import ClusterError
+from trimtab.clients.kubernetes.errors import KubernetesError
+from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.v1 import actuator_pb2, reason_pb2
 
 log = structlog.get_logger("events")
+_EVENT = BY_KIND["Event"]
 
 COMPONENT = "trimtab"
 NORMAL, WARNING = "Normal", "Warning"
@@ -40,7 +42,7 @@ class Subject(NamedTuple):
     uid: str = ""
 
 
-class Event(NamedTuple):
+class ClusterEvent(NamedTuple):
     """One event. `type` is Normal or Warning."""
 
     subject: Subject
@@ -57,44 +59,46 @@ class StatusEvents:
         self._states: dict[tuple[str, str], int] | None = None
         self._evicted: set[str] = set()
 
-    def of(self, status: actuator_pb2.ActuatorStatus) -> list[Event]:
+    def of(self, status: actuator_pb2.ActuatorStatus) -> list[ClusterEvent]:
         """Return the events of the changes since the last status."""
         deletions = [*status.deletions, *status.finished]
         before, now = self._states, {(one.request_id, one.node): int(one.state) for one in deletions}
         evicted = {one.uid for one in status.recent_evictions}
-        events: list[Event] = []
+        events: list[ClusterEvent] = []
         if before is not None:
             for eviction in status.recent_evictions:
                 if eviction.uid not in self._evicted:
                     pod = Subject("Pod", eviction.name, eviction.namespace, eviction.uid)
-                    events.append(Event(pod, NORMAL, SCALE_DOWN, "deleting pod for node scale down"))
+                    events.append(ClusterEvent(pod, NORMAL, SCALE_DOWN, "deleting pod for node scale down"))
             for one in deletions:
                 events.extend(self._of_deletion(one, before.get((one.request_id, one.node), 0)))
         self._states, self._evicted = now, evicted
         return events
 
-    def _of_deletion(self, one: actuator_pb2.NodeDeletion, before: int) -> Iterator[Event]:
+    def _of_deletion(self, one: actuator_pb2.NodeDeletion, before: int) -> Iterator[ClusterEvent]:
         node = Subject("Node", one.node, uid=one.node)
         if before < State.TAINTED <= one.state and one.state != State.FAILED:
-            yield Event(node, NORMAL, SCALE_DOWN, "marked the node as toBeDeleted/unschedulable")
+            yield ClusterEvent(node, NORMAL, SCALE_DOWN, "marked the node as toBeDeleted/unschedulable")
             if one.drain:
-                yield Event(self._map, NORMAL, SCALE_DOWN, f"Scale-down: removing node {one.node} with drain")
+                yield ClusterEvent(self._map, NORMAL, SCALE_DOWN, f"Scale-down: removing node {one.node} with drain")
             else:
-                yield Event(self._map, NORMAL, SCALE_DOWN_EMPTY, f'Scale-down: removing empty node "{one.node}"')
+                yield ClusterEvent(self._map, NORMAL, SCALE_DOWN_EMPTY, f'Scale-down: removing empty node "{one.node}"')
         if one.state == before:
             return
         if one.state == State.DELETED:
-            yield Event(node, NORMAL, SCALE_DOWN, "node removed by scale down")
+            yield ClusterEvent(node, NORMAL, SCALE_DOWN, "node removed by scale down")
         elif one.state == State.CANCELLED:
-            yield Event(node, NORMAL, SCALE_DOWN, f"removal of the node was cancelled: {one.detail}".rstrip(": "))
+            yield ClusterEvent(
+                node, NORMAL, SCALE_DOWN, f"removal of the node was cancelled: {one.detail}".rstrip(": ")
+            )
         elif one.state == State.FAILED:
             reason = reason_pb2.DeletionReason.Code.Name(one.reason)
             what = "failed to drain the node" if one.pods_left else "failed to delete the node"
-            yield Event(node, WARNING, SCALE_DOWN_FAILED, f"{what}: {reason} {one.detail}".rstrip())
+            yield ClusterEvent(node, WARNING, SCALE_DOWN_FAILED, f"{what}: {reason} {one.detail}".rstrip())
             for key in one.pods_left:
                 namespace, _, name = key.partition("/")
                 pod = Subject("Pod", name, namespace)
-                yield Event(pod, WARNING, SCALE_DOWN_FAILED, "failed to delete pod for ScaleDown")
+                yield ClusterEvent(pod, WARNING, SCALE_DOWN_FAILED, "failed to delete pod for ScaleDown")
 
 
 class EventWriter:
@@ -103,7 +107,7 @@ class EventWriter:
     def __init__(self, api: Api, identity: str) -> None:
         self.dropped = 0
         self._api, self._identity = api, identity
-        self._waiting: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[ClusterEvent | None] = queue.Queue(MOST_WAITING)
         self._number = 0
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
@@ -119,7 +123,7 @@ class EventWriter:
             return
         self._thread.join(timeout_s)
 
-    def put(self, events: Iterable[Event]) -> None:
+    def put(self, events: Iterable[ClusterEvent]) -> None:
         """Queue events; never blocks."""
         for event in events:
             try:
@@ -135,26 +139,24 @@ class EventWriter:
             self._write(event)
             time.sleep(1 / MOST_PER_S)
 
-    def _write(self, event: Event) -> None:
+    def _write(self, event: ClusterEvent) -> None:
         self._number += 1
         document = event_document(event, self._identity, f"{time.time_ns():x}.{self._number:x}")
         namespace = document["metadata"]["namespace"]
         try:
-            self._api.json("POST", f"/api/v1/namespaces/{namespace}/events", document)
-        except ClusterError as error:
+            self._api.json("POST", _EVENT.path_in(namespace), document)
+        except KubernetesError as error:
             self.dropped += 1
             log.warning("event_dropped", subject=event.subject.name, reason=event.reason, error=str(error))
 
 
-def event_document(event: Event, identity: str, suffix: str) -> dict[str, Any]:
+def event_document(event: ClusterEvent, identity: str, suffix: str) -> dict[str, Any]:
     """Return an event as a core/v1 object; events on objects without namespace live in `default`."""
     subject, now = event.subject, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     namespace = subject.namespace or "default"
     about = {"kind": subject.kind, "name": subject.name, "apiVersion": "v1"}
     about |= {key: value for key, value in {"namespace": subject.namespace, "uid": subject.uid}.items() if value}
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
+    return _EVENT.type_meta | {
         "metadata": {"name": f"{subject.name}.{suffix}"[:253], "namespace": namespace},
         "involvedObject": about,
         "type": event.type,

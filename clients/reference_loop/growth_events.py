@@ -7,7 +7,7 @@ Source: Cluster Autoscaler, observers/scale-up (reasons `TriggeredScaleUp`, `Not
 from collections.abc import Iterator
 from typing import Final
 
-from trimtab.clients.reference_loop.events import NORMAL, WARNING, Event, Subject
+from trimtab.clients.reference_loop.events import NORMAL, WARNING, ClusterEvent, Subject
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import plan_pb2
 
@@ -25,23 +25,23 @@ class GrowthEvents:
         # Pods that no group helps, and the sentence of their last event.
         self._helpless: dict[str, str] = {}
 
-    def of(self, done: RoundResult) -> list[Event]:
+    def of(self, done: RoundResult) -> list[ClusterEvent]:
         """Return the events of a round."""
         return [*self._of_groups(done), *self._of_pods(done)]
 
-    def _of_groups(self, done: RoundResult) -> Iterator[Event]:
+    def _of_groups(self, done: RoundResult) -> Iterator[ClusterEvent]:
         for split in done.answer.scale_up.splits:
             if split.node_group in done.grown:
                 text = (
                     f"Scale-up: setting group {split.node_group} size to {split.new_size} instead of "
                     f"{split.current_size} (max: {split.max_size})"
                 )
-                yield Event(self._map, NORMAL, SCALED_UP, text)
+                yield ClusterEvent(self._map, NORMAL, SCALED_UP, text)
             elif split.node_group in done.refused:
                 text = f"Scale-up failed for group {split.node_group}: {done.refused[split.node_group]}"
-                yield Event(self._map, WARNING, SCALE_UP_FAILED, text)
+                yield ClusterEvent(self._map, WARNING, SCALE_UP_FAILED, text)
 
-    def _of_pods(self, done: RoundResult) -> Iterator[Event]:
+    def _of_pods(self, done: RoundResult) -> Iterator[ClusterEvent]:
         decision, told = done.answer.scale_up, 0
         groups: dict[str, list[plan_pb2.ScaleUpSplit]] = {}
         for split in decision.splits:
@@ -55,7 +55,7 @@ class GrowthEvents:
             sizes = " ".join(
                 f"{{{one.node_group} {one.current_size}->{one.new_size} (max: {one.max_size})}}" for one in splits
             )
-            yield Event(_pod(pod), NORMAL, TRIGGERED, f"pod triggered scale-up: [{sizes}]")
+            yield ClusterEvent(_pod(pod), NORMAL, TRIGGERED, f"pod triggered scale-up: [{sizes}]")
         if not done.answer.HasField("scale_up"):
             return
         known, self._helpless = self._helpless, {one.pod: one.detail for one in decision.unschedulable}
@@ -67,7 +67,7 @@ class GrowthEvents:
                 del self._helpless[one.pod]
                 continue
             told += 1
-            yield Event(_pod(one.pod), NORMAL, NOT_TRIGGERED, f"pod didn't trigger scale-up: {one.detail}")
+            yield ClusterEvent(_pod(one.pod), NORMAL, NOT_TRIGGERED, f"pod didn't trigger scale-up: {one.detail}")
 
 
 def _pod(key: str) -> Subject:

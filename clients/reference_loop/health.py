@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from trimtab.clients.rpc.addresses import split_address
-from trimtab.clients.rpc.http_port import Answer, Page, Request, plain, serve_http
+from trimtab.clients.rpc.http_port import HttpAnswer, HttpRequest, Page, plain, serve_http
 from trimtab.clients.rpc.port_security import PortSecurity
 
 
@@ -50,7 +50,7 @@ class HealthServer:
 
 
 def _page(health: Health) -> Page:
-    def page(request: Request) -> Answer:
+    def page(request: HttpRequest) -> HttpAnswer:
         checks = {"/healthz": health.stuck, "/livez": health.stuck, "/readyz": health.not_ready}
         trouble = checks.get(request.path)
         if trouble is None:

@@ -18,14 +18,15 @@ import structlog
 import zstandard
 from google.protobuf.message import DecodeError
 
-from trimtab.clients.documents.whole_files import write_whole
-from trimtab.clients.kubernetes.api import MERGE_PATCH, Api, Json
-from trimtab.clients.kubernetes.errors import ApiError, ClusterError
-from trimtab.clients.kubernetes.names import object_path
+from trimtab.clients.documents.output import write_whole
+from trimtab.clients.kubernetes.api import Api, Json
+from trimtab.clients.kubernetes.errors import ApiError, KubernetesError
+from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.reference_loop.loop_clock import shift
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")
+_CONFIG_MAP = BY_KIND["ConfigMap"]
 
 KEY = "state"
 MOST_CONFIG_MAP_BYTES = 900 << 10
@@ -38,17 +39,17 @@ REFRESH_S = 60.0
 """Longest time between two writes of an unchanged state: its time shows that a loop is still running."""
 
 
-class Place(Protocol):
+class StateStorage(Protocol):
     """Storage of bytes. `limit_bytes` : most bytes; `is_cheap` : whether large states may be written often."""
 
     limit_bytes: int
     is_cheap: bool
 
     def read(self) -> bytes | None:
-        """Return the kept bytes; None for none. Errors: ClusterError, OSError, ValueError."""
+        """Return the kept bytes; None for none. Errors: KubernetesError, OSError, ValueError."""
 
     def write(self, data: bytes) -> None:
-        """Replace the kept bytes by `data`. Errors: ClusterError, OSError."""
+        """Replace the kept bytes by `data`. Errors: KubernetesError, OSError."""
 
 
 class StateFile:
@@ -71,14 +72,13 @@ class StateFile:
 
 
 class StateConfigMap:
-    """The ConfigMap NAMESPACE/NAME; `read` and `write` raise ClusterError."""
+    """The ConfigMap NAMESPACE/NAME; `read` and `write` raise KubernetesError."""
 
     limit_bytes, is_cheap = MOST_CONFIG_MAP_BYTES, False
 
     def __init__(self, api: Api, namespace: str, name: str) -> None:
         self._api, self._namespace, self._name = api, namespace, name
-        self._collection = object_path("/api/v1/namespaces", namespace, "configmaps")
-        self._path = object_path(self._collection, name)
+        self._path = _CONFIG_MAP.path_in(namespace, name)
 
     def read(self) -> bytes | None:
         """Return the bytes; None when there is no such ConfigMap."""
@@ -97,31 +97,20 @@ class StateConfigMap:
 
     def write(self, data: bytes) -> None:
         """Replace the bytes, in a new ConfigMap if there is none."""
-        body: Json = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": self._name},
-            "binaryData": {KEY: base64.b64encode(data).decode()},
-        }
-        try:
-            self._api.json("PATCH", self._path, body, MERGE_PATCH)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            body["metadata"]["namespace"] = self._namespace
-            self._api.json("POST", self._collection, body)
+        fields: Json = {"binaryData": {KEY: base64.b64encode(data).decode()}}
+        self._api.merge_or_create(_CONFIG_MAP, self._namespace, self._name, fields)
 
 
 class StateKeeper:
     """Keeps the state of one cluster in a place. One leader writes at a time."""
 
-    def __init__(self, place: Place, cluster: str, max_age_s: float) -> None:
+    def __init__(self, place: StateStorage, cluster: str, max_age_s: float) -> None:
         self._place, self._cluster, self._max_age_s = place, cluster, max_age_s
         self._last = b""
         self._written_s = float("-inf")
 
     def load(self, now_s: float) -> plan_pb2.PlanState | None:
-        """Return the state to continue from. Errors: ClusterError if it is not known whether there is one."""
+        """Return the state to continue from. Errors: KubernetesError if it is not known whether there is one."""
         try:
             data = self._place.read()
             kept = _unpacked(data, self._place.limit_bytes) if data else None
@@ -157,7 +146,7 @@ class StateKeeper:
         kept.now.FromNanoseconds(int(now_s * 1e9))
         try:
             self._place.write(_packed(kept, self._place.limit_bytes))
-        except (ClusterError, OSError, ValueError) as error:
+        except (KubernetesError, OSError, ValueError) as error:
             log.warning("state_not_kept", error=str(error))
             return
         self._last, self._written_s = content, now_s

@@ -19,7 +19,7 @@ from tenacity import (
 )
 from tenacity.nap import sleep_using_event
 
-from trimtab.clients.kubernetes.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.kubernetes.lease import Lease
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
@@ -29,7 +29,7 @@ from trimtab.clients.reference_loop.loop_clock import LoopClock
 from trimtab.clients.reference_loop.round_text import round_text
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.client import Backoff
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.v1 import plan_pb2
 
@@ -119,7 +119,7 @@ class Loop:
     def _patiently(self) -> None:
         """Make one round; retry while it fails and this process leads."""
         Retrying(
-            retry=retry_if_exception(_may_pass),
+            retry=retry_if_exception(_is_transient),
             wait=self._settings.backoff.pause_s,
             stop=stop_when_event_set(self._stopped),
             sleep=sleep_using_event(self._stopped),
@@ -141,7 +141,7 @@ class Loop:
         self._keep_state()
 
     def _resume(self) -> None:
-        """Load the state that the last leader kept. Errors: ClusterError; the round is then tried again."""
+        """Load the state that the last leader kept. Errors: KubernetesError; the round is then tried again."""
         keeper = self._around.states
         if self._has_state or keeper is None:
             return
@@ -198,7 +198,7 @@ class Loop:
             return
         try:
             self._around.status_map.write(done, self.trouble, self._look())
-        except ClusterError as error:
+        except KubernetesError as error:
             log.warning("status_not_written", error=str(error))
 
     def _request_id(self) -> str:
@@ -221,6 +221,6 @@ def _timestamp(now_s: float) -> Timestamp:
     return now
 
 
-def _may_pass(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     """Return whether another attempt may succeed."""
-    return isinstance(error, TrimtabError | ClusterError) and not isinstance(error, MissingPermissionError)
+    return isinstance(error, TrimtabError | KubernetesError) and not isinstance(error, MissingPermissionError)

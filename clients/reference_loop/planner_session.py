@@ -11,11 +11,10 @@ from typing import Final, Protocol, Self
 import grpc
 
 from trimtab.clients.reference_loop.loop_clock import shift
-from trimtab.clients.rpc.backoff import Backoff
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import RetryPolicy, about_cluster, connect, invoke, is_overloaded, new_session
+from trimtab.clients.rpc.client import Backoff, RetryPolicy, about_cluster, connect, invoke, is_overloaded, new_session
 from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 PIECE_BYTES = 1 << 20
@@ -124,30 +123,30 @@ class PlannerSession:
         return list(self._link.info().decisions)
 
     def plan(
-        self, request: plan_pb2.PlanRequest, taken: Taken, whole: Callable[[], Taken]
-    ) -> tuple[plan_pb2.PlanResponse, Taken]:
+        self, request: plan_pb2.PlanRequest, update: SnapshotUpdate, whole: Callable[[], SnapshotUpdate]
+    ) -> tuple[plan_pb2.PlanResponse, SnapshotUpdate]:
         """Return the answer, and the request that was sent. request : without versions, sizes and state, which are
         filled in; taken : the changes since the last call, or the whole cluster; whole : returns the whole cluster, for
         when the planner needs it. After an error the next call must send the whole cluster, unless `has_base`: then an
         overloaded planner refused changes, and the next call sends these again, plus those since.
         """
         version, self._version = self._version, ""
-        if taken.snapshot is None and not version:
-            taken = whole()
+        if update.snapshot is None and not version:
+            update = whole()
         try:
-            answer = self._send(request, taken, version)
+            answer = self._send(request, update, version)
         except TrimtabError as error:
-            if is_overloaded(error) and taken.snapshot is None:
+            if is_overloaded(error) and update.snapshot is None:
                 self._version = version
             if error.reason != Reason.SNAPSHOT_BASE_UNKNOWN:
                 raise
-            taken = whole()
-            answer = self._send(request, taken, "")
+            update = whole()
+            answer = self._send(request, update, "")
         self._version = answer.snapshot_version
         self._state, self._state_version = answer.state, answer.state_version
-        return answer, taken
+        return answer, update
 
-    def ask(self, request: plan_pb2.PlanRequest, taken: Taken) -> plan_pb2.PlanResponse:
+    def ask(self, request: plan_pb2.PlanRequest, update: SnapshotUpdate) -> plan_pb2.PlanResponse:
         """Return the answer to a prepared request, with its own state if it has one. A request with only a state
         version continues from the last answer of this session.
         """
@@ -158,17 +157,17 @@ class PlannerSession:
         copied = plan_pb2.PlanRequest()
         copied.CopyFrom(request)
         version, self._version = self._version, ""
-        answer = self._send(copied, taken, version)
+        answer = self._send(copied, update, version)
         self._version = answer.snapshot_version
         self._state, self._state_version = answer.state, answer.state_version
         return answer
 
-    def _send(self, request: plan_pb2.PlanRequest, taken: Taken, version: str) -> plan_pb2.PlanResponse:
+    def _send(self, request: plan_pb2.PlanRequest, update: SnapshotUpdate, version: str) -> plan_pb2.PlanResponse:
         """Send one request; send it again with the whole state if the planner does not have it."""
-        payload = _payload(taken)
-        request.base_version = "" if taken.snapshot is not None else version
+        payload = _payload(update)
+        request.base_version = "" if update.snapshot is not None else version
         request.snapshot_size_bytes = len(payload)
-        self.whole_count += taken.snapshot is not None
+        self.whole_count += update.snapshot is not None
         self._put_state(request, by_version=True)
         try:
             return self._link.send(request, payload)
@@ -189,13 +188,13 @@ class PlannerSession:
             request.state.CopyFrom(self._state)
 
 
-def _payload(taken: Taken) -> bytes:
+def _payload(update: SnapshotUpdate) -> bytes:
     """Encode a snapshot or delta; a delta without change is empty."""
-    if taken.snapshot is not None:
-        return taken.snapshot.SerializeToString(deterministic=True)
-    if taken.delta is None or taken.is_empty:
+    if update.snapshot is not None:
+        return update.snapshot.SerializeToString(deterministic=True)
+    if update.delta is None or update.is_empty:
         return b""
-    return taken.delta.SerializeToString(deterministic=True)
+    return update.delta.SerializeToString(deterministic=True)
 
 
 def _parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[plan_pb2.PlanRequestPart]:

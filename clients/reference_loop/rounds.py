@@ -2,23 +2,24 @@
 
 Decides the order of the steps. Acts only as leader, never in a dry run, and starts no deletion while the actuator's
 clock differs too much. Asks only for decisions that the planner offers, and calls only RPCs that the actuator offers.
-A failed step fails the round. Raises TrimtabError, ClusterError.
+A failed step fails the round. Raises TrimtabError, KubernetesError.
 """
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
 from opentelemetry import trace
 from opentelemetry.context import Context
 
-from trimtab.clients.kubernetes.kinds import NodeGroup
+from trimtab.clients.decisions import failed_fields
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.snapshots.live.cloud_groups import known_prices, with_cloud_settings
-from trimtab.clients.snapshots.live.taken import Seen, Taken
+from trimtab.clients.snapshots.live.snapshot_update import Observation, SnapshotUpdate
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 _tracer = trace.get_tracer("trimtab.loop")
@@ -30,14 +31,14 @@ Decision = plan_pb2.Decision
 class LoopCluster(Protocol):
     """The cluster as a round sees it: `trimtab.clients.snapshots.live.LiveCluster`."""
 
-    def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
+    def next_update(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Observation:
         """Return the changes since the last call, or the whole cluster."""
 
     def forget(self) -> None:
-        """Make the next `take` return the whole cluster."""
+        """Make the next `next_update` return the whole cluster."""
 
-    def put_back(self) -> None:
-        """Make the next `take` return the last changes again, plus those since."""
+    def requeue(self) -> None:
+        """Make the next `next_update` return the last changes again, plus those since."""
 
 
 class LoopActuator(Protocol):
@@ -71,11 +72,14 @@ MOST_NOTED = 5
 """Most incomplete groups of pod costs, and most buffers without status, that are noted in a round."""
 
 
-class Recorder(Protocol):
+class RoundRecorder(Protocol):
     """Records requests and answers of the planner."""
 
-    def add(self, taken: Taken, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
+    def add(self, update: SnapshotUpdate, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
         """Record one round; its request continues from the state of the answer before."""
+
+
+GroupCompletion = Callable[[tuple[NodeGroup, ...], actuator_pb2.ActuatorStatus | None], tuple[NodeGroup, ...]]
 
 
 @dataclass(frozen=True)
@@ -96,10 +100,8 @@ class RoundSettings:
     # Deletions are started only if the difference between our clock and the actuator's is at most this, seconds:
     # otherwise timers may be wrong, or a plan may seem older or newer than it is.
     max_clock_skew_s: float = 30.0
-    # Sets the caller's prices in the declared groups and, in place, in those of the status.
-    priced: Callable[[tuple[NodeGroup, ...], actuator_pb2.ActuatorStatus | None], tuple[NodeGroup, ...]] = (
-        lambda groups, _status: groups
-    )
+    # Completes the declared groups before each round, as by prices; also, in place, those of the status.
+    complete_groups: GroupCompletion = lambda groups, _status: groups
 
 
 @dataclass
@@ -133,7 +135,7 @@ class RoundRunner:
         planner: PlannerSession,
         actuator: LoopActuator | None,
         settings: RoundSettings,
-        recorder: Recorder | None = None,
+        recorder: RoundRecorder | None = None,
     ) -> None:
         self._cluster, self._planner, self._actuator = cluster, planner, actuator
         self._settings, self._recorder = settings, recorder
@@ -154,7 +156,7 @@ class RoundRunner:
         begun_s = time.monotonic()
         status = self._actuator.get_status(with_instances=True) if self._actuator is not None else None
         skew_s = _skew_s(status, now, time.monotonic() - begun_s)
-        self._groups = self._settings.priced(self._settings.groups, status)
+        self._groups = self._settings.complete_groups(self._settings.groups, status)
         decisions = self._decisions()
         seen = self._take(status)
         request = plan_pb2.PlanRequest(
@@ -165,11 +167,11 @@ class RoundRunner:
             settings=with_cloud_settings(self._settings.plan, status),
         )
         try:
-            answer, sent = self._planner.plan(request, seen.taken, lambda: self._whole(status))
+            answer, sent = self._planner.plan(request, seen.update, lambda: self._whole(status))
         except Exception:
             # The changes must be sent again. They are enough if the planner still has their base.
             if self._planner.has_base:
-                self._cluster.put_back()
+                self._cluster.requeue()
             else:
                 self._cluster.forget()
             raise
@@ -178,11 +180,12 @@ class RoundRunner:
         )
         done.prices = known_prices(self._groups, status)
         self._record(sent, done)
+        leave_out_failed(done)
         if self._actuator is not None and not self._settings.dry_run:
             self._act(self._actuator, done, may_act)
         return done
 
-    def _record(self, sent: Taken, done: RoundResult) -> None:
+    def _record(self, sent: SnapshotUpdate, done: RoundResult) -> None:
         """Record the round; a full disk ends the recording, not the loop."""
         if self._recorder is None:
             return
@@ -201,12 +204,12 @@ class RoundRunner:
         """Shift the timers of nodes by a step of the wall clock."""
         self._planner.shift_timers(by_s)
 
-    def _take(self, status: actuator_pb2.ActuatorStatus | None) -> Seen:
-        return self._cluster.take(list(self._groups), status)
+    def _take(self, status: actuator_pb2.ActuatorStatus | None) -> Observation:
+        return self._cluster.next_update(list(self._groups), status)
 
-    def _whole(self, status: actuator_pb2.ActuatorStatus | None) -> Taken:
+    def _whole(self, status: actuator_pb2.ActuatorStatus | None) -> SnapshotUpdate:
         self._cluster.forget()
-        return self._take(status).taken
+        return self._take(status).update
 
     def _decisions(self) -> list[plan_pb2.Decision.Code.ValueType]:
         """Return the decisions to ask for: those both requested and offered."""
@@ -292,6 +295,14 @@ class RoundRunner:
                 done.accepted.append(one.node)
             else:
                 done.refused[one.node] = f"{reason_pb2.DeletionReason.Code.Name(one.reason)} {one.detail}".rstrip()
+
+
+def leave_out_failed(done: RoundResult) -> None:
+    """Remove the results of failed decisions from the answer, so that no order follows from them; note each."""
+    for name in failed_fields(done.answer):
+        field: Any = name
+        done.notes.append(f"{name.replace('_', '-')} failed: {getattr(done.answer, field).detail}")
+        done.answer.ClearField(field)
 
 
 def _skew_s(status: actuator_pb2.ActuatorStatus | None, now: Timestamp, elapsed_s: float) -> float | None:

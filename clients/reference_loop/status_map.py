@@ -9,9 +9,8 @@ from typing import Any
 
 import yaml
 
-from trimtab.clients.kubernetes.api import MERGE_PATCH, Api
-from trimtab.clients.kubernetes.errors import ApiError
-from trimtab.clients.kubernetes.names import object_path
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.reference_loop.costs import costs
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
@@ -95,20 +94,8 @@ class StatusMap:
         return self._since[what][1]
 
     def _put(self, text: str, now: str) -> None:
-        collection = object_path("/api/v1/namespaces", self._namespace, "configmaps")
-        body: dict[str, Any] = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": self._name, "annotations": {"trimtab.dev/last-updated": now}},
-            "data": {KEY: text},
-        }
-        try:
-            self._api.json("PATCH", object_path(collection, self._name), body, MERGE_PATCH)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            body["metadata"]["namespace"] = self._namespace
-            self._api.json("POST", collection, body)
+        fields = {"metadata": {"annotations": {"trimtab.dev/last-updated": now}}, "data": {KEY: text}}
+        self._api.merge_or_create(BY_KIND["ConfigMap"], self._namespace, self._name, fields)
 
 
 def _slack(done: RoundResult) -> dict[str, Any]:

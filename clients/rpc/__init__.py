@@ -6,7 +6,7 @@ retries and reads errors. Never knows what a call means. All durations are in se
 - `errors`: `ServiceError` (raised in a service), `TrimtabError` (raised in a caller).
 - `interceptor`: the one place where an exception becomes a gRPC status.
 - `server`: `Registration`, `ServerSettings`, `Shell` and `serve`.
-- `access_files`: who may call, by a policy file or by tokens that the service has reviewed.
+- `access`: who may call, by a policy file or by tokens that the service has reviewed.
 - `telemetry`: structured logs, metrics with a Prometheus endpoint, traces.
 - `options`: the command-line options every service has.
 - `extras`: the optional dependencies of each extra.

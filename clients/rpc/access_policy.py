@@ -34,10 +34,10 @@ def does_match(text: str, pattern: str) -> bool:
         return False
     at, end = len(first), len(text) - len(last)
     for part in between:
-        found = text.find(part, at, end)
-        if found < 0:
+        position = text.find(part, at, end)
+        if position < 0:
             return False
-        at = found + len(part)
+        at = position + len(part)
     return at <= end
 
 
@@ -51,7 +51,7 @@ class CallerRule(_Section):
 
     def matches(self, identities: tuple[str, ...]) -> bool:
         """Return whether the rule applies to a caller."""
-        return any(does_match(one, pattern) for one in identities for pattern in self.identities)
+        return any(does_match(identity, pattern) for identity in identities for pattern in self.identities)
 
 
 class DeletionRules(_Section):
@@ -92,7 +92,7 @@ class AccessPolicy(_Section):
 
 
 def read_policy(path: Path) -> AccessPolicy:
-    """Read a policy file. Errors: OSError; ValueError, which names the file and the place in it."""
+    """Read a policy file. Raises OSError; ValueError, which names the file and the place in it."""
     with path.open("rb") as file:
         data = file.read(MAX_POLICY_BYTES + 1)
     if len(data) > MAX_POLICY_BYTES:
@@ -102,10 +102,10 @@ def read_policy(path: Path) -> AccessPolicy:
     except DocumentError as error:
         raise ValueError(f"{path}: {error}") from error
     except ValidationError as error:
-        raise ValueError(f"{path}: {'; '.join(map(_told, error.errors()[:5]))}") from error
+        raise ValueError(f"{path}: {'; '.join(map(_describe_error, error.errors()[:5]))}") from error
 
 
-def _told(error: Any) -> str:
+def _describe_error(error: Any) -> str:
     """Return the text of a pydantic error: place and problem."""
     place = ".".join(map(str, error["loc"])) or "the file"
     return f"{place}: {error['msg']}"

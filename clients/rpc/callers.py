@@ -23,7 +23,7 @@ _URI: Final = re.compile(r"(?!(?:dns|cn|system):)[a-z][a-z0-9+.-]*://", re.IGNOR
 """The beginning of a URI that is an identity: its scheme is not the prefix of another kind of name."""
 
 
-class Caller(NamedTuple):
+class CallerIdentity(NamedTuple):
     """A caller. `identities` : () = not known; `connection` : peer and, if the client sent one, session."""
 
     identities: tuple[str, ...] = ()
@@ -40,25 +40,25 @@ class Caller(NamedTuple):
         return "\n".join(self.identities) or self.connection
 
 
-_current: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B039
+_current: ContextVar[CallerIdentity] = ContextVar("caller", default=CallerIdentity())  # noqa: B039
 
 
-def current_caller() -> Caller:
+def current_caller() -> CallerIdentity:
     """Return the caller of the call that this thread is handling."""
     return _current.get()
 
 
-def set_caller(caller: Caller) -> None:
+def set_caller(caller: CallerIdentity) -> None:
     """Set it; the next call of the thread sets its own."""
     _current.set(caller)
 
 
 def certificate_identities(context: grpc.ServicerContext) -> tuple[str, ...]:
     """Return the identities in the caller's certificate, which TLS has checked; () without one."""
-    found: Mapping[str, Iterable[bytes]] = context.auth_context()  # type: ignore[assignment]
+    properties: Mapping[str, Iterable[bytes]] = context.auth_context()  # type: ignore[assignment]
 
     def values(key: str) -> list[str]:
-        return [value.decode(errors="replace") for value in found.get(key, ())]
+        return [value.decode(errors="replace") for value in properties.get(key, ())]
 
     uris = [uri for uri in values("peer_uri") if _URI.match(uri)]
     names = [f"dns:{name}" for name in values("peer_dns")]

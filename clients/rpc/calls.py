@@ -52,7 +52,7 @@ class _End:
 class OpenCall:
     """One call, from its start to its last byte."""
 
-    def __init__(self, calls: "Calls", context: grpc.ServicerContext) -> None:
+    def __init__(self, calls: "OpenCalls", context: grpc.ServicerContext) -> None:
         self._calls = calls
         self._context = context
         self._arrived: SimpleQueue[Any] = SimpleQueue()
@@ -117,7 +117,7 @@ class OpenCall:
         self._context.cancel()  # type: ignore[no-untyped-call]
 
 
-class Calls:
+class OpenCalls:
     """All open calls of a server."""
 
     def __init__(self, limits: CallLimits) -> None:
@@ -147,7 +147,7 @@ class Calls:
         """Note the caller of a call. Raises ServiceError if its limit is reached and no call can be ended."""
         most = self.limits.most_of_caller
         with self._changed:
-            others = {one for one in self._open - self._ended - {call} if one.caller == caller}
+            others = {other for other in self._open - self._ended - {call} if other.caller == caller}
             call.caller = caller
             if len(others) >= most:
                 message = f"{most} calls of this caller are open already; end some of them (--max-calls-per-caller)"
@@ -199,12 +199,14 @@ class Calls:
         ]
         if not late:
             raise overloaded(refusal)
-        counts = Counter(one.caller for one in calls)
+        counts = Counter(call.caller for call in calls)
         chosen = max(late, key=lambda wait: (counts[wait.call.caller], -wait.since_s))
         self._end(chosen.call, request_timeout("the request was the slowest to arrive, and others came; send it again"))
 
 
 class _Wait(NamedTuple):
+    """A call that waits for its caller since a time, monotonic seconds; `number` orders equal times."""
+
     since_s: float
     number: int
     call: OpenCall
@@ -212,7 +214,7 @@ class _Wait(NamedTuple):
 
 def _waiting(calls: Iterable[OpenCall]) -> list[_Wait]:
     """Return the calls that wait for their callers, the longest wait first."""
-    return sorted(_Wait(since_s, id(one), one) for one in calls if (since_s := one.waits_since_s))
+    return sorted(_Wait(since_s, id(call), call) for call in calls if (since_s := call.waits_since_s))
 
 
 def _pump(

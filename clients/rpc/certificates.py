@@ -118,8 +118,8 @@ class Reloaded(Generic[T]):
         self._refused = signature
 
     def _sign(self) -> Signature:
-        found = (os.stat(path) for path in self._paths)
-        return tuple((one.st_ino, one.st_size, one.st_mtime_ns) for one in found)
+        statuses = (os.stat(path) for path in self._paths)
+        return tuple((status.st_ino, status.st_size, status.st_mtime_ns) for status in statuses)
 
 
 def _no_password() -> str:

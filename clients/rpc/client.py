@@ -14,10 +14,16 @@ from urllib.parse import quote
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    wait_random_exponential,
+)
 
 from trimtab.clients.rpc.addresses import check_target
-from trimtab.clients.rpc.backoff import Backoff
 from trimtab.clients.rpc.callers import CLUSTER_KEY, SESSION_KEY
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.errors import Reason, TrimtabError, from_rpc_error
@@ -31,6 +37,20 @@ Metadata = tuple[tuple[str, str], ...]
 
 _MAX_CLUSTER_BYTES: Final = 253
 """A longer name, which the planner refuses, is cut to this length: headers of calls are small."""
+
+
+@dataclass(frozen=True)
+class Backoff:
+    """Bounds of the random exponential pause after a failure."""
+
+    # Longest pause after the first failure; it doubles with each one after.
+    first_s: float
+    # Upper limit of all pauses.
+    longest_s: float
+
+    def pause_s(self, state: RetryCallState) -> float:
+        """Return the pause after the attempts so far, between 0 and their bound."""
+        return wait_random_exponential(self.first_s, self.longest_s)(state)
 
 
 @dataclass(frozen=True)
@@ -48,7 +68,7 @@ class RetryPolicy:
 def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Channel:
     """Open a channel to "host:port"; no call is made. Reconnects quickly, for services on the same machine.
 
-    security : None = from the environment. Errors: AddressError; ValueError, OSError if its files cannot be used.
+    security : None = from the environment. Raises AddressError; ValueError, OSError if its files cannot be used.
     """
     channel = (security or ChannelSecurity.from_environment()).open_channel(
         check_target(address),

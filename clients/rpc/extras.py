@@ -38,7 +38,7 @@ class MissingExtraError(Exception):
 
 
 def require_extra(extra: str, user: str) -> None:
-    """Check that the packages of an extra are installed; `user` is what needs them. Errors: MissingExtraError."""
+    """Check that the packages of an extra are installed; `user` is what needs them. Raises MissingExtraError."""
     if not all(_is_installed(package) for package in EXTRAS[extra]):
         raise MissingExtraError(f"{user} needs the extra {extra}: pip install 'trimtab[{extra}]'")
 

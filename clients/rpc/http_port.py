@@ -33,7 +33,7 @@ _ENDED_BY_CALLER: Final = (OSError, TimeoutError, EOFError)
 log = structlog.get_logger("http")
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """A request. headers : by name in lower case; showed_certificate : whether its caller has presented a valid one."""
 
     path: str
@@ -42,7 +42,7 @@ class Request(NamedTuple):
     showed_certificate: bool = False
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """An answer. status : code and phrase."""
 
     status: str
@@ -50,7 +50,7 @@ class Answer(NamedTuple):
     headers: tuple[tuple[str, str], ...] = (("Content-Type", "text/plain; charset=utf-8"),)
 
 
-Page = Callable[[Request], Answer | Callable[[], Answer]]
+Page = Callable[[HttpRequest], HttpAnswer | Callable[[], HttpAnswer]]
 """Answers a request at once, or returns a function that takes longer to do so, for a separate thread."""
 
 
@@ -154,11 +154,11 @@ class HttpPort:
     async def _answer(self, head: bytes, showed_certificate: bool) -> bytes:
         """Return the bytes of the answer to a request."""
         request = _parse(head, showed_certificate)
-        if isinstance(request, Answer):
+        if isinstance(request, HttpAnswer):
             return _encode(request)
         try:
             answer = self._page(request)
-            if not isinstance(answer, Answer):
+            if not isinstance(answer, HttpAnswer):
                 answer = await self._loop.run_in_executor(self._threads, answer)
         except Exception as error:
             log.error("a page failed", path=request.path, exc_info=error)
@@ -174,9 +174,9 @@ def serve_http(host: str, port: int, tls: Callable[[], ssl.SSLContext] | None, p
     return HttpPort((host, port), tls, page)
 
 
-def plain(status: str, text: str) -> Answer:
+def plain(status: str, text: str) -> HttpAnswer:
     """Return an answer with a line of text."""
-    return Answer(status, text.encode() + b"\n")
+    return HttpAnswer(status, text.encode() + b"\n")
 
 
 def _listen(address: tuple[str, int]) -> socket.socket:
@@ -202,7 +202,7 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-def _parse(head: bytes, showed_certificate: bool) -> Request | Answer:
+def _parse(head: bytes, showed_certificate: bool) -> HttpRequest | HttpAnswer:
     """Return the request, or the answer to one that cannot be served."""
     if not head:
         return plain("431 Request Header Fields Too Large", f"a request has at most {_MAX_HEAD_BYTES} bytes")
@@ -216,10 +216,10 @@ def _parse(head: bytes, showed_certificate: bool) -> Request | Answer:
     path, _, query = target.partition("?")
     fields = (line.partition(":") for line in lines if line)
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
-    return Request(unquote(path), query, headers, showed_certificate)
+    return HttpRequest(unquote(path), query, headers, showed_certificate)
 
 
-def _encode(answer: Answer, has_body: bool = True) -> bytes:
+def _encode(answer: HttpAnswer, has_body: bool = True) -> bytes:
     """Return the bytes of an answer."""
     fixed = (("Content-Length", str(len(answer.body))), ("Connection", "close"))
     lines = (f"HTTP/1.1 {answer.status}", *(f"{name}: {value}" for name, value in (*answer.headers, *fixed)), "", "")

@@ -22,8 +22,8 @@ from google.protobuf.message import DecodeError
 from opentelemetry.metrics import Meter
 
 from trimtab.clients.rpc.access import Access
-from trimtab.clients.rpc.callers import Caller
-from trimtab.clients.rpc.calls import CallLimits, Calls, OpenCall
+from trimtab.clients.rpc.callers import CallerIdentity
+from trimtab.clients.rpc.calls import CallLimits, OpenCall, OpenCalls
 from trimtab.clients.rpc.errors import (
     Reason,
     ServiceError,
@@ -68,7 +68,7 @@ class CallInterceptor(ServerInterceptor):
     def __init__(
         self,
         meter: Meter,
-        calls: Calls,
+        calls: OpenCalls,
         is_ready: Callable[[], bool],
         access: Access | None = None,
         routine: frozenset[str] = frozenset(),
@@ -78,7 +78,7 @@ class CallInterceptor(ServerInterceptor):
         self.routine = routine
         self._is_ready = is_ready
         self._durations = meter.create_histogram("grpc_server_call_duration", unit="s", description="Time of calls")
-        self._side = Calls(CallLimits(most=_SIDE_THREADS - 2))
+        self._side = OpenCalls(CallLimits(most=_SIDE_THREADS - 2))
         self._side_threads = ThreadPoolExecutor(_SIDE_THREADS, thread_name_prefix="side")
         self._refusing_threads = ThreadPoolExecutor(_REFUSING_THREADS, thread_name_prefix="refuse")
         self._changed = threading.Condition()
@@ -184,7 +184,7 @@ class _Call:
         self._method = method
         self._context = context
         self._opened: OpenCall | None = None
-        self._caller = Caller()
+        self._caller = CallerIdentity()
         self._started = time.perf_counter()
 
     def enter(self, is_refused: bool) -> OpenCall:
@@ -274,7 +274,7 @@ def _encoded(serialize: Callable[[Any], bytes], answer: Any) -> bytes:
     return answer if isinstance(answer, bytes) else serialize(answer)
 
 
-def _aside(handler: Any, calls: Calls, threads: ThreadPoolExecutor) -> Any:
+def _aside(handler: Any, calls: OpenCalls, threads: ThreadPoolExecutor) -> Any:
     """Return a handler that takes no threads from the services' calls."""
     behaviour = _behaviour(handler)
     if getattr(behaviour, "experimental_non_blocking", False):

@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from prometheus_client import make_wsgi_app
 
-from trimtab.clients.rpc.http_port import Answer, Page, Request, plain, serve_http
+from trimtab.clients.rpc.http_port import HttpAnswer, HttpRequest, Page, plain, serve_http
 from trimtab.clients.rpc.port_security import PortSecurity
 
 
 def serve_metrics(
     host: str, port: int, security: PortSecurity | None = None, is_ready: Callable[[], bool] = bool
 ) -> tuple[int, Callable[[], None]]:
-    """Serve the metrics of this process; return the port and a function that ends it. Errors: OSError if the port is
+    """Serve the metrics of this process; return the port and a function that ends it. Raises OSError if the port is
     taken or a file cannot be read; ValueError if the files cannot be used. is_ready : returns at once.
     """
     security = security or PortSecurity()
@@ -28,7 +28,7 @@ def serve_metrics(
 def _pages(for_known_callers: bool, is_ready: Callable[[], bool]) -> Page:
     metrics = make_wsgi_app()
 
-    def page(request: Request) -> Answer | Callable[[], Answer]:
+    def page(request: HttpRequest) -> HttpAnswer | Callable[[], HttpAnswer]:
         if request.path in ("/healthz", "/readyz"):
             return plain("200 OK", "ok") if request.path == "/healthz" or is_ready() else _NOT_READY
         if for_known_callers and not request.showed_certificate:
@@ -38,7 +38,7 @@ def _pages(for_known_callers: bool, is_ready: Callable[[], bool]) -> Page:
     return page
 
 
-def _scrape(metrics: Callable[..., Any], request: Request) -> Answer:
+def _scrape(metrics: Callable[..., Any], request: HttpRequest) -> HttpAnswer:
     """Return the metrics, in the form and compression that the caller accepts."""
     started: list[tuple[str, list[tuple[str, str]]]] = []
     environment = {
@@ -50,7 +50,7 @@ def _scrape(metrics: Callable[..., Any], request: Request) -> Answer:
     }
     body = b"".join(metrics(environment, lambda status, headers: started.append((status, headers))))
     status, headers = started[0]
-    return Answer(status, body, tuple(headers))
+    return HttpAnswer(status, body, tuple(headers))
 
 
 _NOT_READY: Final = plain("503 Service Unavailable", "the service is starting or stopping")

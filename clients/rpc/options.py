@@ -15,7 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from trimtab.clients.rpc.access_files import OpenReview, open_access
+from trimtab.clients.rpc.access import OpenReview, open_access
 from trimtab.clients.rpc.port_security import ANONYMOUS_OPTION, PLAINTEXT_OPTION, PortSecurity
 from trimtab.clients.rpc.server import ServerSettings
 from trimtab.clients.rpc.telemetry import LogFormat
@@ -136,7 +136,7 @@ class ServerOptions:
     def settings(self, open_review: OpenReview) -> ServerSettings:
         """Return the settings of the server. `open_review` connects to the cluster that reviews bearer tokens.
 
-        Errors: ValueError, OSError for files that cannot be used; MissingExtraError.
+        Raises ValueError, OSError for files that cannot be used; MissingExtraError.
         """
         return ServerSettings(
             address=self.address,

@@ -34,6 +34,7 @@ class PortSecurity:
     key: Path | None = None
     # Callers must have a certificate of one of these CAs. None = they need none.
     client_ca: Path | None = None
+    # Whether ports of all interfaces may be without TLS, and callers there without identity.
     allow_plaintext: bool = False
     allow_anonymous: bool = False
 
@@ -111,11 +112,13 @@ class PortSecurity:
 def is_loopback(host: str) -> bool:
     """Return whether a listening host can be reached only from this machine; all addresses of a name count."""
     try:
-        found = {info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+        addresses = {info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except OSError:
         # Binding will report the problem.
         return False
-    return bool(found) and all(ipaddress.ip_address(str(one).partition("%")[0]).is_loopback for one in found)
+    return bool(addresses) and all(
+        ipaddress.ip_address(str(address).partition("%")[0]).is_loopback for address in addresses
+    )
 
 
 def speaks_tls_1_3_alone() -> bool:

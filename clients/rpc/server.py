@@ -28,10 +28,10 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from trimtab.clients.documents.whole_files import write_whole
+from trimtab.clients.documents.output import write_whole
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.addresses import split_address
-from trimtab.clients.rpc.calls import CallLimits, Calls
+from trimtab.clients.rpc.calls import CallLimits, OpenCalls
 from trimtab.clients.rpc.interceptor import CallInterceptor
 from trimtab.clients.rpc.port_security import PortSecurity, speaks_tls_1_3_alone
 from trimtab.clients.rpc.telemetry import Telemetry, start_telemetry
@@ -123,7 +123,7 @@ class Shell:
         settings: ServerSettings | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
-        """Bind, but accept no call before `ready`. Errors: OSError if the address is taken or malformed; ValueError if
+        """Bind, but accept no call before `ready`. Raises OSError if the address is taken or malformed; ValueError if
         it would be open to the network without protection, or the certificate cannot be used.
         """
         self.settings = settings or ServerSettings()
@@ -133,9 +133,11 @@ class Shell:
         self._ready = self.telemetry.ready
         self._stopped = threading.Event()
         self._names = [registration.name for registration in registrations]
-        self._routine = frozenset(f"/{one.name}/{method}" for one in registrations for method in one.routine)
+        self._routine = frozenset(
+            f"/{registration.name}/{method}" for registration in registrations for method in registration.routine
+        )
         self._health = health.HealthServicer()
-        self._calls = Calls(self.settings.limits())
+        self._calls = OpenCalls(self.settings.limits())
         self._server = grpc.server(
             ThreadPoolExecutor(self.settings.max_workers, thread_name_prefix=name),
             interceptors=self._interceptors(),

@@ -45,7 +45,9 @@ class Telemetry:
     meter: Meter
     # Address of the Prometheus endpoint; "" = none.
     metrics_address: str = ""
+    # Whether calls are spans of traces.
     traces: bool = False
+    # Called once at the end.
     closers: list[Callable[[], object]] = field(default_factory=list)
     # Set while the service accepts calls; `/readyz` beside the metrics reports it.
     ready: threading.Event = field(default_factory=threading.Event)
@@ -91,7 +93,7 @@ def configure_logging(level: str = "info", form: LogFormat = LogFormat.JSON) -> 
 def start_telemetry(service: str, metrics_address: str = "", security: PortSecurity | None = None) -> Telemetry:
     """Start metrics and, where configured, traces. `metrics_address` is "host:port", port 0 = any, "" = none.
 
-    Errors: OSError, ValueError if the address or the files of `security` cannot be used.
+    Raises OSError, ValueError if the address or the files of `security` cannot be used.
     """
     security = security or PortSecurity()
     resource = Resource.create({"service.name": service})

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import structlog
 
-from trimtab.clients.documents.terminal import visible
+from trimtab.clients.documents.output import visible
 
 _LOUD: Final = ("warning", "error", "critical")
 _OWN: Final = ("event", "level", "text", "exception")

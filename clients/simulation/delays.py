@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trimtab.clients.simulation.cluster.controllers import Delays
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.scenario import NodeGroupModel
 
 
@@ -20,7 +20,7 @@ class ScenarioDelays(Delays):
     pod_starts: dict[str, float] = field(default_factory=dict)
     seed: int = 0
 
-    def pod_start_of(self, pod: Pod) -> float:
+    def pod_start_of(self, pod: SimulatedPod) -> float:
         """Return how long one pod takes to become ready."""
         return self.pod_starts.get(pod.owner_uid, self.pod_start_s)
 

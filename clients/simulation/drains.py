@@ -7,14 +7,15 @@ Unix seconds; a pod that is evicted again after a refusal waited for its disrupt
 from collections.abc import Callable
 from typing import Any, Final
 
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, PodView, TooManyRequestsError
+from trimtab.actuator.kube.cluster import PodView, TooManyRequestsError
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.database import JournalEntry
 
 MOST_DRAINS: Final = 2000
 
 
-class Drains:
+class SimulatedRemovals:
     """The removals of one simulation, and how long pods waited for their budgets."""
 
     def __init__(self) -> None:

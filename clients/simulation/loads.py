@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.clients.simulation.scenario import Batch, Bursts, Diurnal, Scenario, Workload
+from trimtab.clients.simulation.scenario import Batch, Bursts, Diurnal, Scenario, WorkloadModel
 
 DAY_S = 86_400.0
 
@@ -36,7 +36,7 @@ def generator(scenario: Scenario, name: str) -> np.random.Generator:
     return np.random.default_rng((scenario.seed, zlib.crc32(name.encode())))
 
 
-def changes(scenario: Scenario, workload: Workload) -> list[Change]:
+def changes(scenario: Scenario, workload: WorkloadModel) -> list[Change]:
     """Return the changes of a workload's replicas, in order of time, the first at 0."""
     draw = generator(scenario, f"{workload.namespace}/{workload.name}")
     if workload.diurnal is not None:

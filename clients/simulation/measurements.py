@@ -19,7 +19,7 @@ import numpy as np
 
 from trimtab.clients.simulation.cluster.database import JournalEntry
 from trimtab.clients.simulation.cluster.state import ClusterState
-from trimtab.clients.simulation.drains import Drains
+from trimtab.clients.simulation.drains import SimulatedRemovals
 from trimtab.clients.simulation.packing import packing
 from trimtab.clients.simulation.slack_use import SlackUse
 
@@ -27,7 +27,7 @@ REGRET_S: Final = 1800.0
 PERCENTILES: Final = (50, 90, 99)
 
 
-class Sample(NamedTuple):
+class ClusterSample(NamedTuple):
     """The cluster at one time. nodes : by "group/zone"; cpu in milli-cores, memory in bytes."""
 
     time_s: float
@@ -52,14 +52,14 @@ class Measurements:
 
     def __init__(self) -> None:
         self.state: ClusterState | None = None
-        self.samples: list[Sample] = []
+        self.samples: list[ClusterSample] = []
         self.counts: Counter[str] = Counter()
         self._waits_since: dict[str, tuple[str, float]] = {}
         # Workloads' pods on nodes, by uid: since when, and on which.
         self._on_since: dict[str, float] = {}
         self._node_of: dict[str, str] = {}
         self._pod_s = 0.0
-        self.drains = Drains()
+        self.drains = SimulatedRemovals()
         self.slack = SlackUse()
         self.maps: list[dict[str, Any]] = []
         self._waited: list[float] = []
@@ -115,7 +115,7 @@ class Measurements:
         for machine in self._machines.values():
             price += self.prices.get(machine.group, 0.0)
         self.samples.append(
-            Sample(
+            ClusterSample(
                 now_s,
                 dict(sorted(nodes.items())),
                 len(state.pods),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from trimtab.clients.simulation.cluster.objects import made_uid
-from trimtab.clients.simulation.scenario import Budget, NodeGroupModel, PodModel, Workload
+from trimtab.clients.simulation.scenario import BudgetModel, NodeGroupModel, PodModel, WorkloadModel
 from trimtab.clients.simulation.scheduling.rules import ZONE
 
 Json = dict[str, Any]
@@ -30,7 +30,7 @@ def node_group(group: NodeGroupModel) -> Json:
     return _object("trimtab.dev/v1", "NodeGroup", "", group.name, spec)
 
 
-def controller(workload: Workload) -> Json:
+def controller(workload: WorkloadModel) -> Json:
     """Return the controller of a workload, without replicas yet."""
     labels = {"app": workload.name}
     spec: Json = {"selector": {"matchLabels": labels}, "template": pod_template(workload.pod, labels)}
@@ -54,7 +54,7 @@ def pod_template(pod: PodModel, labels: Json) -> Json:
     return {"metadata": metadata, "spec": {"containers": [_container(requests)], **pod.spec}}
 
 
-def budget(workload: Workload, wanted: Budget) -> Json:
+def budget(workload: WorkloadModel, wanted: BudgetModel) -> Json:
     """Return a workload's PodDisruptionBudget."""
     limits = {"minAvailable": wanted.min_available, "maxUnavailable": wanted.max_unavailable}
     spec = {name: value for name, value in limits.items() if value is not None}

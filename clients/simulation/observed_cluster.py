@@ -9,28 +9,26 @@ from typing import Any
 
 import msgspec
 
-from trimtab.clients.kubernetes.kinds import NodeGroup
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
+from trimtab.clients.kubernetes.registry import CONTROLLERS, STRUCTS, WATCHED
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import write_owner_status
 from trimtab.clients.simulation.cluster.database import JournalEntry
 from trimtab.clients.simulation.cluster.disruption import BudgetStatus, write_status
 from trimtab.clients.simulation.cluster.objects import condition_reason
-from trimtab.clients.simulation.cluster.pods import Pod, parse_time_ms
+from trimtab.clients.simulation.cluster.pods import SimulatedPod, parse_time_ms
 from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.clients.snapshots.live.actuation import read_status
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance
-from trimtab.clients.snapshots.live.resources import BY_KIND
+from trimtab.clients.snapshots.live.snapshot_update import Observation
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.store import Store
-from trimtab.clients.snapshots.live.taken import Seen
-from trimtab.clients.snapshots.objects.objects import STRUCTS
-from trimtab.clients.snapshots.objects.owners import API_VERSIONS
+from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
 from trimtab.clients.snapshots.objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row
 from trimtab.v1 import actuator_pb2
 
 Watcher = Callable[[Mapping[str, Any], list[JournalEntry]], None]
 _PER_POD = ("nodeName",)
-_OF_PODS = frozenset({"Pod", "NameCount", *API_VERSIONS})
+_OF_PODS = frozenset({"Pod", "NameCount", *CONTROLLERS})
 """Kinds that change as pods come, go and start."""
 KEPT_APART = ("PodDisruptionBudget",)
 """Kinds whose status is updated here before they are read."""
@@ -43,7 +41,7 @@ class ObservedCluster:
     def __init__(self, watcher: Watcher) -> None:
         """`watcher` gets the writes of each transaction."""
         self._watcher = watcher
-        self._store = Store()
+        self._store = WatchedObjects()
         self._maker = SnapshotMaker(self._store)
         self._changed: dict[str, None] = {}
         self._has_more_than_pods = False
@@ -96,14 +94,14 @@ class ObservedCluster:
         """There is no file."""
 
     def forget(self) -> None:
-        """Make the next `take` return the whole cluster."""
+        """Make the next `next_update` return the whole cluster."""
         self._maker.forget()
 
-    def put_back(self) -> None:
-        """Make the next `take` return the changes of the last one again, together with those since."""
-        self._maker.put_back()
+    def requeue(self) -> None:
+        """Make the next `next_update` return the changes of the last one again, together with those since."""
+        self._maker.requeue()
 
-    def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
+    def next_update(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Observation:
         """Return the changes since the last call, or the whole cluster."""
         assert self._cluster is not None, "observe comes first"
         with self._cluster.transaction():
@@ -111,8 +109,8 @@ class ObservedCluster:
         self._read(self._cluster.state)
         read = read_status(status, self._store.history) if status is not None else None
         actuation = read.actuation if read else None
-        taken = self._maker.take(cloud_groups(groups, status), actuation, group_of_instance(status))
-        return Seen(taken, [*taken.notes, *(read.notes if read else ())])
+        update = self._maker.next_update(cloud_groups(groups, status), actuation, group_of_instance(status))
+        return Observation(update, [*update.notes, *(read.notes if read else ())])
 
     def _read(self, state: ClusterState) -> None:
         """Write the changes to the store."""
@@ -133,12 +131,12 @@ class ObservedCluster:
             elif kind == "Node":
                 info = state.nodes.get(name)
                 self._put("Node", ("", name), info.node if info else None)
-            elif kind in API_VERSIONS:
+            elif kind in CONTROLLERS:
                 item = state.others.get(key)
                 self._put(kind, (namespace, name), item)
                 if item is not None:
                     owners[item["metadata"]["uid"]] = None
-            elif kind in BY_KIND and kind not in KEPT_APART:
+            elif kind in WATCHED and kind not in KEPT_APART:
                 self._put(kind, (namespace, name), state.others.get(key))
         self._read_statuses(state, owners, changed)
 
@@ -181,7 +179,7 @@ class ObservedCluster:
         else:
             self._store.put_struct(kind, msgspec.convert(item, STRUCTS[kind]))
 
-    def _row(self, pod: Pod) -> PodRow:
+    def _row(self, pod: SimulatedPod) -> PodRow:
         """Return the row of a pod; similar pods share all fields that are not specific to one pod."""
         metadata = pod.item["metadata"]
         spec = {name: value for name, value in pod.spec.items() if name not in _PER_POD}

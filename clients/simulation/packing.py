@@ -7,7 +7,7 @@ milli-cores, memory in bytes.
 from collections import defaultdict
 from typing import Any, Final
 
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.cluster.state import ClusterState
 
 MOST_NODES: Final = 400
@@ -38,7 +38,7 @@ def packing(state: ClusterState, now_s: float) -> dict[str, Any]:
     return {"time": now_s, "nodes": nodes, "leftOut": max(0, len(chosen) - MOST_NODES)}
 
 
-def _workload(pod: Pod) -> str:
+def _workload(pod: SimulatedPod) -> str:
     """Return the name of the workload to which a pod belongs: its label `app`, else its controller, else
     its own name.
     """

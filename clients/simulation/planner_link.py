@@ -9,6 +9,7 @@ from collections.abc import Callable
 from trimtab.clients.reference_loop.planner_session import PlannerLink
 from trimtab.clients.rpc.errors import ServiceError, TrimtabError
 from trimtab.v1 import plan_pb2, planner_pb2
+from trimtab.v1.option_choice_pb2 import OptionAnswer, OptionChoice
 
 CACHE_BYTES = 2 << 30
 """Memory that an in-process planner may use for states and parts of answers, beside its one base."""
@@ -42,6 +43,13 @@ class InProcessLink:
             return self._handler.plan(request, payload, self._caller)
         except ServiceError as error:
             raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error
+
+
+def choose_option(choice: OptionChoice) -> OptionAnswer:
+    """Return the answer to a recorded call of the gRPC expander, as the planner's service makes it."""
+    from trimtab.planner.scale_up.option_choice import choose_option as choose
+
+    return choose(choice)
 
 
 class WithoutIdleGrowth:

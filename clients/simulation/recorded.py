@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.kubernetes.object_files import ObjectError, load_files
+from trimtab.clients.kubernetes.object_files import ObjectFileError, load_files
 from trimtab.clients.recording import ZSTD_MAGIC
-from trimtab.clients.simulation.cluster.pods import Pod, parse_time_ms
+from trimtab.clients.simulation.cluster.pods import SimulatedPod, parse_time_ms
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.scenario import NodeGroupModel, RecordingModel, Scenario
 from trimtab.clients.simulation.scheduling.rules import ZONE
@@ -65,8 +65,8 @@ def read_recording(path: Path) -> RecordedCluster:
     try:
         items = load_files([path])
         return _split(items)
-    except (ObjectError, ValueError, TypeError, KeyError, AttributeError) as error:
-        text = str(error) if isinstance(error, ObjectError) else repr(error)
+    except (ObjectFileError, ValueError, TypeError, KeyError, AttributeError) as error:
+        text = str(error) if isinstance(error, ObjectFileError) else repr(error)
         raise ScenarioError(text if text.startswith(str(path)) else f"{path}: {text}") from None
 
 
@@ -117,12 +117,12 @@ def group_model(item: Json, nodes: Iterable[Json], model: RecordingModel) -> Nod
 def _split(items: Iterable[Json]) -> RecordedCluster:
     """Divide the objects into existing and arriving ones."""
     there: list[Json] = []
-    pods: list[tuple[int, Pod]] = []
+    pods: list[tuple[int, SimulatedPod]] = []
     for item in items:
         if item["kind"] != "Pod":
             there.append(_with_condition(item) if item["kind"] == "Node" else item)
             continue
-        pod = Pod(item)
+        pod = SimulatedPod(item)
         if pod.terminal:
             continue
         if pod.stays_with_node:
@@ -130,7 +130,7 @@ def _split(items: Iterable[Json]) -> RecordedCluster:
         else:
             pods.append((parse_time_ms(item["metadata"].get("creationTimestamp")), pod))
     if not any(item["kind"] == "Node" for item in there):
-        raise ObjectError("there is no Node in the recording; export nodes too")
+        raise ObjectFileError("there is no Node in the recording; export nodes too")
     pods.sort(key=lambda one: (one[0], one[1].key))
     known = [time_ms for time_ms, _ in pods if time_ms]
     begin_ms = known[0] if known else _latest_ms(there)
@@ -152,12 +152,12 @@ def _latest_ms(items: Iterable[Json]) -> int:
     return max((parse_time_ms(one["metadata"].get("creationTimestamp")) for one in items), default=0)
 
 
-def _arrival(time_ms: int, begin_ms: int, pod: Pod) -> RecordedPod:
+def _arrival(time_ms: int, begin_ms: int, pod: SimulatedPod) -> RecordedPod:
     """Return a pod as it was created: on no node, with an empty status. Raises ObjectError."""
     metadata = dict(pod.item["metadata"])
     until_ms = parse_time_ms(metadata.pop("deletionTimestamp", None))
     if until_ms and until_ms < time_ms:
-        raise ObjectError(f"Pod {'/'.join(pod.key)}: it was deleted before it was created")
+        raise ObjectFileError(f"Pod {'/'.join(pod.key)}: it was deleted before it was created")
     for field in ("deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"):
         metadata.pop(field, None)
     spec = {name: value for name, value in pod.spec.items() if name != "nodeName"}

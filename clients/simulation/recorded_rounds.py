@@ -16,14 +16,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION
+from trimtab.clients.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
 from trimtab.clients.recording import RecordingError, RecordingReader
 from trimtab.clients.simulation.cluster.pods import format_time
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster, RecordedPod
 from trimtab.clients.simulation.snapshot_objects import budgets, groups, namespace_of, nodes, owner
 from trimtab.clients.snapshots.objects.pod_rows import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR
-from trimtab.clients.snapshots.objects.spec_reader import SpecReader
+from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
 from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ _SAFE_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
-class _Row(NamedTuple):
+class _PodRow(NamedTuple):
     """A pod of a message."""
 
     key: Key
@@ -60,7 +60,7 @@ class _Pod:
 
 def read_rounds(path: Path) -> RecordedCluster:
     """Read a recording."""
-    rounds = _Rounds()
+    rounds = _RoundsReader()
     try:
         with path.open("rb") as file:
             for message, now_s in _messages(RecordingReader(str(path), file)):
@@ -91,7 +91,7 @@ def _messages(reader: RecordingReader) -> Iterator[tuple[pb.ClusterSnapshot | pb
         yield message, max([int(created.max(initial=0)), *(_seconds(one.create_time) for one in message.nodes)])
 
 
-class _Rounds:
+class _RoundsReader:
     """The recording while it is read, round by round."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class _Rounds:
             raise ValueError("it begins with a change, not with a cluster")
         if now_s < self._last_s:
             raise ValueError(f"a round at {now_s:g} s follows one at {self._last_s:g} s")
-        reader = SpecReader(changed)
+        reader = PodSpecExporter(changed)
         self._add_owners(changed, now_s, is_first=is_first)
         if is_first:
             self._begin_s = self._last_s = now_s
@@ -147,7 +147,9 @@ class _Rounds:
             length_s=self._last_s - self._begin_s,
         )
 
-    def _see(self, row: _Row, message: tuple[pb.ClusterSnapshot, SpecReader], now_s: float, begun_on: set[str]) -> None:
+    def _see(
+        self, row: _PodRow, message: tuple[pb.ClusterSnapshot, PodSpecExporter], now_s: float, begun_on: set[str]
+    ) -> None:
         """Record a pod of a message. begun_on : nodes of the first round, none in any other."""
         known = self._present.get(row.key)
         if known is not None and (row.is_going or known.uid != row.uid):
@@ -190,7 +192,7 @@ class _Rounds:
             if wanted is not None:
                 self._replicas[one.uid] = wanted
 
-    def _item(self, row: _Row, changed: pb.ClusterSnapshot, reader: SpecReader) -> Json:
+    def _item(self, row: _PodRow, changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Json:
         """Return a pod as it was created."""
         namespace, name = row.key
         spec, written = reader.spec(row.spec), changed.pod_specs[row.spec]
@@ -214,7 +216,7 @@ class _Rounds:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-def _rows(changed: pb.ClusterSnapshot) -> Iterator[_Row]:
+def _rows(changed: pb.ClusterSnapshot) -> Iterator[_PodRow]:
     """Yield the pods of a message. Raises IndexError, ValueError for columns that break the contract."""
     table, text = changed.pods, changed.strings
     if not table.count:
@@ -236,7 +238,7 @@ def _rows(changed: pb.ClusterSnapshot) -> Iterator[_Row]:
     )
     for name, uid, namespace, node, by, created_s, deletion_s, phase, *rest in zip(names, uids, *columns, strict=True):
         is_going = bool(deletion_s) or phase in _ENDED
-        yield _Row((text[namespace], name), uid, text[node], text[by], created_s, is_going, *rest)
+        yield _PodRow((text[namespace], name), uid, text[node], text[by], created_s, is_going, *rest)
 
 
 def _texts(data: bytes, lengths: list[int]) -> list[str]:
@@ -244,7 +246,7 @@ def _texts(data: bytes, lengths: list[int]) -> list[str]:
     return [data[start:end].decode() for start, end in pairwise(ends)]
 
 
-def _placed(item: Mapping[str, Any], row: _Row, begin_s: float) -> Json:
+def _placed(item: Mapping[str, Any], row: _PodRow, begin_s: float) -> Json:
     """Return a pod as it ran on its node: ready, since a pod that is not started in the simulation would never become
     ready.
     """

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, read_bounded
-from trimtab.clients.documents.whole_files import write_whole
+from trimtab.clients.documents.output import write_whole
 from trimtab.clients.json_form import json_form
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.measurements import Measurements
-from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation
 
 KIND: Final = "SimulationResult"
 COMPARISON: Final = "SimulationComparison"
@@ -45,7 +45,7 @@ _PARTS: Final = {
 Json = dict[str, Any]
 
 
-def result_of(simulation: Simulation, settings_name: str) -> Json:
+def result_of(simulation: ClusterSimulation, settings_name: str) -> Json:
     """Return the result of a simulation that has ended."""
     scenario, measurements = simulation.scenario, simulation.measurements
     keys = sorted({key for sample in measurements.samples for key in sample.nodes})

@@ -110,7 +110,7 @@ Labels = dict[Annotated[str, Field(min_length=1)], str]
 Namespace = Annotated[str, BeforeValidator(_namespace)]
 
 
-class _Model(BaseModel):
+class _ScenarioModel(BaseModel):
     """Base of all parts: keys in camel case as in Kubernetes, unknown ones are refused, values do not change."""
 
     model_config = ConfigDict(
@@ -118,7 +118,7 @@ class _Model(BaseModel):
     )
 
 
-class Outage(_Model):
+class Outage(_ScenarioModel):
     """A period during which the cloud refuses to grow a group."""
 
     start: Duration = Field(alias="from")
@@ -133,7 +133,7 @@ class Outage(_Model):
         return self
 
 
-class NodeGroupModel(_Model):
+class NodeGroupModel(_ScenarioModel):
     """A node group with nodes of one kind."""
 
     name: Name
@@ -178,7 +178,7 @@ class NodeGroupModel(_Model):
         return self
 
 
-class PodModel(_Model):
+class PodModel(_ScenarioModel):
     """The pods of a workload."""
 
     cpu: Quantity = "100m"
@@ -195,7 +195,7 @@ class PodModel(_Model):
     """From the binding to a node until the pod is ready."""
 
 
-class Budget(_Model):
+class BudgetModel(_ScenarioModel):
     """A PodDisruptionBudget for the pods of a workload: either minAvailable or maxUnavailable."""
 
     min_available: int | str | None = None
@@ -214,7 +214,7 @@ class Budget(_Model):
         return self
 
 
-class Step(_Model):
+class Step(_ScenarioModel):
     """A number of replicas from a given time on."""
 
     at: Duration
@@ -223,7 +223,7 @@ class Step(_Model):
     """Number of replicas."""
 
 
-class Diurnal(_Model):
+class Diurnal(_ScenarioModel):
     """Replicas that follow the time of day, as a wave between two numbers."""
 
     low: int = Field(ge=0)
@@ -246,7 +246,7 @@ class Diurnal(_Model):
         return self
 
 
-class Bursts(_Model):
+class Bursts(_ScenarioModel):
     """Replicas that rise for a while at regular intervals."""
 
     base: int = Field(default=0, ge=0)
@@ -267,7 +267,7 @@ class Bursts(_Model):
         return self
 
 
-class Workload(_Model):
+class WorkloadModel(_ScenarioModel):
     """A controller with replicas. At most one of `steps`, `diurnal`, `bursts` changes their number."""
 
     name: Name
@@ -280,7 +280,7 @@ class Workload(_Model):
     """Initial number of replicas; not with `diurnal` or `bursts`."""
     pod: PodModel = PodModel()
     """Its pods."""
-    budget: Budget | None = None
+    budget: BudgetModel | None = None
     """Its PodDisruptionBudget."""
     steps: list[Step] = []
     """Replicas by time."""
@@ -305,7 +305,7 @@ class Workload(_Model):
         return self
 
 
-class Batch(_Model):
+class Batch(_ScenarioModel):
     """Jobs that arrive and end. Arrivals are drawn uniformly over time, independently of each other."""
 
     name: Name
@@ -322,7 +322,7 @@ class Batch(_Model):
     """The pods."""
 
 
-class TraceModel(_Model):
+class TraceModel(_ScenarioModel):
     """Arrivals from a CSV file: see `trimtab.clients.simulation.trace`."""
 
     file: str
@@ -333,7 +333,7 @@ class TraceModel(_Model):
     """Properties of the pods that the trace does not give."""
 
 
-class RecordingModel(_Model):
+class RecordingModel(_ScenarioModel):
     """A recorded cluster and its pods as they came and went: see `trimtab.clients.simulation.recorded`."""
 
     file: str
@@ -344,14 +344,14 @@ class RecordingModel(_Model):
     """Hourly price of a node by node group, instead of the recorded one."""
 
 
-class SchedulerModel(_Model):
+class SchedulerModel(_ScenarioModel):
     """The scheduler."""
 
     scoring: Literal["LeastAllocated", "MostAllocated"] = "LeastAllocated"
     """Spread pods as kube-scheduler does by default, or pack them."""
 
 
-class Timing(_Model):
+class Timing(_ScenarioModel):
     """Times of cluster and cloud."""
 
     interval: Duration = 10.0
@@ -384,7 +384,7 @@ def _known_decision(name: str) -> str:
 DecisionName = Annotated[str, AfterValidator(_known_decision), Field(json_schema_extra={"enum": list(NAMES)})]
 
 
-class Scenario(_Model):
+class Scenario(_ScenarioModel):
     """A simulated cluster and what happens in it."""
 
     name: str = "scenario"
@@ -399,7 +399,7 @@ class Scenario(_Model):
     """Decisions that the planner takes."""
     node_groups: list[NodeGroupModel] = []
     """The node groups."""
-    workloads: list[Workload] = []
+    workloads: list[WorkloadModel] = []
     """Controllers with replicas."""
     batches: list[Batch] = []
     """Jobs that arrive and end."""

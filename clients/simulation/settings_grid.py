@@ -19,32 +19,33 @@ Json = dict[str, Any]
 
 
 class NamedSettings(NamedTuple):
-    """Settings and their name in comparisons."""
+    """Settings and their name in comparisons. file : "" = from no file."""
 
     name: str
     settings: plan_pb2.PlanSettings
+    file: str = ""
 
 
-class Axis(NamedTuple):
+class SweptField(NamedTuple):
     """A field and the values that it takes."""
 
     path: str
     values: tuple[Any, ...]
 
 
-def read_axis(text: str) -> Axis:
+def read_axis(text: str) -> SweptField:
     """Read "PATH=VALUE,VALUE,…". Raises ScenarioError."""
     path, separator, values = text.partition("=")
     if not separator or not path or not values:
         raise ScenarioError(f"--sweep {text}: give PATH=VALUE,…, such as scaleDown.utilizationThreshold=0.4,0.5,0.6")
     try:
-        return Axis(path, tuple(load_document(value) for value in values.split(",")))
+        return SweptField(path, tuple(load_document(value) for value in values.split(",")))
     except DocumentError:
         raise ScenarioError(f"--sweep {text}: a value cannot be read") from None
 
 
 def grid(
-    bases: Sequence[NamedSettings], axes: Sequence[Axis], read: Callable[[Json], plan_pb2.PlanSettings]
+    bases: Sequence[NamedSettings], axes: Sequence[SweptField], read: Callable[[Json], plan_pb2.PlanSettings]
 ) -> list[NamedSettings]:
     """Return every combination, in the given order; without axes the settings themselves. Raises ScenarioError.
 
@@ -62,7 +63,7 @@ def grid(
             settings = base.settings
             for axis, value in chosen:
                 settings = _with(settings, axis.path, value, read)
-            found.append(NamedSettings(name, settings))
+            found.append(NamedSettings(name, settings, base.file))
     return found
 
 

@@ -19,12 +19,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.actuator.cloud.provider import CloudRefusedError
 from trimtab.actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
 from trimtab.actuator.settings import DrainSettings, WorkSettings
-from trimtab.actuator.tracker.admission import Limits
+from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.decisions import NAMES
-from trimtab.clients.kubernetes.kinds import NodeGroup
-from trimtab.clients.kubernetes.object_files import ObjectError
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
+from trimtab.clients.kubernetes.object_files import ObjectFileError
 from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
-from trimtab.clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
+from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.simulation.decisions import Decisions
 from trimtab.clients.simulation.delays import ScenarioDelays
 from trimtab.clients.simulation.drains import WatchedCluster
@@ -36,7 +36,14 @@ from trimtab.clients.simulation.objects import node_group
 from trimtab.clients.simulation.observed_cluster import ObservedCluster
 from trimtab.clients.simulation.planner_link import InProcessLink, WithoutIdleGrowth
 from trimtab.clients.simulation.recorded import RecordedCluster, group_model
-from trimtab.clients.simulation.scenario import NodeGroupModel, PodModel, RecordingModel, Scenario, Workload, seconds
+from trimtab.clients.simulation.scenario import (
+    NodeGroupModel,
+    PodModel,
+    RecordingModel,
+    Scenario,
+    WorkloadModel,
+    seconds,
+)
 from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 from trimtab.clients.simulation.timers import next_due
 from trimtab.clients.simulation.trace import Arrival
@@ -50,7 +57,7 @@ UNLIMITED: Final = 100_000
 
 
 @dataclass(frozen=True)
-class Options:
+class SimulationRunOptions:
     """How a simulation runs. None changes what it shows.
 
     link : the planner, None = one in this process
@@ -60,10 +67,10 @@ class Options:
 
     link: PlannerLink | None = None
     skip_idle: bool = True
-    recorder: Recorder | None = None
+    recorder: RoundRecorder | None = None
 
 
-class Simulation:
+class ClusterSimulation:
     """A simulated cluster. See the package for an example."""
 
     def __init__(
@@ -73,14 +80,14 @@ class Simulation:
         *,
         settings: plan_pb2.PlanSettings | None = None,
         seed: int | None = None,
-        options: Options | None = None,
+        options: SimulationRunOptions | None = None,
     ) -> None:
         """Set up a scenario (by default an empty one) with its trace or recording. `seed` replaces the scenario's."""
         _silence_logs()
         scenario = scenario or Scenario()
         self.scenario = scenario if seed is None else scenario.model_copy(update={"seed": seed})
         self.settings = settings or plan_pb2.PlanSettings()
-        self._options = options or Options()
+        self._options = options or SimulationRunOptions()
         self.begin_s = self.scenario.start.timestamp()
         self._time = VirtualTime(self.begin_s)
         self.measurements = Measurements()
@@ -145,10 +152,10 @@ class Simulation:
         self._add_group(NodeGroupModel.model_validate({"name": name, **fields}))
 
     def add_workload(self, name: str, **fields: Any) -> None:
-        """Add a controller now; fields as in `Workload`, and of its pods as in `PodModel`."""
+        """Add a controller now; fields as in `WorkloadModel`, and of its pods as in `PodModel`."""
         of_pod = {key: fields.pop(key) for key in list(fields) if key in PodModel.model_fields}
         pod = PodModel.model_validate({**of_pod, **dict(fields.pop("pod", None) or {})})
-        self.workloads.add(Workload.model_validate({"name": name, "pod": pod, **fields}), self.now_s)
+        self.workloads.add(WorkloadModel.model_validate({"name": name, "pod": pod, **fields}), self.now_s)
 
     def scale(self, workload: str, replicas: int, *, namespace: str = "default") -> None:
         """Change the number of replicas of a ReplicaSet or StatefulSet now. Raises KeyError."""
@@ -159,11 +166,11 @@ class Simulation:
                 return
         raise KeyError(f"{namespace}/{workload}: there is no such ReplicaSet or StatefulSet")
 
-    def run_for(self, duration: str | float) -> "Simulation":
+    def run_for(self, duration: str | float) -> "ClusterSimulation":
         """Let the given time pass; return itself."""
         return self.run_until(self.now_s + seconds(duration))
 
-    def run_until(self, moment_s: float) -> "Simulation":
+    def run_until(self, moment_s: float) -> "ClusterSimulation":
         """Let time pass until a given time, Unix seconds; return itself. Raises TrimtabError of the planner."""
         while (due_s := self._next_s()) <= moment_s:
             self._time.now_s = max(self._time.now_s, due_s)
@@ -173,7 +180,7 @@ class Simulation:
             pass
         return self
 
-    def run(self) -> "Simulation":
+    def run(self) -> "ClusterSimulation":
         """Run the scenario to its end, and sample the end."""
         self.run_until(self.begin_s + self.scenario.duration)
         if self.measurements.samples and self.measurements.samples[-1].time_s < self.now_s:
@@ -278,7 +285,7 @@ class Simulation:
             try:
                 # Copied: the simulation modifies them, and other settings use the same recording.
                 state.fill(copy.deepcopy(recorded.objects))
-            except ObjectError as error:
+            except ObjectFileError as error:
                 raise ScenarioError(f"{model.file}: {error}") from None
             self.cluster.controllers.finish_terminating()
             for name, item in sorted(state.groups.items()):
@@ -313,7 +320,7 @@ class Simulation:
                 delay_after_taint_s=timing.delay_after_taint,
                 taint_thread_count=1,
             ),
-            limits=Limits(UNLIMITED, UNLIMITED, 300.0),
+            limits=DeletionLimits(UNLIMITED, UNLIMITED, 300.0),
             soft_taints=SoftTaintSettings(max_s=math.inf),
             pod_costs=PodCostLimits(max_s=math.inf),
         )

@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, SOFT_TAINT_KEY
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
 from trimtab.clients.simulation.cluster.pods import format_time
-from trimtab.clients.snapshots.objects.spec_reader import SpecReader
+from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
 from trimtab.v1 import snapshot_pb2 as pb
 
 Json = dict[str, Any]
 _OWN_TAINTS: Final = (HARD_TAINT_KEY, SOFT_TAINT_KEY)
 
 
-def nodes(changed: pb.ClusterSnapshot, reader: SpecReader) -> Iterator[Json]:
+def nodes(changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Iterator[Json]:
     """Yield the nodes."""
     for one in changed.nodes:
         spec: Json = {"taints": [taint for taint in reader.taints(one.taints) if taint["key"] not in _OWN_TAINTS]}
@@ -28,11 +28,11 @@ def nodes(changed: pb.ClusterSnapshot, reader: SpecReader) -> Iterator[Json]:
         metadata |= {"creationTimestamp": _text(one.create_time)} if one.HasField("create_time") else {}
         if one.scale_down_disabled:
             metadata["annotations"] = {"cluster-autoscaler.kubernetes.io/scale-down-disabled": "true"}
-        status = _amounts(one, reader) | {"conditions": [{"type": "Ready", "status": "True" if one.ready else "False"}]}
+        status = _status(one, reader) | {"conditions": [{"type": "Ready", "status": "True" if one.ready else "False"}]}
         yield {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
 
 
-def groups(changed: pb.ClusterSnapshot, reader: SpecReader) -> Iterator[Json]:
+def groups(changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Iterator[Json]:
     """Yield the node groups, which name their nodes."""
     members: dict[str, list[str]] = {one.id: [] for one in changed.node_groups}
     for node in changed.nodes:
@@ -48,19 +48,20 @@ def groups(changed: pb.ClusterSnapshot, reader: SpecReader) -> Iterator[Json]:
             spec["template"] = {
                 "metadata": {"labels": reader.labels(template.label_set)},
                 "spec": {"taints": reader.taints(template.taints)},
-                "status": _amounts(template, reader),
+                "status": _status(template, reader),
             }
         yield {"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": one.id}, "spec": spec}
 
 
-def _amounts(one: pb.Node | pb.NodeTemplate, reader: SpecReader) -> Json:
+def _status(one: pb.Node | pb.NodeTemplate, reader: PodSpecExporter) -> Json:
     return {
         "allocatable": reader.amounts(enumerate(one.allocatable)),
         "capacity": reader.amounts(enumerate(one.capacity or one.allocatable)),
+        "declaredFeatures": reader.names(one.declared_features),
     }
 
 
-def budgets(changed: pb.ClusterSnapshot, reader: SpecReader) -> Iterator[Json]:
+def budgets(changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Iterator[Json]:
     """Yield the PodDisruptionBudgets. Raises ValueError for one whose limit is no number."""
     for one in changed.pod_disruption_budgets:
         spec: Json = {"selector": reader.selector(one.selector)} if one.HasField("selector") else {}
@@ -71,7 +72,7 @@ def budgets(changed: pb.ClusterSnapshot, reader: SpecReader) -> Iterator[Json]:
         yield {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": metadata, "spec": spec}
 
 
-def namespace_of(one: pb.Namespace, reader: SpecReader) -> Json:
+def namespace_of(one: pb.Namespace, reader: PodSpecExporter) -> Json:
     """Return a namespace."""
     metadata = {"name": one.name, "labels": reader.labels(one.label_set)}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}

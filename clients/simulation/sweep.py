@@ -14,24 +14,29 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trimtab.clients.documents.whole_files import write_whole
+from trimtab.clients.documents.output import write_whole
+from trimtab.clients.json_form import setting_problem
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.simulation.dask_cluster import dask_pool
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.result import Json, encoded, problem_of, result_of
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import Trace
-from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.v1 import plan_pb2
 
 
 class Run(NamedTuple):
-    """One simulation to run. settings : an encoded `PlanSettings`."""
+    """One simulation to run.
+
+    settings : an encoded `PlanSettings`; file : where they are from, for error messages, "" = from no file
+    """
 
     scenario: Scenario
     trace: Trace
     name: str
     settings: bytes
+    file: str = ""
 
     @property
     def digest(self) -> str:
@@ -44,10 +49,12 @@ def simulate(run: Run) -> Json:
     """Run one simulation. Raises ScenarioError for settings that the planner refuses."""
     settings = plan_pb2.PlanSettings.FromString(run.settings)
     try:
-        return result_of(Simulation(run.scenario, run.trace, settings=settings).run(), run.name)
+        return result_of(ClusterSimulation(run.scenario, run.trace, settings=settings).run(), run.name)
     except TrimtabError as error:
         # Such an error cannot be passed between processes.
-        raise ScenarioError(f"settings {run.name}: {error.message} ({error.reason_name})") from None
+        where = f"settings file {run.file}" if run.file else f"settings {run.name}"
+        problem = setting_problem(error.message, error.metadata.get("field", ""))
+        raise ScenarioError(f"{where}: {problem} ({error.reason_name})") from None
 
 
 def sweep(

@@ -5,7 +5,7 @@ One thread runs everything, in order of time, then of arrival: a run depends onl
 
 import heapq
 
-from trimtab.actuator.runner.scheduler import Task, hasten_due
+from trimtab.actuator.runner.scheduler import ScheduledTask, reschedule_due
 from trimtab.actuator.tracker.transitions import ImpossibleEventError
 
 
@@ -15,7 +15,7 @@ class VirtualTime:
     def __init__(self, now_s: float) -> None:
         """`now_s` : the initial time, Unix seconds."""
         self.now_s = now_s
-        self._due: list[tuple[float, int, Task]] = []
+        self._due: list[tuple[float, int, ScheduledTask]] = []
         self._count = 0
 
     def clock(self) -> float:
@@ -31,14 +31,14 @@ class VirtualTime:
         del name, thread_count
         return self
 
-    def add(self, task: Task, delay_s: float = 0.0) -> None:
+    def add(self, task: ScheduledTask, delay_s: float = 0.0) -> None:
         """Schedule a task's next step."""
         self._count += 1
         heapq.heappush(self._due, (self.now_s + delay_s, self._count, task))
 
-    def hasten(self, task: Task, delay_s: float = 0.0) -> None:
+    def reschedule_earlier(self, task: ScheduledTask, delay_s: float = 0.0) -> None:
         """Make a scheduled task run its next step after at most this delay."""
-        hasten_due(self._due, task, self.now_s + delay_s)
+        reschedule_due(self._due, task, self.now_s + delay_s)
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Forget everything that is due."""

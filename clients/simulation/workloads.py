@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
-from trimtab.clients.simulation.cluster.pods import Pod, format_time
+from trimtab.clients.simulation.cluster.pods import SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.replicas import scale
 from trimtab.clients.simulation.loads import arrivals, changes
 from trimtab.clients.simulation.objects import budget, controller, job, pod_template
 from trimtab.clients.simulation.recorded import RecordedCluster
-from trimtab.clients.simulation.scenario import Batch, Scenario, TraceModel, Workload
+from trimtab.clients.simulation.scenario import Batch, Scenario, TraceModel, WorkloadModel
 from trimtab.clients.simulation.trace import Arrival
 
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ class Workloads:
         self._owner_of_recorded: dict[tuple[str, str], str] = {}
         self.pod_starts = pod_starts
 
-    def add(self, workload: Workload, now_s: float) -> None:
+    def add(self, workload: WorkloadModel, now_s: float) -> None:
         """Add a controller; its replicas change from now on by its load."""
         item = controller(workload)
         self.pod_starts[item["metadata"]["uid"]] = workload.pod.start
@@ -138,7 +138,7 @@ class Workloads:
             # One of the beginning, or a StatefulSet's that was created again under its own name.
             self._owner_of_recorded[key] = state.pods[key].owner_uid
             return
-        pod = Pod({**item, "metadata": metadata, "spec": dict(item["spec"]), "status": {"phase": "Pending"}})
+        pod = SimulatedPod({**item, "metadata": metadata, "spec": dict(item["spec"]), "status": {"phase": "Pending"}})
         self._owner_of_recorded[key] = pod.owner_uid
         state.put_pod(pod)
 

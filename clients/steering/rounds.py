@@ -11,7 +11,8 @@ from typing import Final, Protocol
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.kubernetes.kinds import Node
+from trimtab.clients.kubernetes.kinds.nodes import Node
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import LoopCluster, RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.steering.marks import NodeMarks, clean, writes
@@ -20,10 +21,9 @@ from trimtab.clients.steering.stalled import Patience, StalledNodes, checks_at_o
 from trimtab.clients.steering.writer import MarkWriter, report
 from trimtab.v1 import actuator_pb2
 
-TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
 CANDIDATE: Final = "DeletionCandidateOfClusterAutoscaler"
 KARPENTER_DISRUPTED: Final = "karpenter.sh/disrupted"
-_LEAVING: Final = frozenset({TO_BE_DELETED, KARPENTER_DISRUPTED})
+_LEAVING: Final = frozenset({HARD_TAINT_KEY, KARPENTER_DISRUPTED})
 
 
 class SteeredCluster(LoopCluster, Protocol):
@@ -107,7 +107,7 @@ class SteeringRounds(RoundRunner):
 
 
 def take_all_off(nodes: Iterable[Node], writer: MarkWriter, within_s: float, dry_run: bool = False) -> int:
-    """Remove all our annotations; return how many nodes are left. Errors: ClusterError."""
+    """Remove all our annotations; return how many nodes are left. Errors: KubernetesError."""
     marks = marks_of(nodes)
     wanted = clean(marks)
     made = writer.write(wanted, marks, lambda: not dry_run, within_s)

@@ -10,12 +10,13 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 import structlog
 
-from trimtab.clients.kubernetes.connection import Request
+from trimtab.clients.kubernetes.connection import ApiRequest
 from trimtab.clients.kubernetes.errors import ApiError
-from trimtab.clients.kubernetes.names import object_path
+from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.steering.marks import NodeMarks, Write
 
 log = structlog.get_logger("steer")
+_NODE = BY_KIND["Node"]
 
 FIELD_MANAGER: Final = "trimtab-steer"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
@@ -28,11 +29,11 @@ _LEFT_ALONE: Final = (404, 409, 422)
 class Server(Protocol):
     """An API server: `trimtab.clients.kubernetes.api.Api`."""
 
-    def read(self, request: Request) -> bytes:
+    def read(self, request: ApiRequest) -> bytes:
         """Send a request, once, and return the answer."""
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """The results of writes. left : not made, because time was up or `may_go_on` forbade it; failed : by node."""
 
     done: list[str]
@@ -40,7 +41,7 @@ class Written(NamedTuple):
     left: int = 0
 
 
-class _Sent(NamedTuple):
+class _SentWrite(NamedTuple):
     """A write, and the node before it."""
 
     seen: dict[str, str]
@@ -61,7 +62,7 @@ class MarkWriter:
         self._api, self._gap_s = api, 1.0 / most_per_s
         self._clock, self._sleep = clock, sleep
         self._next_s = 0.0
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, _SentWrite] = {}
 
     def unseen(self, writes: Iterable[Write], nodes: Iterable[NodeMarks]) -> list[Write]:
         """Return the writes without those that were made but are not visible yet."""
@@ -69,17 +70,17 @@ class MarkWriter:
         self._sent = {name: one for name, one in self._sent.items() if self._is_open(one, seen.get(name))}
         return [one for one in writes if _write_of(self._sent.get(one.name)) != one]
 
-    def _is_open(self, sent: _Sent, seen: dict[str, str] | None) -> bool:
+    def _is_open(self, sent: _SentWrite, seen: dict[str, str] | None) -> bool:
         return seen == sent.seen and self._clock() - sent.sent_s < UNSEEN_S
 
     def write(
         self, writes: Iterable[Write], nodes: Iterable[NodeMarks], may_go_on: Callable[[], bool], within_s: float
-    ) -> Written:
+    ) -> WriteResult:
         """Make writes one after the other; check before each whether to go on, and take at most `within_s`."""
         seen = {node.name: dict(node.annotations) for node in nodes}
         waiting = list(writes)
         end_s = self._clock() + within_s
-        result = Written([], {})
+        result = WriteResult([], {})
         for number, one in enumerate(waiting):
             pause_s = max(0.0, self._next_s - self._clock())
             if self._clock() + pause_s > end_s or not may_go_on():
@@ -88,7 +89,7 @@ class MarkWriter:
                 self._sleep(pause_s)
             self._next_s = max(self._next_s, self._clock()) + self._gap_s
             problem = self._apply(one)
-            self._sent[one.name] = _Sent(seen.get(one.name, {}), one, self._clock())
+            self._sent[one.name] = _SentWrite(seen.get(one.name, {}), one, self._clock())
             if problem:
                 result.failed[one.name] = problem
             else:
@@ -96,14 +97,13 @@ class MarkWriter:
         return result
 
     def _apply(self, one: Write) -> str:
-        """Make one write; return why it failed, "" = success. Errors: ClusterError where others would fail too."""
+        """Make one write; return why it failed, "" = success. Errors: KubernetesError where others would fail too."""
         # The uid prevents that a node that has gone is created again.
         metadata = {"name": one.name, "uid": one.uid, "annotations": dict(one.annotations)}
-        body = msgspec.json.encode({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
-        path = object_path("/api/v1/nodes", one.name)
+        body = msgspec.json.encode(_NODE.type_meta | {"metadata": metadata})
         query = {"fieldManager": FIELD_MANAGER}
         try:
-            self._api.read(Request("PATCH", path, query, body=body, content_type=APPLY_PATCH))
+            self._api.read(ApiRequest("PATCH", _NODE.path_of(one.name), query, body=body, content_type=APPLY_PATCH))
         except ApiError as error:
             if error.status in _LEFT_ALONE:
                 return str(error)
@@ -111,12 +111,12 @@ class MarkWriter:
         return ""
 
 
-def _write_of(sent: _Sent | None) -> Write | None:
+def _write_of(sent: _SentWrite | None) -> Write | None:
     """Return the write that was sent."""
     return sent.write if sent is not None else None
 
 
-def report(result: Written, wanted: list[Write], dry_run: bool) -> None:
+def report(result: WriteResult, wanted: list[Write], dry_run: bool) -> None:
     """Log one line on the writes of a round, if there were any, and on conflicting owners."""
     if not wanted:
         return

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.grouping import Grouping, group_rows
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
 from trimtab.planner.snapshot.lookup import string_index
@@ -141,12 +141,14 @@ def label_entries(sets: LabelSets, rows: Int32) -> tuple[Int64, Int32, Int32]:
 
 
 def label_matrix(
-    strings: tuple[str, ...], sets: LabelSets, rows: Int32, looked_at: LookedAt, effort: Effort = UNLIMITED
+    strings: tuple[str, ...], sets: LabelSets, rows: Int32, looked_at: LookedAt, limits: RequestLimits = UNLIMITED
 ) -> LabelMatrix:
     """Reduce the label sets `rows` : int32[rows] to the keys and values in use. O(labels of the rows), vectorised."""
     width = len(looked_at.keys)
     lengths = (sets.offsets[1:] - sets.offsets[:-1])[rows]
-    effort.take(_BYTES_OF_LABEL * int(lengths.sum(dtype=np.int64)) + 9 * len(rows) * width, "labels that are looked at")
+    limits.reserve(
+        _BYTES_OF_LABEL * int(lengths.sum(dtype=np.int64)) + 9 * len(rows) * width, "labels that are looked at"
+    )
     row, key, value = label_entries(sets, rows)
     column_of = np.full(len(strings) + 1, -1, np.int32)
     for text, number in looked_at.keys.items():
@@ -163,7 +165,7 @@ def label_matrix(
     code_of: list[dict[str, int]] = []
     value_of: list[dict[int, str]] = []
     for at in range(width):
-        effort.check()
+        limits.check()
         mine = slice(bounds[at], bounds[at + 1])
         names, texts = _codes(strings, looked_at, at, value[mine])
         codes[row[mine], at] = _encode(strings, looked_at, at, value[mine], names)

@@ -1,18 +1,18 @@
 """Nodes that no static predicate distinguishes share a class. Contract: a class is (labels in use, name if a selector
-names it, taint set, unschedulable). A label such as the hostname splits nodes only if a selector names its value; K
-stays near the number of node groups. Cost: O(N x keys in use), vectorised.
+names it, taint set, unschedulable, what predicates read of traits). A label such as the hostname splits nodes only if a
+selector names its value; K stays near the number of node groups. Cost: O(N x keys in use), vectorised.
 """
 
+from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.classes.grouping import group_columns
+from trimtab.planner.classes.grouping import group_columns, number_values
 from trimtab.planner.classes.label_columns import LookedAt, label_matrix
-from trimtab.planner.classes.node_requirements import NodeRows, note_requirement, note_terms
-from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.values import NodeSelectorTerm, Taint
+from trimtab.planner.classes.node_requirements import NodeRows
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.values import NodeTraits, TaintSpec
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
 
 
@@ -22,62 +22,77 @@ class NodeInput(NamedTuple):
     name: tuple[str, ...]
     label_set: Int32
     taint_set: Int32
-    taint_sets: tuple[tuple[Taint, ...], ...]
+    taint_sets: tuple[tuple[TaintSpec, ...], ...]
     unschedulable: Bool
     allocatable: Int64
-    attach_limits: tuple[tuple[tuple[str, int], ...], ...]
+    traits: tuple[NodeTraits, ...]
 
 
 class NodeClasses(NamedTuple):
     """K node classes. of : int32[N]; rows : each class in the form for requirements; taint_set : int32[K] into
-    `taint_sets`;
-    unschedulable : bool[K].
+    `taint_sets`; unschedulable : bool[K]; traits : those of one node of each class. The parts of traits that make
+    classes (`NodeSignature.traits`) are the same for all nodes of a class.
     """
 
     of: Int32
     rows: NodeRows
     taint_set: Int32
-    taint_sets: tuple[tuple[Taint, ...], ...]
+    taint_sets: tuple[tuple[TaintSpec, ...], ...]
     unschedulable: Bool
+    traits: tuple[NodeTraits, ...]
 
 
-class NodeSelectors(NamedTuple):
-    """All selectors of nodes by label: scheduling specs, terms of volumes, and (key, values) of volumes' zones."""
+TraitPart = Callable[[NodeTraits], Hashable]
+"""Returns what a predicate reads of a node's traits."""
 
-    specs: SchedulingSpecs
-    terms: tuple[tuple[NodeSelectorTerm, ...], ...]
+
+class NodeSignature(NamedTuple):
+    """What predicates tell apart in nodes, besides taints and `unschedulable`: labels, names, parts of traits."""
+
     labels: LookedAt
+    names: set[str]
+    traits: tuple[TraitPart, ...]
 
 
 def node_classes(
     strings: tuple[str, ...],
     sets: LabelSets,
     nodes: NodeInput,
-    selectors: NodeSelectors,
-    effort: Effort = UNLIMITED,
+    signature: NodeSignature,
+    limits: RequestLimits = UNLIMITED,
 ) -> NodeClasses:
     """Build the classes of all nodes."""
-    looked_at, names = selectors.labels, set[str]()
-    for requirement in selectors.specs.node_requirements:
-        note_requirement(requirement, looked_at, names)
-    for terms in selectors.terms:
-        note_terms(terms, looked_at, names)
-    labels = label_matrix(strings, sets, nodes.label_set, looked_at, effort)
-    name, name_texts = _names(nodes, names)
+    labels = label_matrix(strings, sets, nodes.label_set, signature.labels, limits)
+    name, name_texts = _names(nodes, signature.names)
     groups = group_columns(
         [
             (labels.groups.of, labels.groups.size),
             (name, len(name_texts)),
             (nodes.taint_set, len(nodes.taint_sets)),
             (nodes.unschedulable.astype(np.int32), 2),
+            *_by_traits(nodes.traits, signature.traits),
         ]
     )
     first = groups.first
     texts = tuple(name_texts[i] for i in name[first].tolist())
-    rows = NodeRows(labels, labels.groups.of[first], texts, effort)
+    rows = NodeRows(labels, labels.groups.of[first], texts, limits)
     return NodeClasses(
-        groups.of, rows, nodes.taint_set[first], nodes.taint_sets, np.ascontiguousarray(nodes.unschedulable[first])
+        groups.of,
+        rows,
+        nodes.taint_set[first],
+        nodes.taint_sets,
+        np.ascontiguousarray(nodes.unschedulable[first]),
+        tuple([nodes.traits[node] for node in first.tolist()]),
     )
+
+
+def _by_traits(traits: tuple[NodeTraits, ...], parts: Iterable[TraitPart]) -> list[tuple[Int32, int]]:
+    """Return a column for each part of the traits, and its number of values."""
+    columns = []
+    for part in parts:
+        of, values = number_values(list(map(part, traits)))
+        columns.append((of, len(values)))
+    return columns
 
 
 def _names(nodes: NodeInput, names: set[str]) -> tuple[Int32, list[str | None]]:

@@ -11,8 +11,8 @@ import numpy as np
 
 from trimtab.planner.classes.label_columns import FIRST_NAMED, LabelMatrix, LookedAt, parse_integer
 from trimtab.planner.classes.scheduling_specs import NodeRequirement
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm
 from trimtab.planner.snapshot.columns import Bool, Int32
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -56,14 +56,14 @@ def is_parsable_field(requirement: LabelRequirement) -> bool:
     return requirement.operator in (LabelOperator.IN, LabelOperator.NOT_IN) and len(requirement.values) == 1
 
 
-def is_alive(term: NodeSelectorTerm) -> bool:
+def is_alive(term: NodeAffinityTerm) -> bool:
     """Return whether a term can match any node at all."""
     if not (term.match_expressions or term.match_fields):
         return False
     return all(map(is_parsable, term.match_expressions)) and all(map(is_parsable_field, term.match_fields))
 
 
-def note_terms(terms: tuple[NodeSelectorTerm, ...], looked_at: LookedAt, names: set[str]) -> None:
+def note_terms(terms: tuple[NodeAffinityTerm, ...], looked_at: LookedAt, names: set[str]) -> None:
     """Note the labels and node names that terms use."""
     for term in terms:
         if not is_alive(term):
@@ -90,19 +90,19 @@ class NodeRows:
     """
 
     def __init__(
-        self, labels: LabelMatrix, group: Int32, name: tuple[str | None, ...], effort: Effort = UNLIMITED
+        self, labels: LabelMatrix, group: Int32, name: tuple[str | None, ...], limits: RequestLimits = UNLIMITED
     ) -> None:
-        self._effort = effort
+        self._limits = limits
         self._labels = labels
         self._group = group
         self._name = np.array([FIRST_NAMED if n is None else 0 for n in name], np.int32)
         self._names = name
         self._by_requirement: dict[LabelRequirement, Bool] = {}
-        self._by_terms: dict[tuple[NodeSelectorTerm, ...], Bool] = {}
+        self._by_terms: dict[tuple[NodeAffinityTerm, ...], Bool] = {}
 
     def release(self) -> None:
-        """Drop the request's bound on effort: the object is kept for later requests."""
-        self._effort = UNLIMITED
+        """Drop the request's limits: the object is kept for later requests."""
+        self._limits = UNLIMITED
 
     @property
     def count(self) -> int:
@@ -113,8 +113,8 @@ class NodeRows:
         """Return which classes meet a requirement on labels : bool[K]."""
         known = self._by_requirement.get(requirement)
         if known is None:
-            self._effort.check()
-            self._effort.take(self.count, "node classes that a selector matches")
+            self._limits.check()
+            self._limits.reserve(self.count, "node classes that a selector matches")
             known = self._by_requirement[requirement] = self._labels.matches(requirement)[self._group]
         return known
 
@@ -127,19 +127,19 @@ class NodeRows:
         met |= self._name == FIRST_NAMED
         return met
 
-    def meet_terms(self, terms: tuple[NodeSelectorTerm, ...]) -> Bool:
+    def meet_terms(self, terms: tuple[NodeAffinityTerm, ...]) -> Bool:
         """Return which classes match one of the terms : bool[K]."""
         known = self._by_terms.get(terms)
         if known is None:
-            self._effort.check()
-            self._effort.take(self.count, "node classes that terms match")
+            self._limits.check()
+            self._limits.reserve(self.count, "node classes that terms match")
             known = np.zeros(self.count, np.bool_)
             for term in filter(is_alive, terms):
                 known = known | self._meets_term(term)
             self._by_terms[terms] = known
         return known
 
-    def _meets_term(self, term: NodeSelectorTerm) -> Bool:
+    def _meets_term(self, term: NodeAffinityTerm) -> Bool:
         met = np.ones(self.count, np.bool_)
         for requirement in term.match_expressions:
             met &= self.has_labels(requirement)

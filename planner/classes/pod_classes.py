@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from trimtab.planner.classes.grouping import Grouping, group_columns, group_keys
 from trimtab.planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
 from trimtab.planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.values import PodAffinityTerm, Selector
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.values import AffinityTerm, Selector
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64, LabelSets
 
 
@@ -79,12 +79,12 @@ def _note_spec(spec: SchedulingSpec, looked_at: LookedAt) -> None:
             looked_at.all_values(key)
 
 
-def _looks_everywhere(term: PodAffinityTerm) -> bool:
+def _looks_everywhere(term: AffinityTerm) -> bool:
     return term.namespace_selector is not None
 
 
 def pod_classes(
-    strings: tuple[str, ...], sets: LabelSets, pods: PodRows, specs: SchedulingSpecs, effort: Effort = UNLIMITED
+    strings: tuple[str, ...], sets: LabelSets, pods: PodRows, specs: SchedulingSpecs, limits: RequestLimits = UNLIMITED
 ) -> PodClasses:
     """Build the classes of all pods."""
     looking = [spec for spec in specs.rows if spec.looks_at_pods]
@@ -95,7 +95,7 @@ def pod_classes(
     seen = namespace < len(namespaces) - 1
     used_sets = group_keys(np.where(seen, pods.label_set, 0).astype(np.int64), len(sets.offsets) - 1)
     rows = np.where(seen, pods.label_set, 0)[used_sets.first].astype(np.int32)
-    labels = label_matrix(strings, sets, rows, looked_at, effort)
+    labels = label_matrix(strings, sets, rows, looked_at, limits)
     label_group = labels.groups.of[used_sets.of] if labels.columns else np.zeros(len(pods.spec), np.int32)
     spreads = any(spec.topology_spread for spec in looking)
     flags = (pods.gated * 2 + pods.spread_expired * 4 + (pods.terminating & spreads)).astype(np.int32)

@@ -10,8 +10,8 @@ import numpy as np
 
 from trimtab.planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
 from trimtab.planner.classes.pod_classes import PodClasses, note_selector
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.values import PodAffinityTerm, Selector
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.values import AffinityTerm, Selector
 from trimtab.planner.snapshot.columns import Bool, LabelSets
 
 
@@ -37,8 +37,6 @@ class NamespaceRows:
         rows = np.array([label_sets.get(name, 0) for name in self._names], np.int32)
         self._labels: LabelMatrix = label_matrix(strings, sets, rows, looked_at)
         self._listed = np.array([name in label_sets for name in self._names], np.bool_)
-        # One more row: the empty label set, which stands for "no labels given" and for unlisted namespaces.
-        self._empty: LabelMatrix = label_matrix(strings, sets, np.zeros(1, np.int32), looked_at)
 
     def named(self, names: tuple[str, ...]) -> Bool:
         """Return the namespaces with these names : bool[namespaces]."""
@@ -62,17 +60,13 @@ class NamespaceRows:
         met[-1] = False
         return met
 
-    def empty_matches(self, selector: Selector) -> bool:
-        """Return whether a namespace without labels matches."""
-        return all(bool(self._empty.matches(requirement)[0]) for requirement in selector)
-
 
 class PodMatching:
     """Evaluates selectors over pod classes."""
 
-    def __init__(self, classes: PodClasses, namespaces: NamespaceRows, effort: Effort = UNLIMITED) -> None:
+    def __init__(self, classes: PodClasses, namespaces: NamespaceRows, limits: RequestLimits = UNLIMITED) -> None:
         self.classes = classes
-        self.effort = effort
+        self.limits = limits
         self._namespaces = namespaces
         self._by_selector: dict[Selector, Bool] = {}
         self._by_namespaces: dict[tuple[object, ...], Bool] = {}
@@ -83,8 +77,8 @@ class PodMatching:
             return np.zeros(self.classes.size, np.bool_)
         known = self._by_selector.get(selector)
         if known is None:
-            self.effort.check()
-            self.effort.take(self.classes.size, "pod classes that a selector matches")
+            self.limits.check()
+            self.limits.reserve(self.classes.size, "pod classes that a selector matches")
             labels = self.classes.labels
             met = np.ones(max(labels.groups.size, 1), np.bool_)
             for requirement in selector:
@@ -99,18 +93,17 @@ class PodMatching:
     def _in(self, key: tuple[object, ...], namespaces: Callable[[], Bool]) -> Bool:
         known = self._by_namespaces.get(key)
         if known is None:
-            self.effort.check()
-            self.effort.take(self.classes.size, "pod classes of namespaces")
+            self.limits.check()
+            self.limits.reserve(self.classes.size, "pod classes of namespaces")
             known = self._by_namespaces[key] = namespaces()[self.classes.namespace]
         return known
 
-    def incoming(self, term: PodAffinityTerm) -> Bool:
+    def incoming(self, term: AffinityTerm) -> Bool:
         """Return the classes that a term of a pod to be placed matches : bool[S].
 
         Own namespace must be filled in. The scheduler adds the listed namespaces that the selector matches to the named
-        ones, and then also applies the selector to an empty label set: a selector that matches it selects all
-        namespaces.
-        Source: interpodaffinity mergeAffinityTermNamespacesIfNotEmpty (which changes a copy), v1.34.3.
+        ones; only the empty selector selects namespaces that are not listed.
+        Source: interpodaffinity mergeAffinityTermNamespacesIfNotEmpty, v1.37.2.
         """
         selector = term.namespace_selector
 
@@ -118,16 +111,14 @@ class PodMatching:
             named = self._namespaces.named(term.namespaces)
             if selector is None:
                 return named
-            if self._namespaces.empty_matches(selector):
-                return self._namespaces.everywhere()
-            return named | self._namespaces.listed_and(selector)
+            return named | self._namespaces.listed_and(selector) if selector else self._namespaces.everywhere()
 
         return self._in(("incoming", term.namespaces, selector), namespaces) & self.labelled(term.selector)
 
-    def existing(self, term: PodAffinityTerm) -> Bool:
+    def existing(self, term: AffinityTerm) -> Bool:
         """Return the classes that a term of a placed pod matches : bool[S]. Own namespace must be filled in.
 
-        Source: framework.AffinityTerm.Matches with the labels of the incoming pod's namespace, v1.34.3.
+        Source: framework.AffinityTerm.Matches with the labels of the incoming pod's namespace, v1.37.2.
         """
         selector = term.namespace_selector
 

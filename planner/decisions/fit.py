@@ -28,10 +28,10 @@ def check_fit(snapshot: Snapshot, request: plan_pb2.PlanRequest, work: Work) -> 
     """Yield one answer for each pod, in the order of the snapshot."""
     pods = chosen_pods(snapshot, request.fit_pods)
     with work.stage("classes"):
-        simulation = simulate(snapshot, request, work.derive, effort=work.effort)
+        simulation = simulate(snapshot, request, work.derive, limits=work.limits)
     nodes, names = snapshot.nodes.name, simulation.resources
     at_once = max(1, min(len(pods), _CELLS_AT_ONCE // max(1, len(nodes) * len(names))))
-    work.effort.take(at_once * len(nodes) * (8 + len(names)), "what fits where")
+    work.limits.reserve(at_once * len(nodes) * (8 + len(names)), "what fits where")
     masks = np.zeros((at_once, len(nodes)), np.int64)
     lacking = np.zeros((at_once, len(nodes), len(names)), np.bool_)
     for first in range(0, len(pods), at_once):

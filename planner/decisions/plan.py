@@ -1,39 +1,63 @@
 """Plan: the requested decisions, one after the other on one simulation, in one answer. Decides which settings, state
-and simulation each decision gets, and the order of decisions; never their results. Raises SettingsError for invalid
-settings, and RequestError for unknown nodes; the rest of a request is checked before
-(`trimtab.planner.decisions.requests`).
+and simulation each decision gets, and the order of decisions; never their results.
+
+A decision that raises an error ends with the result ERROR, a note, and its state as it was; the others are taken as if
+it had not been requested. Raises SettingsError for invalid settings, RequestError for unknown nodes, SnapshotError for
+amounts beyond its limits, and the errors of the caller's tools (`Work.ends_request`); the rest of a request is checked
+before (`trimtab.planner.decisions.requests`).
 """
 
 from bisect import bisect_left
-from functools import cache, partial
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
 from trimtab.planner.decisions.notes import count_pods, notes
 from trimtab.planner.decisions.requests import RequestError
-from trimtab.planner.decisions.simulations import growing, simulate
+from trimtab.planner.decisions.simulations import RoundGrowth, round_growth, simulate
 from trimtab.planner.decisions.table import TABLE, Table
-from trimtab.planner.model.settings import resolve_planner
+from trimtab.planner.model.settings import SettingsError, resolve_planner
 from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.round.decision import Decision
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.growth import GrowthNeed, GrowthRows
+from trimtab.planner.simulation.growth import Growth, GrowthNeed
 from trimtab.planner.simulation.log import commit
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
+from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_BAD_INPUT: Final = (RequestError, SettingsError, SnapshotError)
+"""Errors of the request, not of a decision."""
+
+
+class DecisionFailure(NamedTuple):
+    """A decision that failed, and the error that it raised."""
+
+    decision: Decision
+    error: Exception
+
+    @property
+    def detail(self) -> str:
+        """What people should know: the kind of error, but nothing of its text."""
+        return f"an error of the planner ({type(self.error).__name__}), whose log has the details"
 
 
 class Planned(NamedTuple):
     """An answer. answer : all of it but `rest`; rest : encoded entries of fields of `PlanResponse`, to be merged into
-    it.
+    it; failures : of decisions, in their order.
     """
 
     answer: pb.PlanResponse
     rest: tuple[bytes, ...] = ()
+    failures: tuple[DecisionFailure, ...] = ()
 
     def whole(self) -> pb.PlanResponse:
         """Return the answer with everything merged into it."""
@@ -62,64 +86,196 @@ def plan_in_parts(
     and the stages of the diagnostics.
     """
     requested = [decision for decision in table if decision.code in request.decisions]
-    settings = {decision.code: decision.resolve(request.settings) for decision in requested}
-    answer = pb.PlanResponse(snapshot_version=snapshot.version)
-    this = _round(snapshot, request, work, answer.diagnostics, _need(requested, settings, snapshot, request))
-    _describe(snapshot, work, answer.diagnostics)
-    answer.diagnostics.notes.extend(notes(snapshot, request, table))
-    if state is not None:
-        answer.state.CopyFrom(state)
-    rest: tuple[bytes, ...] = ()
-    for number, decision in enumerate(requested):
-        with work.stage("simulate"):
-            rest += _take(decision, this, settings[decision.code], answer, number + 1 == len(requested))
-    return Planned(answer, rest)
+    settings: dict[int, Any] = {decision.code: decision.resolve(request.settings) for decision in requested}
+    call = _PlanCall(snapshot, request, state, work, table, requested, settings, _explained(snapshot, request))
+    failures: dict[int, DecisionFailure] = {}
+    while True:
+        try:
+            return _PlanAttempt(call, failures).take_all()
+        except _DecisionFailedError as failed:
+            # Nothing of a failed decision may stay: neither its moves, which may be incomplete, nor the nodes that it
+            # required. So the others are taken again without it.
+            failures[failed.failure.decision.code] = failed.failure
 
 
-def _need(
-    requested: list[Decision], settings: dict[Any, Any], snapshot: Snapshot, request: pb.PlanRequest
-) -> GrowthNeed | None:
-    """Return the growth requirements on the simulation. At most one decision has any."""
-    for decision in requested:
-        if decision.growth is not None:
-            return decision.growth(snapshot, settings[decision.code], _now_ns(request))
-    return None
+class _PlanCall(NamedTuple):
+    """The input of a plan. requested : in the order of the table; settings : as resolved, by `Decision.Code`; explained
+    : int32, see `Round.explained`; others as for `plan_in_parts`.
+    """
+
+    snapshot: Snapshot
+    request: pb.PlanRequest
+    state: pb.PlanState | None
+    work: Work
+    table: Table
+    requested: list[Decision]
+    settings: Mapping[int, Any]
+    explained: Int32
+
+    @property
+    def now_ns(self) -> int:
+        """The time of the request, Unix nanoseconds."""
+        return self.request.now.seconds * 1_000_000_000 + self.request.now.nanos
 
 
-def _now_ns(request: pb.PlanRequest) -> int:
-    return request.now.seconds * 1_000_000_000 + request.now.nanos
+class _DecisionFailedError(Exception):
+    """A decision raised an error that is none of the request."""
+
+    def __init__(self, failure: DecisionFailure) -> None:
+        super().__init__(failure.decision.name)
+        self.failure = failure
 
 
-def _round(
-    snapshot: Snapshot, request: pb.PlanRequest, work: Work, diagnostics: pb.Diagnostics, need: GrowthNeed | None
-) -> Round:
-    """Return the common input of all decisions of the request."""
+class _PlanAttempt:
+    """The decisions of one request, taken one after the other in one round, except those that failed before.
 
-    @cache
-    def grow(virtual_pod_count: int) -> tuple[GrowthRows, str]:
-        with work.stage("classes"):
-            return growing(snapshot, need, virtual_pod_count, work.derive, work.effort)
+    failures : by `Decision.Code`.
+    """
 
-    def simulation(virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
-        rows, key = grow(len(virtual))
-        diagnostics.notes.extend(rows.notes)
-        with work.stage("classes"):
-            every = VirtualRows(virtual, rows.nodes, kinds)
-            built = simulate(snapshot, request, work.derive, every, work.effort, key)
-        diagnostics.pod_class_count = built.pods.size
-        diagnostics.node_class_count = len(built.nodes.taint_set)
-        return built
+    def __init__(self, call: _PlanCall, failures: Mapping[int, DecisionFailure]) -> None:
+        self._call, self._failures = call, dict(failures)
+        self._answer = pb.PlanResponse(snapshot_version=call.snapshot.version)
+        self._rest: tuple[bytes, ...] = ()
+        self._notes: list[str] = []
+        self._needs = {code: need for code, need in map(self._need, call.requested) if need is not None}
+        self._growth: RoundGrowth | None = None
+        self._round = Round(
+            snapshot=call.snapshot,
+            simulate=self._simulate,
+            now_ns=call.now_ns,
+            seed=call.request.seed,
+            settings=resolve_planner(call.request.settings),
+            work=call.work,
+            grow=self._growth_of,
+            explained=call.explained,
+        )
 
-    return Round(
-        snapshot=snapshot,
-        simulate=simulation,
-        now_ns=_now_ns(request),
-        seed=request.seed,
-        settings=resolve_planner(request.settings),
-        work=work,
-        grow=lambda virtual_pod_count: grow(virtual_pod_count)[0].growth,
-        explained=_explained(snapshot, request),
-    )
+    def take_all(self) -> Planned:
+        """Take all decisions; return the answer. Raises _DecisionFailedError if one more fails."""
+        call, answer = self._call, self._answer
+        if call.state is not None:
+            answer.state.CopyFrom(call.state)
+        for number, decision in enumerate(call.requested):
+            with call.work.stage("simulate"):
+                if decision.code not in self._failures:
+                    self._take(decision, is_last=number + 1 == len(call.requested))
+                if decision.code in self._failures:
+                    self._write_failure(self._failures[decision.code])
+        self._describe()
+        return Planned(answer, self._rest, tuple(self._failures.values()))
+
+    def _take(self, decision: Decision, is_last: bool) -> None:
+        """Take one decision and write its result."""
+        try:
+            with _bulkhead(decision, self._call.work):
+                self._decide(decision, is_last)
+        except _DecisionFailedError as failed:
+            if not is_last or failed.failure.decision.code in self._needs:
+                raise
+            # No other decision has seen anything of it.
+            self._failures[decision.code] = failed.failure
+
+    def _decide(self, decision: Decision, is_last: bool) -> None:
+        """Take one decision and write its result into the answer, except encoded entries of the answer: nothing here
+        reads them, so they are not parsed.
+        """
+        answer, this = self._answer, self._round
+        field: Any = decision.field
+        known = getattr(answer.state, field) if answer.state.HasField(field) else None
+        decided = decision.decide(this, self._call.settings[decision.code], known)
+        result, rest = getattr(answer, field), tuple[bytes, ...]()
+        if decided.summary is not None:
+            result.CopyFrom(decided.result)
+            tagged = tag(pb.PlanResponse, field)
+            rest = tuple(entry(tagged, part) for part in decided.more)
+        else:
+            decided.write(result)
+            decided = decided._replace(result=result, more=())
+        summary = decided.summary or decision.summarize(result)
+        this.decided[decision.code] = decided
+        if not is_last:
+            # Commit before, too, so that the log has room for the remaining moves.
+            commit(this.simulation.state)
+            decided.finish()
+            commit(this.simulation.state)
+        getattr(answer.state, field).CopyFrom(decided.state)
+        answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
+        self._notes.extend(decided.notes)
+        self._rest += rest
+
+    def _write_failure(self, failure: DecisionFailure) -> None:
+        """Write the result of a decision that failed. Its state is still that of the request."""
+        decision, detail = failure.decision, failure.detail
+        getattr(self._answer, decision.field).CopyFrom(decision.failed(detail))
+        self._answer.diagnostics.decisions.add(decision=decision.code, result=f"{decision.name}_ERROR", failed=True)
+        self._notes.append(f"{decision.name} has failed: {detail}; the other decisions are as if it were not requested")
+
+    def _need(self, decision: Decision) -> tuple[int, GrowthNeed | None]:
+        """Return the requirements of a decision for groups to grow, None if it has none or has failed."""
+        call = self._call
+        if decision.growth is None or decision.code in self._failures:
+            return decision.code, None
+        guarded = partial(_guarded, decision, call.work)
+        need = guarded(decision.growth)(call.snapshot, call.settings[decision.code], call.now_ns)
+        if need is not None:
+            need = need._replace(templates=guarded(need.templates), blanks=guarded(need.blanks))
+        return decision.code, need
+
+    def _laid_out(self, virtual_pod_count: int) -> RoundGrowth:
+        """Return the virtual nodes with which groups grow; the number of virtual pods never changes in a round."""
+        if self._growth is None:
+            call = self._call
+            with call.work.stage("classes"):
+                self._growth = round_growth(
+                    call.snapshot, self._needs, virtual_pod_count, call.work.derive, call.work.limits
+                )
+        return self._growth
+
+    def _growth_of(self, code: int, virtual_pod_count: int) -> Growth:
+        return self._laid_out(virtual_pod_count).of(code)
+
+    def _simulate(self, virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
+        call, growth = self._call, self._laid_out(len(virtual))
+        with call.work.stage("classes"):
+            rows = VirtualRows(virtual, growth.rows.nodes, kinds)
+            return simulate(call.snapshot, call.request, call.work.derive, rows, call.work.limits, growth.key)
+
+    def _describe(self) -> None:
+        """Write the sizes of snapshot and classes, and all notes."""
+        call, diagnostics = self._call, self._answer.diagnostics
+        counts = call.work.derive("counts", partial(count_pods, call.snapshot))
+        diagnostics.node_count = len(call.snapshot.nodes.name)
+        diagnostics.pod_count = counts.pods
+        diagnostics.unsupported_pod_count = counts.unsupported
+        diagnostics.orphaned_pod_count = counts.orphaned
+        if self._round.is_simulated:
+            diagnostics.pod_class_count = self._round.simulation.pods.size
+            diagnostics.node_class_count = len(self._round.simulation.nodes.taint_set)
+        diagnostics.notes.extend(notes(call.snapshot, call.request, call.table))
+        if self._growth is not None:
+            diagnostics.notes.extend(self._growth.rows.notes)
+        diagnostics.notes.extend(self._notes)
+
+
+@contextmanager
+def _bulkhead(decision: Decision, work: Work) -> Iterator[None]:
+    """Raise _DecisionFailedError for every error of a decision, unless it ends the request or another one failed."""
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, (_DecisionFailedError, *_BAD_INPUT, *work.ends_request)):
+            raise
+        raise _DecisionFailedError(DecisionFailure(decision, error)) from error
+
+
+def _guarded(decision: Decision, work: Work, function: Callable[P, T]) -> Callable[P, T]:
+    """Return a function of a decision whose errors are the decision's, whoever calls it."""
+
+    def call(*arguments: P.args, **named: P.kwargs) -> T:
+        with _bulkhead(decision, work):
+            return function(*arguments, **named)
+
+    return call
 
 
 def _explained(snapshot: Snapshot, request: pb.PlanRequest) -> Int32:
@@ -133,41 +289,3 @@ def _explained(snapshot: Snapshot, request: pb.PlanRequest) -> Int32:
             raise RequestError(f"explain_nodes[{i}]", f"{name!r} is given twice; name each node once")
         rows.add(row)
     return np.array(sorted(rows), np.int32)
-
-
-def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanResponse, is_last: bool) -> tuple[bytes, ...]:
-    """Take one decision and write its result into the answer, but for the encoded entries of the answer that this
-    returns: nothing here reads them, so they are not parsed.
-    """
-    field: Any = decision.field
-    known = getattr(answer.state, field) if answer.state.HasField(field) else None
-    decided = decision.decide(this, settings, known)
-    result = getattr(answer, field)
-    rest: tuple[bytes, ...] = ()
-    if decided.summary is not None:
-        result.CopyFrom(decided.result)
-        tagged = tag(pb.PlanResponse, field)
-        rest = tuple(entry(tagged, part) for part in decided.more)
-    else:
-        decided.write(result)
-        decided = decided._replace(result=result, more=())
-    getattr(answer.state, field).CopyFrom(decided.state)
-    answer.diagnostics.notes.extend(decided.notes)
-    summary = decided.summary or decision.summarize(result)
-    answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
-    this.decided[decision.code] = decided
-    if not is_last:
-        # Commit before, too, so that the log has room for the remaining moves.
-        commit(this.simulation.state)
-        decided.finish()
-        commit(this.simulation.state)
-    return rest
-
-
-def _describe(snapshot: Snapshot, work: Work, diagnostics: pb.Diagnostics) -> None:
-    """Write the sizes of the snapshot."""
-    counts = work.derive("counts", partial(count_pods, snapshot))
-    diagnostics.node_count = len(snapshot.nodes.name)
-    diagnostics.pod_count = counts.pods
-    diagnostics.unsupported_pod_count = counts.unsupported
-    diagnostics.orphaned_pod_count = counts.orphaned

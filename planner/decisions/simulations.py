@@ -1,12 +1,18 @@
-"""The simulation of a request: its snapshot, with the request's time and simulation settings."""
+"""The simulation of a request: its snapshot, with the request's time and simulation settings; and the virtual nodes
+with which groups grow in it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from trimtab.planner.model.derive import Derive
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.simulation.build import READ, Simulation, SimulationSettings, build_simulation
 from trimtab.planner.simulation.fresh import to_keep
-from trimtab.planner.simulation.growth import NO_GROWTH, GrowthNeed, GrowthRows, growth_rows
+from trimtab.planner.simulation.growth import NO_GROWTH, Growth, GrowthNeed, GrowthRows, growth_rows
 from trimtab.planner.simulation.virtual import with_virtual
-from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
+from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, GroupTemplate, VirtualRows
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
@@ -16,7 +22,7 @@ def simulate(
     request: pb.PlanRequest,
     derive: Derive,
     virtual: VirtualRows = NOTHING_VIRTUAL,
-    effort: Effort = UNLIMITED,
+    limits: RequestLimits = UNLIMITED,
     nodes_key: str = "",
 ) -> Simulation:
     """Return a separate simulation with every running pod on its node and the virtual ones on none. The part that
@@ -25,29 +31,77 @@ def simulate(
     """
     settings = simulation_settings(request.settings)
     if settings != SimulationSettings():
-        return build_simulation(snapshot, virtual, request.now.seconds, settings, effort)
+        return build_simulation(snapshot, virtual, request.now.seconds, settings, limits)
     rest = VirtualRows(nodes=virtual.nodes, kinds=virtual.kinds)
     key = f"simulation {' '.join(filter(None, (nodes_key, virtual.kinds.key)))}"
     # Virtual nodes depend on groups and much else; without them, parts that a delta does not touch are kept.
-    kept = derive(key, lambda: to_keep(build_simulation(snapshot, rest, effort=effort)), () if nodes_key else READ)
-    return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, effort=effort, kinds=virtual.kinds)
+    kept = derive(key, lambda: to_keep(build_simulation(snapshot, rest, limits=limits)), () if nodes_key else READ)
+    return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, limits=limits, kinds=virtual.kinds)
 
 
-def growing(
-    snapshot: Snapshot, need: GrowthNeed | None, virtual_pod_count: int, derive: Derive, effort: Effort = UNLIMITED
-) -> tuple[GrowthRows, str]:
-    """Return the virtual nodes with which groups grow, and their key. Laid out once for each key."""
-    if need is None:
-        return NO_GROWTH, ""
-    required, blanks = need, need.blanks(virtual_pod_count)
-    key = f"growth {required.whole_key(blanks)}"
+class RoundGrowth(NamedTuple):
+    """The virtual nodes with which groups grow in a round. rows : of all decisions; key : identifies them; shares : by
+    decision, what it may use of them.
+    """
+
+    rows: GrowthRows
+    key: str
+    shares: Mapping[int, Growth]
+
+    def of(self, code: int) -> Growth:
+        """Return the nodes of a decision; without requirements of its own, those that exist anyway: upcoming ones."""
+        share = self.shares.get(code)
+        return self.rows.growth._replace(blanks=_NO_NODES, blank_names=()) if share is None else share
+
+
+_NO_NODES: Final = np.zeros(0, np.int64)
+NOBODY_GROWS: Final = RoundGrowth(NO_GROWTH, "", {})
+
+
+def round_growth(
+    snapshot: Snapshot,
+    needs: Mapping[int, GrowthNeed],
+    virtual_pod_count: int,
+    derive: Derive,
+    limits: RequestLimits = UNLIMITED,
+) -> RoundGrowth:
+    """Return the virtual nodes with which groups grow, laid out once for each key.
+
+    needs : the requirements of decisions, by `Decision.Code`, in the order of the plan. A new node of a group is the
+    same for all of them: that of the first one that has a template for the group. Each has blank nodes of its own, so
+    that none opens a node that an earlier one opened.
+    """
+    if not needs:
+        return NOBODY_GROWS
+    blanks = [need.blanks(virtual_pod_count) for need in needs.values()]
+    key = f"growth {' '.join(need.whole_key(count) for need, count in zip(needs.values(), blanks, strict=True))}"
 
     def lay_out() -> GrowthRows:
-        return growth_rows(required.templates(effort), required.upcoming, blanks, snapshot, effort)
+        templates = zip(*(need.templates(limits) for need in needs.values()), strict=True)
+        upcoming = np.max([need.upcoming for need in needs.values()], axis=0).tolist()
+        return growth_rows(list(map(_first, templates)), upcoming, sum(blanks), snapshot, limits)
 
-    return derive(key, lay_out), key
+    rows = derive(key, lay_out)
+    return RoundGrowth(rows, key, dict(zip(needs, shares_of(rows.growth, blanks), strict=True)))
+
+
+def _first(templates: tuple[GroupTemplate | None, ...]) -> GroupTemplate | None:
+    return next((template for template in templates if template is not None), None)
+
+
+def shares_of(growth: Growth, blanks: list[int]) -> Iterator[Growth]:
+    """Yield the part of each decision, in order. If there are fewer blank nodes than required, because a cluster may
+    not have so many, the first ones get theirs, and each later one at least one.
+    """
+    start = 0
+    for number, wanted in enumerate(blanks):
+        later = sum(1 for count in blanks[number + 1 :] if count)
+        end = max(min(start + wanted, len(growth.blanks) - later), start)
+        yield growth._replace(blanks=growth.blanks[start:end], blank_names=growth.blank_names[start:end])
+        start = end
 
 
 def simulation_settings(settings: pb.PlanSettings) -> SimulationSettings:
     """Return the simulation's settings, defaults filled in."""
-    return SimulationSettings(honor_spread_timeout=settings.simulation.topology_spread_timeout)
+    given = settings.simulation
+    return SimulationSettings(given.topology_spread_timeout, given.taint_toleration_comparison_operators)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2
 
@@ -25,7 +25,7 @@ class LastPlan:
 
     cluster: str
     settings: plan_pb2.PlanSettings
-    groups: tuple[NodeGroup, ...]
+    groups: tuple[NodeGroupInfo, ...]
     node_count: int
     snapshot_version: str
     made_s: float

@@ -15,7 +15,7 @@ from trimtab.clients.kubernetes.kinds.pods import Container, PodSpec, Resources
 from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.kubernetes.pod_requests import pod_requests
 from trimtab.k8s.v1 import core_pb2, meta_pb2
-from trimtab.planner.model.effort import Effort
+from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.snapshot.checks import MAX_AMOUNT
 
 _NOTHING = b""
@@ -32,8 +32,8 @@ class PodReader:
     shape of each distinct pod, in order of appearance.
     """
 
-    def __init__(self, effort: Effort) -> None:
-        self._effort = effort
+    def __init__(self, limits: RequestLimits) -> None:
+        self._limits = limits
         self.shapes: list[dict[str, int]] = []
         self.shape_of: list[int] = []
         self.unreadable = 0
@@ -47,7 +47,7 @@ class PodReader:
         message, unchanged as long as the reader is used. Two such fields are compared without creating an object for
         each pod.
         """
-        self._effort.check()
+        self._limits.check()
         if not pods:
             return np.zeros(0, np.int64)
         alike = self._read.setdefault((len(pods), pods[0], pods[-1]), [])
@@ -60,7 +60,7 @@ class PodReader:
         return numbers
 
     def _numbers(self, raws: list[bytes]) -> NDArray[np.int64]:
-        self._effort.take(sum(map(len, raws)), "the pods of an option")
+        self._limits.reserve(sum(map(len, raws)), "the pods of an option")
         numbers = list(map(self._number.get, raws))
         if None in numbers:
             for raw in raws:

@@ -20,8 +20,8 @@ from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.planner.expander.clusters import ClusterPlan
 from trimtab.planner.expander.pods import PodReader, bounded
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.scale_up.limits import health_reason
 from trimtab.planner.snapshot.checks import MAX_TOTAL
 from trimtab.v1 import option_choice_pb2 as pb
@@ -33,10 +33,14 @@ Int64 = NDArray[np.int64]
 
 
 def question(
-    request: ca.BestOptionsRequest, found: ClusterPlan, settings: PlanSettings, now_ns: int, effort: Effort = UNLIMITED
+    request: ca.BestOptionsRequest,
+    found: ClusterPlan,
+    settings: PlanSettings,
+    now_ns: int,
+    limits: RequestLimits = UNLIMITED,
 ) -> pb.OptionChoice:
     """Return the question. found : the cluster; settings : those for the choice; now_ns : Unix nanoseconds. Raises what
-    `effort` raises.
+    `limits` raises.
     """
     options = _distinct(request.options)
     asked = pb.OptionChoice(settings=settings, seed=_seed(options))
@@ -50,7 +54,7 @@ def question(
         _describe(group, nodes.get(name), asked)
         if name in known:
             _add_known(group, known[name], found, now_ns)
-    _add_options(asked, options, PodReader(effort))
+    _add_options(asked, options, PodReader(limits))
     return asked
 
 
@@ -68,7 +72,7 @@ def _seed(options: Iterable[ca.Option]) -> int:
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "big", signed=True)
 
 
-def _known(asked: pb.OptionChoice, found: ClusterPlan) -> Mapping[str, NodeGroup]:
+def _known(asked: pb.OptionChoice, found: ClusterPlan) -> Mapping[str, NodeGroupInfo]:
     """Note the cluster; return its node groups."""
     plan = found.plan
     if plan is None:
@@ -103,7 +107,7 @@ def _amounts(entries: Iterable[meta_pb2.QuantityEntry]) -> dict[str, int]:
     return bounded((name, amount_of(name, value)) for name, value in nano.items() if value)
 
 
-def _add_known(group: pb.OptionGroup, known: NodeGroup, found: ClusterPlan, now_ns: int) -> None:
+def _add_known(group: pb.OptionGroup, known: NodeGroupInfo, found: ClusterPlan, now_ns: int) -> None:
     """Write the snapshot's data of a group, in place."""
     if not math.isnan(known.price_per_hour):
         group.price_per_hour = known.price_per_hour

@@ -22,7 +22,7 @@ from trimtab.planner.model.settings import SettingsError
 from trimtab.planner.scale_up.option_choice import NO_NODE_GROUP, choose_option
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.failures import as_service_error, overloaded
-from trimtab.planner.service.request_memory import RequestEffort, RequestMemory
+from trimtab.planner.service.request_memory import EnforcedLimits, RequestMemory
 from trimtab.planner.service.settings import ExpanderOptions, PlannerOptions
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander, PlanSettings
@@ -70,20 +70,20 @@ class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
             with self._memory.share() as take:
                 remaining_s: float | None = context.time_remaining()
                 within_s = LONGEST_CALL_S if remaining_s is None else min(remaining_s, LONGEST_CALL_S)
-                return self._choose(request, RequestEffort(Bounds.within(within_s, context.is_active), take))
+                return self._choose(request, EnforcedLimits(Bounds.within(within_s, context.is_active), take))
         finally:
             self._slots.release()
 
-    def _choose(self, request: ca.BestOptionsRequest, effort: RequestEffort) -> ca.BestOptionsResponse:
+    def _choose(self, request: ca.BestOptionsRequest, limits: EnforcedLimits) -> ca.BestOptionsResponse:
         begun_s = time.monotonic()
         found = self._plans.find(self._options.expander_cluster, (one.node_group_id for one in request.options))
         lacking = self._options.lacks(found.plan is not None)
         if lacking:
             return _all_options(request, f"{found.note}, so its {lacking} not known")
         settings = PlanSettings() if found.plan is None else found.plan.settings
-        choice = question(request, found, self._options.chosen(settings), time.time_ns(), effort)
+        choice = question(request, found, self._options.chosen(settings), time.time_ns(), limits)
         try:
-            choice.answer.CopyFrom(choose_option(choice, effort))
+            choice.answer.CopyFrom(choose_option(choice, limits))
         except SettingsError as error:
             raise as_service_error(error) or error from error
         chosen = choice.answer.node_group

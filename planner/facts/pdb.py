@@ -18,8 +18,8 @@ import numpy as np
 from trimtab.planner.facts.kernels.membership import write_membership
 from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.model.derive import Derive, build_always
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.values import PodDisruptionBudget
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.values import DisruptionBudget
 from trimtab.planner.snapshot.columns import FLAG_READY, Bool, Int32, Int64, PodColumns, Snapshot, UInt8
 from trimtab.planner.snapshot.lookup import string_index
 from trimtab.v1 import snapshot_pb2 as pb
@@ -57,20 +57,22 @@ class BudgetMembership(NamedTuple):
     pods: Int64
 
 
-def remaining_disruptions(budgets: tuple[PodDisruptionBudget, ...]) -> Int64:
+def remaining_disruptions(budgets: tuple[DisruptionBudget, ...]) -> Int64:
     """Return the disruptions that each budget still allows. int64[B], each >= 0."""
     allowed = [max(budget.disruptions_allowed, 0) if budget.observed else 0 for budget in budgets]
     return np.array(allowed, np.int64)
 
 
-def membership(snapshot: Snapshot, effort: Effort = UNLIMITED, derive: Derive = build_always) -> BudgetMembership:
+def membership(
+    snapshot: Snapshot, limits: RequestLimits = UNLIMITED, derive: Derive = build_always
+) -> BudgetMembership:
     """Return the budgets that cover each pod, and its needs. O(P in namespaces with budgets + M)."""
     pods = snapshot.pods
     by_namespace = _by_namespace(snapshot.budgets)
     selectors = msgspec.msgpack.encode([(one.namespace, one.selector) for one in snapshot.budgets])
     entries, bounds = derive(
         f"label sets of budgets {blake2b(selectors, digest_size=16).hexdigest()}",
-        partial(_selected, snapshot, by_namespace, effort),
+        partial(_selected, snapshot, by_namespace, limits),
         of=_SELECTED_READ,
     )
     spaces = _pod_ranges(snapshot, by_namespace)
@@ -80,16 +82,16 @@ def membership(snapshot: Snapshot, effort: Effort = UNLIMITED, derive: Derive = 
     count = write_membership(
         pods.label_set, spaces, entries, bounds, head, following, offsets, np.zeros(0, np.int32)
     )  # fmt: skip
-    effort.check()
-    effort.take(_BYTES_OF_PAIR * count, "pods times their PodDisruptionBudgets")
+    limits.check()
+    limits.reserve(_BYTES_OF_PAIR * count, "pods times their PodDisruptionBudgets")
     budget = np.empty(count, np.int32)
     if count:
         write_membership(pods.label_set, spaces, entries, bounds, head, following, offsets, budget)
     pod = np.repeat(np.arange(len(pods.spec)), np.diff(offsets))
-    return BudgetMembership(offsets, budget, _needs(snapshot, pod, budget, effort), pod)
+    return BudgetMembership(offsets, budget, _needs(snapshot, pod, budget, limits), pod)
 
 
-def _by_namespace(budgets: tuple[PodDisruptionBudget, ...]) -> dict[str, list[int]]:
+def _by_namespace(budgets: tuple[DisruptionBudget, ...]) -> dict[str, list[int]]:
     """Return the budgets of each namespace that has any, by name of the namespace."""
     found: dict[str, list[int]] = {}
     for row, budget in enumerate(budgets):
@@ -105,22 +107,22 @@ def _pod_ranges(snapshot: Snapshot, by_namespace: dict[str, list[int]]) -> Int64
     return ranges
 
 
-def _selected(snapshot: Snapshot, by_namespace: dict[str, list[int]], effort: Effort) -> tuple[Int32, Int64]:
+def _selected(snapshot: Snapshot, by_namespace: dict[str, list[int]], limits: RequestLimits) -> tuple[Int32, Int64]:
     """Return the label sets that budgets select: int32[entries, 2] (label set, budget), and the bounds by namespace."""
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
     order = [row for rows in by_namespace.values() for row in reversed(rows)]
     found = [np.zeros(0, np.int32)]
     for row in order:
-        effort.check()
+        limits.check()
         found.append(index.sets_matching(snapshot.budgets[row].selector))
-        effort.take(2 * found[-1].nbytes, "label sets that PodDisruptionBudgets select")
+        limits.reserve(2 * found[-1].nbytes, "label sets that PodDisruptionBudgets select")
     counts = np.fromiter(map(len, found), np.int64, len(found))
     entries = np.stack([np.concatenate(found), np.repeat(np.array([-1, *order], np.int32), counts)], axis=1)
     ends = np.cumsum([0, *map(len, by_namespace.values())])
     return entries, np.cumsum(counts)[ends]
 
 
-def _needs(snapshot: Snapshot, pod: Int64, budget: Int32, effort: Effort) -> UInt8:
+def _needs(snapshot: Snapshot, pod: Int64, budget: Int32, limits: RequestLimits) -> UInt8:
     """Return 1 for each (pod, budget) pair whose eviction uses a disruption. uint8[M]."""
     pods = snapshot.pods
     never = _is_exempt(pods)
@@ -130,7 +132,7 @@ def _needs(snapshot: Snapshot, pod: Int64, budget: Int32, effort: Effort) -> UIn
     granting = [row for row, one in enumerate(snapshot.budgets) if one.disrupted_pods]
     order = np.argsort(budget, kind="stable") if granting else budget
     for row in granting:
-        effort.check()
+        limits.check()
         granted = set(snapshot.budgets[row].disrupted_pods)
         first, last = np.searchsorted(budget, (row, row + 1), sorter=order)
         at = order[first:last]
@@ -140,7 +142,7 @@ def _needs(snapshot: Snapshot, pod: Int64, budget: Int32, effort: Effort) -> UIn
     return used
 
 
-def _exempts_unhealthy(budget: PodDisruptionBudget) -> bool:
+def _exempts_unhealthy(budget: DisruptionBudget) -> bool:
     """Return whether evicting pods that are not ready uses no disruption."""
     if budget.always_allow_unhealthy:
         return True

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.settings import SimilaritySettings
-from trimtab.planner.model.values import Taint
+from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
@@ -64,7 +64,7 @@ class NodeShape(NamedTuple):
     allocatable: Amounts
     free: Amounts
     labels: Iterable[tuple[str, str]]
-    taints: Iterable[Taint] = ()
+    taints: Iterable[TaintSpec] = ()
     ignored: frozenset[str] = PLACE_LABELS | PROVIDER_LABELS
 
 

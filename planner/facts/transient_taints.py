@@ -7,10 +7,10 @@ TaintConfig), utils/kubernetes (GetReadinessState, taints of nodes that are not 
 from collections.abc import Iterable
 from typing import Final
 
-from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT
 from trimtab.planner.model.settings import TaintNames
-from trimtab.planner.model.values import Taint
+from trimtab.planner.model.values import TaintSpec
 
+TO_BE_DELETED_TAINT: Final = "ToBeDeletedByClusterAutoscaler"
 _UNTIL_READY: Final = frozenset(
     {
         "node.kubernetes.io/not-ready",
@@ -48,7 +48,7 @@ def marks_not_ready(key: str, names: TaintNames) -> bool:
     return is_startup_taint(key, names) or key.startswith(_STATUS_PREFIX)
 
 
-def lasting(taints: Iterable[Taint], startup: TaintNames, status: TaintNames) -> tuple[Taint, ...]:
+def lasting(taints: Iterable[TaintSpec], startup: TaintNames, status: TaintNames) -> tuple[TaintSpec, ...]:
     """Return the taints that every node of the group has, in their order."""
     return tuple(taint for taint in taints if not _is_transient(taint.key, startup, status))
 

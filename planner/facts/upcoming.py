@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.facts.readiness import is_ready, may_start
+from trimtab.planner.facts.nodes import is_ready, may_start
 from trimtab.planner.model.settings import SECOND_NS, TaintNames
 from trimtab.planner.snapshot.columns import Bool, Int64, Snapshot
 from trimtab.v1.snapshot_pb2 import NodeGroupHealth

@@ -19,14 +19,14 @@ Selector = tuple[LabelRequirement, ...]
 """All must hold; () matches everything. Where a selector is optional, None matches nothing."""
 
 
-class NodeSelectorTerm(NamedTuple):
+class NodeAffinityTerm(NamedTuple):
     """One alternative of required node affinity; without any requirement it matches no node."""
 
     match_expressions: Selector
     match_fields: Selector
 
 
-class Taint(NamedTuple):
+class TaintSpec(NamedTuple):
     """`effect` is a `TaintEffect.Code`, never UNSPECIFIED."""
 
     key: str
@@ -34,7 +34,7 @@ class Taint(NamedTuple):
     effect: int
 
 
-class Toleration(NamedTuple):
+class TolerationSpec(NamedTuple):
     """`operator` is a `TolerationOperator.Code` (UNSPECIFIED = EQUAL), `effect` 0 stands for every effect."""
 
     key: str
@@ -51,7 +51,7 @@ class HostPort(NamedTuple):
     port: int
 
 
-class PodAffinityTerm(NamedTuple):
+class AffinityTerm(NamedTuple):
     """Required term; no namespaces and no namespace selector stand for the pod's own namespace."""
 
     selector: Selector | None
@@ -60,11 +60,11 @@ class PodAffinityTerm(NamedTuple):
     topology_key: str
 
 
-class WeightedPodAffinityTerm(NamedTuple):
+class WeightedAffinityTerm(NamedTuple):
     """Preferred term of pod anti-affinity; `weight` is 1 to 100."""
 
     weight: int
-    term: PodAffinityTerm
+    term: AffinityTerm
 
 
 class SpreadConstraint(NamedTuple):
@@ -79,29 +79,46 @@ class SpreadConstraint(NamedTuple):
     match_label_keys: tuple[str, ...]
 
 
-class Volume(NamedTuple):
+class NodeTraits(NamedTuple):
+    """What some predicate reads of a node besides labels, taints and amounts. `attach_limits` : (driver, volumes),
+    sorted by driver, each driver once; declared_features : sorted; volume_drivers : of the drivers and in-tree plugins
+    that volumes may require, those that the node has, sorted; None = not known.
+
+    A new field needs to be read (`trimtab.planner.snapshot.nodes`); virtual nodes take over the traits of a template.
+    """
+
+    attach_limits: tuple[tuple[str, int], ...] = ()
+    declared_features: tuple[str, ...] = ()
+    volume_drivers: tuple[str, ...] | None = None
+
+
+NO_TRAITS = NodeTraits()
+
+
+class MountedVolume(NamedTuple):
     """A mounted volume; `state` is a `VolumeState.Code`; `node_affinity` None means no requirement."""
 
     id: str
     state: int
     driver: str
     handle: str
-    node_affinity: tuple[NodeSelectorTerm, ...] | None
+    node_affinity: tuple[NodeAffinityTerm, ...] | None
     zone_labels: tuple[tuple[str, str], ...]
     read_write_once_pod: bool
     detail: str
+    required_driver: str = ""
 
 
-class PodSpec(NamedTuple):
+class PodRequirements(NamedTuple):
     """One distinct pod spec. `requests` is sorted by resource name and has no zero amounts."""
 
     requests: tuple[tuple[str, int], ...] = ()
     node_selector: tuple[tuple[str, str], ...] = ()
-    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
-    tolerations: tuple[Toleration, ...] = ()
+    node_affinity: tuple[NodeAffinityTerm, ...] | None = None
+    tolerations: tuple[TolerationSpec, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
-    pod_affinity: tuple[PodAffinityTerm, ...] = ()
-    pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    pod_affinity: tuple[AffinityTerm, ...] = ()
+    pod_anti_affinity: tuple[AffinityTerm, ...] = ()
     topology_spread: tuple[SpreadConstraint, ...] = ()
     priority: int = 0
     scheduler_name: str = ""
@@ -115,19 +132,20 @@ class PodSpec(NamedTuple):
     exclusive_disks: tuple[str, ...] = ()
     read_only_disks: tuple[str, ...] = ()
     scale_up_delay_s: int = -1
-    preferred_pod_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    preferred_pod_anti_affinity: tuple[WeightedAffinityTerm, ...] = ()
     ignored_by_slack: bool = False
+    node_features: tuple[str, ...] = ()
 
 
 class TemplatePod(NamedTuple):
     """A pod of a DaemonSet as it runs on a new node; `labels` sorted by key."""
 
     namespace: str
-    spec: PodSpec
+    spec: PodRequirements
     labels: tuple[tuple[str, str], ...]
 
 
-class NodeGroup(NamedTuple):
+class NodeGroupInfo(NamedTuple):
     """A node group; `template` is an index into the snapshot's template rows or -1; `price_per_hour` NaN = unknown.
 
     Times are Unix nanoseconds, 0 = not known.
@@ -165,7 +183,7 @@ class Owner(NamedTuple):
     pod_template: TemplatePod | None = None
 
 
-class PodDisruptionBudget(NamedTuple):
+class DisruptionBudget(NamedTuple):
     """A budget; `disruptions_allowed` -1 = no status yet, which allows none."""
 
     namespace: str
@@ -213,7 +231,7 @@ class SlackRequest(NamedTuple):
     object: str
     problem: str = ""
     namespace: str = ""
-    spec: PodSpec = PodSpec()
+    spec: PodRequirements = PodRequirements()
     labels: tuple[tuple[str, str], ...] = ()
     scale: int = -1
     amount: str = ""

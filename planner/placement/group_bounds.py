@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.placement.orders import needs_one_node
+from trimtab.planner.predicates import counters
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_PROTOTYPE, Growth
 from trimtab.planner.simulation.state import SimulationState
@@ -63,7 +63,7 @@ def fits_more_on_new_nodes(simulation: Simulation, growth: Growth, nodes: Int32,
     nodes : int32. int32. At most MOST_TOGETHER classes, those with most pods. O(M + MOST_TOGETHER · (nodes + G) · R).
     """
     state = simulation.state
-    needed = needs_one_node(state)
+    needed = counters.needs_one_node(state.counters)
     if not needed.any():
         return pods[:0]
     pods = pods[needed[state.pod_class[pods]]]
@@ -137,10 +137,9 @@ def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: B
     state = simulation.state
     if not len(free):
         return np.zeros(0, np.int64)
-    columns = [admitted.T, free, state.volumes.limit.T[growth.prototype]]
+    columns = [admitted.T, free, *counters.own_limits(state.counters, growth.prototype)]
     if not state.local_class[classes].all():
-        domains = state.presence.domain[state.virtual.own_row == 0]
-        columns += [one.T[growth.prototype] for one in (domains, state.spread.eligible)]
+        columns += counters.shared_domains(state.counters, growth.prototype)
     rows = [np.ascontiguousarray(one).reshape(len(one), -1).view(np.uint8) for one in columns if one.size]
     width, told = sum(one.shape[1] for one in rows), np.concatenate(rows, axis=1).tobytes()
     offsets, resident = state.virtual.resident_offsets, state.virtual.resident

@@ -15,17 +15,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.label_columns import LookedAt, label_matrix
-from trimtab.planner.classes.node_requirements import NodeRows, note_requirement
-from trimtab.planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
+from trimtab.planner.classes.node_classes import NodeSignature
+from trimtab.planner.classes.node_requirements import NodeRows
+from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIONS, NodeRequirement, scheduling_specs
 from trimtab.planner.facts.daemon_pods import NONE, SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
 from trimtab.planner.facts.label_index import label_sets_of
-from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT
-from trimtab.planner.facts.readiness import is_ready
-from trimtab.planner.facts.transient_taints import lasting
+from trimtab.planner.facts.nodes import is_ready
+from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, lasting
 from trimtab.planner.model.derive import Derive, build_always
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings
-from trimtab.planner.model.values import PodSpec
+from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.predicates import node_affinity
 from trimtab.planner.predicates.resources import PODS
 from trimtab.planner.predicates.taints import untolerated
@@ -66,16 +66,16 @@ def group_templates(
     leaving: Bool,
     now_ns: int,
     derive: Derive = build_always,
-    effort: Effort = UNLIMITED,
+    limits: RequestLimits = UNLIMITED,
 ) -> GroupTemplates:
     """Return the template of each node group. leaving : bool[N], nodes that are being deleted. The result is cached: if
     all templates are given by the groups, as long as groups and DaemonSets are unchanged, otherwise for the snapshot.
-    effort : see `Effort`. O(N + P + groups · (labels + DaemonSets)).
+    limits : see `RequestLimits`. O(N + P + groups · (labels + DaemonSets)).
     """
     chosen = _chosen(snapshot, settings, leaving, now_ns)
     daemons = daemon_pods(snapshot)
     others = tuple(_daemon_set_pods(snapshot, daemons))
-    build = partial(_build, snapshot, settings, chosen, (daemons, others), effort)
+    build = partial(_build, snapshot, settings, chosen, (daemons, others), limits)
     key = f"group templates {_key(settings, chosen)}"
     if (chosen >= 0).any():
         return derive(key, build)
@@ -160,7 +160,7 @@ def _build(
     settings: ScaleUpSettings,
     chosen: Int64,
     of_daemon_sets: tuple[DaemonPods, tuple[_DaemonSetPod, ...]],
-    effort: Effort,
+    limits: RequestLimits,
 ) -> GroupTemplates:
     daemons, others = of_daemon_sets
     examples = _examples(snapshot, daemons, chosen)
@@ -169,14 +169,14 @@ def _build(
         for group, node in enumerate(chosen.tolist())
     ]
     known = [one for one in templates if one is not None]
-    effort.take(_BYTES_OF_PAIR * len(known) * len(others), "node groups times DaemonSets")
+    limits.reserve(_BYTES_OF_PAIR * len(known) * len(others), "node groups times DaemonSets")
     would_run = iter(_would_run([one.template for one in known], [other.pod.spec for other in others]))
     found: list[GroupTemplate | None] = []
     for group, one in zip(snapshot.groups, templates, strict=True):
         if one is None:
             found.append(None)
             continue
-        effort.check()
+        limits.check()
         there, named = examples.daemon_sets_on(one.node), set(one.daemonset_pods)
         all_of_them = settings.force_daemonsets or (one.node < 0 and not group.daemonset_pods)
         more = tuple(
@@ -218,7 +218,7 @@ def _template(
     return GroupTemplate(found._replace(allocatable=_without(found.allocatable, static)), pods, capacity, node)
 
 
-def _without(amounts: Amounts, pods: Sequence[PodSpec]) -> Amounts:
+def _without(amounts: Amounts, pods: Sequence[PodRequirements]) -> Amounts:
     """Return the amounts minus the requests of pods, and minus one pod each."""
     left = dict(amounts)
     for pod in pods:
@@ -240,16 +240,17 @@ def _as_virtual(snapshot: Snapshot, pod: int) -> VirtualPod:
     return VirtualPod(namespace, snapshot.specs[pods.spec[pod]], labels_of(snapshot, int(pods.label_set[pod])))
 
 
-def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodSpec]) -> list[list[int]]:
+def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodRequirements]) -> list[list[int]]:
     """Return for each template which DaemonSets (given by specs) run there, by selectors and taints."""
     labels = {one.labels: None for one in templates}
     taints = {one.taints: None for one in templates}
     place = {value: at for at, value in enumerate(labels)}, {value: at for at, value in enumerate(taints)}
-    scheduling = scheduling_specs(tuple(specs))
-    excluded = node_affinity.excluded(scheduling.node_requirements, _node_rows(list(labels), scheduling))
-    bare = untolerated(scheduling.toleration_sets, tuple(taints))
-    kept_out_by_labels = excluded[scheduling.node_requirement[scheduling.of]]
-    kept_out_by_taints = bare[scheduling.tolerations[scheduling.of]]
+    scheduling = scheduling_specs(tuple(specs), (NODE_REQUIREMENT, TOLERATIONS))
+    requirements, tolerations = scheduling.parts[NODE_REQUIREMENT], scheduling.parts[TOLERATIONS]
+    excluded = node_affinity.excluded(requirements.values, _node_rows(list(labels), requirements.values))
+    bare = untolerated(tolerations.values, tuple(taints))
+    kept_out_by_labels = excluded[requirements.of[scheduling.of]]
+    kept_out_by_taints = bare[tolerations.of[scheduling.of]]
     of_labels, of_taints = (place[0][one.labels] for one in templates), (place[1][one.taints] for one in templates)
     kept_out = kept_out_by_labels[:, list(of_labels)] | kept_out_by_taints[:, list(of_taints)]
     template, daemon_set = np.nonzero(~kept_out.T)
@@ -257,11 +258,10 @@ def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodSpec]) -> l
     return [some.tolist() for some in np.split(daemon_set, bounds)] if templates else []
 
 
-def _node_rows(labels: Sequence[Labels], specs: SchedulingSpecs) -> NodeRows:
+def _node_rows(labels: Sequence[Labels], requirements: Sequence[NodeRequirement]) -> NodeRows:
     """Return label sets in the form for node requirements; no node has a name that could be requested."""
     looked_at = LookedAt()
-    for requirement in specs.node_requirements:
-        note_requirement(requirement, looked_at, set())
+    node_affinity.note_labels(requirements, NodeSignature(looked_at, set(), ()))
     strings, label_sets = label_sets_of(labels)
     rows = np.arange(len(labels), dtype=np.int32)
     matrix = label_matrix(strings, label_sets, rows, looked_at)

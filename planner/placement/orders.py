@@ -11,9 +11,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.planner.predicates.counters import takes_one
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 _CPU_AND_MEMORY = slice(0, 2)
 Float64 = NDArray[np.float64]
@@ -74,29 +75,11 @@ def orders(simulation: Simulation, pods: PodsByClass, rows: Int64, free: Int64, 
     return found
 
 
-def needs_one_node(state: SimulationState) -> Bool:
-    """Return the classes whose pods have to be together on one node, and of which none has a place. bool[S]."""
-    presence, count = state.presence, len(state.local_class)
-    owner = np.repeat(np.arange(count), np.diff(presence.filled_offsets))
-    counter = presence.filled[:, 0]
-    found: Bool = presence.starts_group != 0
-    by_node = np.bincount(owner, state.virtual.own_row[presence.row[counter]] != 0, count)
-    counted = np.bincount(owner, presence.total[counter], count)
-    found &= (by_node > 0) & (counted == 0)
-    return found
-
-
 def boundness(state: SimulationState) -> Int64:
     """Return how constrained the nodes of a class are. int64[S]: 2 for pods of which a node or domain takes only one,
     because of host ports for example; 1 for pods with other affinity or spread constraints; 0 for all others. Pods that
     merely fill nodes should come after them.
     """
-    presence, count = state.presence, len(state.local_class)
-    adding, emptying = (
-        np.repeat(np.arange(count), np.diff(one)) for one in (presence.added_offsets, presence.empty_offsets)
-    )
-    added = adding * len(presence.row) + presence.added[:, 0]
-    empty = emptying * len(presence.row) + presence.empty[:, 0]
     found: Int64 = (state.local_class == 0).astype(np.int64)
-    found[emptying[np.isin(empty, added)]] = 2
+    found[takes_one(state.counters)] = 2
     return found

@@ -10,6 +10,7 @@ import numpy as np
 
 from trimtab.planner.placement.kernels import packing as kernels
 from trimtab.planner.placement.orders import PodsByClass, boundness, orders
+from trimtab.planner.predicates.counters import new_notes
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.snapshot.columns import Int32, Int64
@@ -51,18 +52,15 @@ class Packer(NamedTuple):
 def packer(simulation: Simulation, growth: Growth) -> Packer:
     """Return the input of `pack`. O(S)."""
     state = simulation.state
-    classes, limits = len(state.local_class), len(state.spread.limit)
+    classes = len(state.local_class)
     return Packer(
         simulation,
         growth,
         kernels.KnownRefusals(
             cursor=np.zeros(classes, np.int32),
             passed=np.zeros(classes, np.int32),
-            passed_lowest=np.zeros(limits, np.int32),
             failed=np.zeros(classes, np.uint8),
-            failed_lowest=np.zeros(limits, np.int32),
-            failed_domains=np.zeros(limits, np.int32),
-            failed_total=np.zeros(len(state.presence.filled), np.int32),
+            notes=new_notes(state.counters),
         ),
         boundness(state),
     )

@@ -5,6 +5,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.placement.kernels.search import NO_DOMAINS, Domains, Search
+from trimtab.planner.predicates import counters
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32
 
@@ -19,11 +20,11 @@ def new_search(state: SimulationState, order: Int32, allowed: Bool) -> Search:
 
 
 def _domains(state: SimulationState, order: Int32) -> Domains:
-    of_row = state.spread.domain
-    rows = [row for row in np.unique(state.spread.pair_row).tolist() if of_row[row].max(initial=-1) < MOST_DOMAINS]
+    of_row = counters.domains_of_constraints(state.counters)
+    rows = [row for row, domain in of_row.items() if domain.max(initial=-1) < MOST_DOMAINS]
     if not rows:
         return NO_DOMAINS
-    chain = np.full(len(of_row), -1, np.int32)
+    chain = np.full(max(of_row) + 1, -1, np.int32)
     chain[rows] = np.arange(len(rows), dtype=np.int32)
     head = np.full((len(rows), MOST_DOMAINS), -1, np.int32)
     following = np.full((len(rows), len(order)), -1, np.int32)

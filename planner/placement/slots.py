@@ -9,6 +9,7 @@ import numpy as np
 
 from trimtab.planner.placement.kernels import slots as kernels
 from trimtab.planner.placement.orders import boundness
+from trimtab.planner.predicates import counters
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
 from trimtab.planner.snapshot.columns import Int32, Int64
 
@@ -65,9 +66,8 @@ def _tightness(state: SimulationState) -> Int64:
     (4), those that spread over nodes and count themselves (3), others that spread over nodes (2), those with other
     constraints (1), all others (0).
     """
-    spread, found = state.spread, boundness(state)
+    found = boundness(state)
     found = np.where(found == 2, 4, found)
-    of_class = np.repeat(np.arange(len(found)), np.diff(spread.limit_offsets))
-    by_node = state.virtual.own_row[spread.pair_row[spread.pair[spread.limit[:, 0]]]] != 0
-    np.maximum.at(found, of_class[by_node], 2 + spread.limit[by_node, 2])
+    of_class, counts_itself = counters.spreading_over_nodes(state.counters)
+    np.maximum.at(found, of_class, 2 + counts_itself)
     return found

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.readiness import is_ready
+from trimtab.planner.facts.nodes import is_ready
 from trimtab.planner.model.settings import TaintNames
 from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, evacuate, place_all
 from trimtab.planner.placement.orders import boundness

@@ -1,4 +1,4 @@
-"""The decision as a message: groups by owner. Decides nothing. A kernel writes complete groups as protobuf bytes, which
+"""The decision as a message: groups by owner. A kernel writes complete groups as protobuf bytes, which
 are then merged, because building the message entry by entry is far slower.
 """
 
@@ -22,10 +22,13 @@ PART_BYTES: Final = 1 << 18
 
 
 class Written(NamedTuple):
-    """Encoded groups. owners : int64[G], numbers of the owners; data : uint8, the bytes of each."""
+    """Encoded groups. owners : int64[G], numbers of the owners; data : uint8, the bytes of each; ranked_count : how
+    many of the groups are ranked.
+    """
 
     owners: Int64
     data: list[UInt8]
+    ranked_count: int
 
 
 def write_ranked(
@@ -66,14 +69,15 @@ def write_ranked(
     if len(out):
         write_groups(texts, groups, sizes, ends, out)
     # Arrays, as they share memory and the garbage collector does not track them; thousands of views would trigger it.
-    return Written(members.owners, [out[first:last] for first, last in pairwise([0, *ends.tolist()])])
+    data = [out[first:last] for first, last in pairwise([0, *ends.tolist()])]
+    return Written(members.owners, data, len(data))
 
 
 def write_left_alone(this: Round, owner: int, target: int, why: LeftAlone) -> Written:
     """Return a group without costs."""
     entry = pb.PodCostsDecision()
     entry.groups.add(owner=owner_name(this.snapshot, owner), reason=why.reason, detail=why.detail, target=target)
-    return Written(np.array([owner], np.int64), [np.frombuffer(entry.SerializeToString(), np.uint8)])
+    return Written(np.array([owner], np.int64), [np.frombuffer(entry.SerializeToString(), np.uint8)], 0)
 
 
 def in_order(this: Round, written: list[Written]) -> Iterator[bytes]:

@@ -23,7 +23,9 @@ from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.columns import Bool
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
 
+Outcome = reason_pb2.PodCostsResult
 LAYOUT: Final = 1
 _NOTHING: Final = np.zeros(0, np.uint8)
 
@@ -31,11 +33,13 @@ _NOTHING: Final = np.zeros(0, np.uint8)
 def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | None) -> Decided:
     """Rank the pods of every group that a target selects."""
     del state
+    written = written_groups(this, settings)
+    is_ranked = any(part.ranked_count for part in written)
     return Decided(
-        pb.PodCostsDecision(),
+        pb.PodCostsDecision(result=Outcome.POD_COSTS_RANKED if is_ranked else Outcome.POD_COSTS_NONE),
         pb.PodCostsState(layout_version=LAYOUT),
         _notes(this, settings),
-        more=in_order(this, written_groups(this, settings)),
+        more=in_order(this, written),
     )
 
 
@@ -97,7 +101,7 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
                 data[at] = written if again.all() else written.copy()
     made = EarlierRankings(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, waits, data)
     this.work.derive(name, lambda: made)
-    return Written(members.owners, data)
+    return Written(members.owners, data, int(np.count_nonzero(complete)))
 
 
 def _rank_some(
@@ -124,13 +128,12 @@ def summarize(result: pb.PodCostsDecision) -> Summary:
     """Return the summary of a result for logs and metrics."""
     complete = [group for group in result.groups if group.complete]
     pods = sum(len(group.order) for group in complete)
-    name = "POD_COSTS_RANKED" if complete else "POD_COSTS_NONE"
     counts = {
         "ranked_groups": len(complete),
         "groups_left_alone": len(result.groups) - len(complete),
         "ranked_pods": pods,
     }
-    return Summary(name, counts)
+    return Summary(Outcome.Code.Name(result.result), counts)
 
 
 def warm_up(settings: pb.PlanSettings) -> None:
@@ -141,4 +144,9 @@ def warm_up(settings: pb.PlanSettings) -> None:
     target.strategies.add(strategy=pb.PodCostStrategy.ANTI_AFFINITY)
 
 
-POD_COSTS: Final = Decision(pb.Decision.POD_COSTS, resolve_pod_costs, decide, summarize, warm_up)
+def failed(detail: str) -> pb.PodCostsDecision:
+    """Return the result if the decision fails."""
+    return pb.PodCostsDecision(result=Outcome.POD_COSTS_ERROR, detail=detail)
+
+
+POD_COSTS: Final = Decision(pb.Decision.POD_COSTS, resolve_pod_costs, decide, summarize, warm_up, failed)

@@ -1,6 +1,6 @@
 """Rankings of the previous snapshot: groups for which nothing has changed are not ranked again. Decides for which
 groups an earlier ranking is still valid: strategies must declare what their ranks depend on besides a pod's name, age,
-spec and node (`Strategy.rests_on`); node labels, taints, specs and prices must be the same; and the pods must be the
+spec and node (`Strategy.depends_on`); node labels, taints, specs and prices must be the same; and the pods must be the
 same with the same values. A target with a strategy that may depend on anything (CUSTOM, unless it promises otherwise)
 is ranked in full for every snapshot. Answers never depend on this cache: ranking again would give the same. Cost: O(M),
 plus a comparison of names if pods have come or gone.
@@ -15,12 +15,11 @@ from trimtab.planner.model.derive import FOR_NEXT
 from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
 from trimtab.planner.pod_costs.members import Members, OwnerTexts, owner_texts
 from trimtab.planner.pod_costs.settings import PodCostTarget
-from trimtab.planner.pod_costs.strategies import BY_CODE
-from trimtab.planner.pod_costs.strategies.node_cost import prices_of
-from trimtab.planner.pod_costs.strategy import RankingContext
+from trimtab.planner.pod_costs.strategies import DATA_OF_PODS, depends_on
+from trimtab.planner.pod_costs.strategies.nodes import prices_of
+from trimtab.planner.pod_costs.strategy import Input, RankingContext
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.columns import Bool, Int64, Text, UInt8
-from trimtab.v1 import plan_pb2 as pb
 
 
 class EarlierRankings(NamedTuple):
@@ -46,14 +45,13 @@ def name_of(number: int, target: PodCostTarget) -> str:
 
 def is_keepable(target: PodCostTarget) -> bool:
     """Return whether the ranks of a target depend only on what is compared here."""
-    strategies = ((BY_CODE[term.strategy], term) for term in target.terms)
-    return all(one.rests_on is not None and one.promises(term) for one, term in strategies)
+    return not any(Input.ANYTHING in depends_on(term) for term in target.terms)
 
 
 def facts_of(this: Round, target: PodCostTarget) -> tuple[object, ...]:
     """Return the facts on which all groups depend; equal parts of a snapshot and its base are the same objects."""
     snapshot, nodes = this.snapshot, this.snapshot.nodes
-    is_priced = any(term.strategy == pb.PodCostStrategy.NODE_COST for term in target.terms)
+    is_priced = any(Input.PRICES in depends_on(term) for term in target.terms)
     of_nodes = (nodes.name, nodes.label_set, nodes.taint_set, nodes.taint_sets, prices_of(this) if is_priced else None)
     return (*of_nodes, snapshot.specs, snapshot.label_sets, snapshot.strings)
 
@@ -61,10 +59,14 @@ def facts_of(this: Round, target: PodCostTarget) -> tuple[object, ...]:
 def pods_of(context: RankingContext, target: PodCostTarget) -> Compared:
     """Return the data of members that the strategies of a target read."""
     pods, members = context.snapshot.pods, context.members
-    rests_on = (BY_CODE[term.strategy].rests_on for term in target.terms)
-    found = [of(context, term) for of, term in zip(rests_on, target.terms, strict=True) if of is not None]
+    columns = [
+        column
+        for term in target.terms
+        for one in sorted(depends_on(term) & DATA_OF_PODS.keys(), key=lambda one: one.value)
+        for column in DATA_OF_PODS[one](context, term)
+    ]
     # As bits, so that missing values (NaN) are equal.
-    values = [one.view(np.int64) for several in found for one in several]
+    values = [column.view(np.int64) for column in columns]
     return Compared(
         bounds=members.bounds,
         pods=members.pods,

@@ -10,9 +10,10 @@ import numpy as np
 from trimtab.planner.pod_costs.kernels.ordering import sort_groups
 from trimtab.planner.pod_costs.members import LeftAlone, Members, owner_name
 from trimtab.planner.pod_costs.settings import PodCostTarget, PodCostTerm
-from trimtab.planner.pod_costs.strategies import BY_CODE
+from trimtab.planner.pod_costs.strategies import BY_CODE, depends_on
+from trimtab.planner.pod_costs.strategies.anti_affinity import linked_groups
 from trimtab.planner.pod_costs.strategies.custom import is_ranked_after_each_removal, threshold_of
-from trimtab.planner.pod_costs.strategy import RankingContext, Ranks
+from trimtab.planner.pod_costs.strategy import Input, RankingContext, Ranks
 from trimtab.planner.pod_costs.weighing import costs, share
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
@@ -39,7 +40,7 @@ def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
     shares: list[Float64] = []
     own: list[Float64] = []
     for term in target.terms:
-        context.round.work.effort.check()
+        context.round.work.limits.check()
         threshold = _threshold(term)
         ranks = BY_CODE[term.strategy].rank(context, term, threshold)
         own.append(ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank))
@@ -114,9 +115,9 @@ def turns(context: RankingContext, target: PodCostTarget, complete: Bool) -> dic
         is_shrinking = 0 <= owner.desired_replicas < sizes[group]
         return not is_shrinking, owner_name(context.snapshot, int(members.owners[group])), group
 
-    # No two strategies link groups.
-    linking = next((of for term in target.terms if (of := BY_CODE[term.strategy].linked) is not None), None)
-    for groups in _together(linking(context), np.flatnonzero(complete)) if linking else ():
+    if not any(Input.OTHER_PODS in depends_on(term) for term in target.terms):
+        return waits
+    for groups in _together(linked_groups(context), np.flatnonzero(complete)):
         first = min(groups, key=rank)
         waits |= {int(members.owners[group]): int(members.owners[first]) for group in groups if group != first}
     return waits

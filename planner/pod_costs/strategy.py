@@ -6,6 +6,7 @@ with a higher rank is removed sooner.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -117,27 +118,34 @@ class RankingContext:
         return self.round.work.derive(f"pod cost domains of {key}", build, of)
 
 
+class Input(Enum):
+    """Data on which ranks, or their absence, may depend besides names, ages, specs and nodes of the group's own pods,
+    and labels and taints of nodes."""
+
+    ANNOTATION = 1
+    """The number of each pod in the annotation of the term."""
+    CONTENT = 2
+    """Readiness, labels and all numbers of the group's own pods."""
+    OTHER_PODS = 3
+    """Pods of other groups, by anti-affinity; they link groups, too."""
+    PRICES = 4
+    """Prices of nodes."""
+    SCALE_DOWN = 5
+    """The scale-down decision of the same plan."""
+    ANYTHING = 6
+    """Data that are not known, such as the time: every group is ranked again for every snapshot."""
+
+
 @dataclass(frozen=True)
 class Strategy:
     """One strategy.
 
     rank : ranks the members, given the term and its threshold; threshold : cap for ranks if the term has none;
-    after_each_removal : its ranks are valid only until the next removal; rests_on : returns the data of each member on
-    which ranks, or their absence, depend besides names, ages, specs and nodes of the group's own pods and labels,
-    taints and prices of nodes, float64[M] each; None = on anything, so every group is ranked again for every snapshot;
-    promises : returns for a term whether its ranks depend on nothing else; linked : returns a number for each group,
-    int64[G]: of groups with the same number only one may be scaled down at a time; None = no groups are linked.
+    depends_on : see `Input`; after_each_removal : its ranks are valid only until the next removal.
     """
 
     code: "pb.PodCostStrategy.Code.ValueType"
     rank: Callable[[RankingContext, PodCostTerm, float], Ranks]
     threshold: float = USUAL_THRESHOLD
+    depends_on: frozenset[Input] = frozenset()
     after_each_removal: bool = False
-    rests_on: Callable[[RankingContext, PodCostTerm], tuple[Float64, ...]] | None = None
-    promises: Callable[[PodCostTerm], bool] = lambda _: True
-    linked: Callable[[RankingContext], Int64] | None = None
-
-
-def nothing_else(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:  # noqa: ARG001
-    """Return no additional data: ranks depend only on the group's own pods and their nodes."""
-    return ()

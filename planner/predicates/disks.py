@@ -1,7 +1,7 @@
 """VolumeRestrictions, inline disks: a disk that may not be mounted twice on a node.
 
 Contract: names of disks are opaque; read-only mounts do not conflict with each other. ReadWriteOncePod claims are
-counted in `trimtab.planner.predicates.pod_volumes`. Source: plugin volumerestrictions, v1.34.3.
+counted in `trimtab.planner.predicates.pod_volumes`. Source: plugin volumerestrictions, v1.37.2.
 """
 
 from trimtab.planner.classes.pod_classes import PodClasses

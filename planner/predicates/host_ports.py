@@ -3,7 +3,7 @@
 Contract: three counters for each (protocol, port) on each node: pods with any address, with the wildcard, with one
 specific address. The wildcard conflicts with any address, a specific one with the wildcard and itself. Unlike
 the scheduler's set, counters stay right when one of two pods with the same port leaves. Source: plugin nodeports,
-HostPortInfo, v1.34.3.
+HostPortInfo, v1.37.2.
 """
 
 from trimtab.planner.classes.pod_classes import PodClasses

@@ -4,7 +4,7 @@ Contract: counters of placed pods by domain. Affinity counts pods that match all
 first pod of a group fits any node with all topology keys if it matches its own terms and no counted pod does.
 Anti-affinity counts matching pods for the incoming pod's terms and, for the terms of placed pods, the pods that have
 them. Terminating pods count. Nodes without a topology key: no affinity there, anti-affinity does not apply.
-Source: plugin interpodaffinity filtering, v1.34.3. The evaluation of terms is in
+Source: plugin interpodaffinity filtering, v1.37.2. The evaluation of terms is in
 `trimtab.planner.classes.pod_matching`.
 """
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.pod_matching import PodMatching
 from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
-from trimtab.planner.model.values import PodAffinityTerm
+from trimtab.planner.model.values import AffinityTerm
 from trimtab.planner.predicates.class_sets import classes_by_spec
 from trimtab.planner.predicates.presence import PresenceBuilder
 from trimtab.planner.predicates.topologies import Topologies
@@ -47,7 +47,7 @@ def by_namespace(classes: PodClasses, members: Classes) -> list[tuple[str, Class
     return [(classes.namespaces[number], np.array(of[number], np.int64)) for number in sorted(of)]
 
 
-def _own(terms: tuple[PodAffinityTerm, ...], namespace: str) -> list[PodAffinityTerm]:
+def _own(terms: tuple[AffinityTerm, ...], namespace: str) -> list[AffinityTerm]:
     """Fill in the pod's own namespace; sort and deduplicate terms and names."""
     filled = set()
     for term in terms:
@@ -62,7 +62,7 @@ def _add_affinity(
     builder: PresenceBuilder,
     topologies: Topologies,
     matching: PodMatching,
-    terms: list[PodAffinityTerm],
+    terms: list[AffinityTerm],
     members: Classes,
 ) -> None:
     if not terms:
@@ -79,7 +79,7 @@ def _add_affinity(
 
 
 def _add_anti_affinity(
-    builder: PresenceBuilder, topologies: Topologies, matching: PodMatching, term: PodAffinityTerm, members: Classes
+    builder: PresenceBuilder, topologies: Topologies, matching: PodMatching, term: AffinityTerm, members: Classes
 ) -> None:
     row = topologies.row(term.topology_key)
     bare = term._replace(topology_key="")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 
@@ -19,11 +19,42 @@ class Lists(NamedTuple):
     items: Int32
 
 
+def with_lists_of(lists: Lists, sources: Int64) -> Lists:
+    """Return the lists with those of other owners appended. sources : int64[C], -1 = an empty list."""
+    at = np.maximum(sources, 0)
+    lengths = np.where(sources < 0, 0, lists.offsets[at + 1] - lists.offsets[at]).astype(np.int64)
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    starts = lists.offsets[at].astype(np.int64)
+    item = np.arange(total) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths)
+    return Lists(
+        np.concatenate([lists.offsets, lists.offsets[-1] + ends]).astype(np.int32),
+        np.concatenate([lists.items, lists.items[item]]),
+    )
+
+
+def items_of(lists: Lists, owners: Int64) -> tuple[Int64, Int32]:
+    """Return the items of some owners, int32[n, …]; and for each its first number, times the number of these owners,
+    plus the position of its owner. int64[n].
+    """
+    lengths = np.diff(lists.offsets)[owners].astype(np.int64)
+    starts = lists.offsets[owners] - np.cumsum(lengths) + lengths
+    found = lists.items[np.arange(int(lengths.sum())) + np.repeat(starts, lengths)]
+    return found[:, 0].astype(np.int64) * len(owners) + np.repeat(np.arange(len(owners)), lengths), found
+
+
+def rows_by_number(number: Int64, row: Int64) -> list[tuple[int, ...]]:
+    """Return the rows of each number. number, row : int64[n], sorted by number."""
+    if not len(number):
+        return []
+    return [tuple(some.tolist()) for some in np.split(row, np.flatnonzero(np.diff(number)) + 1)]
+
+
 class ListBuilder:
     """Collects rows of small integers for owners."""
 
-    def __init__(self, owners: int, width: int, effort: Effort = UNLIMITED) -> None:
-        self._effort = effort
+    def __init__(self, owners: int, width: int, limits: RequestLimits = UNLIMITED) -> None:
+        self._limits = limits
         self._owners = owners
         self._width = width
         self._parts: list[tuple[Int64, tuple[int, ...]]] = []
@@ -31,8 +62,8 @@ class ListBuilder:
     def add(self, owners: NDArray[np.int64], *row: int) -> None:
         """Add one row to each of the owners given : int64[k]."""
         if len(owners):
-            self._effort.check()
-            self._effort.take(len(owners) * (24 + 8 * self._width), "pod classes times their terms")
+            self._limits.check()
+            self._limits.reserve(len(owners) * (24 + 8 * self._width), "pod classes times their terms")
             self._parts.append((owners.astype(np.int64), row))
 
     def build(self) -> Lists:

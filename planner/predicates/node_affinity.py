@@ -1,22 +1,51 @@
 """NodeAffinity: `nodeSelector` and required node affinity.
 
-Source: plugin nodeaffinity, v1.34.3. The evaluation is in `trimtab.planner.classes.node_requirements`.
+Source: plugin nodeaffinity, v1.37.2. The evaluation is in `trimtab.planner.classes.node_requirements`.
 """
+
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from trimtab.planner.classes.node_requirements import NodeRows
-from trimtab.planner.classes.scheduling_specs import NodeRequirement
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.classes.node_classes import NodeSignature
+from trimtab.planner.classes.node_requirements import NodeRows, note_requirement
+from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, NodeRequirement
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.predicates.static import StaticNodes, StaticPredicate
 from trimtab.planner.snapshot.columns import Bool
+from trimtab.v1.reason_pb2 import PredicateReason
+
+_NO_REQUIREMENT: Final[NodeRequirement] = ((), None)
 
 
-def excluded(requirements: list[NodeRequirement], rows: NodeRows, effort: Effort = UNLIMITED) -> Bool:
+def excluded(requirements: Sequence[NodeRequirement], rows: NodeRows, limits: RequestLimits = UNLIMITED) -> Bool:
     """Return which node classes each requirement excludes : bool[requirements, K]."""
-    effort.take(2 * len(requirements) * rows.count, "node requirements times node classes")
+    limits.reserve(2 * len(requirements) * rows.count, "node requirements times node classes")
     out = np.zeros((len(requirements), rows.count), np.bool_)
     for at, requirement in enumerate(requirements):
-        effort.check()
-        if requirement != ((), None):
+        limits.check()
+        if requirement != _NO_REQUIREMENT:
             out[at] = ~rows.meet(requirement)
     return out
+
+
+def note_labels(requirements: Sequence[NodeRequirement], signature: NodeSignature) -> None:
+    """Note the labels and names of nodes that requirements use."""
+    for requirement in requirements:
+        note_requirement(requirement, signature.labels, signature.names)
+
+
+def _excluded(requirements: Sequence[NodeRequirement], nodes: StaticNodes) -> Bool:
+    return excluded(requirements, nodes.classes.rows, nodes.limits)
+
+
+NODE_AFFINITY: Final = StaticPredicate(
+    "NodeAffinity",
+    PredicateReason.NODE_AFFINITY_NOT_MATCHED,
+    _excluded,
+    of_spec=NODE_REQUIREMENT,
+    never=_NO_REQUIREMENT,
+    note_labels=note_labels,
+)
+"""The node that a pod is pinned to is no part of its class: kernels check it."""

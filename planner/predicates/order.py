@@ -1,55 +1,54 @@
 """The one ordered list of predicates, in the order in which kube-scheduler runs its default Filter plugins.
 
-Contract: nothing is decided here. A static predicate has a bit in the class matrix `blocked[S, K]`; the others are
-decided by counters. Source: kube-scheduler v1.34.3, apis/config/v1/default_plugins.go.
+Contract: nothing is decided here. Bit i of the class matrix `blocked[S, K]` is that of static predicate i; counters
+decide the others. Source: kube-scheduler v1.37.2, apis/config/v1/default_plugins.go.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from trimtab.planner.predicates.csi_drivers import CSI_DRIVER
+from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
+from trimtab.planner.predicates.node_declared_features import NODE_DECLARED_FEATURES
+from trimtab.planner.predicates.node_unschedulable import NODE_UNSCHEDULABLE
+from trimtab.planner.predicates.static import BITS, StaticPredicate
+from trimtab.planner.predicates.taints import TAINT_TOLERATION
+from trimtab.planner.predicates.unschedulable_pods import SCHEDULING_GATED, UNSUPPORTED_CONSTRAINT
+from trimtab.planner.predicates.volumes import VOLUME_BINDING, VOLUME_ZONE
 from trimtab.v1.reason_pb2 import PredicateReason
 
-NOT_STATIC = -1
 
-
-class Predicate(NamedTuple):
-    """`reason` is a `PredicateReason.Code`; `bit` is its bit in `blocked`, or NOT_STATIC."""
+class CountedPredicate(NamedTuple):
+    """A predicate that counters decide. `reason` is a `PredicateReason.Code`."""
 
     plugin: str
     reason: int
-    bit: int
 
 
-PREDICATES = (
-    Predicate("NodeUnschedulable", PredicateReason.NODE_UNSCHEDULABLE, 0),
-    Predicate("NodeName", PredicateReason.NODE_NAME_MISMATCH, NOT_STATIC),
-    Predicate("TaintToleration", PredicateReason.TAINT_NOT_TOLERATED, 1),
-    Predicate("NodeAffinity", PredicateReason.NODE_AFFINITY_NOT_MATCHED, 2),
-    Predicate("NodePorts", PredicateReason.HOST_PORT_CONFLICT, NOT_STATIC),
-    Predicate("NodeResourcesFit", PredicateReason.TOO_MANY_PODS, NOT_STATIC),
-    Predicate("NodeResourcesFit", PredicateReason.INSUFFICIENT_RESOURCES, NOT_STATIC),
-    Predicate("VolumeRestrictions", PredicateReason.VOLUME_RESTRICTED, NOT_STATIC),
-    Predicate("NodeVolumeLimits", PredicateReason.VOLUME_LIMIT_EXCEEDED, NOT_STATIC),
-    Predicate("VolumeBinding", PredicateReason.VOLUME_NOT_BINDABLE, 3),
-    Predicate("VolumeZone", PredicateReason.VOLUME_ZONE_MISMATCH, 4),
-    Predicate("PodTopologySpread", PredicateReason.TOPOLOGY_SPREAD_VIOLATED, NOT_STATIC),
-    Predicate("InterPodAffinity", PredicateReason.POD_AFFINITY_NOT_MATCHED, NOT_STATIC),
-    Predicate("InterPodAffinity", PredicateReason.POD_ANTI_AFFINITY_VIOLATED, NOT_STATIC),
-    Predicate("InterPodAffinity", PredicateReason.EXISTING_POD_ANTI_AFFINITY_VIOLATED, NOT_STATIC),
-    Predicate("", PredicateReason.UNSUPPORTED_CONSTRAINT, 5),
-    Predicate("", PredicateReason.SCHEDULING_GATED, 6),
+PREDICATES: Final[tuple[StaticPredicate | CountedPredicate, ...]] = (
+    NODE_UNSCHEDULABLE,
+    CountedPredicate("NodeName", PredicateReason.NODE_NAME_MISMATCH),
+    TAINT_TOLERATION,
+    NODE_AFFINITY,
+    CountedPredicate("NodePorts", PredicateReason.HOST_PORT_CONFLICT),
+    CountedPredicate("NodeResourcesFit", PredicateReason.TOO_MANY_PODS),
+    CountedPredicate("NodeResourcesFit", PredicateReason.INSUFFICIENT_RESOURCES),
+    CountedPredicate("VolumeRestrictions", PredicateReason.VOLUME_RESTRICTED),
+    CSI_DRIVER,
+    CountedPredicate("NodeVolumeLimits", PredicateReason.VOLUME_LIMIT_EXCEEDED),
+    VOLUME_BINDING,
+    VOLUME_ZONE,
+    CountedPredicate("PodTopologySpread", PredicateReason.TOPOLOGY_SPREAD_VIOLATED),
+    CountedPredicate("InterPodAffinity", PredicateReason.POD_AFFINITY_NOT_MATCHED),
+    CountedPredicate("InterPodAffinity", PredicateReason.POD_ANTI_AFFINITY_VIOLATED),
+    CountedPredicate("InterPodAffinity", PredicateReason.EXISTING_POD_ANTI_AFFINITY_VIOLATED),
+    NODE_DECLARED_FEATURES,
+    UNSUPPORTED_CONSTRAINT,
+    SCHEDULING_GATED,
 )
 """NodeName never fails here: a pod that names a node is on that node. A pod pinned to a node fails NodeAffinity."""
-
-
-def static_bit(reason: int) -> int:
-    """Return the mask of a static predicate in `blocked`."""
-    return next(1 << p.bit for p in PREDICATES if p.reason == reason and p.bit != NOT_STATIC)
-
-
-STATIC_REASONS: tuple[int, ...] = tuple(
-    p.reason for p in sorted(PREDICATES, key=lambda p: p.bit) if p.bit != NOT_STATIC
-)
-"""Reason of bit i of `blocked`."""
+STATIC: Final = tuple(one for one in PREDICATES if isinstance(one, StaticPredicate))
+"""The static predicates. Bit i of `blocked` is that of the i-th."""
+assert len(STATIC) <= 8 * BITS().itemsize, "`blocked` needs wider items: trimtab.planner.predicates.static.Bits"
 
 
 def reasons_of(mask: int) -> list[int]:

@@ -2,21 +2,22 @@
 
 Contract: these depend on each pod's own volumes, not on its class; pods without such volumes have row -1. Two
 mounts of one volume count once on a node. Only drivers that some node limits are counted.
-Source: plugins volumerestrictions and nodevolumelimits, v1.34.3.
+Source: plugins volumerestrictions and nodevolumelimits, v1.37.2.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.classes.grouping import number_values
-from trimtab.planner.model.effort import Effort
-from trimtab.planner.model.values import Volume
+from trimtab.planner.model.execution import RequestLimits
+from trimtab.planner.model.values import MountedVolume, NodeTraits
+from trimtab.planner.predicates.counter_kind import CounterKind
 from trimtab.planner.snapshot.columns import Int32
 
-UNLIMITED = (1 << 31) - 1
-NOT_SHARED = -1
+UNLIMITED: Final = (1 << 31) - 1
+NOT_SHARED: Final = -1
 
 
 class VolumeCounters(NamedTuple):
@@ -39,16 +40,21 @@ class VolumeCounters(NamedTuple):
     mounted: Int32
 
 
+VOLUMES: Final = CounterKind(
+    "volumes", written=("claim_used", "attached", "mounted"), of_nodes=("limit",), of_pods=("row",)
+)
+
+
 def volume_counters(
-    volumes: tuple[Volume, ...],
+    volumes: tuple[MountedVolume, ...],
     pod_count: int,
     mounts: tuple[Int32, Int32],
-    attach_limits: tuple[tuple[tuple[str, int], ...], ...],
-    effort: Effort,
+    traits: tuple[NodeTraits, ...],
+    limits: RequestLimits,
 ) -> VolumeCounters:
     """Build the counters, all 0. mounts : (pod, volume), int32[M] each. O(volumes + mounts + N)."""
     pod, volume = mounts
-    drivers = sorted({driver for limits in attach_limits for driver, _ in limits})
+    drivers = sorted({driver for one in traits for driver, _ in one.attach_limits})
     driver_of = {driver: at for at, driver in enumerate(drivers)}
     claims = _identities([v.id if v.read_write_once_pod else "" for v in volumes])
     handles = _identities([(v.driver, v.handle or v.id) if v.driver in driver_of else "" for v in volumes])
@@ -70,8 +76,8 @@ def volume_counters(
     of_handle = handle_driver[handle_pods[1]]
     attach_order = np.lexsort((handle_pods[1], of_handle, handle_pods[0]))
     attach = np.stack([of_handle, shared[handle_pods[1]]], axis=1)[attach_order].astype(np.int32).reshape(-1, 2)
-    nodes = len(attach_limits)
-    effort.take(4 * nodes * (2 * len(drivers) + int(shared.max(initial=-1)) + 1), "volumes times nodes")
+    nodes = len(traits)
+    limits.reserve(4 * nodes * (2 * len(drivers) + int(shared.max(initial=-1)) + 1), "volumes times nodes")
     return VolumeCounters(
         row,
         _offsets(row[claim_pods[0]], len(having)),
@@ -80,7 +86,7 @@ def volume_counters(
         _offsets(row[handle_pods[0]], len(having)),
         np.ascontiguousarray(attach),
         np.zeros((len(drivers), nodes), np.int32),
-        _limits(attach_limits, driver_of),
+        _limits(traits, driver_of),
         np.zeros((int(shared.max(initial=-1)) + 1, nodes), np.int32),
     )
 
@@ -112,9 +118,9 @@ def _offsets(rows: Int32, count: int) -> Int32:
     return offsets
 
 
-def _limits(attach_limits: tuple[tuple[tuple[str, int], ...], ...], driver_of: dict[str, int]) -> Int32:
-    out = np.full((len(driver_of), len(attach_limits)), UNLIMITED, np.int32)
-    for node, limits in enumerate(attach_limits):
-        for driver, count in limits:
+def _limits(traits: tuple[NodeTraits, ...], driver_of: dict[str, int]) -> Int32:
+    out = np.full((len(driver_of), len(traits)), UNLIMITED, np.int32)
+    for node, one in enumerate(traits):
+        for driver, count in one.attach_limits:
             out[driver_of[driver], node] = min(count, UNLIMITED)
     return out

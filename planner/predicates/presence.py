@@ -5,21 +5,23 @@ increments, those that must be 0 on its node (with the reason if not), and those
 inter-pod (anti-)affinity all have this form. The kernels are in `trimtab.planner.predicates.kernels.presence`.
 """
 
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.predicates.listing import ListBuilder
+from trimtab.planner.predicates.counter_kind import CounterKind, NodeLimit
+from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
 from trimtab.planner.predicates.topologies import Topologies
-from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 
 class PresenceCounters(NamedTuple):
     """T counters over domains, S classes.
 
-    domain : int32[rows, N] domain of each node, -1 = none; row : int32[T]; start : int64[T] place of domain 0 in
+    domain : int32[rows, N] domain of each node, -1 = none; own_row, single_row : uint8[rows] each virtual node, or each
+    node, is its own domain; row : int32[T]; start : int64[T] place of domain 0 in
     `counts`; counts : int32[all domains of all counters]; total : int32[T] sum of a counter over its domains;
     added : int32[n, 1] counters that a class adds to; empty : int32[n, 2] counters that must be 0, and the reason;
     filled : int32[n, 1] counters that must not be 0; each with offsets : int32[S+1];
@@ -27,6 +29,8 @@ class PresenceCounters(NamedTuple):
     """
 
     domain: Int32
+    own_row: UInt8
+    single_row: UInt8
     row: Int32
     start: Int64
     counts: Int32
@@ -40,6 +44,92 @@ class PresenceCounters(NamedTuple):
     starts_group: UInt8
 
 
+class PresenceNotes(NamedTuple):
+    """failed_total : int32[A], by entry of `filled`, the total of its counter when no node admitted the class."""
+
+    failed_total: Int32
+
+
+def presence_notes(presence: PresenceCounters) -> PresenceNotes:
+    """Return notes in which nothing is noted."""
+    return PresenceNotes(np.zeros(len(presence.filled), np.int32))
+
+
+def needs_one_node(presence: PresenceCounters) -> Bool:
+    """Return the classes whose pods have to be together on one node, and of which none has a place. bool[S]."""
+    count = len(presence.starts_group)
+    owner = np.repeat(np.arange(count), np.diff(presence.filled_offsets))
+    counter = presence.filled[:, 0]
+    found: Bool = presence.starts_group != 0
+    by_node = np.bincount(owner, presence.own_row[presence.row[counter]] != 0, count)
+    counted = np.bincount(owner, presence.total[counter], count)
+    found &= (by_node > 0) & (counted == 0)
+    return found
+
+
+def _local(presence: PresenceCounters) -> Bool:
+    """Return the classes that depend on the node alone : bool[S]. Their domains never have two nodes."""
+    single = presence.single_row != 0
+    local: Bool = np.diff(presence.filled_offsets) == 0
+    owner = np.repeat(np.arange(len(local)), np.diff(presence.empty_offsets))
+    local[owner[~single[presence.row[presence.empty[:, 0]]]]] = False
+    return local
+
+
+def _takes_one(presence: PresenceCounters) -> Bool:
+    """Return the classes that add to a counter which they need to be empty : bool[S]."""
+    count = len(presence.starts_group)
+    adding, emptying = (
+        np.repeat(np.arange(count), np.diff(one)) for one in (presence.added_offsets, presence.empty_offsets)
+    )
+    added = adding * len(presence.row) + presence.added[:, 0]
+    empty = emptying * len(presence.row) + presence.empty[:, 0]
+    found: Bool = np.zeros(count, np.bool_)
+    found[emptying[np.isin(empty, added)]] = True
+    return found
+
+
+def _node_limits(presence: PresenceCounters, classes: Int64) -> Iterator[NodeLimit]:
+    """Yield the sets of classes whose pods exclude each other on a node: of all of them a node takes one pod."""
+    counter, row = np.divmod(
+        np.intersect1d(
+            items_of(Lists(presence.empty_offsets, presence.empty), classes)[0],
+            items_of(Lists(presence.added_offsets, presence.added), classes)[0],
+        ),
+        len(classes),
+    )
+    by_node = presence.own_row[presence.row[counter]] != 0
+    yield from (NodeLimit(rows, 1) for rows in rows_by_number(counter[by_node], row[by_node]))
+
+
+def _kept_out(presence: PresenceCounters, classes: Int64) -> Bool:
+    """Return the classes with affinity, and those that need a counter to be empty which is not, or to which one of the
+    classes adds. bool[C]."""
+    count = len(classes)
+    added = items_of(Lists(presence.added_offsets, presence.added), classes)[0]
+    empty = items_of(Lists(presence.empty_offsets, presence.empty), classes)[0]
+    filled = items_of(Lists(presence.filled_offsets, presence.filled), classes)[0]
+    keeps_out = np.isin(empty, added) | (presence.total[empty // max(count, 1)] > 0)
+    found: Bool = np.zeros(count, np.bool_)
+    for one in (empty[keeps_out], filled):
+        found[one % max(count, 1)] = True
+    return found
+
+
+PRESENCE: Final = CounterKind(
+    "presence",
+    written=("counts", "total"),
+    of_nodes=("domain",),
+    by_row=("domain",),
+    lists=("added", "empty", "filled"),
+    of_classes=("starts_group",),
+    local=_local,
+    takes_one=_takes_one,
+    node_limits=_node_limits,
+    kept_out=_kept_out,
+)
+
+
 class PresenceBuilder:
     """Collects counters and the classes that use them. Classes are given as int64 arrays of their numbers."""
 
@@ -48,9 +138,9 @@ class PresenceBuilder:
         self._classes = class_count
         self._number: dict[Hashable, int] = {}
         self._rows: list[int] = []
-        self._added = ListBuilder(class_count, 1, topologies.effort)
-        self._empty = ListBuilder(class_count, 2, topologies.effort)
-        self._filled = ListBuilder(class_count, 1, topologies.effort)
+        self._added = ListBuilder(class_count, 1, topologies.limits)
+        self._empty = ListBuilder(class_count, 2, topologies.limits)
+        self._filled = ListBuilder(class_count, 1, topologies.limits)
         self._starts_group = np.zeros(class_count, np.uint8)
 
     def counter(self, content: Hashable, row: int) -> tuple[int, bool]:
@@ -82,11 +172,13 @@ class PresenceBuilder:
     def build(self) -> PresenceCounters:
         """Return the counters, all 0."""
         sizes = np.array([self._topologies.size(row) for row in self._rows], np.int64)
-        self._topologies.effort.take(4 * int(sizes.sum()), "terms times topology domains")
+        self._topologies.limits.reserve(4 * int(sizes.sum()), "terms times topology domains")
         ends = np.cumsum(sizes)
         added, empty, filled = self._added.build(), self._empty.build(), self._filled.build()
         return PresenceCounters(
             self._topologies.matrix(),
+            self._topologies.own_rows(),
+            self._topologies.single_rows(),
             np.array(self._rows, np.int32),
             np.ascontiguousarray(ends - sizes),
             np.zeros(int(sizes.sum()), np.int32),

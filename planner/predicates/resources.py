@@ -2,7 +2,7 @@
 
 Contract: a request of 0 is never checked; a resource that the node does not offer counts as 0; names that are neither
 known to the scheduler nor qualified are ignored, as the scheduler does. Amounts : int64, cpu in milli-cores.
-Source: plugin noderesources fit, v1.34.3.
+Source: plugin noderesources fit, v1.37.2.
 """
 
 from typing import NamedTuple

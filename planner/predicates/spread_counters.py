@@ -6,13 +6,14 @@ also for all larger counts; domains are searched only if the smallest count is i
 `trimtab.planner.predicates.kernels.spread`.
 """
 
-from collections.abc import Hashable
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.predicates.listing import ListBuilder
+from trimtab.planner.predicates.counter_kind import CounterKind, NodeLimit
+from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
@@ -22,7 +23,8 @@ _FEWEST_BUCKETS, _MOST_BUCKETS = 64, 4096
 class SpreadCounters(NamedTuple):
     """U counters over V (node set, topology row) pairs and W node sets; S classes.
 
-    domain : int32[rows, N]; eligible : uint8[W, N]; stays : uint8[W] retired nodes stay eligible;
+    domain : int32[rows, N]; own_row : uint8[rows] each virtual node is its own domain; eligible : uint8[W, N]; stays :
+    uint8[W] retired nodes stay eligible;
     pair_nodes, pair_row : int32[V]; pair_start : int64[V+1] place of domain 0 in `nodes_in`; nodes_in : int32[…]
     eligible nodes of each domain; domains_in : int32[V] domains with an eligible node; pair_counters : int32[V+1]
     counters of a pair are consecutive; pair : int32[U]; start : int64[U] place of domain 0 in `counts`; count :
@@ -32,6 +34,7 @@ class SpreadCounters(NamedTuple):
     """
 
     domain: Int32
+    own_row: UInt8
     eligible: UInt8
     stays: UInt8
     pair_nodes: Int32
@@ -52,6 +55,78 @@ class SpreadCounters(NamedTuple):
     limit: Int32
 
 
+class SpreadNotes(NamedTuple):
+    """By entry of `limit`, L of them. passed_lowest : int32[L] the smallest count at which new nodes were skipped;
+    failed_lowest, failed_domains : int32[L] smallest count and eligible domains when no node admitted the class.
+    """
+
+    passed_lowest: Int32
+    failed_lowest: Int32
+    failed_domains: Int32
+
+
+def spread_notes(spread: SpreadCounters) -> SpreadNotes:
+    """Return notes in which nothing is noted."""
+    return SpreadNotes(*np.zeros((3, len(spread.limit)), np.int32))
+
+
+def spreading_over_nodes(spread: SpreadCounters) -> tuple[Int64, Int32]:
+    """Return the classes of the constraints whose domains are single nodes : int64[n], one for each constraint; and 1
+    where the class counts itself. int32[n]."""
+    of_class = np.repeat(np.arange(len(spread.limit_offsets) - 1), np.diff(spread.limit_offsets))
+    by_node = spread.own_row[spread.pair_row[spread.pair[spread.limit[:, 0]]]] != 0
+    return of_class[by_node], spread.limit[by_node, 2]
+
+
+def rows_of_constraints(spread: SpreadCounters) -> list[int]:
+    """Return the topology rows that constraints use, ascending."""
+    rows: list[int] = np.unique(spread.pair_row).tolist()
+    return rows
+
+
+def _local(spread: SpreadCounters) -> Bool:
+    """Return the classes without constraints : bool[S]."""
+    local: Bool = np.diff(spread.limit_offsets) == 0
+    return local
+
+
+def _node_limits(spread: SpreadCounters, classes: Int64) -> Iterator[NodeLimit]:
+    """Yield the skew that pods which spread over nodes and count themselves are allowed above the emptiest node."""
+    keys, entries = items_of(Lists(spread.limit_offsets, spread.limit), classes)
+    counter, row = np.divmod(np.sort(keys[entries[:, 2] == 1]), max(len(classes), 1))
+    by_node = spread.own_row[spread.pair_row[spread.pair[counter]]] != 0
+    counter, row = counter[by_node], row[by_node]
+    skew = np.zeros(len(spread.pair), np.int64)
+    skew[entries[:, 0]] = entries[:, 1]
+    starts = np.flatnonzero(np.diff(counter, prepend=-1))
+    for rows, of in zip(rows_by_number(counter, row), counter[starts].tolist(), strict=True):
+        yield NodeLimit(rows, int(skew[of]), int(spread.domains_in[spread.pair[of]]))
+
+
+def _kept_out(spread: SpreadCounters, classes: Int64) -> Bool:
+    """Return the classes whose constraints count pods of them, or pods that are placed. bool[C]."""
+    count = max(len(classes), 1)
+    keys, limits = items_of(Lists(spread.limit_offsets, spread.limit), classes)
+    sums = np.concatenate([[0], np.cumsum(spread.counts, dtype=np.int64)])
+    there = np.diff(sums[np.append(spread.start, len(spread.counts))])
+    uneven = (limits[:, 2] == 1) | (there[keys // count] > 0)
+    found: Bool = np.zeros(len(classes), np.bool_)
+    found[keys[uneven] % count] = True
+    return found
+
+
+SPREAD: Final = CounterKind(
+    "spread",
+    written=("nodes_in", "domains_in", "counts", "histogram", "lowest"),
+    of_nodes=("domain", "eligible"),
+    by_row=("domain",),
+    lists=("added", "limit"),
+    local=_local,
+    node_limits=_node_limits,
+    kept_out=_kept_out,
+)
+
+
 class SpreadBuilder:
     """Collects constraints."""
 
@@ -63,15 +138,15 @@ class SpreadBuilder:
         self._pairs: dict[tuple[int, int], int] = {}
         self._counters: dict[Hashable, int] = {}
         self._pair_of: list[int] = []
-        self._added = ListBuilder(class_count, 1, topologies.effort)
-        self._limits = ListBuilder(class_count, 4, topologies.effort)
+        self._added = ListBuilder(class_count, 1, topologies.limits)
+        self._limits = ListBuilder(class_count, 4, topologies.limits)
 
     def node_set(self, eligible: Bool, stays: bool) -> int:
         """Return the number of a set of eligible nodes : bool[N]."""
         key = (eligible.tobytes(), stays)
         number = self._node_sets.get(key)
         if number is None:
-            self.topologies.effort.take(3 * len(eligible), "node sets of spread constraints")
+            self.topologies.limits.reserve(3 * len(eligible), "node sets of spread constraints")
             number = self._node_sets[key] = len(self._eligible)
             self._eligible.append((eligible, stays))
         return number
@@ -110,10 +185,11 @@ class SpreadBuilder:
         domains = sizes[pair_of[order]] if len(order) else np.zeros(0, np.int64)
         buckets = _buckets(len(order), (added.offsets, added_items), domains, pods_of_class)
         cells = int(sizes.sum()) + int(domains.sum()) + int(buckets.sum())
-        self.topologies.effort.take(4 * cells, "spread constraints times topology domains")
+        self.topologies.limits.reserve(4 * cells, "spread constraints times topology domains")
         nodes = len(self.topologies.domains(0))
         return SpreadCounters(
             self.topologies.matrix(),
+            self.topologies.own_rows(),
             np.array([e for e, _ in self._eligible], np.uint8).reshape(len(self._eligible), nodes),
             np.array([stays for _, stays in self._eligible], np.uint8),
             np.array([node_set for node_set, _ in pairs], np.int32),

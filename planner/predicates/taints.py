@@ -1,25 +1,32 @@
 """TaintToleration: a NoSchedule or NoExecute taint that no toleration covers excludes the node.
 
-Contract: `tolerationSeconds` and PreferNoSchedule have no part; operators other than Equal and Exists tolerate nothing.
-Source: plugin tainttoleration and core/v1 Toleration.ToleratesTaint, v1.34.3.
+Contract: `tolerationSeconds` and PreferNoSchedule have no part. Lt and Gt compare canonical decimals of 64 bits. The
+scheduling spec of a pod has tolerations with them only where a setting says so. Source: plugin tainttoleration and
+core/v1 Toleration.ToleratesTaint, v1.37.2.
 """
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.values import Taint, Toleration
+from trimtab.planner.classes.scheduling_specs import TOLERATIONS
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.values import TaintSpec, TolerationSpec
+from trimtab.planner.predicates.static import StaticNodes, StaticPredicate
 from trimtab.planner.snapshot.columns import Bool
+from trimtab.v1.reason_pb2 import PredicateReason
 from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator
 
 _EXCLUDING = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
+_DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]*")
 _EQUAL = (TolerationOperator.UNSPECIFIED, TolerationOperator.EQUAL)
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Return whether one toleration covers one taint."""
+def tolerates(toleration: TolerationSpec, taint: TaintSpec) -> bool:
+    """Return whether one toleration covers one taint; Lt and Gt cover nothing here."""
     if toleration.effect not in (TaintEffect.UNSPECIFIED, taint.effect):
         return False
     if toleration.key and toleration.key != taint.key:
@@ -29,19 +36,30 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == TolerationOperator.EXISTS
 
 
-def any_tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+def any_tolerates(tolerations: tuple[TolerationSpec, ...], taint: TaintSpec) -> bool:
     """Return whether one of the tolerations covers a taint."""
     return any(tolerates(toleration, taint) for toleration in tolerations)
+
+
+def _decimal(text: str) -> int | None:
+    """Return a canonical decimal of 64 bits, None for any other text. Source: apimachinery IsDecimalInteger."""
+    if not _DECIMAL.fullmatch(text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 class _Taints:
     """Distinct taints, indexed for look-ups by tolerations. Numbers as in `numbers`."""
 
-    def __init__(self, taints: Iterable[Taint]) -> None:
+    def __init__(self, taints: Iterable[TaintSpec]) -> None:
         self.numbers = {taint: at for at, taint in enumerate(dict.fromkeys(taints))}
         self._effect = np.array([taint.effect for taint in self.numbers], np.int64)
+        self._by_key: dict[str, list[tuple[int, int]]] = {}
         self._found: dict[tuple[str | None, str | None], list[int]] = {}
         for taint, at in self.numbers.items():
+            if (level := _decimal(taint.value)) is not None:
+                self._by_key.setdefault(taint.key, []).append((at, level))
             for asked in (
                 (taint.key, taint.value),
                 (taint.key, None),
@@ -50,15 +68,27 @@ class _Taints:
             ):
                 self._found.setdefault(asked, []).append(at)
 
-    def tolerated_by(self, toleration: Toleration) -> NDArray[np.int64]:
-        """Return the numbers of the taints that a toleration covers; agrees with `tolerates`."""
+    def tolerated_by(self, toleration: TolerationSpec) -> NDArray[np.int64]:
+        """Return the numbers of the taints that a toleration covers; agrees with `tolerates`, but compares numbers."""
         if toleration.operator in _EQUAL:
             value: str | None = toleration.value
         elif toleration.operator == TolerationOperator.EXISTS:
             value = None
         else:
-            return np.zeros(0, np.int64)
-        found = np.array(self._found.get((toleration.key or None, value), ()), np.int64)
+            return self._with_effect(toleration, np.array(self._compared(toleration), np.int64))
+        return self._with_effect(toleration, np.array(self._found.get((toleration.key or None, value), ()), np.int64))
+
+    def _compared(self, toleration: TolerationSpec) -> list[int]:
+        """Return the numbers of the taints that Lt and Gt cover, whatever their effect."""
+        bound = _decimal(toleration.value)
+        if bound is None or toleration.operator not in (TolerationOperator.LT, TolerationOperator.GT):
+            return []
+        keys = (toleration.key,) if toleration.key else tuple(self._by_key)
+        levels = sorted(pair for key in keys for pair in self._by_key.get(key, ()))
+        is_less = toleration.operator == TolerationOperator.LT
+        return [at for at, level in levels if (level < bound if is_less else level > bound)]
+
+    def _with_effect(self, toleration: TolerationSpec, found: NDArray[np.int64]) -> NDArray[np.int64]:
         if toleration.effect == TaintEffect.UNSPECIFIED:
             return found
         having_effect: NDArray[np.int64] = found[self._effect[found] == toleration.effect]
@@ -66,9 +96,9 @@ class _Taints:
 
 
 def untolerated(
-    toleration_sets: list[tuple[Toleration, ...]],
-    taint_sets: tuple[tuple[Taint, ...], ...],
-    effort: Effort = UNLIMITED,
+    toleration_sets: Sequence[tuple[TolerationSpec, ...]],
+    taint_sets: tuple[tuple[TaintSpec, ...], ...],
+    limits: RequestLimits = UNLIMITED,
 ) -> Bool:
     """Return which sets of tolerations leave a taint of which taint set uncovered : bool[toleration sets, taint sets].
 
@@ -81,11 +111,11 @@ def untolerated(
     # The sets that have taint t are having[starts[t] : starts[t + 1]].
     having = np.repeat(np.arange(len(sizes)), sizes)[np.argsort(number, kind="stable")]
     starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(number, minlength=len(taints.numbers)))))
-    effort.take(len(toleration_sets) * len(taint_sets), "tolerations times taints")
+    limits.reserve(len(toleration_sets) * len(taint_sets), "tolerations times taints")
     out = np.empty((len(toleration_sets), len(taint_sets)), np.bool_)
-    covered_by: dict[Toleration, NDArray[np.int64]] = {}
+    covered_by: dict[TolerationSpec, NDArray[np.int64]] = {}
     for row, tolerations in enumerate(toleration_sets):
-        effort.check()
+        limits.check()
         is_covered = np.zeros(len(taints.numbers), np.bool_)
         for toleration in tolerations:
             if toleration not in covered_by:
@@ -97,3 +127,13 @@ def untolerated(
         places = np.arange(int(counts.sum())) + np.repeat(starts[covered] - (ends - counts), counts)
         out[row] = np.bincount(having[places], minlength=len(sizes)) < sizes
     return out
+
+
+def _excluded(toleration_sets: Sequence[tuple[TolerationSpec, ...]], nodes: StaticNodes) -> Bool:
+    classes = nodes.classes
+    return untolerated(toleration_sets, classes.taint_sets, nodes.limits)[:, classes.taint_set]
+
+
+TAINT_TOLERATION: Final = StaticPredicate(
+    "TaintToleration", PredicateReason.TAINT_NOT_TOLERATED, _excluded, of_spec=TOLERATIONS
+)

@@ -4,7 +4,7 @@ Contract: a domain is eligible if it has a node with all topology keys of the po
 constraint's inclusion policies. The count includes matching, not terminating pods of the incoming pod's namespace on
 such nodes; an empty selector counts no pod, although it matches the pod itself. With fewer eligible domains than
 minDomains the smallest count is 0. A retired node keeps its domains unless the constraint honours taints that the pod
-does not tolerate. Source: plugin podtopologyspread filtering and common, v1.34.3; the retired node: the
+does not tolerate. Source: plugin podtopologyspread filtering and common, v1.37.2; the retired node: the
 node that the Cluster Autoscaler's simulation taints and keeps.
 """
 
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from trimtab.planner.classes.node_classes import NodeClasses
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.pod_matching import PodMatching
-from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
-from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT
-from trimtab.planner.model.values import LabelRequirement, Selector, SpreadConstraint, Taint
+from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIONS, SchedulingSpecs
+from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
+from trimtab.planner.model.values import LabelRequirement, Selector, SpreadConstraint, TaintSpec
 from trimtab.planner.predicates.class_sets import classes_by_spec
 from trimtab.planner.predicates.inter_pod_affinity import by_namespace
 from trimtab.planner.predicates.spread_counters import SpreadBuilder, SpreadCounters
@@ -27,12 +27,13 @@ from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import NO_NODE, Bool
 from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
-DRAINED = Taint(TO_BE_DELETED_TAINT, "being-simulated", TaintEffect.NO_SCHEDULE)
+DRAINED = TaintSpec(TO_BE_DELETED_TAINT, "being-simulated", TaintEffect.NO_SCHEDULE)
 """The taint of a node that is drained in the simulation. The real value is a time, which no toleration names."""
 
 
 class SpreadNodes(NamedTuple):
-    """Input for eligibility: node classes, nodes excluded by requirement [distinct, K] and by taints [distinct, K]."""
+    """Input for eligibility. excluded, untolerated : bool[V, K] node classes that NodeAffinity and TaintToleration
+    exclude, by the distinct values of what they read of specs."""
 
     classes: NodeClasses
     excluded: Bool
@@ -110,8 +111,8 @@ def _node_set(
     """Return the number of the set of eligible nodes, cached by node affinity, tolerations and keys."""
     specs, spec, _ = at
     rows, pinned = within
-    requirement = int(specs.node_requirement[spec]) if constraint.honor_node_affinity else None
-    tolerations = int(specs.tolerations[spec]) if constraint.honor_node_taints else None
+    requirement = int(specs.parts[NODE_REQUIREMENT].of[spec]) if constraint.honor_node_affinity else None
+    tolerations = int(specs.parts[TOLERATIONS].of[spec]) if constraint.honor_node_taints else None
     known = builder.known_node_sets.get((rows, pinned, requirement, tolerations))
     if known is None:
         having_keys: Bool = np.logical_and.reduce([builder.topologies.domains(row) >= 0 for row in rows])
@@ -137,9 +138,9 @@ def _included(constraint: SpreadConstraint, at: tuple[SchedulingSpecs, int, Spre
     specs, spec, nodes = at
     met = np.ones(len(nodes.classes.of), np.bool_)
     if constraint.honor_node_affinity:
-        met &= ~nodes.excluded[specs.node_requirement[spec]][nodes.classes.of]
+        met &= ~nodes.excluded[specs.parts[NODE_REQUIREMENT].of[spec]][nodes.classes.of]
         if pinned != NO_NODE:
             met &= np.arange(len(met)) == pinned
     if constraint.honor_node_taints:
-        met &= ~nodes.untolerated[specs.tolerations[spec]][nodes.classes.of]
+        met &= ~nodes.untolerated[specs.parts[TOLERATIONS].of[spec]][nodes.classes.of]
     return met

@@ -1,119 +1,101 @@
 """VolumeBinding and VolumeZone: the fixed requirements of a pod's volumes on nodes.
 
-Contract: volumes are reduced to profiles (usable or not, node affinity, zones); pods to sets of profiles. Claims and
-disks in use and attach limits change as pods move; they are counters elsewhere.
-Source: plugins volumebinding and volumezone, v1.34.3.
+Source: plugins volumebinding and volumezone, v1.37.2.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from trimtab.planner.classes.label_columns import LookedAt
-from trimtab.planner.classes.node_requirements import NodeRows
-from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, Volume
-from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.planner.classes.node_classes import NodeSignature
+from trimtab.planner.classes.node_requirements import note_terms
+from trimtab.planner.model.values import LabelRequirement, MountedVolume, NodeAffinityTerm
+from trimtab.planner.predicates.static import StaticNodes, StaticPredicate
+from trimtab.planner.snapshot.columns import Bool
+from trimtab.v1.reason_pb2 import PredicateReason
 from trimtab.v1.snapshot_pb2 import LabelOperator, VolumeState
 
-ZONE_LABELS = {
+ZONE_LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
 """Label of a volume -> label to use for nodes without the volume's label."""
-_SEPARATOR = "__"
-_UNUSABLE = (VolumeState.UNBOUND_IMMEDIATE, VolumeState.MISSING)
+_SEPARATOR: Final = "__"
+_UNUSABLE: Final = (VolumeState.UNBOUND_IMMEDIATE, VolumeState.MISSING)
+
+Terms = tuple[NodeAffinityTerm, ...]
+Zones = tuple[tuple[str, tuple[str, ...]], ...]
+"""Zone labels of a volume, and the values of which the node needs one."""
 
 
-class VolumeProfile(NamedTuple):
-    """Requirements of one volume on nodes; `zones` are (key, values)."""
-
-    unusable: bool
-    terms: tuple[NodeSelectorTerm, ...] | None
-    zones: tuple[tuple[str, tuple[str, ...]], ...]
+def _binding(volume: MountedVolume) -> Terms | None:
+    """Return the terms that a node has to meet; no terms, which no node meets, if the volume is unusable."""
+    return () if volume.state in _UNUSABLE else volume.node_affinity
 
 
-class VolumeSets(NamedTuple):
-    """of : int32[P] set of profiles of each pod's volumes, 0 = none; sets : the sets, as sorted indices of profiles."""
-
-    of: Int32
-    sets: list[tuple[int, ...]]
-    profiles: list[VolumeProfile]
-
-
-def profile(volume: Volume) -> VolumeProfile:
-    """Return the requirements of a volume on nodes. A zone label with an empty part is ignored, as upstream does."""
+def _zones(volume: MountedVolume) -> Zones | None:
+    """Return the zones of a volume. A zone label with an empty part is ignored, as upstream does."""
     zones = []
     for key, value in volume.zone_labels:
         values = tuple(part.strip() for part in value.split(_SEPARATOR))
         if key in ZONE_LABELS and all(values):
             zones.append((key, values))
-    return VolumeProfile(volume.state in _UNUSABLE, volume.node_affinity, tuple(zones))
+    return tuple(zones) or None
 
 
-def volume_sets(volumes: tuple[Volume, ...], pod_count: int, mounts: tuple[Int32, Int32]) -> VolumeSets:
-    """Reduce every pod's volumes to a set of profiles. mounts : (pod, volume), int32[M] each, pods ascending."""
-    nothing = VolumeProfile(False, None, ())
-    numbers: dict[VolumeProfile, int] = {nothing: 0}
-    of_volume = np.fromiter((numbers.setdefault(profile(v), len(numbers)) for v in volumes), np.int64, len(volumes))
-    pod, volume = mounts
-    of = np.zeros(pod_count, np.int32)
-    sets: dict[tuple[int, ...], int] = {(): 0}
-    asked = of_volume[volume]
-    keys = np.unique(pod[asked > 0].astype(np.int64) * len(numbers) + asked[asked > 0])
-    pods, profiles = keys // len(numbers), keys % len(numbers)
-    starts = np.flatnonzero(np.diff(pods, prepend=-1))
-    ends = np.append(starts[1:], len(pods))[: len(starts)]
-    listed = profiles.tolist()
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        of[pods[start]] = sets.setdefault(tuple(listed[start:end]), len(sets))
-    return VolumeSets(of, list(sets), list(numbers))
+def _note_terms(values: Sequence[Terms], signature: NodeSignature) -> None:
+    for terms in values:
+        note_terms(terms, signature.labels, signature.names)
 
 
-def note_zones(profiles: list[VolumeProfile], looked_at: LookedAt) -> None:
-    """Note the node labels that zones of volumes use."""
-    if not any(one.zones for one in profiles):
-        return
-    for key in ZONE_LABELS:
-        looked_at.requirement(LabelRequirement(key, LabelOperator.EXISTS, ()))
-    for one in profiles:
-        for key, values in one.zones:
-            for value in values:
-                looked_at.value(key, value)
-                looked_at.value(ZONE_LABELS[key], value)
+def _note_zones(values: Sequence[Zones], signature: NodeSignature) -> None:
+    for key in ZONE_LABELS if values else ():
+        signature.labels.requirement(LabelRequirement(key, LabelOperator.EXISTS, ()))
+    for zones in values:
+        for key, allowed in zones:
+            for value in allowed:
+                signature.labels.value(key, value)
+                signature.labels.value(ZONE_LABELS[key], value)
 
 
-def unbindable(volumes: VolumeSets, rows: NodeRows) -> Bool:
-    """Return which node classes the volumes' state or node affinity excludes : bool[sets, K]."""
-    by_profile = np.zeros((len(volumes.profiles), rows.count), np.bool_)
-    for at, one in enumerate(volumes.profiles):
-        if one.unusable:
-            by_profile[at] = True
-        elif one.terms is not None:
-            by_profile[at] = ~rows.meet_terms(one.terms)
-    return _any_of(volumes, by_profile)
+def _unbindable(values: Sequence[Terms], nodes: StaticNodes) -> Bool:
+    """Return which node classes the volumes' state or node affinity excludes : bool[values, K]."""
+    out = np.zeros((len(values), nodes.classes.rows.count), np.bool_)
+    for at, terms in enumerate(values):
+        out[at] = ~nodes.classes.rows.meet_terms(terms)
+    return out
 
 
-def outside_zone(volumes: VolumeSets, rows: NodeRows) -> Bool:
-    """Return which node classes the zones of bound volumes exclude : bool[sets, K]."""
-    by_profile = np.zeros((len(volumes.profiles), rows.count), np.bool_)
-    zoned = [at for at, one in enumerate(volumes.profiles) if one.zones]
-    if not zoned:
-        return _any_of(volumes, by_profile)
+def _outside_zone(values: Sequence[Zones], nodes: StaticNodes) -> Bool:
+    """Return which node classes the zones of bound volumes exclude : bool[values, K]."""
+    rows = nodes.classes.rows
+    out = np.zeros((len(values), rows.count), np.bool_)
+    if not values:
+        return out
     present = {key: rows.has_labels(LabelRequirement(key, LabelOperator.EXISTS, ())) for key in ZONE_LABELS}
     has_any = np.logical_or.reduce(list(present.values()))
-    for at in zoned:
-        for key, values in volumes.profiles[at].zones:
-            own = rows.has_labels(LabelRequirement(key, LabelOperator.IN, values))
-            newer = rows.has_labels(LabelRequirement(ZONE_LABELS[key], LabelOperator.IN, values))
-            by_profile[at] |= has_any & ~np.where(present[key], own, newer)
-    return _any_of(volumes, by_profile)
-
-
-def _any_of(volumes: VolumeSets, by_profile: Bool) -> Bool:
-    out = np.zeros((len(volumes.sets), by_profile.shape[1]), np.bool_)
-    for at, one in enumerate(volumes.sets):
-        if one:
-            out[at] = by_profile[list(one)].any(axis=0)
+    for at, zones in enumerate(values):
+        for key, allowed in zones:
+            own = rows.has_labels(LabelRequirement(key, LabelOperator.IN, allowed))
+            newer = rows.has_labels(LabelRequirement(ZONE_LABELS[key], LabelOperator.IN, allowed))
+            out[at] |= has_any & ~np.where(present[key], own, newer)
     return out
+
+
+VOLUME_BINDING: Final = StaticPredicate(
+    "VolumeBinding",
+    PredicateReason.VOLUME_NOT_BINDABLE,
+    _unbindable,
+    of_volume=_binding,
+    note_labels=_note_terms,
+)
+VOLUME_ZONE: Final = StaticPredicate(
+    "VolumeZone",
+    PredicateReason.VOLUME_ZONE_MISMATCH,
+    _outside_zone,
+    of_volume=_zones,
+    note_labels=_note_zones,
+)

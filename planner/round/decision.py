@@ -62,7 +62,8 @@ class Decision:
     resolve : returns its settings from those of the request; raises SettingsError; decide : takes the decision, given
     the round, the settings as `resolve` returns them, and the state of the last answer, None = first loop; summarize :
     returns the summary of a result; warm_up : changes the settings of the request with which kernels are compiled, so
-    that all kernels run; growth : returns the requirements for groups to grow in the simulation (`Round.growth`), a
+    that all kernels run; failed : returns the result, whose outcome is "…_ERROR", if the decision fails, given what
+    people should know; growth : returns the requirements for groups to grow in the simulation (`Round.growth`), a
     function of snapshot, settings and Unix nanoseconds; None = no requirements.
     """
 
@@ -71,6 +72,7 @@ class Decision:
     decide: Callable[[Round, Any, Any], Decided]
     summarize: Callable[[Any], Summary]
     warm_up: Callable[[pb.PlanSettings], None]
+    failed: Callable[[str], Message]
     growth: Callable[[Snapshot, Any, int], GrowthNeed | None] | None = None
 
     @property

@@ -3,7 +3,7 @@
 from typing import Generic, NamedTuple, TypeVar
 
 from trimtab.planner.model.derive import Derive, Reuse
-from trimtab.planner.model.effort import Effort
+from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.columns import Snapshot
 
@@ -34,9 +34,9 @@ class DecisionRequest(NamedTuple, Generic[Settings, State]):
         return self.round.work.derive
 
     @property
-    def effort(self) -> Effort:
-        """Limits on the decision's effort."""
-        return self.round.work.effort
+    def limits(self) -> RequestLimits:
+        """Limits of the request, on time and memory."""
+        return self.round.work.limits
 
     @property
     def reuse(self) -> Reuse:

@@ -4,10 +4,10 @@ first, every running pod is on its node and awaited pods (recent evictions) are 
 with the request.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from trimtab.planner.model.values import RecentEviction
 from trimtab.planner.round.work import Work
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_GROWTH, Growth
+from trimtab.planner.simulation.log import with_larger_log
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, evicted_pods
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 
@@ -32,24 +33,61 @@ class SimulationFactory(Protocol):
         """Return the simulation."""
 
 
+class GrowthOf(Protocol):
+    """Returns the virtual nodes with which a decision lets groups grow."""
+
+    def __call__(self, code: int, virtual_pod_count: int) -> Growth:
+        """Return those of the decision of this code; without its own requirements, upcoming nodes only."""
+
+
+def no_growth(code: int, virtual_pod_count: int) -> Growth:  # noqa: ARG001
+    """Return no nodes."""
+    return NO_GROWTH.growth
+
+
+class RoomDemand(Protocol):
+    """How many placeholders of Q sets are requested, depending on nodes."""
+
+    def without(self, nodes: Int32) -> Int64:
+        """Return how many of each set would be requested without these nodes of the snapshot. int64[Q]."""
+
+    def kind(self, node: int) -> Hashable:
+        """Return the properties of a node on which that depends."""
+
+
+class _NoDemand:
+    """The demand if slack requests nothing."""
+
+    def without(self, nodes: Int32) -> Int64:  # noqa: ARG002
+        return np.zeros(0, np.int64)
+
+    def kind(self, node: int) -> Hashable:
+        return node
+
+
 class HeldRoom(NamedTuple):
     """The placeholders that keep room: sets of equal ones, each set consecutive. names : of all M; bounds : int64[Q+1],
-    the placeholders of each set; without : returns how many of each set would be requested without these nodes : int32
-    of the snapshot, int64[Q]; kind : returns the properties of a node on which that depends.
+    the placeholders of each set; demand : how many there should be.
     """
 
     names: Sequence[str]
     bounds: Int64
-    without: Callable[[Int32], Int64]
-    kind: Callable[[int], Hashable]
+    demand: RoomDemand
 
 
-@dataclass(frozen=True)
+_NO_ROOM: Final = HeldRoom((), np.zeros(1, np.int64), _NoDemand())
+
+
+@dataclass(eq=False)
 class Round:
-    """A decision is a function of this, its settings and its state, within the bounds of `work`. now_ns : Unix
-    nanoseconds; work : bounds and caches; decided : the `Decided` of the decisions taken before in this round, by
-    `Decision.Code`; grow : returns the virtual nodes with which groups grow, given the number of virtual pods;
-    explained : int32 nodes whose blocking pods are all listed, ascending.
+    """A decision is a function of this, its settings and its state, within the bounds of `work`.
+
+    It has two states: until something simulates, placeholders may be added (`hold_room`); from the first use of
+    `simulation` or `growth_of` on, the virtual pods and nodes are fixed.
+
+    now_ns : Unix nanoseconds; work : bounds and caches; decided : the `Decided` of the decisions taken before in this
+    round, by `Decision.Code`; grow : see `GrowthOf`; explained : int32 nodes whose blocking pods are all listed,
+    ascending.
     """
 
     snapshot: Snapshot
@@ -59,8 +97,11 @@ class Round:
     settings: PlannerSettings = field(default_factory=PlannerSettings)
     work: Work = field(default_factory=Work)
     decided: dict[int, Any] = field(default_factory=dict)
-    grow: Callable[[int], Growth] = lambda _: NO_GROWTH.growth
+    grow: GrowthOf = no_growth
     explained: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
+    _room: HeldRoom = field(default=_NO_ROOM, init=False)
+    _simulation: Simulation | None = field(default=None, init=False)
+    _is_fixed: bool = field(default=False, init=False)
 
     def in_time(self) -> bool:
         """Return whether there is time left."""
@@ -71,36 +112,46 @@ class Round:
         """Recently evicted pods that will be recreated but are not yet; they follow the snapshot's pods."""
         return awaited(self.snapshot, self.now_ns, self.settings.recent_eviction_ttl_ns)
 
-    @cached_property
-    def growth(self) -> Growth:
-        """The virtual nodes of `simulation` with which groups grow, none if no decision requires them."""
-        return self.grow(len(self.evictions) + len(self.room.names))
-
-    @cached_property
+    @property
     def simulation(self) -> Simulation:
         """The one simulation of the round, built on first use."""
-        return self.simulate(evicted_pods(self.snapshot, self.evictions))
+        self._is_fixed = True
+        if self._simulation is None:
+            self._simulation = self.simulate(evicted_pods(self.snapshot, self.evictions))
+        return self._simulation
 
-    @cached_property
+    @property
+    def is_simulated(self) -> bool:
+        """Whether the simulation has been built."""
+        return self._simulation is not None
+
+    @property
     def room(self) -> HeldRoom:
-        """The placeholders that keep room, as virtual pods after `evictions`; slack adds them."""
-        return HeldRoom((), np.zeros(1, np.int64), lambda _: np.zeros(0, np.int64), int)
+        """The placeholders that keep room, as virtual pods after `evictions`."""
+        return self._room
 
     @property
     def placeholders(self) -> Sequence[str]:
         """Names of the placeholders that keep room."""
-        return self.room.names
+        return self._room.names
+
+    def growth_of(self, code: int) -> Growth:
+        """Return the virtual nodes of `simulation` with which a decision lets groups grow; without requirements of its
+        own, the upcoming nodes alone. code : a `Decision.Code`.
+        """
+        self._is_fixed = True
+        return self.grow(code, len(self.evictions) + len(self._room.names))
 
     def hold_room(self, room: HeldRoom, pods: tuple[VirtualPod, ...], kinds: Kinds) -> None:
-        """Add placeholders to the round, on no node yet, before its simulation is first used. kinds : one pod of each
-        kind among them. Raises RuntimeError if the simulation exists already.
+        """Add placeholders to the round, on no node yet. kinds : one pod of each kind among them. Raises RuntimeError
+        if something simulates already.
         """
-        if not vars(self).keys().isdisjoint(("simulation", "growth")):
+        if self._is_fixed:
             raise RuntimeError("placeholders come before everything that simulates")
-        vars(self)["room"] = room
-        vars(self)["simulation"] = self.simulate(evicted_pods(self.snapshot, self.evictions) + pods, kinds)
+        self._is_fixed, self._room = True, room
+        self._simulation = self.simulate(evicted_pods(self.snapshot, self.evictions) + pods, kinds)
 
-    def go_on_with(self, simulation: Simulation) -> None:
-        """Replace the simulation of the round: the same cluster and moves, with more room for moves, or with more
-        virtual pods and nodes (`trimtab.planner.simulation.virtual`)."""
-        vars(self)["simulation"] = simulation
+    def enlarge_log(self, mark: int) -> None:
+        """Undo all moves since a mark, and give the simulation's log room for several times as many."""
+        simulation = self.simulation
+        self._simulation = simulation._replace(state=with_larger_log(simulation.state, mark))

@@ -16,8 +16,7 @@ from trimtab.planner.model.derive import (
     nothing_earlier,
     write_always,
 )
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.together import ONE_BY_ONE, Together
+from trimtab.planner.model.execution import SEQUENTIAL, UNLIMITED, Parallel, RequestLimits
 
 
 def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001
@@ -28,15 +27,17 @@ def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001
 class Work(NamedTuple):
     """stage : context of a named stage, which may raise if nobody waits for the answer any more;
 
-    time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; effort : see `Effort`;
-    reuse : see `Reuse`; earlier : see `Earlier`; latest : see `Latest`; together : see `Together`.
+    time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; reuse : see `Reuse`;
+    limits : see `RequestLimits`; earlier : see `Earlier`; latest : see `Latest`; parallel : see `Parallel`;
+    ends_request : errors that `stage` and `limits` raise.
     """
 
     stage: Callable[[str], AbstractContextManager[None]] = no_stop_watch
     time_left: Callable[[], bool] | None = None
     derive: Derive = build_always
-    effort: Effort = UNLIMITED
+    limits: RequestLimits = UNLIMITED
     reuse: Reuse = write_always
     earlier: Earlier = nothing_earlier
     latest: Latest = NOTHING_KEPT
-    together: Together = ONE_BY_ONE
+    parallel: Parallel = SEQUENTIAL
+    ends_request: tuple[type[Exception], ...] = ()

@@ -12,18 +12,16 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.derive import NOTHING_KEPT
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.placement.state_columns import UnreadableStateError, column
-from trimtab.planner.scale_down import drainability
-from trimtab.planner.scale_down.context import Context, at_time
+from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, at_time
 from trimtab.planner.scale_down.cooldown import cooldown
-from trimtab.planner.scale_down.drainability import long_terminating
+from trimtab.planner.scale_down.drainability import rules
 from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.scale_down.facts import FACTS_READ, facts_of
-from trimtab.planner.scale_down.report.found import Found
-from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.state import is_past, is_recent
 from trimtab.planner.simulation.build import SimulationSettings
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL
@@ -42,10 +40,10 @@ class Key(NamedTuple):
 
 
 class _CachedPlan(NamedTuple):
-    """context : fields of the `Context` behind its request."""
+    """context : fields of the `ScaleDownContext` behind its request."""
 
     context: tuple[Any, ...]
-    found: Found
+    found: LoopResult
 
 
 def key_of(request: ScaleDownRequest) -> Key | None:
@@ -89,10 +87,10 @@ def _recently_failed(request: ScaleDownRequest) -> bytes | None:
 
 def _judged(request: ScaleDownRequest) -> bytes:
     """Return the drainability of pods that depends on time."""
-    facts = facts_of(request.snapshot, request.derive, request.effort)
+    facts = facts_of(request.snapshot, request.derive, request.limits)
     some = request.derive("pods that time makes a difference to", partial(_changing, facts.pods), of=FACTS_READ)
     now = some._replace(settings=request.settings, now_s=request.now_ns // SECOND_NS)
-    return drainability.judge(now).tobytes() + long_terminating.is_long_terminating(now).tobytes()
+    return rules.judge(now).tobytes() + rules.is_long_terminating(now).tobytes()
 
 
 def _changing(pods: PodDrainColumns) -> PodDrainColumns:
@@ -103,14 +101,14 @@ def _changing(pods: PodDrainColumns) -> PodDrainColumns:
     return PodDrainColumns._make(one[rows] if isinstance(one, np.ndarray) else one for one in pods)
 
 
-def cached_plan(request: ScaleDownRequest, key: Key) -> tuple[Context, Found] | None:
+def cached_plan(request: ScaleDownRequest, key: Key) -> tuple[ScaleDownContext, LoopResult] | None:
     """Return the cached result of a loop with this key, in the context of the request; None if there is none."""
     cached: _CachedPlan | None = request.round.work.latest.get(_NAME, key)
     if cached is None:
         return None
-    return at_time(Context._make((request, *cached.context)), request), cached.found
+    return at_time(ScaleDownContext._make((request, *cached.context)), request), cached.found
 
 
-def cache_plan(key: Key, context: Context, found: Found) -> None:
+def cache_plan(key: Key, context: ScaleDownContext, found: LoopResult) -> None:
     """Cache the result of a loop."""
     context.request.round.work.latest.put(_NAME, key, _CachedPlan(tuple(context)[1:], found))

@@ -3,29 +3,28 @@
 Symbols: P pods of the snapshot, P' those followed by recently evicted ones, N nodes.
 """
 
-from typing import NamedTuple
+from dataclasses import replace
+from hashlib import blake2b
+from typing import NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 
 from trimtab.planner.facts import pdb
 from trimtab.planner.facts.balanced_parts import divide
-from trimtab.planner.facts.eviction_costs import eviction_costs
-from trimtab.planner.facts.leaving import being_deleted
 from trimtab.planner.facts.minimums import Spare, spare
+from trimtab.planner.facts.nodes import being_deleted, eviction_costs, is_ready, may_start, unhealthy
 from trimtab.planner.facts.pdb import BudgetMembership
-from trimtab.planner.facts.readiness import is_ready, may_start, unhealthy
 from trimtab.planner.facts.utilization import Float64, NodeUse, Utilization, measure
-from trimtab.planner.model.settings import SECOND_NS, PlannerSettings
+from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.model.values import RecentEviction
 from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placeholders
-from trimtab.planner.scale_down import drainability
+from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.scale_down.balance import Balance
-from trimtab.planner.scale_down.basis import basis
 from trimtab.planner.scale_down.cooldown import Cooldown, cooldown
-from trimtab.planner.scale_down.drainability import long_terminating, outcome, pod_columns
+from trimtab.planner.scale_down.drainability import outcome, pod_columns, rules
 from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
-from trimtab.planner.scale_down.facts import Facts, facts_of
-from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.facts import ScaleDownFacts, facts_of
 from trimtab.planner.scale_down.state import PreviousLoop, recall
 from trimtab.planner.scale_down.undone_drains import Slack, UndoneDrains, judged
 from trimtab.planner.snapshot.columns import (
@@ -38,11 +37,14 @@ from trimtab.planner.snapshot.columns import (
     Snapshot,
     UInt8,
 )
-from trimtab.v1.plan_pb2 import CandidateOrder
+from trimtab.v1 import plan_pb2 as pb
+
+ScaleDownRequest: TypeAlias = DecisionRequest[ScaleDownSettings, pb.ScaleDownState]
+"""The input of the decision."""
 
 
 class NodeContext(NamedTuple):
-    """Nodes before any pod is moved. leaving : bool[N], being deleted; ready : bool[N], see `facts.readiness`; use :
+    """Nodes before any pod is moved. leaving : bool[N], being deleted; ready : bool[N], see `facts.nodes`; use :
     requests on them; eviction_cost : float64[N] of the pods to move; spare : the rest above the minimums.
     """
 
@@ -68,7 +70,7 @@ class PodContext(NamedTuple):
     remaining: Int64
 
 
-class Context(NamedTuple):
+class ScaleDownContext(NamedTuple):
     """Everything known before any pod is moved.
 
     evictions : pods to inject; groups : pods by node, placeholders last; previous : the last loop, with notes on parts
@@ -95,7 +97,7 @@ class Context(NamedTuple):
         return self.slack.undone if self.slack else UndoneDrains()
 
 
-def survey(request: ScaleDownRequest) -> Context:
+def survey(request: ScaleDownRequest) -> ScaleDownContext:
     """Evaluate everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
     general, evictions, placeholders = request.round.settings, request.round.evictions, request.round.placeholders
@@ -103,12 +105,12 @@ def survey(request: ScaleDownRequest) -> Context:
     if placeholders:
         groups = with_placeholders(groups, placeholders, request.round.simulation.state.pod_node[-len(placeholders) :])
     previous, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
-    facts = facts_of(snapshot, request.derive, request.effort)
+    facts = facts_of(snapshot, request.derive, request.limits)
     # Upstream does not even list pods in a terminal phase; its rule for them only checks the restart policy.
     skipped = (facts.priority < general.expendable_priority)[snapshot.pods.spec] | snapshot.pods.is_terminal()
     pods = _pods(request, facts, skipped)
     nodes = _nodes(request, facts, pods, skipped)
-    return Context(
+    return ScaleDownContext(
         request=request,
         evictions=evictions,
         groups=groups,
@@ -124,11 +126,11 @@ def survey(request: ScaleDownRequest) -> Context:
     )
 
 
-def _pods(request: ScaleDownRequest, facts: Facts, skipped: Bool) -> PodContext:
+def _pods(request: ScaleDownRequest, facts: ScaleDownFacts, skipped: Bool) -> PodContext:
     """Judge the pods. skipped : bool[P], expendable or in a terminal phase."""
     snapshot, general = request.snapshot, request.round.settings
     columns = pod_columns.at(snapshot, facts.pods, request.settings, request.now_ns)
-    codes = drainability.judge(columns)
+    codes = rules.judge(columns)
     codes[skipped] = outcome.SKIP
     return PodContext(
         columns=columns,
@@ -140,11 +142,11 @@ def _pods(request: ScaleDownRequest, facts: Facts, skipped: Bool) -> PodContext:
     )
 
 
-def _nodes(request: ScaleDownRequest, facts: Facts, pods: PodContext, skipped: Bool) -> NodeContext:
+def _nodes(request: ScaleDownRequest, facts: ScaleDownFacts, pods: PodContext, skipped: Bool) -> NodeContext:
     """Measure the nodes. skipped : bool[P], as of `_pods`; they do not count as use."""
     snapshot, general = request.snapshot, request.round.settings
     leaving = being_deleted(snapshot, request.now_ns)
-    uncounted = skipped | long_terminating.is_long_terminating(pods.columns)
+    uncounted = skipped | rules.is_long_terminating(pods.columns)
     return NodeContext(
         leaving=leaving,
         ready=is_ready(snapshot, general.not_ready_taints),
@@ -155,7 +157,7 @@ def _nodes(request: ScaleDownRequest, facts: Facts, pods: PodContext, skipped: B
     )
 
 
-def at_time(earlier: Context, request: ScaleDownRequest) -> Context:
+def at_time(earlier: ScaleDownContext, request: ScaleDownRequest) -> ScaleDownContext:
     """Return the context of a later request, for which the findings about nodes and pods are unchanged. O(N + G)."""
     nodes, pods = earlier.nodes, earlier.pods
     return earlier._replace(
@@ -166,7 +168,7 @@ def at_time(earlier: Context, request: ScaleDownRequest) -> Context:
     )
 
 
-def nodes_with(context: Context, mask: Bool) -> Bool:
+def nodes_with(context: ScaleDownContext, mask: Bool) -> Bool:
     """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
     node = context.request.snapshot.pods.node
     found = np.zeros(len(context.nodes.leaving), bool)
@@ -196,7 +198,7 @@ def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, col
 def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:
     """Return what has to stay balanced, if a setting requires it."""
     settings = request.settings
-    if not settings.balance and CandidateOrder.BALANCE not in settings.orders:
+    if not settings.balance and pb.CandidateOrder.BALANCE not in settings.orders:
         return None
     general = request.round.settings
     return Balance(divide(request.snapshot, leaving, general.similarity), general.max_balance_difference)
@@ -230,3 +232,20 @@ def _pending(snapshot: Snapshot, settings: PlannerSettings, ignored: Bool) -> In
     if not settings.reserve_for_unmarked:
         waiting &= (pods.flags & FLAG_UNSCHEDULABLE) != 0
     return np.flatnonzero(waiting).astype(np.int32)
+
+
+def basis(snapshot: Snapshot, settings: ScaleDownSettings, general: PlannerSettings) -> int:
+    """Return a digest of the inputs of the choice among orders other than nodes and pods: prices, minimums of groups
+    and settings. 1 to 2^64 - 1; O(G + settings).
+
+    As long as it is unchanged, a plan that can continue does so without being compared with others.
+
+    Settings by group are in order of name, so that equal settings have one representation. The stability margin does
+    not affect which plan is best, and is left out.
+    """
+    sink = blake2b(digest_size=8)
+    for group in snapshot.groups:
+        sink.update(repr((group.id, group.min_size, group.price_per_hour, group.zero_or_max)).encode())
+    # Not `repr`, in which the order of a set differs between processes.
+    sink.update(msgspec.json.encode((replace(settings, stability_margin=0.0), general), order="deterministic"))
+    return int.from_bytes(sink.digest(), "little") or 1

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
-from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.snapshot.columns import Bool
 
 
@@ -29,7 +29,7 @@ class Cooldown(NamedTuple):
         return waits
 
 
-def cooldown(groups: tuple[NodeGroup, ...], settings: ScaleDownSettings, now_ns: int) -> Cooldown:
+def cooldown(groups: tuple[NodeGroupInfo, ...], settings: ScaleDownSettings, now_ns: int) -> Cooldown:
     """Return which groups wait, and why. O(G)."""
     waits = [_longest(group, settings, now_ns) for group in groups]
     if settings.delay_type_local:
@@ -38,7 +38,7 @@ def cooldown(groups: tuple[NodeGroup, ...], settings: ScaleDownSettings, now_ns:
     return Cooldown(why, ("",) * len(groups))
 
 
-def _longest(group: NodeGroup, settings: ScaleDownSettings, now_ns: int) -> tuple[int, str]:
+def _longest(group: NodeGroupInfo, settings: ScaleDownSettings, now_ns: int) -> tuple[int, str]:
     """Return how many nanoseconds longer a group waits, and why; (0, "") if it does not."""
     reasons = (
         (group.last_scale_up_ns, settings.delay_after_add_ns, "was made larger"),

@@ -23,7 +23,7 @@ Reason = reason_pb2.UnremovableReason
 class NodeFindings(NamedTuple):
     """Findings about nodes before eligibility; every array has length N. recent : bool, failed a simulation that is
     still valid; leaving : bool, being deleted; blocked : bool, some pod of it blocks the drain; cooling : bool, its
-    group is in cool-down; promised : bool, scale-up has pending pods there; ready : bool, see `facts.readiness`.
+    group is in cool-down; promised : bool, scale-up has pending pods there; ready : bool, see `facts.nodes`.
     """
 
     recent: Bool

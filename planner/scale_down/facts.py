@@ -9,21 +9,21 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.eviction_costs import eviction_ratings
+from trimtab.planner.facts.nodes import eviction_ratings
 from trimtab.planner.facts.pdb import BudgetMembership
 from trimtab.planner.facts.utilization import Float64, NodeUse, node_use
 from trimtab.planner.model.derive import Derive
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.scale_down.drainability import pod_columns
 from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.snapshot.columns import Int64, Snapshot
 
 FACTS_READ: Final = (*pdb.READ, *pod_columns.READ)
-"""Fields of the snapshot from which `Facts.pods` is gathered."""
+"""Fields of the snapshot from which `ScaleDownFacts.pods` is gathered."""
 _USE_READ: Final = ("resources", "specs", "pods.node", "pods.spec", "nodes.name")
 
 
-class Facts(NamedTuple):
+class ScaleDownFacts(NamedTuple):
     """under : budgets by pod; pods : the input of the rules, before settings and time; priority : int64[S]; rating :
     float64[P] of the eviction of each pod."""
 
@@ -34,13 +34,13 @@ class Facts(NamedTuple):
     use: NodeUse
 
 
-def facts_of(snapshot: Snapshot, derive: Derive, effort: Effort = UNLIMITED) -> Facts:
+def facts_of(snapshot: Snapshot, derive: Derive, limits: RequestLimits = UNLIMITED) -> ScaleDownFacts:
     """Return the facts, each from the cache or computed."""
-    under = derive("budgets of pods", partial(pdb.membership, snapshot, effort, derive), of=pdb.READ)
+    under = derive("budgets of pods", partial(pdb.membership, snapshot, limits, derive), of=pdb.READ)
     columns = derive("what rules see of pods", partial(pod_columns.of_snapshot, snapshot, under), of=FACTS_READ)
     rating = derive("ratings of evictions", partial(_rated, snapshot), of=("specs", "pods.spec", "pods.deletion_cost"))
-    use = derive("requests on nodes", partial(_use, snapshot, effort), of=_USE_READ)
-    return Facts(under, columns, rating.priority, rating.of_pods, use)
+    use = derive("requests on nodes", partial(_use, snapshot, limits), of=_USE_READ)
+    return ScaleDownFacts(under, columns, rating.priority, rating.of_pods, use)
 
 
 class _Rating(NamedTuple):
@@ -55,14 +55,14 @@ def _rated(snapshot: Snapshot) -> _Rating:
     return _Rating(priority, eviction_ratings(snapshot, priority))
 
 
-def _use(snapshot: Snapshot, effort: Effort) -> NodeUse:
-    return node_use(snapshot, _requests(snapshot, effort))
+def _use(snapshot: Snapshot, limits: RequestLimits) -> NodeUse:
+    return node_use(snapshot, _requests(snapshot, limits))
 
 
-def _requests(snapshot: Snapshot, effort: Effort) -> Float64:
+def _requests(snapshot: Snapshot, limits: RequestLimits) -> Float64:
     """Return the request of each spec for each resource. float64[R, S], exact below 2^53."""
     row = {name: r for r, name in enumerate(snapshot.resources)}
-    effort.take(3 * 8 * len(row) * len(snapshot.specs), "resources times pod specs")
+    limits.reserve(3 * 8 * len(row) * len(snapshot.specs), "resources times pod specs")
     requests = np.zeros((len(row), len(snapshot.specs)))
     for column, spec in enumerate(snapshot.specs):
         for name, amount in spec.requests:

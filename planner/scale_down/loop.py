@@ -1,25 +1,29 @@
-"""The scale-down decision: one loop, each step a separate function. Never acts, never reads a clock; its state comes in
-and goes out as `PlanState`.
+"""One loop of scale-down. Its steps, each a function:
+
+1. Survey the cluster before any pod is moved (`context.survey`).
+2. Place the pods of nodes being deleted, then the recently evicted ones (`search.displaced`).
+3. Find the nodes that are eligible (`eligibility.reasons`), with the disruption budgets that are left.
+4. Find the largest set of eligible nodes that can go together (`search`).
+5. Extract the result (`result`), which may come from the cache instead (`cached_plan`).
+6. Select which of these nodes go now (`selection.removal`).
 """
 
+from collections.abc import Callable
 from functools import cache, partial
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
 from trimtab.planner.facts import pdb
-from trimtab.planner.facts.prices import prices
+from trimtab.planner.facts.nodes import prices
 from trimtab.planner.facts.utilization import Float64
 from trimtab.planner.placement.kernels.search import Search
-from trimtab.planner.round.decision import Decided
-from trimtab.planner.scale_down import drainability, eligibility
+from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.cached_plan import cache_plan, cached_plan, key_of
-from trimtab.planner.scale_down.context import Context, nodes_with, survey
-from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, nodes_with, survey
+from trimtab.planner.scale_down.drainability import outcome, rules
 from trimtab.planner.scale_down.eligibility import NodeFindings
-from trimtab.planner.scale_down.report.findings import conclude, not_tried
-from trimtab.planner.scale_down.report.found import Finding, Found, sift
-from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.result import LoopResult, SearchResult, extract_result
 from trimtab.planner.scale_down.search.displaced import (
     name_of,
     place_evicted,
@@ -30,16 +34,21 @@ from trimtab.planner.scale_down.search.displaced import (
     take_out,
     unplaced,
 )
-from trimtab.planner.scale_down.search.drain_sets import Task, TaskNodes
-from trimtab.planner.scale_down.search.fewer_placeholders import FurtherNodes, choose_with, placeholders_on_nodes
-from trimtab.planner.scale_down.search.headroom import Volume, volume
-from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Minimums, Problem
+from trimtab.planner.scale_down.search.drain_sets import DrainTask, TaskNodes
+from trimtab.planner.scale_down.search.fewer_placeholders import (
+    SlackDependentNodes,
+    choose_with_slack,
+    placeholders_on_nodes,
+)
+from trimtab.planner.scale_down.search.headroom import CapacityUse, capacity_use
+from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DisruptionsLeft, DrainProblem, Minimums
 from trimtab.planner.scale_down.search.orders import NodeScores
-from trimtab.planner.scale_down.search.portfolio import Choice
+from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet
+from trimtab.planner.scale_down.selection.removal import Removal, select, since
 from trimtab.planner.scale_down.selection.whole_groups import whole_size, without_parts
 from trimtab.planner.scale_down.state import is_recent
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
+from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.v1 import reason_pb2
@@ -49,26 +58,38 @@ VOLUME: Final = (CPU, MEMORY)
 """Resources that bound plans, as positions in `Snapshot.resources`."""
 
 
-def decide_scale_down(request: ScaleDownRequest) -> Decided:
-    """Take the scale-down decision.
+class ScaleDownPlan(NamedTuple):
+    """What one loop decides. since_ns : int64[U] since when the nodes of `result.unneeded` are unneeded; removal :
+    which of them go now; finish : makes the remaining moves in the round's simulation, and removes the nodes."""
 
-    The round's simulation is left unchanged, or with the pods at their destinations in the plan; `Decided.finish` makes
-    the remaining moves, and removes the nodes.
+    context: ScaleDownContext
+    result: LoopResult
+    since_ns: Int64
+    removal: Removal
+    finish: Callable[[], None]
+
+
+def make_plan(request: ScaleDownRequest) -> ScaleDownPlan:
+    """Return the plan of this loop.
+
+    The round's simulation is left unchanged, or with the pods at their destinations in the plan.
     """
-    if not request.settings.enabled:
-        return not_tried(request)
     key = key_of(request)
     cached = cached_plan(request, key) if key else None
     if cached is not None:
-        return conclude(*cached)._replace(finish=partial(_carry_out, request))
-    context, found = _find(request)
-    # A loop that ran out of time may have found less than a complete one.
-    if key and request.round.in_time():
-        cache_plan(key, context, found)
-    return conclude(context, found)._replace(finish=partial(_take_out, context, found))
+        context, result, finish = *cached, partial(_repeat_and_remove_nodes, request)
+    else:
+        context, result = _find(request)
+        # A loop that ran out of time may have found less than a complete one.
+        if key and request.round.in_time():
+            cache_plan(key, context, result)
+        finish = partial(_remove_nodes, context, result)
+    previous, nodes = context.previous, result.unneeded.nodes
+    since_ns = since(nodes, previous.unneeded, previous.since_ns, len(context.nodes.leaving), request.now_ns)
+    return ScaleDownPlan(context, result, since_ns, select(context, result.unneeded, since_ns), finish)
 
 
-def _find(request: ScaleDownRequest) -> tuple[Context, Found]:
+def _find(request: ScaleDownRequest) -> tuple[ScaleDownContext, LoopResult]:
     """Make the plan; the simulation is left with the pods at their destinations. If the log proves too short, it is
     replaced by a larger one, and everything is decided again.
     """
@@ -77,25 +98,25 @@ def _find(request: ScaleDownRequest) -> tuple[Context, Found]:
     while True:
         simulation = request.round.simulation
         try:
-            found = sift(_simulated(context, simulation))
+            result = extract_result(_simulated(context, simulation))
             check_log(simulation.state)
         except MoveLogFullError:
-            request.round.go_on_with(simulation._replace(state=with_larger_log(simulation.state, start)))
+            request.round.enlarge_log(start)
         else:
-            return context, found
+            return context, result
 
 
-def _take_out(context: Context, found: Found) -> None:
+def _remove_nodes(context: ScaleDownContext, result: LoopResult) -> None:
     """Remove the nodes that go from the simulation."""
-    take_out(context, context.request.round.simulation, found.accepted)
+    take_out(context, context.request.round.simulation, result.accepted)
 
 
-def _carry_out(request: ScaleDownRequest) -> None:
-    """Make the moves of a cached plan in the simulation."""
-    _take_out(*_find(request))
+def _repeat_and_remove_nodes(request: ScaleDownRequest) -> None:
+    """Make the moves of a cached plan in the simulation, and remove the nodes."""
+    _remove_nodes(*_find(request))
 
 
-def _simulated(context: Context, simulation: Simulation) -> Finding:
+def _simulated(context: ScaleDownContext, simulation: Simulation) -> SearchResult:
     eligible_but_budgets = _ineligible(context, _blocked(context, context.pods.codes))
     problem = _problem(context, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
     if context.request.round.decided:
@@ -109,9 +130,9 @@ def _simulated(context: Context, simulation: Simulation) -> Finding:
     reasons = _ineligible(context, blocked)
     if stuck >= 0:
         detail = f"pod {name_of(context, stuck)} of {what} fits on no node"
-        return Finding(context, simulation, problem, codes, reasons, None, detail)
-    choice, further = _simulate(context, simulation, problem, reasons)
-    return Finding(context, simulation, problem, codes, reasons, choice, "", further)
+        return SearchResult(context, simulation, problem, codes, reasons, None, detail)
+    choice, slack_dependent = _simulate(context, simulation, problem, reasons)
+    return SearchResult(context, simulation, problem, codes, reasons, choice, "", slack_dependent)
 
 
 class _Moving(NamedTuple):
@@ -121,7 +142,7 @@ class _Moving(NamedTuple):
     pods: Int32
 
 
-def _moving(context: Context) -> _Moving:
+def _moving(context: ScaleDownContext) -> _Moving:
     groups = context.groups
     node_count = len(context.nodes.leaving)
     members = groups.members[: groups.offsets[node_count]]
@@ -132,7 +153,7 @@ def _moving(context: Context) -> _Moving:
     return _Moving(upto[groups.offsets[: node_count + 1]], members[moves])
 
 
-def _problem(context: Context, simulation: Simulation, candidates: Int32) -> Problem:
+def _problem(context: ScaleDownContext, simulation: Simulation, candidates: Int32) -> DrainProblem:
     """Build the input of attempts. candidates : nodes that attempts may try, for the order of destinations.
 
     Virtual nodes and pods of earlier decisions are included, but no pod is moved to such a node.
@@ -142,7 +163,7 @@ def _problem(context: Context, simulation: Simulation, candidates: Int32) -> Pro
     all_nodes, all_pods = len(state.node_state), len(state.pod_node)
     moving = _moving(context)
     under = context.pods.under
-    return Problem(
+    return DrainProblem(
         offsets=moving.offsets,
         pods=moving.pods,
         hint=_extended(context.previous.hint, all_pods, -1),
@@ -152,7 +173,7 @@ def _problem(context: Context, simulation: Simulation, candidates: Int32) -> Pro
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
-        budgets=Budgets(
+        budgets=DisruptionsLeft(
             under.offsets, under.budgets, under.needs, context.pods.remaining.copy(), np.zeros(node_count, bool)
         ),
         limits=Minimums(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
@@ -175,7 +196,7 @@ def _extended(column: Column, count: int, value: int) -> Column:
     return np.concatenate([column, np.full(count - len(column), value, column.dtype)])
 
 
-def _search_order(context: Context, candidates: Int32) -> Int32:
+def _search_order(context: ScaleDownContext, candidates: Int32) -> Int32:
     """Return the nodes in search order for displaced pods. int32[N]. Candidates come last, the most used first, because
     these are tried last.
     """
@@ -184,7 +205,7 @@ def _search_order(context: Context, candidates: Int32) -> Int32:
     return np.concatenate([_staying(context, candidates), last]).astype(np.int32)
 
 
-def _staying(context: Context, candidates: Int32) -> Int32:
+def _staying(context: ScaleDownContext, candidates: Int32) -> Int32:
     """Return the nodes that are not candidates, cyclically from where the last search stopped. int32."""
     is_candidate = np.zeros(len(context.nodes.leaving), bool)
     is_candidate[candidates] = True
@@ -193,21 +214,21 @@ def _staying(context: Context, candidates: Int32) -> Int32:
     return np.roll(staying, -start).astype(np.int32)
 
 
-def _judge(context: Context, problem: Problem) -> UInt8:
+def _judge(context: ScaleDownContext, problem: DrainProblem) -> UInt8:
     """Complete the rules' outcomes for the pods with the current budgets. uint8[P]."""
     under = context.pods.under
     known = len(context.pods.codes)
     exhausted = pdb.exhausted(under, problem.budgets.left)[:known]
-    return drainability.judge_budgets(context.pods.columns._replace(budget_exhausted=exhausted), context.pods.codes)
+    return rules.judge_budgets(context.pods.columns._replace(budget_exhausted=exhausted), context.pods.codes)
 
 
-def _blocked(context: Context, codes: UInt8) -> Bool:
+def _blocked(context: ScaleDownContext, codes: UInt8) -> Bool:
     """Return for each node whether a pod blocks its drain. bool[N]."""
     return nodes_with(context, outcome.blocks(codes))
 
 
-def _ineligible(context: Context, blocked: Bool) -> UInt8:
-    """Step 3: return by node why it is not a candidate, 0 = it is one. uint8[N]."""
+def _ineligible(context: ScaleDownContext, blocked: Bool) -> UInt8:
+    """Return by node why it is not a candidate, 0 = it is one. uint8[N]."""
     request = context.request
     failed = context.previous.failed
     recent = np.zeros(len(context.nodes.leaving), bool)
@@ -227,7 +248,7 @@ def _ineligible(context: Context, blocked: Bool) -> UInt8:
     return without_parts(context, _without_small_savings(context, reasons))
 
 
-def _without_small_savings(context: Context, reasons: UInt8) -> UInt8:
+def _without_small_savings(context: ScaleDownContext, reasons: UInt8) -> UInt8:
     """Keep nodes whose removal saves too little per pod that would have to move. uint8[N]."""
     floor = context.request.settings.min_saving_per_eviction
     if floor > 0:
@@ -238,7 +259,7 @@ def _without_small_savings(context: Context, reasons: UInt8) -> UInt8:
     return reasons
 
 
-def _real_moves(context: Context) -> Int64:
+def _real_moves(context: ScaleDownContext) -> Int64:
     """Return by node how many pods would have to move, placeholders not counted. int64[N]."""
     moving = _moving(context)
     known = len(context.request.snapshot.pods.spec)
@@ -246,7 +267,7 @@ def _real_moves(context: Context) -> Int64:
     return np.diff(upto[moving.offsets])
 
 
-def _budget_use(context: Context, problem: Problem) -> Float64:
+def _budget_use(context: ScaleDownContext, problem: DrainProblem) -> Float64:
     """Return by node how much of the budgets its pods to move use up, each disruption as a share of those left.
     float64[N].
 
@@ -260,7 +281,7 @@ def _budget_use(context: Context, problem: Problem) -> Float64:
     return use
 
 
-def _minimum_use(context: Context) -> Float64:
+def _minimum_use(context: ScaleDownContext) -> Float64:
     """Return by node the largest share that it takes of the amounts above the resource minimums. float64[N], 0 without
     any.
     """
@@ -270,7 +291,7 @@ def _minimum_use(context: Context) -> Float64:
     return use
 
 
-def _volume(context: Context, simulation: Simulation, problem: Problem) -> Volume:
+def _capacity_use(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> CapacityUse:
     """Return the cpu and memory that nodes have and need. O(N + pods to move)."""
     snapshot = context.request.snapshot
     use = context.nodes.use
@@ -287,10 +308,10 @@ def _volume(context: Context, simulation: Simulation, problem: Problem) -> Volum
         np.cumsum(requests, out=upto[1:])
         moving[q] = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
         np.add.at(used[q], node, requests[held])
-    return volume(room, used, moving, context.nodes.leaving)
+    return capacity_use(room, used, moving, context.nodes.leaving)
 
 
-def _loose(context: Context) -> Int32:
+def _unbound_pods(context: ScaleDownContext) -> Int32:
     """Return the pods that are not yet on the node where room is kept for them: pending ones, recently evicted ones,
     and those still to be evicted from nodes being deleted. int32.
     """
@@ -300,9 +321,9 @@ def _loose(context: Context) -> Int32:
 
 
 def _simulate(
-    context: Context, simulation: Simulation, problem: Problem, reasons: UInt8
-) -> tuple[Choice, FurtherNodes]:
-    """Step 4: find the nodes that can go together, and those of them that slack releases only then."""
+    context: ScaleDownContext, simulation: Simulation, problem: DrainProblem, reasons: UInt8
+) -> tuple[ChosenDrainSet, SlackDependentNodes]:
+    """Find the nodes that can go together, and those of them that slack releases only then."""
     request = context.request
     eligible = np.flatnonzero(reasons == 0).astype(np.int32)
     unneeded_before = np.zeros(len(reasons), bool)
@@ -324,19 +345,19 @@ def _simulate(
         atomic_size=whole_size(context),
         waits=nodes_with(context, context.pods.codes == outcome.WAIT),
     )
-    task = Task(
+    task = DrainTask(
         state=simulation.state,
         problem=problem,
         settings=request.settings,
         previous=context.previous,
         nodes=nodes,
         residents=context.groups,
-        loose=_loose(context),
+        unbound_pods=_unbound_pods(context),
         pending=unplaced(simulation, context.pods.pending),
         balance=context.balance,
         basis_changed=context.basis != context.previous.basis,
-        volume=cache(partial(_volume, context, simulation, problem)),
+        capacity_use=cache(partial(_capacity_use, context, simulation, problem)),
         time_left=request.round.work.time_left,
-        together=request.round.work.together,
+        parallel=request.round.work.parallel,
     )
-    return choose_with(task, placeholders_on_nodes(request.round))
+    return choose_with_slack(task, placeholders_on_nodes(request.round))

@@ -40,8 +40,9 @@ class PreviousLoop(NamedTuple):
     unneeded : int32[U] nodes in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node, -1 = none;
     search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan; basis :
     digest of the inputs of the choice of that order, 0 = unknown; headroom : upper bound of any plan's saving as a
-    multiple of the plan's, when orders were last compared, 0 = unknown; fewer : how many of the last of the unneeded
-    nodes can go only because slack requests fewer placeholders without them; undone : drains undone by slack.
+    multiple of the plan's, when orders were last compared, 0 = unknown; slack_dependent_count : how many of the last of
+    the unneeded nodes can go only because slack requests fewer placeholders without them; undone : drains undone by
+    slack.
     """
 
     unneeded: Int32
@@ -53,7 +54,7 @@ class PreviousLoop(NamedTuple):
     order: "pb.CandidateOrder.Code.ValueType"
     basis: int
     headroom: float
-    fewer: int
+    slack_dependent_count: int
     undone: UndoneDrains = UndoneDrains()
 
 
@@ -126,7 +127,7 @@ def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests
     state.candidate_order = previous.order
     state.basis = previous.basis
     state.headroom = previous.headroom
-    state.fewer_placeholders = previous.fewer
+    state.fewer_placeholders = previous.slack_dependent_count
     undone_drains.write(previous.undone, state)
     return state
 

@@ -4,11 +4,15 @@ Decides only how many nodes each group takes; never which groups are similar (`t
 what the limits allow (`trimtab.planner.scale_up.limits`).
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
+from trimtab.planner.facts.similarity import Similarity
 from trimtab.planner.scale_up.kernels.balance import grow_smallest
 from trimtab.planner.scale_up.limits import Limits
-from trimtab.planner.snapshot.columns import Int64
+from trimtab.planner.scale_up.progress import PlanInProgress
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
 def split(size: Int64, most: Int64, count: int) -> Int64:
@@ -28,7 +32,7 @@ def split_within(limits: Limits, groups: Int64, size: Int64, count: int) -> Int6
     groups : int64[A] rows of groups, in the order that breaks ties; size, count : see `split`. Nodes are assigned one
     after the other; a group excluded by a limit takes no more, the others continue.
     """
-    most = size + limits.rooms[groups]
+    most = size + limits.may_add[groups]
     while True:
         added = split(size, most, count)
         if _admitted(limits, groups, added):
@@ -50,3 +54,32 @@ def _admitted(limits: Limits, groups: Int64, added: Int64) -> bool:
     by_group = np.zeros(len(limits.added), np.int64)
     by_group[groups] = added
     return limits.admit(by_group)
+
+
+class Sharing(NamedTuple):
+    """similarity : of the groups; balance : whether similar groups are balanced; sizes : int64[G] before the plan."""
+
+    similarity: Similarity
+    balance: bool
+    sizes: Int64
+
+    def may_add(self, progress: PlanInProgress, left: Int32, group: int, admits: Bool) -> int:
+        """Return how many nodes a group and those with which it is balanced may get together.
+
+        left : int32 pods without a place; admits : bool[S, G] as in `Estimates`. Groups count that take all pods that
+        this one takes. Source: Cluster Autoscaler, ComputeSimilarNodeGroups.
+        """
+        alone = int(progress.limits.may_add[group])
+        others = self.similarity.to(group) if self.balance else np.zeros(0, np.int64)
+        if len(others) == 0:
+            return alone
+        of_class = admits[np.unique(progress.state.pod_class[left])]
+        takes_all = ~(of_class[:, [group]] & ~of_class[:, others]).any(axis=0)
+        members = np.concatenate(
+            [np.array([group], np.int64), others[takes_all & (progress.limits.may_add[others] > 0)]]
+        )
+        if len(members) == 1:
+            return alone
+        sizes = self.sizes[members] + progress.limits.added[members]
+        most = int(progress.limits.may_add[members].sum())
+        return int(split_within(progress.limits, members, sizes, most).sum())

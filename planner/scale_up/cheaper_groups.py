@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.placement.group_bounds import fresh_amounts
-from trimtab.planner.scale_up.growing import Growing
-from trimtab.planner.scale_up.repacking import Repacked
-from trimtab.planner.scale_up.report.finding import Finding
+from trimtab.planner.predicates.counters import shared_domains
+from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.scale_up.progress import PlanInProgress
+from trimtab.planner.scale_up.repacking import RepackedNodes
 from trimtab.planner.simulation.growth import NO_PROTOTYPE
 from trimtab.planner.snapshot.columns import Bool, Float64, Int64
 
@@ -30,7 +31,7 @@ class _Content(NamedTuple):
     of_class: Int64
 
 
-def in_cheaper_groups(finding: Finding) -> Repacked | None:
+def in_cheaper_groups(plan: ScaleUpPlan) -> RepackedNodes | None:
     """Return the new nodes of a plan, each in the cheapest group that takes its pods by amounts and static predicates;
     None if that is the case already, or the limits do not allow them together.
 
@@ -38,23 +39,23 @@ def in_cheaper_groups(finding: Finding) -> Repacked | None:
     and those of unknown price keep their nodes, and get no others. To be called while the simulation contains the
     plan's moves. O(M·G·R).
     """
-    growing = finding.growing
-    before = np.array(growing.group_of, np.int64)
-    price = np.array([np.nan if group.zero_or_max else group.price_per_hour for group in growing.groups], np.float64)
+    progress = plan.progress
+    before = np.array(progress.group_of, np.int64)
+    price = np.array([np.nan if group.zero_or_max else group.price_per_hour for group in progress.groups], np.float64)
     if not len(before) or np.isnan(price).all():
         return None
-    found = _cheapest(growing, before, price)
+    found = _cheapest(progress, before, price)
     change = np.bincount(found, minlength=len(price)) - np.bincount(before, minlength=len(price))
-    if (found == before).all() or not growing.limits.admit(change):
+    if (found == before).all() or not progress.limits.admit(change):
         return None
-    return Repacked(found.tolist(), growing.state.pod_node.astype(np.int32), growing.pods)
+    return RepackedNodes(found.tolist(), progress.state.pod_node.astype(np.int32), progress.pods)
 
 
-def _cheapest(growing: Growing, before: Int64, price: Float64) -> Int64:
+def _cheapest(progress: PlanInProgress, before: Int64, price: Float64) -> Int64:
     """Return the group of each new node. int64[M]. before : the present ones."""
-    found, room = before.copy(), growing.limits.rooms.copy()
+    found, room = before.copy(), progress.limits.may_add.copy()
     by_price = np.argsort(price, kind="stable")
-    for node, groups in _options(growing, before, price):
+    for node, groups in _options(progress, before, price):
         free = by_price[groups[by_price] & (room[by_price] > 0)]
         if len(free):
             found[node] = free[0]
@@ -63,10 +64,10 @@ def _cheapest(growing: Growing, before: Int64, price: Float64) -> Int64:
     return found
 
 
-def _options(growing: Growing, before: Int64, price: Float64) -> Iterator[tuple[int, Bool]]:
+def _options(progress: PlanInProgress, before: Int64, price: Float64) -> Iterator[tuple[int, Bool]]:
     """Yield nodes that have cheaper groups, the dearest first, with these groups. bool[G]."""
-    content, fresh = _content(growing, before), fresh_amounts(growing.within.simulation, growing.within.growth)
-    domains = _domains(growing)
+    content, fresh = _content(progress, before), fresh_amounts(progress.packer.simulation, progress.packer.growth)
+    domains = _domains(progress)
     order = np.argsort(-price[before], kind="stable")
     step = max(1, AT_ONCE // max(1, fresh.size))
     for first in range(0, len(order), step):
@@ -74,15 +75,15 @@ def _options(growing: Growing, before: Int64, price: Float64) -> Iterator[tuple[
         may = price[None] < price[before[nodes]][:, None]
         may &= domains[None] == domains[before[nodes]][:, None]
         may &= (content.used[nodes][:, None] <= fresh[None]).all(axis=2)
-        may &= _admitted(growing, content, nodes)
+        may &= _admitted(progress, content, nodes)
         for row in np.flatnonzero(may.any(axis=1)).tolist():
             yield int(nodes[row]), may[row]
 
 
-def _content(growing: Growing, before: Int64) -> _Content:
-    state = growing.state
-    fresh = fresh_amounts(growing.within.simulation, growing.within.growth)
-    opened = growing.opened
+def _content(progress: PlanInProgress, before: Int64) -> _Content:
+    state = progress.state
+    fresh = fresh_amounts(progress.packer.simulation, progress.packer.growth)
+    opened = progress.opened
     number = np.full(len(state.node_state), -1, np.int64)
     number[opened] = np.arange(len(opened))
     placed = np.flatnonzero(state.pod_node >= 0)
@@ -92,9 +93,9 @@ def _content(growing: Growing, before: Int64) -> _Content:
     return _Content(fresh[before] - state.resources.free[opened], *np.divmod(pairs, classes))
 
 
-def _admitted(growing: Growing, content: _Content, nodes: Int64) -> Bool:
+def _admitted(progress: PlanInProgress, content: _Content, nodes: Int64) -> Bool:
     """Return which groups' static predicates admit all pods of nodes. bool[len(nodes), G]."""
-    state, prototype = growing.state, growing.within.growth.prototype
+    state, prototype = progress.state, progress.packer.growth.prototype
     has_prototype = prototype != NO_PROTOTYPE
     node_class = state.node_class[np.where(has_prototype, prototype, 0)]
     out = np.repeat(has_prototype[None], len(nodes), axis=0)
@@ -105,11 +106,11 @@ def _admitted(growing: Growing, content: _Content, nodes: Int64) -> Bool:
     return out
 
 
-def _domains(growing: Growing) -> Int64:
+def _domains(progress: PlanInProgress) -> Int64:
     """Return a number by group that is equal for groups whose nodes are in the same topology domains. int64[G]."""
-    state, prototype = growing.state, growing.within.growth.prototype
+    state, prototype = progress.state, progress.packer.growth.prototype
     at = np.where(prototype == NO_PROTOTYPE, 0, prototype)
-    columns = (state.presence.domain[state.virtual.own_row == 0].T[at], state.spread.eligible.T[at])
+    columns = shared_domains(state.counters, at)
     rows = [np.ascontiguousarray(one).reshape(len(at), -1).view(np.uint8) for one in columns if one.size]
     numbers: dict[bytes, int] = {}
     table = np.concatenate(rows, axis=1) if rows else np.zeros((len(at), 0), np.uint8)

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.model.effort import Effort
+from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.scale_up.cheapest.candidates import least_value, share_cost
 from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
 from trimtab.planner.scale_up.cheapest.problem import Float64, PlanBounds, Problem, problem
@@ -23,7 +23,7 @@ MISSING: Final = 100.0
 """Cost of a pod without a place, in nodes of the highest price."""
 
 
-def plan_prices(request: pb.OptionChoice, price: Float64, left: Int64, effort: Effort) -> Float64:
+def plan_prices(request: pb.OptionChoice, price: Float64, left: Int64, limits: RequestLimits) -> Float64:
     """Return the cost of a plan that starts with each of the options left, inf if none was made. float64[L].
 
     price : float64[O] of a node of each option, NaN = unknown; left : int64[L] options to evaluate.
@@ -44,8 +44,8 @@ def plan_prices(request: pb.OptionChoice, price: Float64, left: Int64, effort: E
         if key not in plans:
             if bound[at] >= found.min() or len(plans) >= MOST_PLANS:
                 continue
-            effort.check()
-            plans[key] = _price_of_rest(full, at, effort)
+            limits.check()
+            plans[key] = _price_of_rest(full, at, limits)
         found[at] = own[at] + plans[key]
     return found
 
@@ -68,11 +68,11 @@ def _problem(request: pb.OptionChoice, cost: Float64, left: Int64) -> Problem:
     return problem(demand.astype(np.int64), counts, allowed[:, left], capacity, cost[left])
 
 
-def _price_of_rest(full: Problem, at: int, effort: Effort) -> float:
+def _price_of_rest(full: Problem, at: int, limits: RequestLimits) -> float:
     """Return the price of a plan for the pods that an option leaves."""
     rest = ~full.allowed[:, at] & full.allowed.any(axis=1)
     if not rest.any():
         return 0.0
     rest_problem = problem(full.demand[rest], full.pods[rest], full.allowed[rest], full.capacity, full.price)
-    plan = cheapest_plan(rest_problem, PlanBounds(effort))
+    plan = cheapest_plan(rest_problem, PlanBounds(limits))
     return plan.price + MISSING * float(full.price.max()) * int(plan.left.sum())

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.facts.similarity import Similarity
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.hints import PodGroups, pod_groups
+from trimtab.planner.scale_up.limits import LimitInputs, Limits
 from trimtab.planner.scale_up.options import ExpanderContext, describe
 from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.similar_groups import similar_groups
@@ -18,10 +19,10 @@ from trimtab.planner.scale_up.state import recall
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
-class Context(NamedTuple):
+class ScaleUpContext(NamedTuple):
     """pods : by node, followed by recently evicted ones; hint : int32[P'] their nodes in the last loop, -1 = not known;
     notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the groups; sizes :
-    int64[G] target size of each group; expanders : their input."""
+    int64[G] target size of each group; limits : before any node is added; expanders : their input."""
 
     request: ScaleUpRequest
     pods: PodGroups
@@ -31,19 +32,21 @@ class Context(NamedTuple):
     templates: GroupTemplates
     similarity: Similarity
     sizes: Int64
+    limits: Limits
     expanders: ExpanderContext
 
 
-def survey(request: ScaleUpRequest) -> Context:
+def survey(request: ScaleUpRequest) -> ScaleUpContext:
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = being_deleted(snapshot, request.now_ns)
-    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.derive, this.work.effort)
+    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.derive, this.work.limits)
     similarity = similar_groups(snapshot, templates, this.settings.similarity)
     groups = describe(snapshot, templates, this.settings.gpu_label, similarity)
     pods = pod_groups(snapshot, this.evictions, this.work.derive)
-    hint, notes = recall(request.state, snapshot, this.growth, pods)
-    return Context(
+    cluster = LimitInputs(snapshot, templates, leaving, request.now_ns)
+    hint, notes = recall(request.state, snapshot, request.growth, pods)
+    return ScaleUpContext(
         request=request,
         pods=pods,
         hint=hint,
@@ -51,6 +54,7 @@ def survey(request: ScaleUpRequest) -> Context:
         leaving=leaving,
         templates=templates,
         similarity=similarity,
+        limits=Limits(cluster, this.settings.limits, settings.max_new_nodes),
         sizes=np.array([group.target_size for group in snapshot.groups], np.int64),
         expanders=ExpanderContext(groups, settings, len(snapshot.nodes.name), this.seed),
     )

@@ -6,15 +6,17 @@ from trimtab.planner.model.settings import ScaleUpSettings, resolve_scale_up
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.scale_up.growth_need import growth_need
-from trimtab.planner.scale_up.loop import decide_scale_up
-from trimtab.planner.scale_up.report.answer import summary_of
+from trimtab.planner.scale_up.loop import best_plan
+from trimtab.planner.scale_up.report.answer import conclude, not_tried, summary_of
 from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import ScaleUpResult
 
 
 def decide(this: Round, settings: ScaleUpSettings, state: pb.ScaleUpState | None) -> Decided:
     """Take the scale-up decision."""
-    return decide_scale_up(ScaleUpRequest(this, settings, state))
+    request = ScaleUpRequest(this, settings, state)
+    return conclude(best_plan(request)) if settings.enabled else not_tried(request)
 
 
 def summarize(result: pb.ScaleUpDecision) -> Summary:
@@ -28,4 +30,9 @@ def warm_up(settings: pb.PlanSettings) -> None:
     settings.scale_up.balance_similar_node_groups = True
 
 
-SCALE_UP: Final = Decision(pb.Decision.SCALE_UP, resolve_scale_up, decide, summarize, warm_up, growth_need)
+def failed(detail: str) -> pb.ScaleUpDecision:
+    """Return the result if the decision fails."""
+    return pb.ScaleUpDecision(result=ScaleUpResult.SCALE_UP_ERROR, detail=detail)
+
+
+SCALE_UP: Final = Decision(pb.Decision.SCALE_UP, resolve_scale_up, decide, summarize, warm_up, failed, growth_need)

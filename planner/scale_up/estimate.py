@@ -12,11 +12,14 @@ import numpy as np
 from trimtab.planner.placement.group_bounds import GroupBounds, group_bounds
 from trimtab.planner.placement.orders import by_class
 from trimtab.planner.placement.packing import GrowingGroups, Packed, PodsToPack, pack_best
-from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.scale_up.balance import Sharing
+from trimtab.planner.scale_up.expanders.chain import NONE, Chooser, Verdict
 from trimtab.planner.scale_up.options import Options
+from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.promising import FINALISTS, promising
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Int32
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
 
 class Estimate(NamedTuple):
@@ -47,50 +50,59 @@ class Estimates(NamedTuple):
 
 
 class EstimateInput(NamedTuple):
-    """groups : those that may grow; left : int32 pods without a place; shared_room : returns how many nodes a group and
-    those that share its growth may get together, given its number and bool[S, G] as in `admits`; smallest_first : see
-    `PodsToPack`."""
+    """groups : those that may grow; left : int32 pods without a place; sharing : how growth is shared with similar
+    groups; smallest_first : see `PodsToPack`."""
 
     groups: Sequence[int]
     left: Int32
-    shared_room: Callable[[int, Bool], int]
+    sharing: Sharing
     smallest_first: bool
 
 
-class EstimateBounds(NamedTuple):
-    """Bounds on estimates. time_left : False once they should stop, None = no bound; rank : returns the rows of
-    options, best first."""
+class GroupChoice(NamedTuple):
+    """options : the candidates; verdict : which one was chosen, and why not the others."""
 
-    time_left: Callable[[], bool] | None
-    rank: Callable[[Options], Int64]
+    options: list[Estimate]
+    verdict: Verdict
+
+    @property
+    def chosen(self) -> Estimate | None:
+        """The option that was chosen; None if the expanders exclude all."""
+        return self.options[self.verdict.chosen] if self.verdict.chosen != NONE else None
+
+    def excluded(self) -> dict[int, int]:
+        """Return the groups that an expander excludes, with the reason."""
+        out = np.isin(self.verdict.reason, (NodeGroupReason.PRICE_UNKNOWN, NodeGroupReason.PRIORITY_INVALID))
+        return {self.options[row].group: int(self.verdict.reason[row]) for row in np.flatnonzero(out).tolist()}
 
 
-def estimates(growing: Growing, inputs: EstimateInput, until: EstimateBounds) -> Estimates:
+def estimates(
+    progress: PlanInProgress, inputs: EstimateInput, chooser: Chooser, time_left: Callable[[], bool] | None
+) -> Estimates:
     """Return how each of the groups would grow for the pods that are left; without those that help no pod.
 
-    A group that is at its maximum before its pods have places is assumed to continue in the groups that share its
-    growth.
+    If a group reaches its maximum, what the groups that share its growth may add counts, too.
     Source: Cluster Autoscaler, estimator.sngCapacityThreshold. If there are very many different groups, the most
     promising ones are packed (`trimtab.planner.scale_up.promising`), and others only if none of these helps; first in
     one order, then the best of them in several.
     """
-    bounds = group_bounds(growing.within.simulation, growing.within.growth, inputs.left)
-    packing = _Packing(growing, bounds, inputs)
-    helping = [group for group in inputs.groups if packing.rooms[group] > 0 and bounds.pods[group] > 0]
+    bounds = group_bounds(progress.packer.simulation, progress.packer.growth, inputs.left)
+    packing = _Packing(progress, bounds, inputs)
+    helping = [group for group in inputs.groups if packing.may_add[group] > 0 and bounds.pods[group] > 0]
     found: list[Estimate] = []
     looked_at: list[int] = []
-    for some in promising(bounds, packing.rooms, helping, until.rank):
+    for some in promising(bounds, packing.may_add, helping, chooser):
         if found:
             break
         many = len(some) < len(helping)
         for number, group in enumerate(some):
-            if until.time_left is not None and found and not until.time_left():
+            if time_left is not None and found and not time_left():
                 return Estimates(found, some[number:], [], packing.admits)
             one = packing.estimate(group, once=many)
             if one is not None:
                 found.append(one)
         if many and found:
-            for row in until.rank(as_options(found))[:FINALISTS].tolist():
+            for row in chooser.verdict(as_options(found)).order[:FINALISTS].tolist():
                 found[row] = packing.estimate(found[row].group) or found[row]
         looked_at += some
     return Estimates(found, [], sorted(set(helping) - set(looked_at)), packing.admits)
@@ -99,31 +111,31 @@ def estimates(growing: Growing, inputs: EstimateInput, until: EstimateBounds) ->
 class _Packing:
     """Packings of the same pods onto one group after the other.
 
-    rooms : int64[G] nodes that each may get alone; admits : bool[S, G] as in `Estimates`.
+    may_add : int64[G] nodes that each may get alone; admits : bool[S, G] as in `Estimates`.
     """
 
-    def __init__(self, growing: Growing, bounds: GroupBounds, inputs: EstimateInput) -> None:
-        simulation = growing.within.simulation
-        self._growing, self._bounds, self._shared_room = growing, bounds, inputs.shared_room
-        self._smallest_first = inputs.smallest_first
+    def __init__(self, progress: PlanInProgress, bounds: GroupBounds, inputs: EstimateInput) -> None:
+        simulation = progress.packer.simulation
+        self._progress, self._bounds, self._inputs = progress, bounds, inputs
         self._pods = by_class(simulation, inputs.left)
-        self.rooms = growing.rooms
-        self.admits = np.zeros((len(simulation.state.local_class), len(growing.groups)), bool)
+        self.may_add = progress.may_add
+        self.admits = np.zeros((len(simulation.state.local_class), len(progress.groups)), bool)
         self.admits[bounds.classes] = bounds.admitted
-        self._takers = self.admits[:, growing.limits.rooms > 0].sum(axis=1)
+        self._takers = self.admits[:, progress.limits.may_add > 0].sum(axis=1)
         self._known: dict[tuple[int, bool], Estimate | None] = {}
 
     def estimate(self, group: int, *, once: bool = False) -> Estimate | None:
         """Return how a group would grow; None if no pod fits. once : packed in one order."""
-        room, first = int(self.rooms[group]), (int(self._bounds.same_as[group]), once)
-        is_atomic = self._growing.groups[group].zero_or_max
+        room, first = int(self.may_add[group]), (int(self._bounds.same_as[group]), once)
+        is_atomic = self._progress.groups[group].zero_or_max
         same = self._known.get(first)
         if same is not None and same.packed.nodes < room:
             one: Estimate | None = same._replace(group=group)
         else:
             one = self._packed(group, room, once)
             if one is not None and one.packed.nodes == room and not is_atomic:
-                together = min(self._shared_room(group, self.admits), self._growing.blanks_left)
+                together = self._inputs.sharing.may_add(self._progress, self._inputs.left, group, self.admits)
+                together = min(together, self._progress.blanks_left)
                 if together > room:
                     one = self._packed(group, together, once)
             if one is not None and one.packed.nodes < room:
@@ -134,19 +146,19 @@ class _Packing:
 
     def _packed(self, group: int, room: int, once: bool) -> Estimate | None:
         """Return the best packing onto at most the allowed number of nodes; None if no pod fits."""
-        growing, bounds = self._growing, self._bounds
+        progress, bounds = self._progress, self._bounds
         rows = np.flatnonzero(bounds.admitted[:, group])
         least = int(bounds.least_nodes[group])
         to_pack = PodsToPack(
-            self._pods, rows, bounds.free[group], self._takers, least, once, smallest_first=self._smallest_first
+            self._pods, rows, bounds.free[group], self._takers, least, once, smallest_first=self._inputs.smallest_first
         )
         # Sizes do not matter if only one group grows.
-        packed = pack_best(growing.within, GrowingGroups([group], [0], [room]), to_pack, room, len(growing.group_of))
+        packed = pack_best(progress.packer, GrowingGroups([group], [0], [room]), to_pack, room, len(progress.group_of))
         if not packed.placed:
             return None
         used = bounds.demand[group]
         if packed.placed < len(packed.pods):
-            state = growing.state
+            state = progress.state
             counts = np.bincount(state.pod_class[packed.pods[packed.node_of >= 0]], minlength=len(state.local_class))
             used = counts @ state.resources.request
         return Estimate(group, packed.pods, packed, packed.nodes, int(used[CPU]), int(used[MEMORY]))

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.facts.upcoming import upcoming
 from trimtab.planner.model.derive import build_always
 from trimtab.planner.model.settings import ScaleUpSettings

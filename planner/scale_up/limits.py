@@ -9,13 +9,14 @@ Source: Cluster Autoscaler, resourcequotas, IsNodeGroupSafeToScaleUp, GetCappedN
 """
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.facts.label_index import LabelIndex, index_of
 from trimtab.planner.model.settings import NODES, ResourceLimit
-from trimtab.planner.model.values import NodeGroup
+from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.simulation.virtual_rows import GroupTemplate
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.v1.reason_pb2 import NodeGroupReason
@@ -60,7 +61,7 @@ class Limits:
         """int64[G] nodes added by the plan."""
 
     @property
-    def rooms(self) -> Int64:
+    def may_add(self) -> Int64:
         """How many nodes each group may still get. int64[G]."""
         return self._current().room
 
@@ -69,22 +70,20 @@ class Limits:
         """Why each group may get none: `NodeGroupReason.Code`, UNSPECIFIED if it may get some. int32[G]."""
         return self._current().reason
 
-    def room(self, group: int) -> int:
-        """Return how many nodes a group may still get."""
-        return int(self.rooms[group])
-
-    def reason(self, group: int) -> int:
-        """Return why a group may get none, UNSPECIFIED if it may get some."""
-        return int(self.reasons[group])
-
     def binding(self, group: int) -> ResourceLimit | None:
         """Return the first limit that keeps a group from growing; None if it is not one of these limits."""
         needed = self._needed()[group]
         return next((self._limits[q] for q in np.flatnonzero(self._by_limit()[:, group] < needed).tolist()), None)
 
-    def take(self, group: int, count: int) -> None:
+    def copy(self) -> "Limits":
+        """Return limits that count further nodes on their own."""
+        other = copy(self)
+        other.added, other._left = self.added.copy(), self._left.copy()
+        return other
+
+    def count_nodes(self, group: int, count: int) -> None:
         """Count nodes added to a group. Raises ValueError if it may not have them."""
-        room = self.room(group)
+        room = int(self.may_add[group])
         if not 0 <= count <= room or (count and self._whole[group] and count != room):
             raise ValueError(f"{count} nodes of group {group} are used, and {room} are left")
         self.added[group] += count
@@ -128,7 +127,7 @@ class Limits:
         return _Rooms(np.where(reason == NodeGroupReason.UNSPECIFIED, room, 0), reason.astype(np.int32))
 
 
-def _unable(group: NodeGroup, template: GroupTemplate | None, now_ns: int) -> int:
+def _unable(group: NodeGroupInfo, template: GroupTemplate | None, now_ns: int) -> int:
     """Return why a group cannot grow regardless of limits, UNSPECIFIED if it can."""
     if group.target_size > group.max_size:
         return NodeGroupReason.NODE_GROUP_INVALID
@@ -136,7 +135,7 @@ def _unable(group: NodeGroup, template: GroupTemplate | None, now_ns: int) -> in
     return NodeGroupReason.NO_TEMPLATE if found == NodeGroupReason.UNSPECIFIED and template is None else found
 
 
-def health_reason(group: NodeGroup, now_ns: int) -> int:
+def health_reason(group: NodeGroupInfo, now_ns: int) -> int:
     """Return why a group cannot grow because of its health, UNSPECIFIED if it can."""
     if group.health == NodeGroupHealth.BACKED_OFF and not 0 < group.backoff_until_ns <= now_ns:
         return NodeGroupReason.BACKED_OFF

@@ -1,143 +1,167 @@
-"""The scale-up decision: the best of several plans for the waiting pods.
+"""The best of several plans for the waiting pods.
 
-Never acts, never reads a clock. The round's simulation is left with the new nodes open and all pods placed.
+The round's simulation is left with the new nodes open and all pods placed.
 """
 
+from functools import partial
 from typing import NamedTuple
 
-from trimtab.planner.round.decision import Decided
+from trimtab.planner.placement.attempts import Attempt, Attempts
 from trimtab.planner.scale_up.cheaper_groups import in_cheaper_groups
-from trimtab.planner.scale_up.context import Context, survey
-from trimtab.planner.scale_up.draft import Attempt, FixedNodes
+from trimtab.planner.scale_up.context import ScaleUpContext, survey
+from trimtab.planner.scale_up.draft import GivenNodes, PlanAttempt
+from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
 from trimtab.planner.scale_up.repacking import may_shrink, repackings
-from trimtab.planner.scale_up.report.answer import conclude, not_tried
-from trimtab.planner.scale_up.report.finding import Finding, Made
 from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.variants import Variant, usual, variants
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.kernels import revert
-from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
+from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.v1.plan_pb2 import Expander
 
 
-def decide_scale_up(request: ScaleUpRequest) -> Decided:
-    """Take the scale-up decision.
+def best_plan(request: ScaleUpRequest) -> ScaleUpPlan:
+    """Return the best plan, with its moves in the round's simulation.
 
     If the log proves too short, it is replaced by a larger one, and everything is decided again.
     """
-    if not request.settings.enabled:
-        return not_tried(request)
     context = survey(request)
     start = current_mark(request.round.simulation.state)
     while True:
         simulation = request.round.simulation
         try:
-            finding = _best(context, simulation, start)
+            return _best(context, simulation, start)
         except MoveLogFullError:
-            request.round.go_on_with(simulation._replace(state=with_larger_log(simulation.state, start)))
-        else:
-            return conclude(finding)
+            request.round.enlarge_log(start)
 
 
-def _best(context: Context, simulation: Simulation, start: int) -> Finding:
+def _best(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleUpPlan:
     """Return the best of the plans, with its moves in the simulation.
 
     These are the usual plan, its variants, and versions of the best one with fewer nodes, as long as there are any, and
     with its nodes in cheaper groups.
     start : mark before anything is placed. Raises MoveLogFullError.
     """
-    plans = _Plans(context, simulation, start)
-    plans.make(usual(context))
-    usually = plans.current.finding
-    for variant in variants(usually, too_many_nodes=bool(may_shrink(usually))):
-        plans.make(variant)
-    while plans.make_with_fewer():
+    search = _Search(context, simulation, start)
+    search.make(usual(context))
+    first = search.best()
+    for variant in variants(first, too_many_nodes=bool(may_shrink(first))):
+        search.make(variant)
+    while search.make_with_fewer():
         pass
-    plans.make_in_cheaper_groups()
-    return plans.best()
+    search.make_in_cheaper_groups()
+    return search.best_with_note()
 
 
-class _Plan(NamedTuple):
+class _TriedPlan(NamedTuple):
     """A plan and how it was made. given : None = groups were chosen."""
 
-    finding: Finding
+    plan: ScaleUpPlan
     worth: Worth
     variant: Variant
-    given: FixedNodes | None
+    given: GivenNodes | None
 
 
-class _Plans:
-    """The plans made for one request; the best one is kept."""
+class _Search:
+    """The attempts made for one request; the best one is kept."""
 
-    def __init__(self, context: Context, simulation: Simulation, start: int) -> None:
+    def __init__(self, context: ScaleUpContext, simulation: Simulation, start: int) -> None:
         self._context, self._simulation, self._start = context, simulation, start
+        self._attempts: Attempts[_TriedPlan | None] = Attempts(
+            simulation.state, start, self._repeat, context.request.round.in_time
+        )
         self._kinds: set[tuple[bytes, tuple[int, ...], bool, bool]] = set()
-        self._best: _Plan | None = None
-        self._is_there = False
+        self._best: Attempt[_TriedPlan | None] | None = None
 
     def make(self, variant: Variant) -> None:
         """Make a plan, unless an equal one was made before."""
-        attempt = self._attempt(variant)
-        if attempt.kind() not in self._kinds:
-            self._kinds.add(attempt.kind())
-            self._judge(attempt, variant)
+        self._keep_if_better(self._attempts.make(partial(self._new_plan, variant)))
 
     def make_with_fewer(self) -> bool:
         """Repeat the best plan with fewer new nodes; return whether the result is better."""
         groups = may_shrink(self.best())
-        best = self.current
-        for nodes in repackings(best.finding, groups, self._start):
-            given = FixedNodes(nodes, best.finding.unserved, best.finding.made)
-            if self._judge(self._attempt(best.variant, given), best.variant, given):
+        best = self._best_plan
+        for nodes in repackings(best.plan, groups, self._start):
+            given = GivenNodes(nodes, best.plan.unplaced, best.plan.history)
+            if self._keep_if_better(self._attempts.make(partial(self._plan, best.variant, given))):
                 return True
         return False
 
     def make_in_cheaper_groups(self) -> None:
         """Repeat the best plan, if it has the fewest nodes whatever their price, with them in cheaper groups."""
-        best = self.current
+        best = self._best_plan
         if not best.variant.fewest_nodes or not self._context.request.round.in_time():
             return
         nodes = in_cheaper_groups(self.best())
         if nodes is not None:
-            given = FixedNodes(nodes, best.finding.unserved, _in_groups(best.finding.made, nodes.group_of))
-            self._judge(self._attempt(best.variant, given), best.variant, given)
+            given = GivenNodes(nodes, best.plan.unplaced, _in_groups(best.plan.history, nodes.group_of))
+            self._keep_if_better(self._attempts.make(partial(self._plan, best.variant, given)))
 
-    def best(self) -> Finding:
+    def best(self) -> ScaleUpPlan:
         """Return the best plan, with its moves in the simulation."""
-        if not self._is_there:
-            best = self.current
-            self._best = best._replace(finding=self._run(self._attempt(best.variant, best.given)))
-            self._is_there = True
-        return self.current.finding
+        assert self._best is not None, "a plan has been made"
+        self._best = self._attempts.adopt(self._best)
+        return self._best_plan.plan
+
+    def best_with_note(self) -> ScaleUpPlan:
+        """Return the best plan, with a note if other expanders than those that the settings name chose its groups."""
+        plan, named = self.best(), self._context.request.settings
+        expanders, variant = plan.context.request.settings.expanders, self._best_plan.variant
+        # With the fewest nodes for all pods at once, the configured LEAST_NODES has decided.
+        if not named.names_expanders or expanders == named.expanders or variant.fewest_nodes:
+            return plan
+        these, those = (_names(codes) for codes in (expanders, named.expanders))
+        note = f"scale-up: {these} chose the node groups, because the plan of the configured {those} is worse"
+        return plan._replace(context=plan.context._replace(notes=(*plan.context.notes, note)))
 
     @property
-    def current(self) -> _Plan:
+    def _best_plan(self) -> _TriedPlan:
         assert self._best is not None, "a plan has been made"
-        return self._best
+        assert self._best.plan is not None, "only a plan is kept"
+        return self._best.plan
 
-    def _attempt(self, variant: Variant, given: FixedNodes | None = None) -> Attempt:
-        revert(self._simulation.state, self._start)
-        self._is_there = False
-        return Attempt(self._context, self._simulation, variant, given)
-
-    def _judge(self, attempt: Attempt, variant: Variant, given: FixedNodes | None = None) -> bool:
-        """Make a plan; return whether it is the best so far."""
-        finding = self._run(attempt)
-        plan, expanders = _Plan(finding, worth(finding), variant, given), self._context.request.settings.expanders
-        if self._best is not None and not is_better(plan.worth, self._best.worth, expanders):
+    def _keep_if_better(self, attempt: Attempt[_TriedPlan | None]) -> bool:
+        """Keep an attempt if it is the best so far; return whether it is."""
+        expanders = self._context.request.settings.expanders
+        if attempt.plan is None:
             return False
-        self._best, self._is_there = plan, True
+        if self._best is not None and not is_better(attempt.plan.worth, self._best_plan.worth, expanders):
+            return False
+        self._best = attempt
         return True
 
-    def _run(self, attempt: Attempt) -> Finding:
-        finding = attempt.run()
-        check_log(self._simulation.state)
-        return finding
+    def _new_plan(self, variant: Variant, state: SimulationState) -> _TriedPlan | None:
+        """Make a plan; None if an equal one was made before."""
+        attempt = PlanAttempt(self._context, self._simulation._replace(state=state), variant)
+        kind = attempt.kind()
+        if kind in self._kinds:
+            return None
+        self._kinds.add(kind)
+        return _run(attempt)
+
+    def _plan(self, variant: Variant, given: GivenNodes | None, state: SimulationState) -> _TriedPlan | None:
+        return _run(PlanAttempt(self._context, self._simulation._replace(state=state), variant, given))
+
+    def _repeat(self, state: SimulationState, tried: _TriedPlan | None) -> _TriedPlan | None:
+        assert tried is not None, "only a plan is adopted"
+        return self._plan(tried.variant, tried.given, state)
 
 
-def _in_groups(made: Made, group_of: list[int]) -> Made:
+def _run(attempt: PlanAttempt) -> _TriedPlan:
+    plan = attempt.run()
+    check_log(attempt.simulation.state)
+    return _TriedPlan(plan, worth(plan), attempt.variant, attempt.given)
+
+
+def _names(expanders: tuple[int, ...]) -> str:
+    names = {int(code): name for name, code in Expander.Code.items()}
+    return ", ".join(names[code] for code in expanders)
+
+
+def _in_groups(history: PlanHistory, group_of: list[int]) -> PlanHistory:
     """Return how a plan was made, with its planned nodes in these groups, if it needed no other nodes."""
-    planned = made.planned
+    planned = history.planned
     if planned is None or len(planned.group_of) != len(group_of):
-        return made
-    return made._replace(planned=planned._replace(group_of=group_of))
+        return history
+    return history._replace(planned=planned._replace(group_of=group_of))

@@ -13,10 +13,9 @@ import numpy as np
 
 from trimtab.planner.facts.similarity import NodeShape, Similarity, samples
 from trimtab.planner.facts.utilization import GPU_SUFFIX
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SimilaritySettings, resolve_planner, resolve_scale_up
 from trimtab.planner.scale_up.cheapest_option import plan_prices
-from trimtab.planner.scale_up.choose import nearest_to_cheapest
 from trimtab.planner.scale_up.expanders import chain
 from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, GroupFacts, Options
 from trimtab.planner.snapshot.columns import Int64
@@ -34,8 +33,8 @@ class _Refusal(NamedTuple):
     decided_by: int = Expander.UNSPECIFIED
 
 
-def choose_option(request: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.OptionAnswer:
-    """Return the answer. Raises SettingsError, and the errors of `effort`. O(options · (expanders + groups)).
+def choose_option(request: pb.OptionChoice, limits: RequestLimits = UNLIMITED) -> pb.OptionAnswer:
+    """Return the answer. Raises SettingsError, and the errors of `limits`. O(options · (expanders + groups)).
 
     With CHEAPEST_PLAN, in addition, a bounded number of plans for the pods that an option leaves.
     """
@@ -46,9 +45,9 @@ def choose_option(request: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.Op
     options = _options(request)
     refusals: dict[int, _Refusal] = {}
     left = _able(request, refusals)
-    expanders = nearest_to_cheapest(settings.expanders, groups.price_per_hour[options.group[left]])
+    expanders = chain.nearest_to_cheapest(settings.expanders, groups.price_per_hour[options.group[left]])
     if settings.expanders[0] == Expander.CHEAPEST_PLAN and len(left) > 1:
-        left = _cheapest(request, options, groups.price_per_hour, left, effort, refusals)
+        left = _cheapest(request, options, groups.price_per_hour, left, limits, refusals)
     verdict = chain.choose(context, turn, Options(*(column[left] for column in options)), expanders)
     for at, row in enumerate(left.tolist()):
         refusals[row] = _Refusal(int(verdict.reason[at]), int(verdict.decided_by[at]))
@@ -120,11 +119,11 @@ def _cheapest(
     options: Options,
     price: Float64,
     left: Int64,
-    effort: Effort,
+    limits: RequestLimits,
     refusals: dict[int, _Refusal],
 ) -> Int64:
     """Return those of the options left with which the whole plan costs least."""
-    prices = plan_prices(request, price[options.group], left, effort)
+    prices = plan_prices(request, price[options.group], left, limits)
     best = prices == prices.min()
     for row in left[~best].tolist():
         refusals[row] = _Refusal(NodeGroupReason.NOT_CHOSEN, Expander.CHEAPEST_PLAN)

@@ -1,6 +1,6 @@
 """Options of scale-up: node groups, each with its growth for some pods, and the data for the choice among them.
 
-Decides nothing. Rows of node groups are those of `Snapshot.groups`, which are sorted by id. Amounts of a new node are
+Rows of node groups are those of `Snapshot.groups`, which are sorted by id. Amounts of a new node are
 its capacity, as in upstream.
 """
 
@@ -15,25 +15,11 @@ from trimtab.planner.facts.similarity import Similarity
 from trimtab.planner.facts.utilization import GPU_SUFFIX
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.simulation.virtual_rows import GroupTemplate
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import Bool, Int64, Snapshot
 
 Float64 = NDArray[np.float64]
 _CPU: Final = "cpu"
 _MEMORY: Final = "memory"
-
-
-class Option(NamedTuple):
-    """How one node group would grow.
-
-    group : its row; node_count : new nodes, > 0; pods : int32[M] pods that fit on them, ascending; cpu_milli,
-    memory_bytes : their total requests.
-    """
-
-    group: int
-    node_count: int
-    pods: Int32
-    cpu_milli: int
-    memory_bytes: int
 
 
 class Options(NamedTuple):
@@ -44,12 +30,6 @@ class Options(NamedTuple):
     pod_count: Int64
     cpu_milli: Int64
     memory_bytes: Int64
-
-
-def as_columns(options: Sequence[Option]) -> Options:
-    """Return options as columns, in their order."""
-    rows = [(one.group, one.node_count, len(one.pods), one.cpu_milli, one.memory_bytes) for one in options]
-    return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
 
 
 class GroupFacts(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleUpSettings
-from trimtab.planner.model.values import PodSpec
+from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 from trimtab.v1 import reason_pb2
 
@@ -75,7 +75,7 @@ def _reasons(
     return reason
 
 
-def _spec_reason(spec: PodSpec, settings: ScaleUpSettings, general: PlannerSettings) -> int:
+def _spec_reason(spec: PodRequirements, settings: ScaleUpSettings, general: PlannerSettings) -> int:
     if spec.scheduler_name not in _DEFAULT_SCHEDULERS and spec.scheduler_name not in settings.scheduler_names:
         return Reason.OTHER_SCHEDULER
     if spec.priority < general.expendable_priority:

@@ -1,18 +1,27 @@
 """Which of two plans for the same pods is better (`trimtab.planner.scale_up.variants`).
 
-A plan that leaves more pods, or more important ones, is worse. But if the price decides, groups that the configured
-expanders would not have chosen may serve more pods only at no higher price. Otherwise, the better plan is the one that
-needs fewer nodes of some groups and no more of any; and, if expanders do not depend on the group, fewer nodes at no
-higher price, or as many at a lower one. If the number of nodes decides, fewer nodes are better at any price, and of
-as many those that the configured expanders chose. Decides nothing else.
+The first row that applies decides:
+
+    first configured expander, and the plans                       a plan is better if
+    -------------------------------------------------------------  -----------------------------------------------------
+    PRICE; other pods are left, groups not chosen as configured    it leaves fewer or less important pods for no more
+    any; other pods are left                                       it leaves fewer or less important pods
+    any; no group gets more nodes than in the other plan           it has fewer nodes
+    PRIORITY, HIGHEST_PRIORITY, BALANCED                           never: nodes of one group are not as good as others
+    LEAST_NODES; numbers of nodes differ                           it has fewer nodes
+    LEAST_NODES; only the other's groups are chosen as configured  never: those are balanced
+    CHEAPEST_PLAN                                                  fewer of unknown price; cheaper; fewer nodes
+    any; some price is unknown                                     never
+    any                                                            fewer nodes or a lower price, and neither is higher
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.placement.waiting import priorities
-from trimtab.planner.scale_up.report.finding import Finding, rating
+from trimtab.planner.scale_up.plan import ScaleUpPlan, rating
 from trimtab.planner.simulation.state import NOWHERE
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1.plan_pb2 import Expander
@@ -34,43 +43,64 @@ class Worth(NamedTuple):
     expanders: tuple[int, ...]
 
 
-def worth(finding: Finding) -> Worth:
+def worth(plan: ScaleUpPlan) -> Worth:
     """Return the criteria of a plan. To be called while the simulation contains the plan's moves."""
-    growing, unserved = finding.growing, finding.unserved
-    pods = np.concatenate([unserved.pods, unserved.placeholders])
-    left = pods[growing.state.pod_node[pods] == NOWHERE]
-    _, unknown, price, nodes = rating(finding)
+    progress, unplaced = plan.progress, plan.unplaced
+    pods = np.concatenate([unplaced.pods, unplaced.placeholders])
+    left = pods[progress.state.pod_node[pods] == NOWHERE]
+    _, unknown, price, nodes = rating(plan)
     return Worth(
-        left=tuple(np.sort(priorities(growing.within.simulation, left))[::-1].tolist()),
-        growth=np.bincount(np.array(growing.group_of, np.int64), minlength=len(growing.groups)),
+        left=tuple(np.sort(priorities(progress.packer.simulation, left))[::-1].tolist()),
+        growth=np.bincount(np.array(progress.group_of, np.int64), minlength=len(progress.groups)),
         nodes=nodes,
         price_per_hour=price,
         unknown=unknown,
-        expanders=finding.context.request.settings.expanders,
+        expanders=plan.context.request.settings.expanders,
     )
 
 
 def is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> bool:
     """Return whether one plan is better than the other. expanders : those that are configured."""
-    if one.left != other.left:
-        chosen_as_configured = expanders[0] != Expander.PRICE or one.expanders == expanders
-        return one.left < other.left and (chosen_as_configured or _price(one) <= _price(other))
-    if (one.growth <= other.growth).all():
-        return one.nodes < other.nodes
-    if expanders[0] in BY_GROUP:
-        return False
-    if expanders[0] == Expander.LEAST_NODES:
-        if one.nodes != other.nodes:
-            return one.nodes < other.nodes
-        if one.expanders != expanders and other.expanders == expanders:
-            # Groups chosen one after the other are balanced.
-            return False
-    if expanders[0] == Expander.CHEAPEST_PLAN:
-        return (*_price(one), one.nodes) < (*_price(other), other.nodes)
-    if one.unknown or other.unknown:
-        return False
-    no_more = one.nodes <= other.nodes and one.price_per_hour <= other.price_per_hour
-    return no_more and (one.nodes, one.price_per_hour) != (other.nodes, other.price_per_hour)
+    return next(rule.is_better(one, other) for rule in _RULES if rule.applies(one, other, expanders))
+
+
+class _Rule(NamedTuple):
+    """A row of the table."""
+
+    applies: Callable[[Worth, Worth, tuple[int, ...]], bool]
+    is_better: Callable[[Worth, Worth], bool]
+
+
+_RULES: Final = (
+    _Rule(
+        lambda one, other, given: one.left != other.left and given[0] == Expander.PRICE and one.expanders != given,
+        lambda one, other: one.left < other.left and _price(one) <= _price(other),
+    ),
+    _Rule(lambda one, other, _: one.left != other.left, lambda one, other: one.left < other.left),
+    _Rule(lambda one, other, _: bool((one.growth <= other.growth).all()), lambda one, other: one.nodes < other.nodes),
+    _Rule(lambda _one, _other, given: given[0] in BY_GROUP, lambda _one, _other: False),
+    _Rule(
+        lambda one, other, given: given[0] == Expander.LEAST_NODES and one.nodes != other.nodes,
+        lambda one, other: one.nodes < other.nodes,
+    ),
+    _Rule(
+        lambda one, other, given: given[0] == Expander.LEAST_NODES and one.expanders != given == other.expanders,
+        lambda _one, _other: False,
+    ),
+    _Rule(
+        lambda _one, _other, given: given[0] == Expander.CHEAPEST_PLAN,
+        lambda one, other: (*_price(one), one.nodes) < (*_price(other), other.nodes),
+    ),
+    _Rule(lambda one, other, _: bool(one.unknown or other.unknown), lambda _one, _other: False),
+    _Rule(
+        lambda _one, _other, _given: True,
+        lambda one, other: (
+            one.nodes <= other.nodes
+            and one.price_per_hour <= other.price_per_hour
+            and (one.nodes, one.price_per_hour) != (other.nodes, other.price_per_hour)
+        ),
+    ),
+)
 
 
 def _price(of: Worth) -> tuple[int, float]:

@@ -2,15 +2,16 @@
 
 Packing shows how good a group really is, but is slow for hundreds of instance sizes. Bounds quickly show how good it
 can be at best. So the groups that the expanders would prefer by their bounds come first, followed by a sample of sizes
-of all others, because bounds do not include counters (spread, anti-affinity). Decides nothing if groups are few.
+of all others, because bounds do not include counters (spread, anti-affinity). If groups are few, all are packed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from trimtab.planner.placement.group_bounds import GroupBounds
+from trimtab.planner.scale_up.expanders.chain import Chooser
 from trimtab.planner.scale_up.options import Options
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
@@ -25,13 +26,11 @@ FINALISTS: Final = 4
 """The number of those that are packed in more than one order, because of their results in the first."""
 
 
-def promising(
-    bounds: GroupBounds, rooms: Int64, groups: Sequence[int], rank: Callable[[Options], Int64]
-) -> Iterator[list[int]]:
+def promising(bounds: GroupBounds, may_add: Int64, groups: Sequence[int], chooser: Chooser) -> Iterator[list[int]]:
     """Yield the groups in parts, the most promising ones first, each part ascending.
 
-    rooms : int64[G] nodes that each may get; groups : those that admit a pod; rank : returns the rows of options, best
-    first.
+    may_add : int64[G] nodes that each may get; groups : those that admit a pod; rank : returns the rows of options,
+    best first.
     """
     all_of_them = np.array(groups, np.int64)
     kinds, first = np.unique(bounds.same_as[all_of_them], return_index=True)
@@ -39,7 +38,7 @@ def promising(
         yield list(groups)
         return
     ones = all_of_them[np.sort(first)]
-    order = ones[rank(_at_best(bounds, rooms, ones))]
+    order = ones[chooser.verdict(_at_best(bounds, may_add, ones)).order]
     rest = order[BEST:]
     rest = rest[np.lexsort((rest, bounds.free[rest, MEMORY], bounds.free[rest, CPU]))]
     steps = np.unique(np.linspace(0, len(rest) - 1, LADDER).astype(np.int64))
@@ -50,11 +49,11 @@ def promising(
         yield rest[start : start + MANY].tolist()
 
 
-def _at_best(bounds: GroupBounds, rooms: Int64, groups: Int64) -> Options:
+def _at_best(bounds: GroupBounds, may_add: Int64, groups: Int64) -> Options:
     """Return the best possible options by the bounds."""
     return Options(
         group=groups,
-        node_count=np.clip(bounds.least_nodes[groups], 1, rooms[groups]),
+        node_count=np.clip(bounds.least_nodes[groups], 1, may_add[groups]),
         pod_count=bounds.pods[groups],
         cpu_milli=bounds.demand[groups, CPU],
         memory_bytes=bounds.demand[groups, MEMORY],

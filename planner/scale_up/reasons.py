@@ -7,8 +7,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.predicates.counters import is_unlike_its_class
 from trimtab.planner.scale_up.kernels.refusals import refusals
+from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
@@ -30,20 +31,20 @@ class Refusals(NamedTuple):
     helped: Bool
 
 
-def refuse(growing: Growing, pods: Int32, excluded: Int32) -> Refusals:
+def refuse(progress: PlanInProgress, pods: Int32, excluded: Int32) -> Refusals:
     """Return why no group helps pods : int32[M], which are on no node. O(kinds · groups · terms).
 
     excluded : int32[G] why a group could have no option, 0 = it could.
     """
-    state, limits, count = growing.state, growing.limits, len(growing.groups)
-    alone = (state.volumes.row[pods] >= 0) | (state.pinned[pods] != -1)
+    state, limits, count = progress.state, progress.limits, len(progress.groups)
+    alone = is_unlike_its_class(state.counters, pods) | (state.pinned[pods] != -1)
     # A pod with volumes is a kind of its own.
     kinds, first, kind = np.unique(
         np.where(alone, -1 - pods.astype(np.int64), state.pod_class[pods]), return_index=True, return_inverse=True
     )
     masks = np.zeros((len(kinds), count), np.int64)
     if count and len(pods):
-        refusals(state, growing.spare, growing.within.growth.prototype, pods[first], masks)
+        refusals(state, progress.spare, progress.packer.growth.prototype, pods[first], masks)
     now = limits.reasons
     own = np.where(now != 0, now, excluded).astype(np.uint8)
     reason = np.broadcast_to(own, masks.shape).copy()

@@ -28,7 +28,7 @@ from trimtab.planner.placement.waiting import (
     places,
     priorities,
 )
-from trimtab.planner.scale_up.report.finding import Finding
+from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.waiting_pods import placeholders
 from trimtab.planner.simulation.fresh import branch
 from trimtab.planner.simulation.kernels import revert
@@ -38,16 +38,14 @@ from trimtab.planner.snapshot.columns import Int32, Int64
 
 MOST_TRIES: Final = 64
 """Number of orders tried for one node."""
-MOST_LOOKS: Final = 1 << 20
-"""Most checks (pods times nodes) in all tries for one node."""
-ALL_LOOKS: Final = 4 * MOST_LOOKS
-"""The same for all tries for successive nodes of one group."""
+NODES_PER_GROUP: Final = 4
+"""For how many successive nodes of one group there are as many checks (pods times nodes) as for one."""
 _MIXED: Final = 16
 """Number of orders in which pods of all classes are mixed."""
 _ODD: Final = 0x9E3779B97F4A7C15
 
 
-class Repacked(NamedTuple):
+class RepackedNodes(NamedTuple):
     """group_of : group of each new node; node : int32[P'] destination of each pod, new nodes in that order being the
     first blank ones; -1 = nowhere; order : int32 pods in the order in which new nodes get them, None = any."""
 
@@ -56,60 +54,60 @@ class Repacked(NamedTuple):
     order: Int32 | None = None
 
 
-def may_shrink(finding: Finding) -> list[int]:
+def may_shrink(plan: ScaleUpPlan) -> list[int]:
     """Return the groups of which a plan may need one node fewer, the most expensive first. To be called while the
     simulation contains the plan's moves.
 
     All-or-nothing groups are excluded; among balanced groups only the largest is included; and a group is excluded if
     amounts show that all other nodes have too little room for the pods of the new ones.
     """
-    growing, context = finding.growing, finding.context
-    if not growing.group_of or _work(finding) > MOST_LOOKS:
+    progress, context = plan.progress, plan.context
+    if not progress.group_of or _work(plan) > context.request.settings.search.repacking_checks:
         return []
-    added, found = growing.limits.added, []
-    sizes, spare = context.sizes + added, _spare(finding)
-    fresh = fresh_amounts(growing.within.simulation, growing.within.growth)
-    for group in sorted(set(growing.group_of)):
+    added, found = progress.limits.added, []
+    sizes, spare = context.sizes + added, _spare(plan)
+    fresh = fresh_amounts(progress.packer.simulation, progress.packer.growth)
+    for group in sorted(set(progress.group_of)):
         others = context.similarity.to(group)
         others = others[(added[others] > 0) & context.request.settings.balance_similar]
         even = bool((sizes[others] <= sizes[group]).all())
-        if even and not growing.groups[group].zero_or_max and (fresh[group] <= spare).all():
+        if even and not progress.groups[group].zero_or_max and (fresh[group] <= spare).all():
             found.append(group)
-    price = np.nan_to_num([growing.groups[group].price_per_hour for group in found])
+    price = np.nan_to_num([progress.groups[group].price_per_hour for group in found])
     return [found[at] for at in np.argsort(-price, kind="stable").tolist()]
 
 
-def _spare(finding: Finding) -> Int64:
+def _spare(plan: ScaleUpPlan) -> Int64:
     """Return the total free amounts of all nodes. int64[R]."""
-    growing, amounts = finding.growing, finding.growing.state.resources
-    nodes = np.concatenate([finding.unserved.where.order, growing.opened])
+    progress, amounts = plan.progress, plan.progress.state.resources
+    nodes = np.concatenate([plan.unplaced.where.order, progress.opened])
     spare: Int64 = np.maximum(amounts.free[nodes], 0).sum(axis=0)
     return spare
 
 
-def _work(finding: Finding) -> int:
-    nodes = len(finding.unserved.where.order) + len(finding.growing.group_of)
-    return (len(finding.unserved.pods) + len(finding.unserved.placeholders)) * nodes
+def _work(plan: ScaleUpPlan) -> int:
+    nodes = len(plan.unplaced.where.order) + len(plan.progress.group_of)
+    return (len(plan.unplaced.pods) + len(plan.unplaced.placeholders)) * nodes
 
 
-def repackings(finding: Finding, groups: Sequence[int], start: int) -> Iterator[Repacked]:
+def repackings(plan: ScaleUpPlan, groups: Sequence[int], start: int) -> Iterator[RepackedNodes]:
     """Yield proposals with one new node of a group fewer, at most one for each of the groups.
 
     Among groups whose new nodes are the same for these pods, only the first is tried. start : mark before anything was
     placed. To be called while the simulation contains the plan's moves; it is not changed. Raises MoveLogFullError.
     """
-    task = _Task(finding, start) if groups else None
+    task = _Task(plan, start) if groups else None
     tried: set[int] = set()
     for group in groups:
         assert task is not None
         kind = task.kind(group)
-        group_of = list(finding.growing.group_of)
+        group_of = list(plan.progress.group_of)
         group_of.remove(group)
         if kind not in tried and task.suffice(group_of):
             node = task.place(group_of)
             check_log(task.state)
             if node is not None:
-                yield Repacked(group_of, node)
+                yield RepackedNodes(group_of, node)
         tried.add(kind)
 
 
@@ -130,26 +128,28 @@ class _Task:
     : int32 pods for which no node may be added; growing : int64[Q] groups that grow; bounds : of these.
     """
 
-    def __init__(self, finding: Finding, start: int) -> None:
-        within, unserved = finding.growing.within, finding.unserved
-        self.context, self.where = finding.context, unserved.where
+    def __init__(self, plan: ScaleUpPlan, start: int) -> None:
+        within, unplaced = plan.progress.packer, plan.unplaced
+        self.context, self.where = plan.context, unplaced.where
         self.state = branch(within.simulation.state)
         self.simulation = within.simulation._replace(state=self.state)
         self.within = within._replace(simulation=self.simulation)
         held = placeholders(self.context, self.simulation)
-        pods = np.concatenate([unserved.pods, held])
+        pods = np.concatenate([unplaced.pods, held])
         self.turn = np.full(len(self.state.pod_node), 2)
         self.turn[self.simulation.pod_count :] = 1
-        self.turn[held], self.turn[unserved.moving] = 3, 0
-        self.young = unserved.pending.pods[~unserved.pending.may_add]
+        self.turn[held], self.turn[unplaced.moving] = 3, 0
+        self.young = unplaced.pending.pods[~unplaced.pending.may_add]
         pods = pods[self.state.pod_node[pods] != NOWHERE]
         revert(self.state, start)
-        self._begin(unserved.moving, pods)
+        self._begin(unplaced.moving, pods)
         self.left: Int32 = pods[self.state.pod_node[pods] == NOWHERE]
-        self.growing = np.unique(np.array(finding.growing.group_of, np.int64))
-        growth = within.growth._replace(prototype=within.growth.prototype[self.growing])
+        self.progress = np.unique(np.array(plan.progress.group_of, np.int64))
+        growth = within.growth._replace(prototype=within.growth.prototype[self.progress])
         self.bounds = group_bounds(self.simulation, growth, self.left)
-        self.begun, self.looks_left = current_mark(self.state), ALL_LOOKS
+        self.begun = current_mark(self.state)
+        self.most_checks = self.context.request.settings.search.repacking_checks
+        self.checks_left = NODES_PER_GROUP * self.most_checks
         self.emptiest = self._room(NodeOrder.EMPTIEST_FIRST)
         self.fullest = self._room(NodeOrder.FULLEST_FIRST)
 
@@ -161,11 +161,11 @@ class _Task:
 
     def kind(self, group: int) -> int:
         """Return a number that is equal for groups whose new nodes are the same for the pods left."""
-        return int(self.bounds.same_as[np.searchsorted(self.growing, group)])
+        return int(self.bounds.same_as[np.searchsorted(self.progress, group)])
 
     def suffice(self, group_of: list[int]) -> bool:
         """Return whether, by amounts, the pods left may fit these new nodes."""
-        new = self.bounds.free[np.searchsorted(self.growing, group_of)].sum(axis=0)
+        new = self.bounds.free[np.searchsorted(self.progress, group_of)].sum(axis=0)
         anywhere, only_new, free = self._asked
         return bool((anywhere <= new + free).all() and (only_new <= new).all())
 
@@ -192,13 +192,13 @@ class _Task:
         revert(state, self.begun)
         place_on_new_nodes(self.within, group_of, left[:0], left[:0])
         opened, new = current_mark(state), self.within.growth.blanks[: len(group_of)].astype(np.int32)
-        looks = max(1, len(left) * (len(new) + len(self.where.order)))
-        tries = min(MOST_TRIES, min(MOST_LOOKS, self.looks_left) // looks)
+        checks = max(1, len(left) * (len(new) + len(self.where.order)))
+        tries = min(MOST_TRIES, min(self.most_checks, self.checks_left) // checks)
         for number, order in enumerate(self._orders(new)):
             if number >= tries or not self.context.request.round.in_time():
                 break
             revert(state, opened)
-            self.looks_left -= looks
+            self.checks_left -= checks
             if self._all_placed(order) and not np.isin(state.pod_node[self.young], new).any():
                 return state.pod_node.astype(np.int32)
         return None
@@ -250,4 +250,4 @@ class _Task:
     def _room(self, order: NodeOrder) -> Int32:
         request = self.context.request
         way, taints = PlacementOrder(PodOrder.LISTED, order), request.settings.not_ready_taints
-        return places(self.simulation, self.context.leaving, taints, request.round.growth.upcoming, way).order
+        return places(self.simulation, self.context.leaving, taints, request.growth.upcoming, way).order

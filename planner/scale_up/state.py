@@ -1,7 +1,7 @@
 """The state of scale-up between loops, and its encoding: the places of pods that waited.
 
 A pod keeps its place as long as it exists; otherwise the pods of requested nodes would spread over other ones
-meanwhile. Decides nothing; an unreadable state counts as absent and gives a note.
+meanwhile. An unreadable state counts as absent and gives a note.
 """
 
 from functools import partial

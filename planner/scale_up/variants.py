@@ -12,16 +12,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder, priorities
-from trimtab.planner.scale_up.context import Context
+from trimtab.planner.scale_up.context import ScaleUpContext
+from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.preference import BY_GROUP
-from trimtab.planner.scale_up.report.finding import Finding
 from trimtab.planner.scale_up.waiting_pods import NOBODY
 from trimtab.planner.simulation.state import NOWHERE
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
-WAYS: Final = (
+PLACEMENT_ORDERS: Final = (
     PlacementOrder(PodOrder.LARGEST_FIRST, NodeOrder.FULLEST_FIRST),
     PlacementOrder(PodOrder.SMALLEST_FIRST, NodeOrder.EMPTIEST_FIRST),
     PlacementOrder(PodOrder.LISTED, NodeOrder.LISTED),
@@ -36,17 +36,15 @@ LIMITED: Final = (
 """Reasons of groups that would help a pod if they might grow more."""
 SHARED_LIMITS: Final = (NodeGroupReason.RESOURCE_LIMIT_REACHED, NodeGroupReason.MAX_NEW_NODES_REACHED)
 """Those for which a few large pods can use up what many small ones of all groups need."""
-MOST_WORK: Final = 1 << 16
-"""Number of waiting pods, times nodes and groups that could take them, up to which other plans are made."""
 
 
 class Variant(NamedTuple):
-    """Options of a plan. way : in which waiting pods are placed where there is room; expanders : in order;
+    """Options of a plan. placement_order : in which waiting pods are placed where there is room; expanders : in order;
     fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price; held_back : int32 pods
     placed only once node groups have grown; by_priority : groups grow for the most important pods first;
     smallest_first : where nodes do not suffice for all pods, small ones may come first."""
 
-    way: PlacementOrder
+    placement_order: PlacementOrder
     expanders: tuple[int, ...]
     fewest_nodes: bool = False
     held_back: Int32 = NOBODY
@@ -54,13 +52,13 @@ class Variant(NamedTuple):
     smallest_first: bool = False
 
 
-def usual(context: Context) -> Variant:
+def usual(context: ScaleUpContext) -> Variant:
     """Return the options of the usual plan."""
     return Variant(USUAL, context.request.settings.expanders)
 
 
-def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
-    """Yield options of plans besides the usual one, given its result; none if they are too much work.
+def variants(usual: ScaleUpPlan, *, too_many_nodes: bool) -> Iterator[Variant]:
+    """Yield options of plans besides the usual one, given its result, as far as the budget allows.
 
     Pods that new nodes keep from all nodes give their room to others. If limits leave pods that are more important
     than others on new nodes, groups grow for these first. The room is also given to others if only some
@@ -77,30 +75,30 @@ def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
         yield one
 
 
-def _without_lost_places(usual: Finding) -> list[Variant]:
+def _without_lost_places(usual: ScaleUpPlan) -> list[Variant]:
     """Return the plan in which pods that new nodes keep from existing ones, and that fit nowhere then, take no room
     from others; it is made for any number of pods."""
-    room = usual.unserved.in_room
-    lost = room.pods[usual.growing.state.pod_node[room.pods] == NOWHERE]
+    room = usual.unplaced.on_existing
+    lost = room.pods[usual.progress.state.pod_node[room.pods] == NOWHERE]
     return [Variant(USUAL, usual.context.request.settings.expanders, held_back=lost)] if len(lost) else []
 
 
-def _by_priority(usual: Finding) -> list[Variant]:
+def _by_priority(usual: ScaleUpPlan) -> list[Variant]:
     """Return the plan in which groups grow for the most important pods first, if limits keep some of these waiting
     while less important ones get new nodes; it is made for any number of pods."""
-    growing, left = usual.growing, _left_by(usual, LIMITED)
-    if not len(left) or not growing.group_of:
+    progress, left = usual.progress, _left_by(usual, LIMITED)
+    if not len(left) or not progress.group_of:
         return []
-    served = growing.pods[np.isin(growing.nodes, growing.opened)]
+    served = progress.pods[np.isin(progress.nodes, progress.opened)]
     if not len(served):
         return []
-    simulation = growing.within.simulation
+    simulation = progress.packer.simulation
     if priorities(simulation, left).max() <= priorities(simulation, served).min():
         return []
     return [Variant(USUAL, usual.context.request.settings.expanders, by_priority=True)]
 
 
-def _left_by(usual: Finding, reasons: tuple[int, ...]) -> Int32:
+def _left_by(usual: ScaleUpPlan, reasons: tuple[int, ...]) -> Int32:
     """Return the pods left that one more node of some group would take, if it were not for these reasons. int32."""
     refusals = usual.refusals
     limited = np.isin(refusals.reason, reasons).sum(axis=1, dtype=np.int64)
@@ -108,36 +106,48 @@ def _left_by(usual: Finding, reasons: tuple[int, ...]) -> Int32:
     return found
 
 
-def _as_a_whole(usual: Finding) -> list[Variant]:
+def _as_a_whole(usual: ScaleUpPlan) -> list[Variant]:
     """Return the plan for all pods at once with the fewest nodes, if their number decides; it is made for any number
     of pods."""
     expanders = usual.context.request.settings.expanders
-    many = len(usual.growing.group_of) > 1 or len(usual.refusals.pods)
+    many = usual.context.request.settings.search.compares and (
+        len(usual.progress.group_of) > 1 or len(usual.refusals.pods)
+    )
     if expanders[0] != Expander.LEAST_NODES or Expander.CHEAPEST_PLAN in expanders or not many:
         return []
     return [Variant(USUAL, (Expander.CHEAPEST_PLAN, *expanders), fewest_nodes=True)]
 
 
-def _otherwise(usual: Finding, *, too_many_nodes: bool) -> list[Variant]:
-    """Return the other variants; none if they are too much work."""
-    unserved, growing = usual.unserved, usual.growing
-    left = len(unserved.left) + len(unserved.placeholders)
-    waiting = len(unserved.pods) + len(unserved.placeholders)
-    if not left or waiting * (len(unserved.where.order) + len(growing.groups)) > MOST_WORK:
+def _otherwise(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
+    """Return the other variants, as many as the budget pays for.
+
+    With other expanders only if the settings name none, or the search may replace those.
+    """
+    unplaced, progress = usual.unplaced, usual.progress
+    left = len(unplaced.left) + len(unplaced.placeholders)
+    waiting = len(unplaced.pods) + len(unplaced.placeholders)
+    settings, some_left = usual.context.request.settings, bool(len(usual.refusals.pods))
+    expanders = settings.expanders
+    work = waiting * (len(unplaced.where.order) + len(progress.groups))
+    most = settings.search.variant_work // max(work, 1)
+    if not left or not most:
         return []
-    request, some_left = usual.context.request, bool(len(usual.refusals.pods))
-    expanders = request.settings.expanders
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
-    found = [Variant(way, expanders) for way in WAYS if left < waiting and (some_left or too_many_nodes or by_price)]
-    if growing.group_of and len(_left_by(usual, SHARED_LIMITS)):
+    found = [
+        Variant(placement_order, expanders)
+        for placement_order in PLACEMENT_ORDERS
+        if left < waiting and (some_left or too_many_nodes or by_price)
+    ]
+    if progress.group_of and len(_left_by(usual, SHARED_LIMITS)):
         found += [Variant(USUAL, expanders, by_priority=by, smallest_first=True) for by in (False, True)]
-    price = np.array([group.price_per_hour for group in growing.groups], np.float64)
-    is_priced, grows = not np.isnan(price).any(), bool(growing.group_of)
-    if grows and (len(usual.made.choices) > 1 or some_left):
+    price = np.array([group.price_per_hour for group in progress.groups], np.float64)
+    is_priced, grows = not np.isnan(price).any(), bool(progress.group_of)
+    may_replace = grows and (settings.search.other_expanders or not settings.names_expanders)
+    if may_replace and (len(usual.history.choices) > 1 or some_left):
         found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=is_priced)]
-    if grows and is_priced and expanders[0] == Expander.PRICE:
+    if may_replace and is_priced and expanders[0] == Expander.PRICE:
         found.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
-    return found
+    return found[:most]
 
 
 def serving_most(expanders: tuple[int, ...], *, prices_known: bool) -> list[tuple[int, ...]]:

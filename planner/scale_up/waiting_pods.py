@@ -18,7 +18,7 @@ from trimtab.planner.placement.waiting import (
     places,
     pods_to_move,
 )
-from trimtab.planner.scale_up.context import Context
+from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.pending import Pending, pending_pods
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import current_mark, placed_since
@@ -28,7 +28,7 @@ from trimtab.planner.snapshot.columns import Int32
 NOBODY: Final = np.zeros(0, np.int32)
 
 
-class PodsInRoom(NamedTuple):
+class PodsOnExistingNodes(NamedTuple):
     """Pods placed on existing and upcoming nodes before any node group grows. start : mark before they were placed,
     after nodes being deleted were closed; pods, nodes : int32 pods in the order in which they were placed, and int32
     the node of each."""
@@ -43,11 +43,12 @@ class PodsInRoom(NamedTuple):
         return not bool(state.local_class[state.pod_class[self.pods]].all())
 
 
-class Unserved(NamedTuple):
+class UnplacedPods(NamedTuple):
     """pending : pods that wait; where : where pods may be placed; pods : int32 all considered ones, including virtual
     ones and those of nodes being deleted; left : int32 those without a place for which nodes may be added, most
     important first; placeholders : int32 those without a place, for which nodes are added last; moving : int32 those of
-    nodes being deleted; in_room : those with a place; held_back : int32 those to be placed after node groups grew."""
+    nodes being deleted; on_existing : those with a place; held_back : int32 those to be placed after node groups
+    grew."""
 
     pending: Pending
     where: Places
@@ -55,13 +56,13 @@ class Unserved(NamedTuple):
     left: Int32
     placeholders: Int32
     moving: Int32
-    in_room: PodsInRoom
+    on_existing: PodsOnExistingNodes
     held_back: Int32
 
 
-def serve_from_room(
-    context: Context, simulation: Simulation, way: PlacementOrder = USUAL, held_back: Int32 = NOBODY
-) -> Unserved:
+def place_on_existing_nodes(
+    context: ScaleUpContext, simulation: Simulation, placement_order: PlacementOrder = USUAL, held_back: Int32 = NOBODY
+) -> UnplacedPods:
     """Place waiting pods wherever there is room, in one of several ways. The moves stay in the simulation.
 
     held_back : int32 pods that get no place yet. Pods that have to be together on one node get none, either, if one new
@@ -73,12 +74,12 @@ def serve_from_room(
     moving = pods_to_move(snapshot, leaving, general.expendable_priority)
     close_leaving(simulation, leaving, moving)
     start = current_mark(simulation.state)
-    upcoming = request.round.growth.upcoming
-    where = places(simulation, leaving, settings.not_ready_taints, upcoming, way)
+    upcoming = request.growth.upcoming
+    where = places(simulation, leaving, settings.not_ready_taints, upcoming, placement_order)
     held = placeholders(context, simulation)
     evicted = np.arange(simulation.pod_count, len(simulation.state.pod_node) - len(held), dtype=np.int32)
     asking = np.concatenate([evicted, pending.pods[pending.may_add]])
-    together = fits_more_on_new_nodes(simulation, request.round.growth, where.order, asking)
+    together = fits_more_on_new_nodes(simulation, request.growth, where.order, asking)
     held_back = np.concatenate([held_back, together[~np.isin(together, held_back)]])
     groups = (evicted, pending.pods, moving)
     evicted, waiting, leave = (one[~np.isin(one, held_back)] for one in groups) if len(held_back) else groups
@@ -86,11 +87,11 @@ def serve_from_room(
     left = np.concatenate([found.left[~np.isin(found.left, pending.pods[~pending.may_add])], together])
     kept = place_waiting(simulation, where, held[~np.isin(held, held_back)], NOBODY, NOBODY, NOBODY)
     pods = np.concatenate([found.pods, held_back[~np.isin(held_back, held)]])
-    in_room = _in_room(simulation, start)
-    return Unserved(pending, where, pods, left, kept.left, moving, in_room, held_back)
+    on_existing = _in_room(simulation, start)
+    return UnplacedPods(pending, where, pods, left, kept.left, moving, on_existing, held_back)
 
 
-def serve_as(context: Context, simulation: Simulation, served: Unserved, node: Int32) -> Unserved:
+def place_at(context: ScaleUpContext, simulation: Simulation, served: UnplacedPods, node: Int32) -> UnplacedPods:
     """Place waiting pods at given destinations, if there is room. node : int32[P'], -1 = nowhere.
 
     served : result of placing them in another way. The moves stay in the simulation.
@@ -101,15 +102,15 @@ def serve_as(context: Context, simulation: Simulation, served: Unserved, node: I
     place_where(simulation, served.where, pods, node)
     left, held = (one[simulation.state.pod_node[one] == NOWHERE] for one in (served.pods, pods[len(served.pods) :]))
     asks = ~np.isin(left, served.pending.pods[~served.pending.may_add])
-    return served._replace(left=left[asks], placeholders=held, in_room=_in_room(simulation, start))
+    return served._replace(left=left[asks], placeholders=held, on_existing=_in_room(simulation, start))
 
 
-def _in_room(simulation: Simulation, start: int) -> PodsInRoom:
+def _in_room(simulation: Simulation, start: int) -> PodsOnExistingNodes:
     pods = placed_since(simulation.state, start)
-    return PodsInRoom(start, pods, simulation.state.pod_node[pods].astype(np.int32))
+    return PodsOnExistingNodes(start, pods, simulation.state.pod_node[pods].astype(np.int32))
 
 
-def placeholders(context: Context, simulation: Simulation) -> Int32:
+def placeholders(context: ScaleUpContext, simulation: Simulation) -> Int32:
     """Return the placeholders that keep room, with or without a place. int32."""
     last = len(simulation.state.pod_node)
     return np.arange(last - len(context.request.round.placeholders), last, dtype=np.int32)

@@ -14,8 +14,8 @@ from trimtab.planner.placement.orders import PodsByClass, by_class
 from trimtab.planner.placement.slots import PodsInSlots
 from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
 from trimtab.planner.scale_up.cheapest.problem import Plan, PlanBounds
-from trimtab.planner.scale_up.context import Context
-from trimtab.planner.scale_up.growing import Growing
+from trimtab.planner.scale_up.context import ScaleUpContext
+from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.whole_problem import whole_problem
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
@@ -41,20 +41,22 @@ class PlannedNodes(NamedTuple):
         return PodsInSlots(pods, rows, nodes[self.node].astype(np.int32), self.row, self.room)
 
 
-def plan_whole(context: Context, growing: Growing, left: Int32, *, fewest_nodes: bool = False) -> PlannedNodes:
+def plan_whole(
+    context: ScaleUpContext, progress: PlanInProgress, left: Int32, *, fewest_nodes: bool = False
+) -> PlannedNodes:
     """Return the plan for pods left : int32, which have no place. Once the time is over, the first plan found.
 
     fewest_nodes : every node costs the same.
     """
     request = context.request
-    until = PlanBounds(request.effort, request.round.work.time_left, request.settings.max_improvements)
-    simulation = growing.within.simulation
-    bounds = group_bounds(simulation, growing.within.growth, left)
-    problem, row_of = whole_problem(context, growing, bounds, left)
+    until = PlanBounds(request.limits, request.round.work.time_left, request.settings.max_improvements)
+    simulation = progress.packer.simulation
+    bounds = group_bounds(simulation, progress.packer.growth, left)
+    problem, row_of = whole_problem(context, progress, bounds, left)
     if fewest_nodes:
         problem = problem._replace(price=np.ones(len(problem.price)))
     found = cheapest_plan(problem, until)
-    return _within_limits(growing, _planned(found, *_in_turn(by_class(simulation, left), row_of)))
+    return _within_limits(progress, _planned(found, *_in_turn(by_class(simulation, left), row_of)))
 
 
 def _in_turn(pods: PodsByClass, row_of: Int64) -> tuple[Int32, Int32]:
@@ -78,18 +80,18 @@ def _planned(plan: Plan, pods: Int32, rows: Int32) -> PlannedNodes:
     return PlannedNodes(group_of, node.astype(np.int32), plan.classes[entry], plan.pods[entry], pods, rows)
 
 
-def _within_limits(growing: Growing, planned: PlannedNodes) -> PlannedNodes:
+def _within_limits(progress: PlanInProgress, planned: PlannedNodes) -> PlannedNodes:
     """Drop the last nodes of a plan that limits shared by several groups do not allow."""
-    added = np.zeros(len(growing.groups), np.int64)
+    added = np.zeros(len(progress.groups), np.int64)
     np.add.at(added, np.array(planned.group_of, np.int64), 1)
-    count = min(len(planned.group_of), growing.blanks_left)
-    if count == len(planned.group_of) and growing.limits.admit(added):
+    count = min(len(planned.group_of), progress.blanks_left)
+    if count == len(planned.group_of) and progress.limits.admit(added):
         return planned
     added[:] = 0
     kept: list[int] = []
     for node, group in enumerate(planned.group_of):
         added[group] += 1
-        if len(kept) < count and growing.limits.admit(added):
+        if len(kept) < count and progress.limits.admit(added):
             kept.append(node)
         else:
             added[group] -= 1

@@ -13,11 +13,12 @@ import numpy as np
 from trimtab.planner.facts.similarity import ZONE_LABEL
 from trimtab.planner.placement.group_bounds import GroupBounds
 from trimtab.planner.placement.packing import GrowingGroups, Packed, pack
+from trimtab.planner.predicates.counter_kind import EACH_NODE, NodeLimit
+from trimtab.planner.predicates.counters import constraints_of, may_be_kept_out, node_limits
 from trimtab.planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Problem, with_node_limit
-from trimtab.planner.scale_up.context import Context
-from trimtab.planner.scale_up.growing import Growing
-from trimtab.planner.simulation.state import SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.scale_up.context import ScaleUpContext
+from trimtab.planner.scale_up.progress import PlanInProgress
+from trimtab.planner.snapshot.columns import Int32, Int64
 
 MOST_ALONE: Final = 256
 """Maximum number of kinds of classes whose pods are packed alone; those with most pods come first."""
@@ -44,27 +45,32 @@ class _PodsOfRows(NamedTuple):
     row: Int64
 
 
-def whole_problem(context: Context, growing: Growing, bounds: GroupBounds, left: Int32) -> tuple[Problem, Int64]:
+def whole_problem(
+    context: ScaleUpContext, progress: PlanInProgress, bounds: GroupBounds, left: Int32
+) -> tuple[Problem, Int64]:
     """Return the problem for pods left : int32, and the row of each class of `bounds`. int64[C]."""
-    state, rooms = growing.state, growing.limits.rooms
+    state, may_add = progress.state, progress.limits.may_add
     # A group that grows by one node or by none is treated like any other.
-    is_atomic = np.array([group.zero_or_max for group in growing.groups], bool) & (rooms > 1)
+    is_atomic = np.array([group.zero_or_max for group in progress.groups], bool) & (may_add > 1)
     zone, zone_count = _zones(context)
     problem = Problem(
         demand=state.resources.request[bounds.classes],
         pods=bounds.counts,
         allowed=bounds.admitted,
         capacity=bounds.free,
-        price=np.array([group.price_per_hour for group in growing.groups], np.float64),
-        most=np.where(is_atomic, 0, np.minimum(rooms, growing.blanks_left)),
+        price=np.array([group.price_per_hour for group in progress.groups], np.float64),
+        most=np.where(is_atomic, 0, np.minimum(may_add, progress.blanks_left)),
         per_node=np.full(len(bounds.classes), UNLIMITED),
         zone=zone,
         zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),
     )
-    found = [*_apart(state, bounds.classes), *_alone(growing, problem, bounds.classes, left)]
-    nodes = _least_nodes(problem, found)
-    found += _spread(state, problem, bounds.classes, nodes)
-    return _merged(_with_limits(problem, found), bounds.kind)
+    zone_most, alone = _limits_alone(progress, problem, bounds.classes, left)
+    problem = problem._replace(zone_most=zone_most)
+    by_counters = node_limits(state.counters, bounds.classes)
+    limits = [*(_NodeLimit(one.rows, one.most) for one in by_counters if one.over == EACH_NODE), *alone]
+    spread = [one for one in by_counters if one.over != EACH_NODE]
+    limits += _spread(problem, spread, _least_nodes(problem, limits))
+    return _merged(_with_limits(problem, limits), bounds.kind)
 
 
 def _with_limits(problem: Problem, limits: list[_NodeLimit]) -> Problem:
@@ -102,7 +108,7 @@ def _merged(problem: Problem, kind: Int64) -> tuple[Problem, Int64]:
     return merged, row_of
 
 
-def _zones(context: Context) -> tuple[Int32, int]:
+def _zones(context: ScaleUpContext) -> tuple[Int32, int]:
     """Return the zone of each group's new nodes, NO_ZONE = none, and how many zones there are."""
     names = [labels.get(ZONE_LABEL) for labels in context.expanders.groups.labels]
     zones = sorted({name for name in names if name is not None})
@@ -110,45 +116,15 @@ def _zones(context: Context) -> tuple[Int32, int]:
     return np.array([NO_ZONE if name is None else place[name] for name in names], np.int32), len(zones)
 
 
-def _apart(state: SimulationState, classes: Int64) -> Iterator[_NodeLimit]:
-    """Yield the sets of classes whose pods exclude each other on a node: of all of them a node takes one pod."""
-    presence = state.presence
-    counter, row = np.divmod(
-        np.intersect1d(
-            _of_classes(presence.empty_offsets, presence.empty, classes)[0],
-            _of_classes(presence.added_offsets, presence.added, classes)[0],
-        ),
-        len(classes),
-    )
-    by_node = state.virtual.own_row[presence.row[counter]] != 0
-    yield from (_NodeLimit(rows, 1) for rows in _by_counter(counter[by_node], row[by_node]))
-
-
-def _spread(state: SimulationState, problem: Problem, classes: Int64, nodes: int) -> Iterator[_NodeLimit]:
-    """Yield limits of pods that spread over nodes and count themselves: the skew allowed above the least number on any
-    node. nodes : new ones at least. No node has fewer than all pods, placed evenly, would put on it.
+def _spread(problem: Problem, limits: list[NodeLimit], nodes: int) -> Iterator[_NodeLimit]:
+    """Yield limits of pods that spread over nodes: the skew allowed above the least number on any node. nodes : new
+    ones at least. No node has fewer than all pods, placed evenly, would put on it.
     """
-    spread = state.spread
-    keys, entries = _of_classes(spread.limit_offsets, spread.limit, classes)
-    counter, row = np.divmod(np.sort(keys[entries[:, 2] == 1]), len(classes))
-    by_node = state.virtual.own_row[spread.pair_row[spread.pair[counter]]] != 0
-    counter, row = counter[by_node], row[by_node]
-    skew = np.zeros(len(spread.pair), np.int64)
-    skew[entries[:, 0]] = entries[:, 1]
-    starts = np.flatnonzero(np.diff(counter, prepend=-1))
-    for rows, of in zip(_by_counter(counter, row), counter[starts].tolist(), strict=True):
+    for rows, skew, over in limits:
         pods = int(problem.pods[list(rows)].sum())
-        among = nodes + int(spread.domains_in[spread.pair[of]])
-        most = int(skew[of]) + pods // max(among, 1)
-        if most < pods and pods * SCARCE > among:
+        most = skew + pods // max(nodes + over, 1)
+        if most < pods and pods * SCARCE > nodes + over:
             yield _NodeLimit(rows, most)
-
-
-def _by_counter(counter: Int64, row: Int64) -> list[tuple[int, ...]]:
-    """Return the rows of each counter. counter, row : int64[n], sorted by counter."""
-    if not len(counter):
-        return []
-    return [tuple(some.tolist()) for some in np.split(row, np.flatnonzero(np.diff(counter)) + 1)]
 
 
 def _least_nodes(problem: Problem, limits: list[_NodeLimit]) -> int:
@@ -158,88 +134,57 @@ def _least_nodes(problem: Problem, limits: list[_NodeLimit]) -> int:
     return max([by_amount, *(-(-_pods(problem, one) // max(one.most, 1)) for one in limits)])
 
 
-def _of_classes(offsets: Int32, entries: Int32, classes: Int64) -> tuple[Int64, Int32]:
-    """Return the entries of some classes, int32[n, …]; and for each its counter, times the number of classes, plus the
-    position of its class. int64[n].
-    """
-    lengths = np.diff(offsets)[classes].astype(np.int64)
-    at = np.arange(int(lengths.sum())) + np.repeat(offsets[classes] - np.cumsum(lengths) + lengths, lengths)
-    found = entries[at]
-    return found[:, 0].astype(np.int64) * len(classes) + np.repeat(np.arange(len(classes)), lengths), found
-
-
-def _alone(growing: Growing, problem: Problem, classes: Int64, left: Int32) -> Iterator[_NodeLimit]:
-    """Write how many pods of a class each zone takes, if counters keep others out, and yield limits of a node."""
-    state = growing.state
-    bound = np.flatnonzero(_bound(state, classes))
+def _limits_alone(
+    progress: PlanInProgress, problem: Problem, classes: Int64, left: Int32
+) -> tuple[Int64, list[_NodeLimit]]:
+    """Return how many pods of a class each zone takes if counters keep others out, int64[C, Z], and limits of a
+    node."""
+    state = progress.state
+    bound = np.flatnonzero(may_be_kept_out(state.counters, classes) & (state.local_class[classes] == 0))
     bound = np.sort(bound[np.argsort(-problem.pods[bound], kind="stable")][:MOST_BOUND])
     kinds: dict[tuple[bytes, ...], list[int]] = {}
     for row, of_class in zip(bound.tolist(), classes[bound].tolist(), strict=True):
-        kinds.setdefault(_constraints(state, of_class), []).append(row)
+        kinds.setdefault((*constraints_of(state.counters, of_class), state.blocked[of_class].tobytes()), []).append(row)
     order = sorted(kinds.values(), key=lambda rows: -int(problem.pods[rows].sum()))[:MOST_ALONE]
     row_of = np.full(len(state.local_class), -1, np.int64)
     row_of[classes] = np.arange(len(classes))
     rows_left = row_of[state.pod_class[left]]
+    zone_most, limits = problem.zone_most.copy(), list[_NodeLimit]()
     for rows in sorted(order):
         there = np.isin(rows_left, rows) if len(rows) > 1 else rows_left == rows[0]
-        yield from _packed_alone(growing, problem, rows, _PodsOfRows(left[there], rows_left[there]))
+        by_zone, limit = _packed_alone(progress, problem, rows, _PodsOfRows(left[there], rows_left[there]))
+        if by_zone is not None:
+            zone_most[rows] = by_zone
+        limits += [limit] if limit is not None else []
+    return zone_most, limits
 
 
-def _bound(state: SimulationState, classes: Int64) -> Bool:
-    """Return the classes whose pods may be kept out of a new node by others of them, or by pods placed before."""
-    presence, spread, count = state.presence, state.spread, len(classes)
-    added = _of_classes(presence.added_offsets, presence.added, classes)[0]
-    empty = _of_classes(presence.empty_offsets, presence.empty, classes)[0]
-    filled = _of_classes(presence.filled_offsets, presence.filled, classes)[0]
-    keys, limits = _of_classes(spread.limit_offsets, spread.limit, classes)
-    sums = np.concatenate([[0], np.cumsum(spread.counts, dtype=np.int64)])
-    there = np.diff(sums[np.append(spread.start, len(spread.counts))])
-    keeps_out = np.isin(empty, added) | (presence.total[empty // count] > 0)
-    uneven = (limits[:, 2] == 1) | (there[keys // count] > 0)
-    found: Bool = np.zeros(count, bool)
-    for one in (empty[keeps_out], filled, keys[uneven]):
-        found[one % count] = True
-    found &= state.local_class[classes] == 0
-    return found
-
-
-def _constraints(state: SimulationState, of_class: int) -> tuple[bytes, ...]:
-    """Return everything but the amounts that decides where the pods of a class may be, to compare classes."""
-    presence, spread = state.presence, state.spread
-    lists = (
-        (presence.added_offsets, presence.added), (presence.empty_offsets, presence.empty),
-        (presence.filled_offsets, presence.filled), (spread.added_offsets, spread.added),
-        (spread.limit_offsets, spread.limit),
-    )  # fmt: skip
-    found = [items[offsets[of_class] : offsets[of_class + 1]].tobytes() for offsets, items in lists]
-    return (*found, state.blocked[of_class].tobytes(), presence.starts_group[of_class].tobytes())
-
-
-def _packed_alone(growing: Growing, problem: Problem, rows: list[int], pods: _PodsOfRows) -> Iterator[_NodeLimit]:
-    """Pack the pods of classes with the same constraints alone. Write how many each zone takes, and yield how many one
-    node takes, if it is the constraints that keep others out.
+def _packed_alone(
+    progress: PlanInProgress, problem: Problem, rows: list[int], pods: _PodsOfRows
+) -> tuple[Int64 | None, _NodeLimit | None]:
+    """Pack the pods of classes with the same constraints alone. Return how many of each class every zone takes,
+    int64[len(rows), Z], and how many one node takes; None each if it is not the constraints that keep others out.
     """
     members = _largest_by_zone(problem, rows)
     if not len(members):
-        return
-    alone = _packed(growing, members[:1], pods.pods)
-    found = alone
-    if alone.placed < len(pods.pods) and len(members) > 1:
-        found = _packed(growing, members, pods.pods)
-        if found.placed > alone.placed:
-            zone = problem.zone[members[found.group_of]][found.node_of]
-            there = (found.node_of >= 0) & (zone >= 0)
-            problem.zone_most[rows] = 0
-            np.add.at(problem.zone_most, (pods.row[there], zone[there]), 1)
-        else:
-            found = alone
-    if found.nodes and (found.nodes > 1 or found.placed < len(pods.pods)):
-        held = np.bincount(found.node_of[found.node_of >= 0], minlength=found.nodes)
+        return None, None
+    packed, by_zone = _packed(progress, members[:1], pods.pods), None
+    if packed.placed < len(pods.pods) and len(members) > 1:
+        in_zones = _packed(progress, members, pods.pods)
+        if in_zones.placed > packed.placed:
+            packed = in_zones
+            zone = problem.zone[members[packed.group_of]][packed.node_of]
+            there = (packed.node_of >= 0) & (zone >= 0)
+            by_zone = np.zeros((len(rows), problem.zone_most.shape[1]), np.int64)
+            np.add.at(by_zone, (np.searchsorted(rows, pods.row[there]), zone[there]), 1)
+    if packed.nodes and (packed.nodes > 1 or packed.placed < len(pods.pods)):
+        held = np.bincount(packed.node_of[packed.node_of >= 0], minlength=packed.nodes)
         fullest = int(held.argmax())
-        there = found.node_of == fullest
-        free = problem.capacity[members[found.group_of[fullest]]] - problem.demand[pods.row[there]].sum(axis=0)
+        there = packed.node_of == fullest
+        free = problem.capacity[members[packed.group_of[fullest]]] - problem.demand[pods.row[there]].sum(axis=0)
         if (problem.demand[np.unique(pods.row[~there])] <= free).all(axis=1).any():
-            yield _NodeLimit(tuple(rows), int(held[fullest]))
+            return by_zone, _NodeLimit(tuple(rows), int(held[fullest]))
+    return by_zone, None
 
 
 def _largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
@@ -256,8 +201,8 @@ def _largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
     return order[np.sort(first)].astype(np.int64)
 
 
-def _packed(growing: Growing, groups: Int64, pods: Int32) -> Packed:
+def _packed(progress: PlanInProgress, groups: Int64, pods: Int32) -> Packed:
     nobody = np.zeros(len(groups), np.int64).tolist()
-    most = [growing.blanks_left] * len(groups)
+    most = [progress.blanks_left] * len(groups)
     at_most = GrowingGroups(groups.tolist(), nobody, most)
-    return pack(growing.within, at_most, pods, growing.blanks_left, len(growing.group_of))
+    return pack(progress.packer, at_most, pods, progress.blanks_left, len(progress.group_of))

@@ -13,7 +13,7 @@ import sys
 import threading
 
 from trimtab.clients.rpc.collection import collection_rare
-from trimtab.planner.model.jit import compile_recorded, record_calls
+from trimtab.planner.compiled.decorators import compile_recorded, record_calls
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from trimtab.clients.rpc import errors
 from trimtab.clients.rpc.errors import Reason, ServiceError
 from trimtab.planner.decisions.requests import DecisionUnavailableError, RequestError
 from trimtab.planner.model.settings import SettingsError
-from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
+from trimtab.planner.snapshot.checks import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
 from trimtab.v1 import plan_pb2
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from opentelemetry.metrics import Meter
 
-from trimtab.planner.model.effort import Effort
+from trimtab.planner.model.execution import RequestLimits
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -19,6 +19,7 @@ class Instruments:
     def __init__(self, meter: Meter) -> None:
         self._durations = meter.create_histogram("function_duration", unit="s", description="Time of each stage")
         self._plans = meter.create_counter("plans", description="Decisions by kind and result")
+        self._failures = meter.create_counter("failed_decisions", description="Decisions that ended with an error")
         self._bases = meter.create_counter("snapshot_bases", description="Snapshots received: whole, by delta, or lost")
 
     def stage(self, name: str, duration_s: float) -> None:
@@ -29,6 +30,10 @@ class Instruments:
         """Count one decision; `decision` and `result` are names of enumerations."""
         self._plans.add(1, {"decision": decision, "result": result})
 
+    def failure(self, decision: str) -> None:
+        """Count a decision that failed; `decision` is the name of its code."""
+        self._failures.add(1, {"decision": decision})
+
     def base(self, kind: str) -> None:
         """Count a snapshot: "whole", "delta" or "unknown" (its base was not in the cache)."""
         self._bases.add(1, {"kind": kind})
@@ -37,8 +42,8 @@ class Instruments:
 class StopWatch:
     """Times of the stages of one call. The time of an inner stage is subtracted from that of the outer one."""
 
-    def __init__(self, effort: Effort, instruments: Instruments) -> None:
-        self.effort = effort
+    def __init__(self, limits: RequestLimits, instruments: Instruments) -> None:
+        self.limits = limits
         self._instruments = instruments
         self._times: dict[str, float] = {}
         self._inner = [0.0]
@@ -46,7 +51,7 @@ class StopWatch:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Measure a stage. Raises ServiceError if the deadline has passed or the caller has gone."""
-        self.effort.check()
+        self.limits.check()
         self._times.setdefault(name, 0.0)
         self._inner.append(0.0)
         started = time.perf_counter()

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import structlog
 from opentelemetry.metrics import Meter
 
+from trimtab.clients.rpc.errors import ServiceError
 from trimtab.planner.decisions.balance_scale_up import balance_scale_up
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import Planned, plan_in_parts
@@ -22,8 +23,8 @@ from trimtab.planner.round.work import Work
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.failures import as_service_error, base_unknown, state_unknown
 from trimtab.planner.service.measurement import Instruments, StopWatch
-from trimtab.planner.service.request_memory import RequestEffort, Take, take_any
-from trimtab.planner.service.side_by_side import SideBySide
+from trimtab.planner.service.request_memory import EnforcedLimits, Take, take_any
+from trimtab.planner.service.thread_lanes import ThreadLanes
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize, parse_snapshot
@@ -57,7 +58,7 @@ class RequestHandler:
         self._instruments = Instruments(meter)
         self._cache = VersionCache(cache) if isinstance(cache, int) else cache
         self._table = table
-        self._side_by_side = SideBySide()
+        self._lanes = ThreadLanes()
         self.on_plan: Callable[[plan_pb2.PlanRequest, Snapshot], None] = _forget
 
     def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
@@ -66,14 +67,14 @@ class RequestHandler:
 
     def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
         """Make the requested decisions: see `plan`. Bytes that only the caller reads are not parsed."""
-        watch = StopWatch(RequestEffort(caller.bounds, caller.take), self._instruments)
+        watch = StopWatch(EnforcedLimits(caller.bounds, caller.take), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors():
             check_request(request)
             check_decisions(request, self._table)
             state = self._state(request, scope)
             kept = self._snapshot(request, payload, scope, watch)
-            work = _work(watch, caller, kept, self._reuse(scope))._replace(together=self._side_by_side)
+            work = _work(watch, caller, kept, self._reuse(scope))._replace(parallel=self._lanes)
             planned = plan_in_parts(kept.snapshot, request, state, work, self._table)
         answer = planned.answer
         answer.request_id = request.request_id
@@ -83,13 +84,14 @@ class RequestHandler:
         caller.bounds.check()
         watch.write(answer.diagnostics)
         self._log_decisions(request, answer, watch)
+        self._log_failures(request, planned)
         return planned
 
     def check_fit(
         self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller
     ) -> Iterator[planner_pb2.CheckFitResponse]:
         """Yield the nodes that each pod fits. Checks start with the first `next`."""
-        watch = StopWatch(RequestEffort(caller.bounds, caller.take), self._instruments)
+        watch = StopWatch(EnforcedLimits(caller.bounds, caller.take), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors():
             check_request(request)
@@ -113,7 +115,7 @@ class RequestHandler:
             with watch.stage("decode"):
                 message = parse_snapshot(payload)
             with watch.stage("columns"):
-                snapshot = canonicalize(message, watch.effort)
+                snapshot = canonicalize(message, watch.limits)
             self._instruments.base("whole")
             return self._cache.snapshot(scope, snapshot.version) or CachedSnapshot(snapshot)
         base = self._cache.snapshot(scope, request.base_version)
@@ -127,7 +129,7 @@ class RequestHandler:
             delta = parse_delta(payload)
         with watch.stage("columns"):
             specs = SpecReader(base.earlier(_SPECS))
-            snapshot = apply_delta(base.snapshot, delta, base.derive, watch.effort, specs.read)
+            snapshot = apply_delta(base.snapshot, delta, base.derive, watch.limits, specs.read)
         known = self._cache.snapshot(scope, snapshot.version)
         if known is not None:
             return known
@@ -166,13 +168,35 @@ class RequestHandler:
             counts = {f"{name.lower()}_{key}" if key in shown else key: one.counts[key] for key in sorted(one.counts)}
             self._log.info("decision", **counts, **shown)
 
+    def _log_failures(self, request: plan_pb2.PlanRequest, planned: Planned) -> None:
+        """Log and count each decision that failed, with the error's text and place."""
+        for failure in planned.failures:
+            self._instruments.failure(failure.decision.name)
+            log.error(
+                "decision_failed",
+                decision=failure.decision.name,
+                request_id=request.request_id,
+                cluster=request.cluster,
+                snapshot_version=planned.answer.snapshot_version,
+                exc_info=failure.error,
+            )
+
 
 def _forget(_request: plan_pb2.PlanRequest, _snapshot: Snapshot) -> None:
     """Do nothing with a plan."""
 
 
 def _work(watch: StopWatch, caller: Caller, kept: CachedSnapshot, reuse: Reuse) -> Work:
-    return Work(watch.stage, caller.bounds.time_left, kept.derive, watch.effort, reuse, kept.earlier, kept.latest)
+    return Work(
+        watch.stage,
+        caller.bounds.time_left,
+        kept.derive,
+        watch.limits,
+        reuse,
+        kept.earlier,
+        kept.latest,
+        ends_request=(ServiceError,),
+    )
 
 
 @contextmanager

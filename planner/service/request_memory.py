@@ -1,7 +1,7 @@
 """Memory of requests: estimated, and refused before allocation.
 
 Decides whether a request may allocate more memory; each stage asks before it allocates
-(`trimtab.planner.model.effort`). One limit applies to all concurrent requests together. Thread-safe.
+(`trimtab.planner.model.execution`). One limit applies to all concurrent requests together. Thread-safe.
 """
 
 import threading
@@ -46,8 +46,8 @@ class RequestMemory:
                 self._taken -= mine
 
 
-class RequestEffort:
-    """Limits of one request: an `Effort`."""
+class EnforcedLimits:
+    """Limits of one request: an `RequestLimits`."""
 
     def __init__(self, bounds: Bounds, take: Take) -> None:
         self._bounds = bounds
@@ -57,6 +57,6 @@ class RequestEffort:
         """Raise ServiceError if the deadline has passed or the caller has gone."""
         self._bounds.check()
 
-    def take(self, byte_count: int, what: str) -> None:
+    def reserve(self, byte_count: int, what: str) -> None:
         """Raise ServiceError if `byte_count` more bytes exceed the limit."""
         self._take(byte_count, what)

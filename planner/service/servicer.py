@@ -15,12 +15,12 @@ from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.callers import current_caller
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.predicates.order import PREDICATES
+from trimtab.planner.service.admission_queue import AdmissionQueue
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory, Take
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.service.streams import collect, take_for_reading
-from trimtab.planner.service.turns import Turns
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 RPCS: Final = ("GetInfo", "Plan", "CheckFit", "BalanceScaleUp")
@@ -42,7 +42,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         self._handler = handler
         self._options = options
         self._memory = memory or RequestMemory(options.max_request_memory)
-        self._turns = Turns(options.max_concurrent)
+        self._queue = AdmissionQueue(options.max_concurrent)
 
     def GetInfo(  # noqa: N802
         self, request: planner_pb2.GetPlannerInfoRequest, context: grpc.ServicerContext
@@ -63,7 +63,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         """Make the requested decisions. Returns the bytes of a `PlanResponse`."""
         with self._memory.share() as take:
             request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
-            with self._turn(context):
+            with self._admitted(context):
                 take_for_reading(payload, take)
                 return self._handler.plan_in_parts(request, payload, self._caller(context, take)).encoded()
 
@@ -74,13 +74,13 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         with self._memory.share() as take:
             request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
             answers = self._handler.check_fit(request, payload, self._caller(context, take))
-            with self._turn(context):
+            with self._admitted(context):
                 take_for_reading(payload, take)
                 answer = next(answers, None)
             while answer is not None:
                 # The call holds no place while the caller reads.
                 yield answer
-                with self._turn(context, _GO_ON_S):
+                with self._admitted(context, _GO_ON_S):
                     answer = next(answers, None)
 
     def BalanceScaleUp(  # noqa: N802
@@ -90,14 +90,14 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         del context
         return self._handler.balance_scale_up(request)
 
-    def _turn(self, context: grpc.ServicerContext, wait_s: float | None = None) -> AbstractContextManager[None]:
+    def _admitted(self, context: grpc.ServicerContext, wait_s: float | None = None) -> AbstractContextManager[None]:
         """Hold a place among concurrent calls. Called once the request is complete, so no place waits for a caller.
         wait_s : None = as in the options, and at most half of the time left to the call's deadline.
         """
         remaining_s: float | None = context.time_remaining()
         if wait_s is None:
             wait_s = min(self._options.queue_s, math.inf if remaining_s is None else remaining_s / 2)
-        return self._turns.place(current_caller().share, wait_s, context.is_active)
+        return self._queue.place(current_caller().share, wait_s, context.is_active)
 
     def _admit(self, request: plan_pb2.PlanRequest) -> None:
         """Refuse a request for a cluster that its caller may not plan for."""
@@ -110,7 +110,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         return Caller(_identity(current_caller()), Bounds.within(within_s, context.is_active), take)
 
 
-def _identity(caller: transport.Caller) -> str:
+def _identity(caller: transport.CallerIdentity) -> str:
     """Return the owner of a call's snapshots and states: the caller, and among its calls this client. Callers with the
     same identity, or with none, may share a proxy; knowing a version must not give access to another client's data.
     """

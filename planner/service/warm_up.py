@@ -19,10 +19,10 @@ import numpy as np
 from opentelemetry.metrics import NoOpMeterProvider
 
 from trimtab.clients.rpc.collection import collection_rare
+from trimtab.planner.compiled.kernel_cache import when_cold
 from trimtab.planner.decisions.table import TABLE, codes
-from trimtab.planner.model.kernel_cache import when_cold
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.side_by_side import cores
+from trimtab.planner.service.thread_lanes import cores
 from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

@@ -8,36 +8,41 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.classes.label_columns import LookedAt
-from trimtab.planner.classes.node_classes import NodeClasses, NodeSelectors, node_classes
+from trimtab.planner.classes.node_classes import NodeClasses, node_classes
 from trimtab.planner.classes.pod_classes import PodClasses, PodRows, pod_classes
 from trimtab.planner.classes.pod_matching import NamespaceRows, PodMatching
 from trimtab.planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.predicates import disks, host_ports, inter_pod_affinity, node_affinity, node_unschedulable, volumes
-from trimtab.planner.predicates.order import static_bit
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.predicates import disks, host_ports, inter_pod_affinity
+from trimtab.planner.predicates.counters import Counters, local_classes
+from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
+from trimtab.planner.predicates.order import STATIC
 from trimtab.planner.predicates.pod_volumes import volume_counters
-from trimtab.planner.predicates.presence import PresenceBuilder, PresenceCounters
+from trimtab.planner.predicates.presence import PresenceBuilder
 from trimtab.planner.predicates.resources import checked_resources, resource_counters
-from trimtab.planner.predicates.spread_counters import SpreadCounters
-from trimtab.planner.predicates.taints import untolerated
+from trimtab.planner.predicates.static import StaticPods, node_signature, spec_parts, static_answers, volume_parts
+from trimtab.planner.predicates.taints import TAINT_TOLERATION
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.predicates.topology_spread import SpreadNodes, spread_counters
+from trimtab.planner.predicates.volume_sets import volume_sets
 from trimtab.planner.simulation.inputs import Inputs, PodInput, joined
 from trimtab.planner.simulation.kernels import fill
 from trimtab.planner.simulation.log import log_for
-from trimtab.planner.simulation.state import NOWHERE, SimulationState, VirtualNodeColumns
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
 from trimtab.planner.simulation.virtual_columns import node_states, virtual_node_columns
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
-from trimtab.v1.reason_pb2 import PredicateReason
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 
 
 class SimulationSettings(NamedTuple):
     """honor_spread_timeout : the spread constraints of a pod expire at the age in its annotation
-    `zalando.org/topology-spread-timeout`. Off by default: it needs a scheduler that does the same."""
+    `zalando.org/topology-spread-timeout`. Off by default: it needs a scheduler that does the same;
+    compare_tolerations : the operators Lt and Gt of tolerations compare numbers, else such tolerations cover nothing.
+    Off by default, as kube-scheduler's feature gate TaintTolerationComparisonOperators.
+    """
 
     honor_spread_timeout: bool = False
+    compare_tolerations: bool = False
 
 
 _DEFAULTS = SimulationSettings()
@@ -75,7 +80,7 @@ READ: Final = (
             "taint_sets",
             "unschedulable",
             "allocatable",
-            "attach_limits",
+            "traits",
         )
     ),
 )
@@ -108,61 +113,59 @@ def build_simulation(
     virtual: VirtualRows = NOTHING_VIRTUAL,
     now_s: int = 0,
     settings: SimulationSettings = _DEFAULTS,
-    effort: Effort = UNLIMITED,
+    limits: RequestLimits = UNLIMITED,
 ) -> Simulation:
-    """Build a simulation with every running pod on its node. effort : see `Effort`."""
-    empty = build_empty(snapshot, virtual, now_s, settings, effort)
+    """Build a simulation with every running pod on its node. limits : see `RequestLimits`."""
+    empty = build_empty(snapshot, virtual, now_s, settings, limits)
     fill(empty.state, _placed(snapshot, len(empty.state.pod_node)))
     return empty
 
 
 def build_empty(
-    snapshot: Snapshot, virtual: VirtualRows, now_s: int, settings: SimulationSettings, effort: Effort
+    snapshot: Snapshot, virtual: VirtualRows, now_s: int, settings: SimulationSettings, limits: RequestLimits
 ) -> Simulation:
     """Build a simulation with no pod on any node, and no node in the topology, as the input of `fill`."""
-    given = joined(snapshot, virtual, effort)
-    effort.check()
-    specs = scheduling_specs(given.pods.specs)
+    given = joined(snapshot, virtual, limits)
+    limits.check()
+    specs = scheduling_specs(given.pods.specs, spec_parts(STATIC), settings.compare_tolerations)
     mounts = (snapshot.pods.volume_pod, snapshot.pods.volume)
     node_count = len(given.nodes.name)
     pod_count = len(given.pods.spec) - len(virtual.without_row)
-    volume_sets = volumes.volume_sets(snapshot.volumes, len(given.pods.spec), mounts)
-    rows = _pod_rows(given.pods, specs, (volume_sets.of, now_s, settings))
-    classes = pod_classes(given.strings, given.label_sets, rows, specs, effort)
-    nodes = _node_classes(given, (specs, volume_sets), effort)
-    excluded = node_affinity.excluded(specs.node_requirements, nodes.rows, effort)
-    _take_for_blocked(effort, specs, classes, nodes)
-    bare = untolerated(specs.toleration_sets, nodes.taint_sets, effort)[:, nodes.taint_set]
-    blocked = _blocked(specs, classes, (nodes, volume_sets), (excluded, bare))
-    matching = PodMatching(classes, _namespace_rows(snapshot, given, specs, classes), effort)
-    topologies = Topologies(given.strings, given.label_sets, given.nodes.label_set, effort)
+    mounted = volume_sets(snapshot.volumes, volume_parts(STATIC), len(given.pods.spec), mounts)
+    rows = _pod_rows(given.pods, specs, (mounted.of, now_s, settings))
+    classes = pod_classes(given.strings, given.label_sets, rows, specs, limits)
+    signature = node_signature(STATIC, specs, mounted)
+    nodes = node_classes(given.strings, given.label_sets, given.nodes, signature, limits)
+    static = static_answers(STATIC, StaticPods(specs, classes, mounted), nodes, limits)
+    matching = PodMatching(classes, _namespace_rows(snapshot, given, specs, classes), limits)
+    spare = any(one.is_blank for one in virtual.nodes)
+    topologies = Topologies(given.strings, given.label_sets, given.nodes.label_set, limits, has_spare_nodes=spare)
     builder = PresenceBuilder(classes.size, topologies)
     host_ports.add_counters(builder, specs, classes)
     disks.add_counters(builder, specs, classes)
     inter_pod_affinity.add_counters(builder, topologies, specs, matching)
-    spread = spread_counters(topologies, specs, matching, SpreadNodes(nodes, excluded, bare))
-    presence = builder.build()
+    eligible = SpreadNodes(nodes, *(static.by_reason[one.reason] for one in (NODE_AFFINITY, TAINT_TOLERATION)))
+    spread = spread_counters(topologies, specs, matching, eligible)
     names = checked_resources(given.resources, specs)
-    effort.take(8 * len(names) * (node_count + 3 * classes.size), "amounts of resources")
-    joining = virtual_node_columns(virtual, len(snapshot.nodes.name), classes.of[pod_count:], topologies)
+    limits.reserve(8 * len(names) * (node_count + 3 * classes.size), "amounts of resources")
+    volumes = volume_counters(snapshot.volumes, pod_count, mounts, given.nodes.traits, limits)
+    counters = Counters(builder.build(), spread, volumes)
     state = SimulationState(
         classes.of[:pod_count].astype(np.int64),
         np.full(pod_count, NOWHERE, np.int64),
         given.pods.pinned[:pod_count].astype(np.int64),
         nodes.of.astype(np.int64),
         node_states(virtual, len(snapshot.nodes.name)),
-        blocked,
-        _local_classes(presence, spread, topologies, joining),
+        static.blocked,
+        local_classes(counters),
         resource_counters(names, (given.resources, given.nodes.allocatable), specs, classes),
-        presence,
-        spread,
-        volume_counters(snapshot.volumes, pod_count, mounts, given.nodes.attach_limits, effort),
-        joining,
+        counters,
+        virtual_node_columns(virtual, len(snapshot.nodes.name), classes.of[pod_count:]),
         log_for(pod_count, node_count),
     )
     kind_class = classes.of[pod_count + len(virtual.residents) :]
     classes = classes._replace(of=classes.of[:pod_count])
-    effort.check()
+    limits.check()
     nodes.rows.release()
     counts = len(snapshot.pods.spec), len(snapshot.nodes.name)
     return Simulation(state, snapshot, virtual, now_s, settings, *counts, names, specs, classes, nodes, kind_class)
@@ -190,71 +193,10 @@ def is_spread_expired(timeout_s: Int64, created_s: Int64, now_s: int, settings: 
     return (timeout_s >= 0) & (now_s - created_s > timeout_s)
 
 
-def _node_classes(given: Inputs, selecting: tuple[SchedulingSpecs, volumes.VolumeSets], effort: Effort) -> NodeClasses:
-    specs, volume_sets = selecting
-    looked_at = LookedAt()
-    volumes.note_zones(volume_sets.profiles, looked_at)
-    terms = tuple(profile.terms for profile in volume_sets.profiles if profile.terms is not None)
-    selectors = NodeSelectors(specs, terms, looked_at)
-    return node_classes(given.strings, given.label_sets, given.nodes, selectors, effort)
-
-
-def _take_for_blocked(effort: Effort, specs: SchedulingSpecs, classes: PodClasses, nodes: NodeClasses) -> None:
-    """Ask for the memory of the static predicates."""
-    node_class_count = len(nodes.taint_set)
-    effort.take(4 * len(specs.toleration_sets) * node_class_count, "tolerations times node classes")
-    effort.take(2 * classes.size * node_class_count, "pod classes times node classes")
-
-
-def _blocked(
-    specs: SchedulingSpecs,
-    classes: PodClasses,
-    at: tuple[NodeClasses, volumes.VolumeSets],
-    by_distinct: tuple[Bool, Bool],
-) -> UInt8:
-    """Join the static predicates : uint8[S, K], one bit each."""
-    nodes, volume_sets = at
-    excluded, bare = by_distinct
-    cordoned = node_unschedulable.excluded(specs.toleration_sets, nodes.unschedulable)
-    tolerations, requirement = specs.tolerations[classes.spec], specs.node_requirement[classes.spec]
-    by_tolerations = cordoned * np.uint8(static_bit(PredicateReason.NODE_UNSCHEDULABLE))
-    by_tolerations |= bare * np.uint8(static_bit(PredicateReason.TAINT_NOT_TOLERATED))
-    by_requirement = excluded * np.uint8(static_bit(PredicateReason.NODE_AFFINITY_NOT_MATCHED))
-    by_volumes = volumes.unbindable(volume_sets, nodes.rows) * np.uint8(static_bit(PredicateReason.VOLUME_NOT_BINDABLE))
-    by_volumes |= volumes.outside_zone(volume_sets, nodes.rows) * np.uint8(
-        static_bit(PredicateReason.VOLUME_ZONE_MISMATCH)
-    )
-    blocked: UInt8 = by_tolerations[tolerations]
-    blocked |= by_requirement[requirement]
-    if len(volume_sets.sets) > 1:
-        blocked |= by_volumes[classes.volume_set]
-    unsupported = np.fromiter((spec.unsupported for spec in specs.rows), np.bool_, len(specs.rows))[classes.spec]
-    blocked[unsupported] |= np.uint8(static_bit(PredicateReason.UNSUPPORTED_CONSTRAINT))
-    blocked[classes.gated] |= np.uint8(static_bit(PredicateReason.SCHEDULING_GATED))
-    joined: UInt8 = np.ascontiguousarray(blocked)
-    return joined
-
-
 def _namespace_rows(snapshot: Snapshot, given: Inputs, specs: SchedulingSpecs, classes: PodClasses) -> NamespaceRows:
     terms = (term for spec in specs.rows for term in spec.pod_affinity + spec.pod_anti_affinity)
     selectors = {term.namespace_selector: None for term in terms if term.namespace_selector is not None}
     return NamespaceRows(given.strings, given.label_sets, snapshot.namespaces, classes, list(selectors))
-
-
-def _local_classes(
-    presence: PresenceCounters, spread: SpreadCounters, topologies: Topologies, joining: VirtualNodeColumns
-) -> UInt8:
-    """Return the classes that depend on the node alone : uint8[S]. Their domains never have two nodes."""
-    single = np.zeros(len(topologies.keys), np.bool_)
-    for row in range(len(topologies.keys)):
-        is_distinct = topologies.size(row) == int((topologies.domains(row) >= 0).sum())
-        # Several blank nodes may join the domain of one prototype.
-        single[row] = is_distinct and bool(joining.own_row[row] or joining.blank[0] < 0)
-    local = (np.diff(presence.filled_offsets) == 0) & (np.diff(spread.limit_offsets) == 0)
-    owner = np.repeat(np.arange(len(local)), np.diff(presence.empty_offsets))
-    local[owner[~single[presence.row[presence.empty[:, 0]]]]] = False
-    joined: UInt8 = local.astype(np.uint8)
-    return joined
 
 
 def _placed(snapshot: Snapshot, count: int) -> Int64:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes
 from trimtab.planner.snapshot.checks import MAX_NODE_CELLS, MAX_NODES, MAX_PODS
 from trimtab.planner.snapshot.columns import Int64, Snapshot
@@ -66,7 +66,7 @@ class GrowthNeed(NamedTuple):
     """
 
     key: str
-    templates: Callable[[Effort], Sequence[GroupTemplate | None]]
+    templates: Callable[[RequestLimits], Sequence[GroupTemplate | None]]
     upcoming: tuple[int, ...]
     blanks: Callable[[int], int]
 
@@ -85,11 +85,11 @@ def growth_rows(
     upcoming: Sequence[int],
     blanks: int,
     snapshot: Snapshot,
-    effort: Effort = UNLIMITED,
+    limits: RequestLimits = UNLIMITED,
 ) -> GrowthRows:
     """Lay out the virtual nodes. templates, upcoming : by group; a group without a template has no upcoming nodes.
 
-    effort : see `Effort`. O(groups + upcoming + blanks).
+    limits : see `RequestLimits`. O(groups + upcoming + blanks).
     """
     first = len(snapshot.nodes.name)
     with_template = [group for group, template in enumerate(templates) if template is not None]
@@ -97,8 +97,8 @@ def growth_rows(
     counts = most.upcoming_of(templates, upcoming)
     # One more blank node, which stays closed.
     blanks = min(blanks, max(most.nodes - most.node_count - 1, 1)) if blanks > 0 else 0
-    _take(effort, templates, counts, blanks)
-    names = _Names(snapshot, effort)
+    _take(limits, templates, counts, blanks)
+    names = _Names(snapshot, limits)
     nodes: list[VirtualNodes] = []
     prototype = np.full(len(templates), NO_PROTOTYPE, np.int64)
     for row, group in enumerate(with_template, start=first):
@@ -165,7 +165,7 @@ class _Most:
         )
 
 
-def _take(effort: Effort, templates: Sequence[GroupTemplate | None], counts: Int64, blanks: int) -> None:
+def _take(limits: RequestLimits, templates: Sequence[GroupTemplate | None], counts: Int64, blanks: int) -> None:
     """Ask for the memory of the virtual nodes."""
     byte_count = _BYTES_OF_NODE * (blanks + 1)
     for template, count in zip(templates, counts.tolist(), strict=True):
@@ -173,7 +173,7 @@ def _take(effort: Effort, templates: Sequence[GroupTemplate | None], counts: Int
             labels, residents = len(template.template.labels), len(template.daemonset_pods)
             of_node = _BYTES_OF_NODE + _BYTES_OF_LABEL * labels + _BYTES_OF_RESIDENT * residents
             byte_count += of_node * (count + 1)
-    effort.take(byte_count, "upcoming and new nodes of node groups")
+    limits.reserve(byte_count, "upcoming and new nodes of node groups")
 
 
 def _id(snapshot: Snapshot, group: int) -> str:
@@ -183,15 +183,15 @@ def _id(snapshot: Snapshot, group: int) -> str:
 class _Names:
     """Generates names that no node and no label of the snapshot has."""
 
-    def __init__(self, snapshot: Snapshot, effort: Effort) -> None:
+    def __init__(self, snapshot: Snapshot, limits: RequestLimits) -> None:
         self._taken: Container[str] = {*snapshot.nodes.name, *snapshot.strings}
-        self._effort = effort
+        self._limits = limits
 
     def take(self, prefix: str, count: int) -> tuple[str, ...]:
         """Return that many names, "prefix-1" and so on, without names in use. Call once for each prefix."""
         found, names = self._free(prefix), list[str]()
         while len(names) < count:
-            self._effort.check()
+            self._limits.check()
             names += islice(found, min(_NAMES_AT_A_TIME, count - len(names)))
         return tuple(names)
 

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.node_classes import NodeInput
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.values import PodSpec, Taint
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.values import PodRequirements, TaintSpec
 from trimtab.planner.simulation.virtual_rows import Labels, VirtualNodes, VirtualPod, VirtualRows
 from trimtab.planner.snapshot.columns import FLAG_GATED, Bool, Int32, Int64, LabelSets, Snapshot
 
@@ -21,7 +21,7 @@ _AT_A_TIME: Final = 4096
 class PodInput(NamedTuple):
     """Columns of P pods and the specs that they index; see `trimtab.planner.snapshot.columns`."""
 
-    specs: tuple[PodSpec, ...]
+    specs: tuple[PodRequirements, ...]
     namespace: Int32
     spec: Int32
     label_set: Int32
@@ -41,21 +41,21 @@ class Inputs(NamedTuple):
     nodes: NodeInput
 
 
-def joined(snapshot: Snapshot, virtual: VirtualRows, effort: Effort = UNLIMITED) -> Inputs:
-    """Join the snapshot's rows with virtual ones. O(P + N); without virtual rows nothing is copied. effort : see
-    `Effort`.
+def joined(snapshot: Snapshot, virtual: VirtualRows, limits: RequestLimits = UNLIMITED) -> Inputs:
+    """Join the snapshot's rows with virtual ones. O(P + N); without virtual rows nothing is copied. limits : see
+    `RequestLimits`.
     """
     whole = _of_snapshot(snapshot)
     if not (virtual.pods or virtual.nodes or virtual.kinds.pods):
         return whole
     pods = virtual.pods + virtual.without_row
-    label_sets = _LabelSets(pods, virtual.nodes, effort)
+    label_sets = _LabelSets(pods, virtual.nodes, limits)
     whole = _with_strings(whole, {pod.namespace for pod in pods} | label_sets.texts)
-    effort.check()
+    limits.check()
     place = {text: at for at, text in enumerate(whole.strings)}
     first = len(whole.label_sets.offsets) - 1
     behind = label_sets.behind(whole.label_sets, place)
-    effort.check()
+    limits.check()
     return whole._replace(
         label_sets=behind,
         resources=_resources(whole.resources, virtual),
@@ -87,7 +87,7 @@ def _of_snapshot(snapshot: Snapshot) -> Inputs:
             nodes.taint_sets,
             nodes.unschedulable,
             nodes.allocatable,
-            nodes.attach_limits,
+            nodes.traits,
         ),
     )
 
@@ -95,24 +95,24 @@ def _of_snapshot(snapshot: Snapshot) -> Inputs:
 class _LabelSets:
     """Distinct label sets of virtual rows. of_pods, of_nodes : the number of each row's."""
 
-    def __init__(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...], effort: Effort) -> None:
+    def __init__(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...], limits: RequestLimits) -> None:
         sets: dict[Labels, int] = {}
         self.of_pods = [sets.setdefault(pod.labels, len(sets)) for pod in pods]
         self.of_nodes: list[int] = []
         for alike in nodes:
             for first in range(0, len(alike.names), _AT_A_TIME):
-                effort.check()
+                limits.check()
                 labels = alike.labels_of(alike.names[first : first + _AT_A_TIME])
                 self.of_nodes += [sets.setdefault(one, len(sets)) for one in labels]
         self._sets = list(sets)
-        self._effort = effort
+        self._limits = limits
         self.texts = {text for labels in sets for pair in labels for text in pair}
 
     def behind(self, old: LabelSets, place: dict[str, int]) -> LabelSets:
         """Return the label sets with these appended."""
         lengths = np.array([len(labels) for labels in self._sets], np.int32)
         keys = np.array([place[key] for labels in self._sets for key, _ in labels], np.int32)
-        self._effort.check()
+        self._limits.check()
         values = np.array([place[value] for labels in self._sets for _, value in labels], np.int32)
         return LabelSets(
             np.concatenate([old.offsets, old.offsets[-1] + np.cumsum(lengths, dtype=np.int32)]),
@@ -159,7 +159,7 @@ def _resources(resources: tuple[str, ...], virtual: VirtualRows) -> tuple[str, .
 def _nodes(whole: Inputs, virtual: VirtualRows, label_set: list[int]) -> NodeInput:
     resources, old = _resources(whole.resources, virtual), whole.nodes
     column = {name: at for at, name in enumerate(resources)}
-    taint_sets: dict[tuple[Taint, ...], int] = {taints: at for at, taints in enumerate(old.taint_sets)}
+    taint_sets: dict[tuple[TaintSpec, ...], int] = {taints: at for at, taints in enumerate(old.taint_sets)}
     counts = [len(nodes.names) for nodes in virtual.nodes]
     templates = [nodes.template for nodes in virtual.nodes]
     taint_set = [taint_sets.setdefault(template.taints, len(taint_sets)) for template in templates]
@@ -177,7 +177,7 @@ def _nodes(whole: Inputs, virtual: VirtualRows, label_set: list[int]) -> NodeInp
         tuple(taint_sets),
         np.concatenate([old.unschedulable, np.repeat(unschedulable, counts)]),
         np.concatenate([wider, np.repeat(amounts, counts, axis=0)]),
-        (*old.attach_limits, *(nodes.template.attach_limits for nodes in virtual.nodes for _ in nodes.names)),
+        (*old.traits, *(nodes.template.traits for nodes in virtual.nodes for _ in nodes.names)),
     )
 
 

@@ -3,13 +3,13 @@ the predicates' modules define their meaning. `log` holds the moves, so that the
 same history of moves have equal counters bit by bit.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.predicates.pod_volumes import VolumeCounters
-from trimtab.planner.predicates.presence import PresenceCounters
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.predicates import counters
+from trimtab.planner.predicates.counters import Counters
 from trimtab.planner.predicates.resources import ResourceCounters
-from trimtab.planner.predicates.spread_counters import SpreadCounters
+from trimtab.planner.predicates.static import Bits
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 
 OPEN, RETIRED, DROPPED, CLOSED = 0, 1, 2, 3
@@ -36,14 +36,12 @@ class MoveLog(NamedTuple):
 
 
 class VirtualNodeColumns(NamedTuple):
-    """Residents and current templates of virtual nodes. own_row : uint8[rows] topology rows in which each virtual node
-    is a separate domain, such as the hostname's; resident_offsets : int32[N+1], resident : int64[n] classes of the pods
-    that a node has while it is open; opened_as : int64[N] the prototype whose columns a blank node has, -1 = none;
-    blank : int64[1] a blank node that is never opened, whose columns the others get again when they are closed, -1 =
-    none.
+    """Residents and current templates of virtual nodes. resident_offsets : int32[N+1], resident : int64[n] classes of
+    the pods that a node has while it is open; opened_as : int64[N] the prototype whose columns a blank node has, -1 =
+    none; blank : int64[1] a blank node that is never opened, whose columns the others get again when they are closed,
+    -1 = none.
     """
 
-    own_row: UInt8
     resident_offsets: Int32
     resident: Int64
     opened_as: Int64
@@ -55,8 +53,9 @@ class SimulationState(NamedTuple):
     """P pods and N nodes (virtual ones last), S pod classes, K node classes.
 
     pod_class : int64[P]; pod_node : int64[P] node or NOWHERE; pinned : int64[P] the only node a pod may go to, -1 =
-    any, -2 = one that does not exist; node_class : int64[N]; node_state : uint8[N]; blocked : uint8[S, K] bits of
-    static predicates; local_class : uint8[S] 1 if fitting depends on the node alone (no affinity, no spread).
+    any, -2 = one that does not exist; node_class : int64[N]; node_state : uint8[N]; blocked : uint16[S, K] bits of
+    static predicates; local_class : uint8[S] 1 if fitting depends on the node alone (no affinity, no spread);
+    resources : amounts, with which others may reckon; counters : of all other predicates, which only these read.
     """
 
     pod_class: Int64
@@ -64,11 +63,29 @@ class SimulationState(NamedTuple):
     pinned: Int64
     node_class: Int64
     node_state: UInt8
-    blocked: UInt8
+    blocked: Bits
     local_class: UInt8
     resources: ResourceCounters
-    presence: PresenceCounters
-    spread: SpreadCounters
-    volumes: VolumeCounters
+    counters: Counters
     virtual: VirtualNodeColumns
     log: MoveLog
+
+
+WRITTEN: Final = (
+    "pod_node",
+    "node_state",
+    "resources.free",
+    *(f"counters.{path}" for path in counters.WRITTEN),
+)
+"""Paths of the arrays that moves change, except for the log's."""
+WRITTEN_BY_OPENING: Final = (
+    "node_class",
+    "virtual.opened_as",
+    *(f"counters.{path}" for path in counters.WRITTEN_BY_OPENING),
+)
+"""Paths of the arrays that change besides if a spare node is opened from a template."""
+
+
+def written_paths(state: SimulationState) -> tuple[str, ...]:
+    """Return the paths of all arrays that moves may change in a state, except for the log's."""
+    return WRITTEN + (WRITTEN_BY_OPENING if state.virtual.blank[0] >= 0 else ())

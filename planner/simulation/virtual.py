@@ -20,7 +20,8 @@ from trimtab.planner.classes.known_classes import (
 )
 from trimtab.planner.classes.pod_classes import pinned_in_class
 from trimtab.planner.classes.scheduling_specs import SchedulingSpec, scheduling_spec
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.predicates.counters import with_more_pods
 from trimtab.planner.simulation.build import Simulation, build_empty, is_spread_expired
 from trimtab.planner.simulation.fresh import fresh
 from trimtab.planner.simulation.kernels import fill
@@ -37,7 +38,7 @@ def with_virtual(
     given: Simulation,
     pods: tuple[VirtualPod, ...],
     nodes: tuple[VirtualNodes, ...] = (),
-    effort: Effort = UNLIMITED,
+    limits: RequestLimits = UNLIMITED,
     kinds: Kinds = NO_KINDS,
 ) -> Simulation:
     """Return the simulation with virtual pods, on no node, and virtual nodes appended.
@@ -49,7 +50,7 @@ def with_virtual(
         own, classes = _with_classes_of(given, distinct, len(pods), kinds)
         if own is not None:
             return _with_pods(own, pods, classes[of], np.array([one.pinned for one in distinct], np.int64)[of])
-    return _rebuilt(given, pods, nodes, effort)
+    return _rebuilt(given, pods, nodes, limits)
 
 
 def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int64]:
@@ -116,7 +117,8 @@ def _specs(given: Simulation, pods: tuple[VirtualPod, ...]) -> Int32:
     number: dict[int, int] = {}
     for pod in pods:
         if id(pod.spec) not in number:
-            number[id(pod.spec)] = given.specs.number.get(scheduling_spec(pod.spec), NONE)
+            spec = scheduling_spec(pod.spec, given.settings.compare_tolerations)
+            number[id(pod.spec)] = given.specs.number.get(spec, NONE)
     return np.array([number[id(pod.spec)] for pod in pods], np.int32)
 
 
@@ -131,7 +133,7 @@ def _with_classes(own: Simulation, pods: tuple[VirtualPod, ...], known: _Known) 
     for at in missing.tolist():
         spec = pods[at].spec
         if id(spec) not in spec_of:
-            spec_of[id(spec)] = scheduling_spec(spec)
+            spec_of[id(spec)] = scheduling_spec(spec, own.settings.compare_tolerations)
     plain = [at for at in missing.tolist() if is_plain(spec_of[id(pods[at].spec)])]
     _move_unseen(own, pods, known, plain)
     elsewhere = known.namespace[missing] == len(own.pods.namespaces) - 1
@@ -180,16 +182,16 @@ def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64, pi
             pod_class=np.concatenate([state.pod_class, classes]),
             pod_node=np.concatenate([state.pod_node, np.full(count, NOWHERE, np.int64)]),
             pinned=np.concatenate([state.pinned, pinned]),
-            volumes=state.volumes._replace(row=np.concatenate([state.volumes.row, np.full(count, -1, np.int32)])),
+            counters=with_more_pods(state.counters, count),
         ),
     )
 
 
 def _rebuilt(
-    given: Simulation, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...], effort: Effort
+    given: Simulation, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...], limits: RequestLimits
 ) -> Simulation:
     virtual = given.virtual.and_more(pods, nodes)
-    built = build_empty(given.snapshot, virtual, given.now_s, given.settings, effort)
+    built = build_empty(given.snapshot, virtual, given.now_s, given.settings, limits)
     # Virtual nodes come last, so new ones are appended at the end; likewise for pods.
     built.state.node_state[: len(given.state.node_state)] = given.state.node_state
     built.state.virtual.opened_as[: len(given.state.node_state)] = given.state.virtual.opened_as

@@ -5,9 +5,8 @@ Contract: pure; depends only on the virtual rows. Virtual nodes follow the real 
 
 import numpy as np
 
-from trimtab.planner.predicates.topologies import OWN_NODE, Topologies
 from trimtab.planner.simulation.state import CLOSED, OPEN, VirtualNodeColumns
-from trimtab.planner.simulation.virtual_rows import HOSTNAME, VirtualRows
+from trimtab.planner.simulation.virtual_rows import VirtualRows
 from trimtab.planner.snapshot.columns import Int32, UInt8
 
 
@@ -17,15 +16,12 @@ def node_states(virtual: VirtualRows, real: int) -> UInt8:
     return np.concatenate([np.full(real, OPEN, np.uint8), *virtual_states])
 
 
-def virtual_node_columns(
-    virtual: VirtualRows, real: int, resident_class: Int32, topologies: Topologies
-) -> VirtualNodeColumns:
+def virtual_node_columns(virtual: VirtualRows, real: int, resident_class: Int32) -> VirtualNodeColumns:
     """Return the columns. resident_class : int32[residents] in the order of `VirtualRows.residents`. O(N + residents).
 
     Each node has its own list of residents, also within a template.
     """
     count = real + virtual.node_count
-    own_row = np.array([row == OWN_NODE or key == HOSTNAME for row, key in enumerate(topologies.keys)], np.uint8)
     lengths = np.zeros(count, np.int64)
     parts, first, node, blank = [np.zeros(0, np.int32)], 0, real, -1
     for one in virtual.nodes:
@@ -37,4 +33,4 @@ def virtual_node_columns(
         first, node = last, node + len(one.names)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
     resident = np.concatenate(parts).astype(np.int64)
-    return VirtualNodeColumns(own_row, offsets, resident, np.full(count, -1, np.int64), np.array([blank], np.int64))
+    return VirtualNodeColumns(offsets, resident, np.full(count, -1, np.int64), np.array([blank], np.int64))

@@ -10,11 +10,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from trimtab.planner.model.values import PodSpec, RecentEviction, Taint
+from trimtab.planner.model.values import NO_TRAITS, NodeTraits, PodRequirements, RecentEviction, TaintSpec
+from trimtab.planner.predicates.topologies import HOSTNAME
 from trimtab.planner.snapshot.columns import NO_NODE, Int64, NodeColumns, Snapshot
-
-HOSTNAME: Final = "kubernetes.io/hostname"
-"""The label whose value is the name of each virtual node, whatever is in the template: the kubelet sets it."""
 
 Labels = tuple[tuple[str, str], ...]
 """(key, value) pairs, sorted by key."""
@@ -24,7 +22,7 @@ class VirtualPod(NamedTuple):
     """A pod that the snapshot lacks. `pinned` : a node's number or NO_NODE; `created_s` : Unix seconds."""
 
     namespace: str
-    spec: PodSpec
+    spec: PodRequirements
     labels: Labels = ()
     created_s: int = 0
     pinned: int = NO_NODE
@@ -56,13 +54,13 @@ def kinds_of(pods: tuple[VirtualPod, ...]) -> Kinds:
 
 class NodeTemplate(NamedTuple):
     """The properties of a node that scheduling uses. `allocatable` : amounts by resource name, cpu in milli-cores,
-    others in base units; `attach_limits` : volumes by driver."""
+    others in base units."""
 
     labels: Labels = ()
     allocatable: tuple[tuple[str, int], ...] = ()
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[TaintSpec, ...] = ()
     unschedulable: bool = False
-    attach_limits: tuple[tuple[str, int], ...] = ()
+    traits: NodeTraits = NO_TRAITS
 
 
 class GroupTemplate(NamedTuple):
@@ -93,7 +91,7 @@ class VirtualNodes(NamedTuple):
     is_blank: bool = False
 
     def labels_of(self, names: tuple[str, ...]) -> list[Labels]:
-        """Return the labels of nodes with these names, their own hostname among them."""
+        """Return the labels of nodes with these names, their own hostname among them, which the kubelet sets."""
         labels = dict(self.template.labels)
         labels.pop(HOSTNAME, None)
         before = tuple(sorted(pair for pair in labels.items() if pair[0] < HOSTNAME))
@@ -156,5 +154,5 @@ def template_of(snapshot: Snapshot, nodes: NodeColumns, row: int) -> NodeTemplat
         amounts_of(snapshot, nodes.allocatable[row]),
         nodes.taint_sets[nodes.taint_set[row]],
         bool(nodes.unschedulable[row]),
-        nodes.attach_limits[row],
+        nodes.traits[row],
     )

@@ -1,6 +1,6 @@
 """The slack decision's encoded answer: placeholders, requested and available room, its cost; and the state.
 
-Decides nothing. Placeholders and state depend only on the sets and the places; as long as these do not change, the
+Placeholders and state depend only on the sets and the places; as long as these do not change, the
 bytes of the last answer are reused.
 """
 
@@ -12,14 +12,14 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from trimtab.planner.facts.prices import prices, total
+from trimtab.planner.facts.nodes import prices, total
 from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.slack.encode import EncodedSets, encoded
 from trimtab.planner.slack.objects import ObjectRequests, RequestingObject
-from trimtab.planner.slack.places import Placed, Roster
-from trimtab.planner.slack.sets import Wanted
+from trimtab.planner.slack.places import PlaceholderNodes, PlaceholderTable
+from trimtab.planner.slack.sets import RequiredSets
 from trimtab.planner.slack.state import NONE, remember
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
@@ -34,26 +34,26 @@ _NAME: Final = tag(pb.Placeholder, "name")
 _NODE: Final = tag(pb.Placeholder, "node")
 
 
-class Outcome(NamedTuple):
+class SlackOutcome(NamedTuple):
     """The sets that objects request, all requested sets, the placeholders and their nodes.
 
-    names : of all placeholders, in the roster's order.
+    names : of all placeholders, in the table's order.
     """
 
     requests: ObjectRequests
-    wanted: Wanted
-    roster: Roster
-    placed: Placed
+    required: RequiredSets
+    table: PlaceholderTable
+    placed: PlaceholderNodes
     names: Sequence[str]
 
 
-def answer(this: Round, outcome: Outcome, notes: tuple[str, ...]) -> Decided:
+def answer(this: Round, outcome: SlackOutcome, notes: tuple[str, ...]) -> Decided:
     """Return the decision and the next state. O(M) bytes, and O(M + sets) if something has moved."""
     writer = _Writer(this, outcome)
     key = writer.key
-    wanted, placed, on_node = outcome.wanted, outcome.placed, writer.on_node
-    result = pb.SlackDecision(desired=dict(sorted(wanted.desired.items())), problems=wanted.problems)
-    present = outcome.roster.sizes.together(writer.present.tolist())
+    required, placed, on_node = outcome.required, outcome.placed, writer.on_node
+    result = pb.SlackDecision(desired=dict(sorted(required.desired.items())), problems=required.problems)
+    present = outcome.table.sizes.together(writer.present.tolist())
     result.present.update({name: min(total, _MOST) for name, total in sorted(present.items())})
     result.price_per_hour = _price(this.snapshot, outcome, on_node)
     result.pushed_out.extend(sorted(outcome.names[row] for row in np.flatnonzero(placed.pushed_out).tolist()))
@@ -83,54 +83,54 @@ def summary_of(result: pb.SlackDecision, placeholder_count: int, waiting_count: 
 class _Writer:
     """Writes the parts that depend only on the sets and the places."""
 
-    def __init__(self, this: Round, outcome: Outcome) -> None:
+    def __init__(self, this: Round, outcome: SlackOutcome) -> None:
         self._this = this
         self._outcome = outcome
         self._nodes = this.snapshot.nodes.name
-        self._roster, self._node = outcome.roster, outcome.placed.node
+        self._table, self._node = outcome.table, outcome.placed.node
         # An upcoming node is not one of the snapshot.
         self.on_node: Bool = (self._node >= 0) & (self._node < len(self._nodes))
-        self.present: Int64 = outcome.roster.count_on(self.on_node)
+        self.present: Int64 = outcome.table.count_on(self.on_node)
 
     @cached_property
     def key(self) -> str:
         """A text that differs if anything written differs."""
         sink = blake2b(digest_size=16)
-        requests, wanted, roster = self._outcome.requests, self._outcome.wanted, self._roster
+        requests, required, table = self._outcome.requests, self._outcome.required, self._table
         derive = self._this.work.derive
         of_objects = partial(_digest, (requests.sets, requests.objects))
         sink.update(derive(f"digest {_of(requests)}", of_objects, ("slack_requests",)))
         sink.update(derive("digest of the names of nodes", partial(_digest, self._nodes), ("nodes.name",)))
-        sink.update(_digest(wanted.sets[: wanted.of_parts]))
-        for column in (roster.bounds, roster.by_name, roster.number, self._node):
+        sink.update(_digest(required.sets[: required.of_parts]))
+        for column in (table.bounds, table.by_name, table.number, self._node):
             sink.update(len(column).to_bytes(8, "little"))
             sink.update(np.ascontiguousarray(column).data)
         return sink.hexdigest()
 
     @cached_property
     def _encoded(self) -> EncodedSets:
-        requests, wanted = self._outcome.requests, self._outcome.wanted
+        requests, required = self._outcome.requests, self._outcome.required
         kept = self._this.work.derive(f"bytes {_of(requests)}", partial(encoded, requests.sets), ("slack_requests",))
-        return kept.and_of(wanted.sets[: wanted.of_parts])
+        return kept.and_of(required.sets[: required.of_parts])
 
     def rows(self) -> bytes:
         """Return placeholders, by name of the set and number, with their dictionary, and the requesting objects."""
         entries, out = self._encoded, [entry(_DICTIONARY, self._encoded.dictionary)]
-        for one, where in self._roster.named():
+        for one, where in self._table.named():
             rest = entries.placeholders[entries.row[one.name]]
             for name, node in zip(self._outcome.names[where], self._node[where].tolist(), strict=True):
                 content = entry(_NAME, name.encode()) + rest
                 if 0 <= node < len(self._nodes):
                     content += entry(_NODE, self._nodes[node].encode())
                 out.append(entry(_PLACEHOLDERS, content))
-        out.extend(self._objects(self._outcome.wanted.objects))
+        out.extend(self._objects(self._outcome.required.objects))
         return b"".join(out)
 
     def _objects(self, objects: Sequence[RequestingObject]) -> list[bytes]:
         """Return the result for each object that requests room, by name. O(sets + objects)."""
         if not objects:
             return []
-        sets = self._roster.sets
+        sets = self._table.sets
         by_name = {one.for_object: found for one, found in zip(sets, self.present.tolist(), strict=True)}
         rows = [
             pb.SlackObject(
@@ -148,8 +148,8 @@ class _Writer:
         # Upcoming nodes have no permanent name.
         node: Int32 = np.where(self.on_node, self._node, NONE).astype(np.int32)
         entries = self._encoded
-        heads = ((entries.states[entries.row[one.name]], where) for one, where in self._roster.named())
-        return remember(heads, self._roster.number, node, self._nodes)
+        heads = ((entries.states[entries.row[one.name]], where) for one, where in self._table.named())
+        return remember(heads, self._table.number, node, self._nodes)
 
 
 def _of(requests: ObjectRequests) -> str:
@@ -161,16 +161,16 @@ def _digest(value: object) -> bytes:
     return blake2b(msgspec.msgpack.encode(value), digest_size=16).digest()
 
 
-def _price(snapshot: Snapshot, outcome: Outcome, on_node: Bool) -> float:
+def _price(snapshot: Snapshot, outcome: SlackOutcome, on_node: Bool) -> float:
     """Return the hourly cost of the room of placeholders on nodes.
 
     The cost of a placeholder is its node's price times the larger of its shares of cpu and memory.
     """
     node = outcome.placed.node[on_node]
-    roster = outcome.roster
-    of_set = np.repeat(np.arange(len(roster.sets)), np.diff(roster.bounds))[on_node]
+    table = outcome.table
+    of_set = np.repeat(np.arange(len(table.sets)), np.diff(table.bounds))[on_node]
     share = np.zeros(len(of_set))
     for column, name in enumerate(snapshot.resources[:2]):
         room = np.maximum(snapshot.nodes.allocatable[node, column], 1)
-        np.maximum(share, roster.sizes.of(name)[of_set] / room, out=share)
+        np.maximum(share, table.sizes.of(name)[of_set] / room, out=share)
     return total(prices(snapshot)[node] * share)

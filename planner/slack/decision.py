@@ -11,22 +11,24 @@ from functools import partial
 from itertools import chain, repeat
 from typing import Final
 
-from trimtab.planner.facts.leaving import being_deleted
-from trimtab.planner.facts.readiness import is_ready
+import numpy as np
+
+from trimtab.planner.facts.nodes import being_deleted, is_ready
+from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import HeldRoom, Round
-from trimtab.planner.slack.answer import Outcome, answer, summary_of
+from trimtab.planner.slack.answer import SlackOutcome, answer, summary_of
 from trimtab.planner.slack.objects import object_requests
 from trimtab.planner.slack.parts import parts
-from trimtab.planner.slack.places import PlaceholderNames, arrange, roster
+from trimtab.planner.slack.places import PlaceholderNames, arrange, placeholder_table
 from trimtab.planner.slack.rooms import Rooms, node_rooms
-from trimtab.planner.slack.sets import SetInputs, damped_names, wanted
+from trimtab.planner.slack.sets import SetInputs, damped_names, required_sets
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
 from trimtab.planner.slack.state import recall
-from trimtab.planner.slack.waiting import place_pods
-from trimtab.planner.slack.without import Without
-from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.slack.without import RequiredWithout
+from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import SlackResult
 
 
 def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) -> Decided:
@@ -36,20 +38,20 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
         state, partial(this.work.derive, "rows of nodes", partial(_rows, snapshot), ("nodes.name",))
     )
     leaving = being_deleted(snapshot, this.now_ns)
-    its_parts = parts(snapshot, settings, leaving)
-    given = SetInputs(settings, _rooms(this, settings), this.now_ns, previous.sizes(damped_names(its_parts)))
+    pool_parts = parts(snapshot, settings, leaving)
+    inputs = SetInputs(settings, _rooms(this, settings), this.now_ns, previous.sizes(damped_names(pool_parts)))
     requests = object_requests(snapshot, settings.smaller_buffers, this.work.derive)
-    all_wanted = wanted(given, its_parts, requests)
-    kept = roster(all_wanted.sets, all_wanted.sizes, previous, snapshot)
-    names = PlaceholderNames(kept)
-    pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in kept.sets))
-    without = Without(given, its_parts, kept.sets)
-    this.hold_room(HeldRoom(names, kept.bounds, without.numbers, without.kind), pods, all_wanted.kinds)
+    required = required_sets(inputs, pool_parts, requests)
+    table = placeholder_table(required.sets, required.sizes, previous, snapshot)
+    names = PlaceholderNames(table)
+    pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in table.sets))
+    demand = RequiredWithout(inputs, pool_parts, table.sets)
+    this.hold_room(HeldRoom(names, table.bounds, demand), pods, required.kinds)
     first = this.simulation.pod_count + len(this.evictions)
     if names:
-        place_pods(this, leaving)
-    placed = arrange(this.simulation, kept, first, is_ready(snapshot, this.settings.not_ready_taints) & ~leaving)
-    return answer(this, Outcome(requests, all_wanted, kept, placed, names), notes)
+        _place_pods(this, leaving)
+    placed = arrange(this.simulation, table, first, is_ready(snapshot, this.settings.not_ready_taints) & ~leaving)
+    return answer(this, SlackOutcome(requests, required, table, placed, names), notes)
 
 
 def _rows(snapshot: Snapshot) -> Mapping[str, int]:
@@ -63,6 +65,33 @@ def _rooms(this: Round, settings: SlackSettings) -> Rooms:
     return Rooms(snapshot, rooms, settings.ignored_pods)
 
 
+def _place_pods(this: Round, leaving: Bool) -> None:
+    """Place all waiting real pods wherever there is room, including upcoming nodes, before any placeholder: they stay
+    there for later decisions. leaving : bool[N], nodes being deleted. O(P).
+    """
+    snapshot, least = this.snapshot, this.settings.expendable_priority
+    moving = np.zeros(0, np.int32)
+    if leaving.any():
+        moving = pods_to_move(snapshot, leaving, least)
+        close_leaving(this.simulation, leaving, moving)
+    first = this.simulation.pod_count
+    evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
+    pending = this.work.derive(f"pods that wait, of priority {least}", partial(_pending, snapshot, least))
+    if not (len(moving) or len(evicted) or len(pending)):
+        return
+    upcoming = this.growth_of(pb.Decision.SLACK).upcoming
+    where = places(this.simulation, leaving, this.settings.not_ready_taints, upcoming)
+    place_waiting(this.simulation, where, evicted, pending, np.zeros(0, np.int32), moving)
+
+
+def _pending(snapshot: Snapshot, least_priority: int) -> Int32:
+    """Return the pods that wait for a node and can be scheduled, whether the scheduler has tried them or not. int32."""
+    pods = snapshot.pods
+    priority = np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
+    waits = (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal() & ((pods.flags & FLAG_GATED) == 0)
+    return np.flatnonzero(waits & (priority >= least_priority)[pods.spec]).astype(np.int32)
+
+
 def summarize(result: pb.SlackDecision) -> Summary:
     """Return the figures of a whole result for logs and metrics."""
     return summary_of(result, len(result.placeholders), [one.node for one in result.placeholders].count(""))
@@ -73,4 +102,9 @@ def warm_up(settings: pb.PlanSettings) -> None:
     settings.slack.extra_capacity_min_rate = 0.5
 
 
-SLACK: Final = Decision(pb.Decision.SLACK, resolve_slack, decide, summarize, warm_up)
+def failed(detail: str) -> pb.SlackDecision:
+    """Return the result if the decision fails."""
+    return pb.SlackDecision(result=SlackResult.SLACK_ERROR, detail=detail)
+
+
+SLACK: Final = Decision(pb.Decision.SLACK, resolve_slack, decide, summarize, warm_up, failed)

@@ -14,7 +14,14 @@ import numpy as np
 from trimtab.planner.facts.label_index import LabelIndex
 from trimtab.planner.facts.transient_taints import lasting
 from trimtab.planner.model.settings import TaintNames
-from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, Selector, Taint, Toleration
+from trimtab.planner.model.values import (
+    LabelRequirement,
+    NodeAffinityTerm,
+    PodRequirements,
+    Selector,
+    TaintSpec,
+    TolerationSpec,
+)
 from trimtab.planner.predicates.taints import any_tolerates
 from trimtab.planner.slack.settings import PoolSettings, SlackSettings
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
@@ -36,7 +43,7 @@ class Part(NamedTuple):
     pool: PoolSettings
     nodes: Bool
     templates: Bool
-    spec: PodSpec
+    spec: PodRequirements
     problem: str = ""
 
 
@@ -102,7 +109,7 @@ def _parts_of(layout: _Layout, pool: PoolSettings, usable: Bool) -> list[Part]:
         nodes &= layout.in_groups(snapshot.nodes, groups)
         templates &= layout.in_groups(snapshot.templates, groups)
     terms, problem = _terms(layout, pool, groups)
-    all_nodes = Part(f"{pool.name}:" if pool.name else "", pool, nodes, templates, PodSpec(), problem)
+    all_nodes = Part(f"{pool.name}:" if pool.name else "", pool, nodes, templates, PodRequirements(), problem)
     if not pool.topology_key:
         return [_completed(layout, all_nodes, terms, usable)]
     return [
@@ -111,18 +118,18 @@ def _parts_of(layout: _Layout, pool: PoolSettings, usable: Bool) -> list[Part]:
     ]
 
 
-def _terms(layout: _Layout, pool: PoolSettings, groups: Sequence[int]) -> tuple[tuple[NodeSelectorTerm, ...], str]:
+def _terms(layout: _Layout, pool: PoolSettings, groups: Sequence[int]) -> tuple[tuple[NodeAffinityTerm, ...], str]:
     """Return the alternatives of node affinity that keep placeholders in a pool, () = none; and the problem."""
     unknown = sorted(set(pool.node_groups) - {layout.snapshot.groups[group].id for group in groups})
     problem = f"pool {pool.name}: the snapshot has no node group {', '.join(unknown)}" if unknown else ""
     if not pool.node_groups:
-        return ((NodeSelectorTerm(pool.nodes, ()),) if pool.nodes else ()), problem
+        return ((NodeAffinityTerm(pool.nodes, ()),) if pool.nodes else ()), problem
     terms = []
     for group in groups:
         label = layout.own_label(group)
         if label is not None:
             own = LabelRequirement(label[0], LabelOperator.IN, (label[1],))
-            terms.append(NodeSelectorTerm((*pool.nodes, own), ()))
+            terms.append(NodeAffinityTerm((*pool.nodes, own), ()))
             continue
         nodes = layout.snapshot.nodes
         problem = problem or (
@@ -132,9 +139,9 @@ def _terms(layout: _Layout, pool: PoolSettings, groups: Sequence[int]) -> tuple[
         # One term per node, by its name.
         for node in np.flatnonzero(nodes.group == group).tolist():
             named = LabelRequirement(_NAME, LabelOperator.IN, (nodes.name[node],))
-            terms.append(NodeSelectorTerm(pool.nodes, (named,)))
+            terms.append(NodeAffinityTerm(pool.nodes, (named,)))
     # Without any term no node matches, as intended.
-    return tuple(terms) or (NodeSelectorTerm((), ()),), problem
+    return tuple(terms) or (NodeAffinityTerm((), ()),), problem
 
 
 def _values(layout: _Layout, parent: Part, key: str) -> list[str]:
@@ -157,42 +164,42 @@ def _narrowed(layout: _Layout, parent: Part, value: str) -> Part:
     )
 
 
-def _with_label(terms: tuple[NodeSelectorTerm, ...], key: str, value: str) -> tuple[NodeSelectorTerm, ...]:
+def _with_label(terms: tuple[NodeAffinityTerm, ...], key: str, value: str) -> tuple[NodeAffinityTerm, ...]:
     """Return the alternatives, each with a label required in addition."""
     wanted = LabelRequirement(key, LabelOperator.IN, (value,))
     return tuple(
-        NodeSelectorTerm((*term.match_expressions, wanted), term.match_fields)
-        for term in terms or (NodeSelectorTerm((), ()),)
-        if term != NodeSelectorTerm((), ()) or not terms
-    ) or (NodeSelectorTerm((), ()),)
+        NodeAffinityTerm((*term.match_expressions, wanted), term.match_fields)
+        for term in terms or (NodeAffinityTerm((), ()),)
+        if term != NodeAffinityTerm((), ()) or not terms
+    ) or (NodeAffinityTerm((), ()),)
 
 
-def _completed(layout: _Layout, part: Part, terms: tuple[NodeSelectorTerm, ...], usable: Bool) -> Part:
+def _completed(layout: _Layout, part: Part, terms: tuple[NodeAffinityTerm, ...], usable: Bool) -> Part:
     """Remove the nodes that do not count, and write the constraints that keep placeholders on the others."""
     snapshot = layout.snapshot
     tolerations = _tolerations(snapshot, part, usable) if part.pool.name else ()
     return part._replace(
         nodes=part.nodes & usable & _tolerated(snapshot.nodes, tolerations),
         templates=part.templates & _tolerated(snapshot.templates, tolerations),
-        spec=PodSpec(node_affinity=terms or None, tolerations=tolerations),
+        spec=PodRequirements(node_affinity=terms or None, tolerations=tolerations),
     )
 
 
-def _tolerations(snapshot: Snapshot, part: Part, usable: Bool) -> tuple[Toleration, ...]:
+def _tolerations(snapshot: Snapshot, part: Part, usable: Bool) -> tuple[TolerationSpec, ...]:
     """Return tolerations for the taints that dedicate the nodes of a part, sorted."""
-    taints: set[Taint] = set()
+    taints: set[TaintSpec] = set()
     for table, rows in ((snapshot.nodes, part.nodes & usable), (snapshot.templates, part.templates)):
         for taint_set in np.unique(table.taint_set[rows]).tolist():
             taints.update(table.taint_sets[taint_set])
     wanted = {
-        Toleration(taint.key, TolerationOperator.EQUAL, taint.value, taint.effect)
+        TolerationSpec(taint.key, TolerationOperator.EQUAL, taint.value, taint.effect)
         for taint in lasting(taints, _NOTHING_ELSE, _NOTHING_ELSE)
         if taint.effect in _EXCLUDING
     }
     return tuple(sorted(wanted))
 
 
-def _tolerated(table: NodeColumns, tolerations: tuple[Toleration, ...]) -> Bool:
+def _tolerated(table: NodeColumns, tolerations: tuple[TolerationSpec, ...]) -> Bool:
     """Return the rows of a table of nodes whose taints are all tolerated."""
     by_set = [
         all(taint.effect not in _EXCLUDING or any_tolerates(tolerations, taint) for taint in taints)

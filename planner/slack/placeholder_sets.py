@@ -1,6 +1,6 @@
 """Sets of equal placeholders as values: the properties of each placeholder in a set, and how many there should be.
 
-Decides nothing. Q sets.
+Q sets.
 """
 
 from collections.abc import Sequence

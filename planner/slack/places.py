@@ -15,14 +15,14 @@ import numpy as np
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.simulation.state import NOWHERE, OPEN
-from trimtab.planner.slack.kernels.places import RUNS, choose_kept, settle
+from trimtab.planner.slack.kernels.places import RUNS, choose_staying, place_placeholders
 from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
 from trimtab.planner.slack.state import GONE, NONE, PreviousSets
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 
 
-class Roster(NamedTuple):
+class PlaceholderTable(NamedTuple):
     """The required placeholders, M of them.
 
     sets : in the order in which they are placed; sizes : of the sets; bounds : int64[Q+1], the placeholders of each;
@@ -54,14 +54,14 @@ class Roster(NamedTuple):
 
 
 class PlaceholderNames(Sequence[str]):
-    """The names of the placeholders of a roster, in its order; built on first use, rarely in a plan in which nothing
+    """The names of the placeholders of a table, in its order; built on first use, rarely in a plan in which nothing
     moves."""
 
-    def __init__(self, roster: Roster) -> None:
-        self._roster = roster
+    def __init__(self, placeholder_table: PlaceholderTable) -> None:
+        self._table = placeholder_table
 
     def __len__(self) -> int:
-        return len(self._roster.number)
+        return len(self._table.number)
 
     @overload
     def __getitem__(self, at: int) -> str: ...
@@ -75,14 +75,14 @@ class PlaceholderNames(Sequence[str]):
     @cached_property
     def _made(self) -> list[str]:
         found: list[str] = []
-        numbers = [*map(str, self._roster.number.tolist())]
-        for one, where in zip(self._roster.sets, self._roster.of_sets(), strict=True):
+        numbers = [*map(str, self._table.number.tolist())]
+        for one, where in zip(self._table.sets, self._table.of_sets(), strict=True):
             prefix = f"{one.name}-"
             found += [prefix + number for number in numbers[where]]
         return found
 
 
-class Placed(NamedTuple):
+class PlaceholderNodes(NamedTuple):
     """node : int32[M], from the snapshot's N on a virtual one, NONE = no place; pushed_out : bool[M], had to leave its
     node; tried : int64[Q] number of nodes that the search of each set has tried."""
 
@@ -91,7 +91,9 @@ class Placed(NamedTuple):
     tried: Int64
 
 
-def roster(sets: Sequence[PlaceholderSet], sizes: SizeColumns, previous: PreviousSets, snapshot: Snapshot) -> Roster:
+def placeholder_table(
+    sets: Sequence[PlaceholderSet], sizes: SizeColumns, previous: PreviousSets, snapshot: Snapshot
+) -> PlaceholderTable:
     """Return the placeholders: those of the last loop up to the required number, and new ones.
 
     Sets are sorted by the largest share of a node that one of their placeholders takes, large ones first, then by name.
@@ -107,7 +109,7 @@ def roster(sets: Sequence[PlaceholderSet], sizes: SizeColumns, previous: Previou
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
     row_before = np.array([previous.row.get(names[at], NONE) for at in chosen], np.int64)
     number, before = _of_last_loop(bounds, row_before, previous)
-    return Roster(ordered, sizes.taken(order), bounds, place[by_name], number, before)
+    return PlaceholderTable(ordered, sizes.taken(order), bounds, place[by_name], number, before)
 
 
 def _shares(sizes: SizeColumns, snapshot: Snapshot) -> Float64:
@@ -147,8 +149,8 @@ def _as_many(count: int, present_numbers: Int32, present_nodes: Int32) -> tuple[
     """
     present = len(present_numbers)
     if present > count:
-        kept = np.sort(np.argsort(present_nodes < 0, kind="stable")[:count])
-        return present_numbers[kept], present_nodes[kept]
+        stays = np.sort(np.argsort(present_nodes < 0, kind="stable")[:count])
+        return present_numbers[stays], present_nodes[stays]
     free = np.setdiff1d(np.arange(count, dtype=np.int32), present_numbers)[: count - present]
     number = np.concatenate([present_numbers, free])
     node = np.concatenate([present_nodes, np.full(count - present, NONE, np.int32)])
@@ -156,7 +158,7 @@ def _as_many(count: int, present_numbers: Int32, present_nodes: Int32) -> tuple[
     return number[order].astype(np.int32), node[order].astype(np.int32)
 
 
-def arrange(simulation: Simulation, wanted: Roster, first_pod: int, allowed: Bool) -> Placed:
+def arrange(simulation: Simulation, table: PlaceholderTable, first_pod: int, allowed: Bool) -> PlaceholderNodes:
     """Place the placeholders. first_pod : number of the first of them; allowed : bool[nodes of the snapshot].
 
     Raises MoveLogFullError.
@@ -164,46 +166,47 @@ def arrange(simulation: Simulation, wanted: Roster, first_pod: int, allowed: Boo
     state = simulation.state
     every = np.concatenate([allowed, np.ones(len(state.node_state) - len(allowed), np.bool_)])
     every &= state.node_state == OPEN
-    pods = np.arange(first_pod, first_pod + len(wanted.before), dtype=np.int64)
-    hint = _hints(simulation, wanted, pods, every)
-    tried = np.zeros(len(wanted.sets), np.int64)
-    order = _order(simulation, wanted, hint, every)
-    settle(state, wanted.bounds, pods, hint, order, every, tried)
+    pods = np.arange(first_pod, first_pod + len(table.before), dtype=np.int64)
+    hint = _hints(simulation, table, pods, every)
+    tried = np.zeros(len(table.sets), np.int64)
+    order = _order(simulation, table, hint, every)
+    place_placeholders(state, table.bounds, pods, hint, order, every, tried)
     check_log(state)
     node = state.pod_node[pods].astype(np.int32)
-    was_there = (wanted.before >= 0) | (wanted.before == GONE)
-    return Placed(np.where(node == NOWHERE, NONE, node).astype(np.int32), was_there & (node != wanted.before), tried)
+    was_there = (table.before >= 0) | (table.before == GONE)
+    had_to_leave = was_there & (node != table.before)
+    return PlaceholderNodes(np.where(node == NOWHERE, NONE, node).astype(np.int32), had_to_leave, tried)
 
 
-def _hints(simulation: Simulation, wanted: Roster, pods: Int64, allowed: Bool) -> Int32:
+def _hints(simulation: Simulation, table: PlaceholderTable, pods: Int64, allowed: Bool) -> Int32:
     """Return the node of the last loop of each placeholder that may stay there, else NONE. int32[M]."""
     resources = simulation.state.resources
-    rows = np.flatnonzero((wanted.before >= 0) & np.append(allowed, False)[wanted.before])
-    rows = rows[np.argsort(wanted.before[rows], kind="stable")]
-    node = wanted.before[rows]
+    rows = np.flatnonzero((table.before >= 0) & np.append(allowed, False)[table.before])
+    rows = rows[np.argsort(table.before[rows], kind="stable")]
+    node = table.before[rows]
     first = np.flatnonzero(np.diff(node, prepend=NONE))
-    kept = np.zeros(len(rows), np.bool_)
-    choose_kept(
+    stays = np.zeros(len(rows), np.bool_)
+    choose_staying(
         resources.free,
         resources.request,
         simulation.state.pod_class[pods[rows]],
         np.append(first, len(rows)).astype(np.int64),
         node[first],
         np.zeros((4, RUNS + 1), np.int64),
-        kept,
+        stays,
     )
-    hint = np.full(len(wanted.before), NONE, np.int32)
-    hint[rows[kept]] = node[kept]
+    hint = np.full(len(table.before), NONE, np.int32)
+    hint[rows[stays]] = node[stays]
     return hint
 
 
-def _order(simulation: Simulation, wanted: Roster, hint: Int32, allowed: Bool) -> Int32:
+def _order(simulation: Simulation, table: PlaceholderTable, hint: Int32, allowed: Bool) -> Int32:
     """Return the nodes to search, int32: the fullest first, to let emptier ones be removed; upcoming ones last.
 
     Nodes with less of a resource than the smallest placeholder needs are left out. The result is empty if no
     placeholder has to be placed.
     """
-    searching = wanted.count_on(hint == NONE) > 0
+    searching = table.count_on(hint == NONE) > 0
     if not searching.any():
         # A hint can fail because of affinity or spread; such a placeholder needs other nodes to try.
         if simulation.state.local_class.all() or not len(searching):
@@ -212,7 +215,7 @@ def _order(simulation: Simulation, wanted: Roster, hint: Int32, allowed: Bool) -
     free, real = simulation.state.resources.free, simulation.node_count
     enough = allowed.copy()
     for column, name in enumerate(simulation.resources[:2]):
-        enough &= free[:, column] >= wanted.sizes.of(name)[searching].min()
+        enough &= free[:, column] >= table.sizes.of(name)[searching].min()
     allocatable = simulation.snapshot.nodes.allocatable[:, [CPU, MEMORY]]
     share = (free[:real, :2] / np.maximum(allocatable, 1)).min(axis=1, initial=np.inf)
     nodes = np.flatnonzero(enough[:real])

@@ -27,7 +27,7 @@ NAMESPACE: Final = "default"
 _STANDARD: Final = "standard"
 
 
-class Wanted(NamedTuple):
+class RequiredSets(NamedTuple):
     """The required placeholders.
 
     sets : of the parts, then of objects; sizes, kinds : of the sets; of_parts : how many of the sets are of parts;
@@ -57,7 +57,7 @@ class SetInputs(NamedTuple):
     before: Mapping[str, Amounts]
 
 
-class _Found:
+class _SetCollector:
     """Collects sets, amounts and problems."""
 
     def __init__(self) -> None:
@@ -87,13 +87,13 @@ class _Found:
                 self.desired[name] = min(self.desired.get(name, 0) + amount * times, 1 << 62)
 
 
-def wanted(given: SetInputs, parts: Sequence[Part], requests: ObjectRequests) -> Wanted:
+def required_sets(inputs: SetInputs, parts: Sequence[Part], requests: ObjectRequests) -> RequiredSets:
     """Return all sets. requests : sets requested by objects. O(parts · (N + S)), and O(sets of objects · resources)."""
-    found = _Found()
+    found = _SetCollector()
     for part in parts:
         if part.problem:
             found.problems.append(part.problem)
-        _of_part(given, part, in_force(part.pool, given.now_ns), found)
+        _of_part(inputs, part, in_force(part.pool, inputs.now_ns), found)
     count = len(found.sets)
     own = tuple(sorted(found.sets, key=lambda one: one.name))
     found.ask(requests.desired)
@@ -104,7 +104,7 @@ def wanted(given: SetInputs, parts: Sequence[Part], requests: ObjectRequests) ->
             found.add(one)
         of_objects = tuple(found.sets[count:])
         columns, kinds = size_columns(of_objects), kinds_of(tuple([one.pod for one in of_objects]))
-    return Wanted(
+    return RequiredSets(
         own + of_objects,
         size_columns(own).and_of(columns),
         kinds_of(tuple([one.pod for one in own])).and_of(kinds),
@@ -120,24 +120,24 @@ def damped_names(parts: Sequence[Part]) -> list[str]:
     return [f"{part.prefix}{_STANDARD}" for part in parts]
 
 
-def _of_part(given: SetInputs, part: Part, demand: Demand, found: _Found) -> None:
+def _of_part(inputs: SetInputs, part: Part, demand: Demand, found: _SetCollector) -> None:
     """Add the sets that a part of the cluster requests."""
     names = [name for name, amount in demand.amounts.items() if amount.rate or amount.floor]
     if not names and not demand.replicas:
         return
-    total, nodes = given.rooms.capacity(part)
+    total, nodes = inputs.rooms.capacity(part)
     desired = {name: sizes.desired(demand.amounts[name], total.get(name, 0)) for name in sorted(names)}
     if demand.replicas == 0 or not (any(desired.values()) or demand.replicas):
         return
     if nodes == 0:
         # There is no node yet: a new one will match the templates.
-        total, nodes = given.rooms.template_capacity(part)
+        total, nodes = inputs.rooms.template_capacity(part)
     if demand.replicas is None:
         found.ask(desired)
-    held = [_whole(given, part, name, desired, found) for name in sorted(desired) if name not in SPREAD_OUT]
+    held = [_whole(inputs, part, name, desired, found) for name in sorted(desired) if name not in SPREAD_OUT]
     apart = {name: amount for name, amount in desired.items() if name in SPREAD_OUT}
     rest = sizes.left(apart, [(one.size, one.number) for one in held if one is not None])
-    _of_standard(given, part, _Standard(rest, demand.replicas, total, nodes), found)
+    _of_standard(inputs, part, _Standard(rest, demand.replicas, total, nodes), found)
 
 
 class _Standard(NamedTuple):
@@ -150,13 +150,13 @@ class _Standard(NamedTuple):
     nodes: int
 
 
-def _of_standard(given: SetInputs, part: Part, demand: _Standard, found: _Found) -> None:
+def _of_standard(inputs: SetInputs, part: Part, demand: _Standard, found: _SetCollector) -> None:
     """Add the largest placeholders and the standard ones of a part."""
     desired, replicas, total, nodes = demand
-    largest = _largest(given, part)
+    largest = _largest(inputs, part)
     held = []
     for name, size in largest.sizes.items():
-        cut, fits = given.rooms.fitted(part, size)
+        cut, fits = inputs.rooms.fitted(part, size)
         if not fits:
             found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size)}; it is reduced")
         found.add(_set(part, name, Kind.LARGEST, cut, 1))
@@ -167,8 +167,8 @@ def _of_standard(given: SetInputs, part: Part, demand: _Standard, found: _Found)
     size = sizes.capped(size, largest.most) if largest.sizes else size
     size = {name: min(amount, sizes.MOST) for name, amount in size.items()}
     name = f"{part.prefix}{_STANDARD}"
-    damped = sizes.damped(size, given.before.get(name), given.settings.resize_threshold)
-    cut, fits = given.rooms.fitted(part, damped)
+    damped = sizes.damped(size, inputs.before.get(name), inputs.settings.resize_threshold)
+    cut, fits = inputs.rooms.fitted(part, damped)
     rest = sizes.left(desired, held)
     number = sizes.count(rest, cut, shares) if replicas is None else replicas
     lacking = sorted(one for one, amount in rest.items() if amount > 0 and not cut.get(one))
@@ -190,12 +190,12 @@ class _Largest(NamedTuple):
     most: dict[str, int]
 
 
-def _largest(given: SetInputs, part: Part) -> _Largest:
+def _largest(inputs: SetInputs, part: Part) -> _Largest:
     """Return the largest placeholders that a strategy requires; none if there are no pods."""
     strategy = part.pool.strategy
     if strategy not in (pb.SlackStrategy.LARGEST_POD, pb.SlackStrategy.LARGEST_BY_RESOURCE):
         return _Largest({}, {})
-    pods = given.rooms.largest_pods(part)
+    pods = inputs.rooms.largest_pods(part)
     if pods is None:
         return _Largest({}, {})
     most = {"cpu": pods.by_cpu.get("cpu", 0), "memory": pods.by_memory.get("memory", 0)}
@@ -208,23 +208,23 @@ def _largest(given: SetInputs, part: Part) -> _Largest:
     return _Largest({name: size for name, size in by.items() if size}, most)
 
 
-def _whole(given: SetInputs, part: Part, name: str, desired: Amounts, found: _Found) -> PlaceholderSet | None:
+def _whole(inputs: SetInputs, part: Part, name: str, desired: Amounts, found: _SetCollector) -> PlaceholderSet | None:
     """Add placeholders with a resource that only some nodes have, such as GPUs.
 
     Each requests whole units, and the same share of cpu and memory of the average node that has the resource.
     """
     if desired[name] <= 0:
         return None
-    total, nodes = given.rooms.capacity(part, name)
+    total, nodes = inputs.rooms.capacity(part, name)
     if nodes == 0:
-        total, nodes = given.rooms.template_capacity(part, name)
+        total, nodes = inputs.rooms.template_capacity(part, name)
     if nodes == 0:
         found.problems.append(f"{part.prefix}{name}: no counted node has any {name}")
         return None
     one = max(-(-total[name] // (nodes * part.pool.granularity)), 1)
     size = {other: max(total[other] * one // total[name], 1) for other in ("cpu", "memory") if total.get(other, 0)}
     size[name] = one
-    cut, fits = given.rooms.fitted(part, size)
+    cut, fits = inputs.rooms.fitted(part, size)
     if not fits:
         found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size | {name: one})}; it is reduced")
     made = _set(part, name, Kind.STANDARD, cut, sizes.count({name: desired[name]}, cut))

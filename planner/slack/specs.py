@@ -1,6 +1,6 @@
 """Encoding of the specs and labels of placeholders, in a separate dictionary.
 
-Decides nothing; the opposite of reading a snapshot's specs. Strings and label sets are numbered in the order in which
+The opposite of reading a snapshot's specs. Strings and label sets are numbered in the order in which
 they are first used. O(specs).
 """
 
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from trimtab.planner.model.values import (
+    AffinityTerm,
     LabelRequirement,
-    NodeSelectorTerm,
-    PodAffinityTerm,
-    PodSpec,
+    NodeAffinityTerm,
+    PodRequirements,
     SpreadConstraint,
 )
 from trimtab.planner.simulation.virtual_rows import Labels
@@ -30,11 +30,11 @@ class SpecWriter:
     def __init__(self, before: "SpecWriter | None" = None) -> None:
         self._strings: dict[str, int] = dict(before._strings) if before else {"": 0}
         self._resources: dict[str, int] = dict(before._resources) if before else {}
-        self._specs: dict[PodSpec, int] = dict(before._specs) if before else {}
+        self._specs: dict[PodRequirements, int] = dict(before._specs) if before else {}
         self._label_sets: dict[Labels, int] = dict(before._label_sets) if before else {(): 0}
         self._out = snapshot_pb2.PodDictionary()
 
-    def spec(self, spec: PodSpec) -> int:
+    def spec(self, spec: PodRequirements) -> int:
         """Return the index of a spec."""
         number = self._specs.get(spec)
         if number is None:
@@ -79,7 +79,7 @@ class SpecWriter:
     def _string(self, text: str) -> int:
         return self._strings.setdefault(text, len(self._strings))
 
-    def _write(self, spec: PodSpec, out: snapshot_pb2.PodSpec) -> None:
+    def _write(self, spec: PodRequirements, out: snapshot_pb2.PodSpec) -> None:
         text = self._string
         out.requests.extend(self.amounts(spec.requests))
         for key, value in spec.node_selector:
@@ -101,7 +101,7 @@ class SpecWriter:
             out.topology_spread.extend([self._spread(one) for one in spec.topology_spread])
         self._add_rest(out, spec)
 
-    def _add_rest(self, out: snapshot_pb2.PodSpec, spec: PodSpec) -> None:
+    def _add_rest(self, out: snapshot_pb2.PodSpec, spec: PodRequirements) -> None:
         """Add fields that few specs have."""
         out.local_storage = spec.local_storage
         out.priority = spec.priority
@@ -109,11 +109,11 @@ class SpecWriter:
             out.scheduler_name = self._string(spec.scheduler_name)
         if spec.unsupported:
             out.unsupported.extend(spec.unsupported)
-        for field, disks in (("exclusive_disks", spec.exclusive_disks), ("read_only_disks", spec.read_only_disks)):
-            if disks:
-                getattr(out, field).extend([self._string(disk) for disk in disks])
+        for field in ("exclusive_disks", "read_only_disks", "node_features"):
+            if names := getattr(spec, field):
+                getattr(out, field).extend([self._string(name) for name in names])
 
-    def _add_term(self, out: snapshot_pb2.NodeSelector, term: NodeSelectorTerm) -> None:
+    def _add_term(self, out: snapshot_pb2.NodeSelector, term: NodeAffinityTerm) -> None:
         out.terms.add(
             match_expressions=self._requirements(term.match_expressions),
             match_fields=self._requirements(term.match_fields),
@@ -132,7 +132,7 @@ class SpecWriter:
     def _selector(self, selector: Iterable[LabelRequirement] | None) -> snapshot_pb2.LabelSelector | None:
         return None if selector is None else snapshot_pb2.LabelSelector(requirements=self._requirements(selector))
 
-    def _affinity(self, term: PodAffinityTerm) -> snapshot_pb2.PodAffinityTerm:
+    def _affinity(self, term: AffinityTerm) -> snapshot_pb2.PodAffinityTerm:
         return snapshot_pb2.PodAffinityTerm(
             selector=self._selector(term.selector),
             namespaces=[self._string(one) for one in term.namespaces],

@@ -1,6 +1,6 @@
 """The state of slack between loops, and its encoding.
 
-Decides nothing. Names on the wire become indices of this snapshot; a vanished node becomes GONE. An unreadable state
+Names on the wire become indices of this snapshot; a vanished node becomes GONE. An unreadable state
 counts as absent and gives a note.
 """
 

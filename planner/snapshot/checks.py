@@ -1,7 +1,7 @@
 """Checks shared by all tables: lengths of columns, ranges of indices, amounts that can be summed.
 
 Decides what is accepted; never repairs. Every check is one pass over an array, or one row's value.
-Raises SnapshotError.
+Raises SnapshotError, which names table, row, field, and the remedy. Rows count from 0, as in the message.
 """
 
 from collections.abc import Collection, Sequence
@@ -12,7 +12,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from numpy.typing import NDArray
 
 from trimtab.planner.snapshot.columns import Int32
-from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError
 
 MAX_AMOUNT: Final = 2**53
 """Maximum of one resource on one node or for one pod (8 PiB of memory). Exact as a float."""
@@ -25,7 +24,25 @@ MAX_NODES: Final = 250_000
 MAX_NODE_CELLS: Final = 64_000_000
 """Maximum of nodes times resources, 512 MB per array. Without it, a few bytes could request any amount of memory."""
 
+WHOLE_TABLE = -1
+"""As a row: the problem concerns no single row."""
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+class SnapshotError(ValueError):
+    """A table breaks its contract. `row` is WHOLE_TABLE, or `field` "", if no single one is at fault."""
+
+    def __init__(self, table: str, row: int, field: str, problem: str) -> None:
+        place = table if row == WHOLE_TABLE else f"{table}[{row}]"
+        super().__init__(f"{place}{'.' if field else ''}{field}: {problem}")
+        self.table = table
+        self.row = row
+        self.field = field
+        self.problem = problem
+
+
+class SnapshotMalformedError(ValueError):
+    """The bytes are not a message of the expected type."""
 
 
 def read_column(data: bytes, dtype: type[_Scalar], count: int, table: str, field: str) -> NDArray[_Scalar]:

@@ -18,14 +18,15 @@ from numpy.typing import NDArray
 
 from trimtab.planner.model.values import (
     DeletionInProgress,
-    NodeGroup,
+    DisruptionBudget,
+    MountedVolume,
+    NodeGroupInfo,
+    NodeTraits,
     Owner,
-    PodDisruptionBudget,
-    PodSpec,
+    PodRequirements,
     RecentEviction,
     SlackRequest,
-    Taint,
-    Volume,
+    TaintSpec,
 )
 from trimtab.v1.snapshot_pb2 import PodPhase
 
@@ -115,14 +116,14 @@ class NodeColumns(NamedTuple):
     allocatable, capacity : int64[N, R]; ready_ns, created_ns : int64[N] Unix nanoseconds, 0 = unknown;
     group : int32[N] into `Snapshot.groups` or -1 (a template: its own group);
     scale_down_disabled, deletion_delayed : bool[N];
-    attach_limits : one tuple of (driver, count), sorted, per node.
+    traits : of each node.
     """
 
     name: tuple[str, ...]
     provider_id: tuple[str, ...]
     label_set: Int32
     taint_set: Int32
-    taint_sets: tuple[tuple[Taint, ...], ...]
+    taint_sets: tuple[tuple[TaintSpec, ...], ...]
     unschedulable: Bool
     allocatable: Int64
     capacity: Int64
@@ -132,7 +133,7 @@ class NodeColumns(NamedTuple):
     group: Int32
     scale_down_disabled: Bool
     deletion_delayed: Bool
-    attach_limits: tuple[tuple[tuple[str, int], ...], ...]
+    traits: tuple[NodeTraits, ...]
 
 
 class Dangling(NamedTuple):
@@ -168,14 +169,14 @@ class Snapshot(NamedTuple):
     strings: tuple[str, ...]
     resources: tuple[str, ...]
     label_sets: LabelSets
-    specs: tuple[PodSpec, ...]
-    volumes: tuple[Volume, ...]
+    specs: tuple[PodRequirements, ...]
+    volumes: tuple[MountedVolume, ...]
     pods: PodColumns
     nodes: NodeColumns
     templates: NodeColumns
-    groups: tuple[NodeGroup, ...]
+    groups: tuple[NodeGroupInfo, ...]
     owners: tuple[Owner, ...]
-    budgets: tuple[PodDisruptionBudget, ...]
+    budgets: tuple[DisruptionBudget, ...]
     namespaces: tuple[tuple[str, int], ...]
     deletions: tuple[DeletionInProgress, ...]
     recent_evictions: tuple[RecentEviction, ...]

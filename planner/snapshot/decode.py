@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from trimtab.planner.model.effort import UNLIMITED, Effort
-from trimtab.planner.model.values import NodeGroup, PodSpec, TemplatePod
-from trimtab.planner.snapshot.checks import Row
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.model.values import NodeGroupInfo, PodRequirements, TemplatePod
+from trimtab.planner.snapshot.checks import Row, SnapshotError, SnapshotMalformedError
 from trimtab.planner.snapshot.columns import Dangling, DanglingReferences, Int32, LabelSets, NodeColumns, Snapshot
 from trimtab.planner.snapshot.dictionaries import (
     canonical_label_sets,
@@ -25,7 +25,6 @@ from trimtab.planner.snapshot.dictionaries import (
     read_resources,
     read_strings,
 )
-from trimtab.planner.snapshot.errors import SnapshotError, SnapshotMalformedError
 from trimtab.planner.snapshot.nodes import NodeDictionaries, check_names, offered_resources, read_nodes, take_nodes
 from trimtab.planner.snapshot.pod_numbers import number_keys
 from trimtab.planner.snapshot.pod_specs import read_pod_specs, read_volumes
@@ -47,7 +46,7 @@ from trimtab.planner.snapshot.sealing import seal
 from trimtab.planner.snapshot.slack_requests import read_slack_requests
 from trimtab.v1 import snapshot_pb2 as pb
 
-ReadSpecs = Callable[[Iterable[pb.PodSpec], Sequence[str], Sequence[str]], list[PodSpec]]
+ReadSpecs = Callable[[Iterable[pb.PodSpec], Sequence[str], Sequence[str]], list[PodRequirements]]
 _TEMPLATES = "node_groups.template"
 _BYTES_OF_ROW: Final = {
     "strings": 150,
@@ -63,11 +62,6 @@ _BYTES_OF_ROW: Final = {
 """Approximate memory of a row of each table while it is read."""
 _BYTES_OF_CELL: Final = 40
 """Allocatable and capacity, a second copy while nodes are sorted, and a third if resources are dropped."""
-
-
-def decode_snapshot(data: bytes) -> Snapshot:
-    """Parse, check and canonicalise. Raises SnapshotMalformedError, SnapshotError."""
-    return canonicalize(parse_snapshot(data))
 
 
 def parse_snapshot(data: bytes) -> pb.ClusterSnapshot:
@@ -92,20 +86,22 @@ class _Dictionaries(NamedTuple):
     specs: Int32
     resources: list[str]
     canonical_resources: tuple[str, ...]
-    canonical_specs: tuple[PodSpec, ...]
+    canonical_specs: tuple[PodRequirements, ...]
     labels_of: Callable[[int], tuple[tuple[str, str], ...]]
 
 
-def canonicalize(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED) -> Snapshot:
+def canonicalize(message: pb.ClusterSnapshot, limits: RequestLimits = UNLIMITED) -> Snapshot:
     """Check a message and return it in canonical form. Raises SnapshotError."""
-    snapshot = draft(message, effort)
-    effort.check()
+    snapshot = draft(message, limits)
+    limits.check()
     return seal(snapshot)
 
 
-def draft(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED, read_specs: ReadSpecs = read_pod_specs) -> Snapshot:
+def draft(
+    message: pb.ClusterSnapshot, limits: RequestLimits = UNLIMITED, read_specs: ReadSpecs = read_pod_specs
+) -> Snapshot:
     """Return a checked message in canonical form, but for `seal`. read_specs : `read_pod_specs`, or as it does."""
-    effort.take(_row_bytes(message), "rows of the snapshot")
+    limits.reserve(_row_bytes(message), "rows of the snapshot")
     strings, resources = read_strings(message), read_resources(message)
     namespace = read_namespace(message.pods, strings)
     wire_sets = read_label_sets(message.label_sets, strings)
@@ -116,7 +112,7 @@ def draft(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED, read_specs: R
     wire_volumes = read_volumes(message.volumes, strings)
     check_volumes(wire_volumes)
     volumes, moved_volumes = canonical_values(wire_volumes)
-    columns = _columns(message, resources, specs, effort)
+    columns = _columns(message, resources, specs, limits)
     dictionaries = _Dictionaries(
         strings, moved, moved_sets, moved_specs, resources, columns, specs, partial(_labels, texts, label_sets)
     )
@@ -125,11 +121,8 @@ def draft(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED, read_specs: R
     owners = read_owners(message.owners, strings, partial(_pod_template, dictionaries))
     index_of_node = {name: i for i, name in enumerate(nodes.name)}
     index_of_owner = {owner.uid: i for i, owner in enumerate(owners)}
-    pods, missing = read_pods(
-        message.pods,
-        namespace,
-        PodDictionaries(strings, moved, moved_sets, moved_specs, moved_volumes, index_of_node, index_of_owner),
-    )
+    of_pods = PodDictionaries(strings, moved, moved_sets, moved_specs, moved_volumes, index_of_node, index_of_owner)
+    pods, missing = read_pods(message.pods, namespace, of_pods)
     sizes = DictionarySizes(len(moved_sets), len(moved_specs))
     return Snapshot(
         version="",
@@ -163,19 +156,21 @@ def _row_bytes(message: pb.ClusterSnapshot) -> int:
 
 
 def _columns(
-    message: pb.ClusterSnapshot, resources: Sequence[str], specs: Sequence[PodSpec], effort: Effort
+    message: pb.ClusterSnapshot, resources: Sequence[str], specs: Sequence[PodRequirements], limits: RequestLimits
 ) -> tuple[str, ...]:
     """Return the resources that become node columns: those offered by a node or template, or requested by a pod."""
-    effort.check()
+    limits.check()
     templates = [group.template for group in message.node_groups if group.HasField("template")]
     had = offered_resources(message.nodes, resources) | offered_resources(templates, resources)
     had.update(name for spec in specs for name, _ in spec.requests)
     columns = canonical_resources([name for name in resources if name in had])
-    effort.take(_BYTES_OF_CELL * len(columns) * (len(message.nodes) + len(templates)), "nodes times resources")
+    limits.reserve(_BYTES_OF_CELL * len(columns) * (len(message.nodes) + len(templates)), "nodes times resources")
     return columns
 
 
-def _node_groups(message: pb.ClusterSnapshot, dictionaries: _Dictionaries) -> tuple[tuple[NodeGroup, ...], NodeColumns]:
+def _node_groups(
+    message: pb.ClusterSnapshot, dictionaries: _Dictionaries
+) -> tuple[tuple[NodeGroupInfo, ...], NodeColumns]:
     """Return the groups, and the templates in the order of the groups that have one."""
     found = read_node_groups(message.node_groups, dictionaries.strings)
     with_template = [(i, row) for i, (group, row) in enumerate(found) if group.template >= 0]
@@ -205,6 +200,8 @@ def _as_node(template: pb.NodeTemplate) -> pb.Node:
         allocatable=template.allocatable,
         capacity=template.capacity,
         attach_limits=template.attach_limits,
+        declared_features=template.declared_features,
+        volume_drivers=template.volume_drivers if template.HasField("volume_drivers") else None,
         ready=True,
     )
 
@@ -235,7 +232,7 @@ def _labels(texts: Sequence[str], sets: LabelSets, label_set: int) -> tuple[tupl
 
 
 def _nodes(
-    message: pb.ClusterSnapshot, dictionaries: _Dictionaries, groups: tuple[NodeGroup, ...]
+    message: pb.ClusterSnapshot, dictionaries: _Dictionaries, groups: tuple[NodeGroupInfo, ...]
 ) -> tuple[NodeColumns, Dangling]:
     """Return the nodes sorted by name, and their node groups that are not listed."""
     messages = list(message.nodes)

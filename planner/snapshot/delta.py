@@ -13,11 +13,11 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from trimtab.planner.model.derive import Derive, build_always
-from trimtab.planner.model.effort import UNLIMITED, Effort
+from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.snapshot.checks import SnapshotMalformedError
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import ReadSpecs, draft
 from trimtab.planner.snapshot.digest import digest
-from trimtab.planner.snapshot.errors import SnapshotMalformedError
 from trimtab.planner.snapshot.joined_dictionaries import join_dictionaries
 from trimtab.planner.snapshot.joined_pods import join_pods
 from trimtab.planner.snapshot.joined_rows import join_tables
@@ -45,7 +45,7 @@ def apply_delta(
     base: Snapshot,
     delta: pb.SnapshotDelta,
     derive: Derive = build_always,
-    effort: Effort = UNLIMITED,
+    limits: RequestLimits = UNLIMITED,
     read_specs: ReadSpecs = read_pod_specs,
 ) -> Snapshot:
     """Return the base with the delta's rows added or replaced and its deleted keys removed.
@@ -54,11 +54,11 @@ def apply_delta(
     base;
     read_specs : see `trimtab.planner.snapshot.decode.draft`.
     """
-    changed = draft(delta.changed, effort, read_specs)
-    effort.check()
+    changed = draft(delta.changed, limits, read_specs)
+    limits.check()
     nodes = len(base.nodes.name) + len(base.templates.name) + len(changed.nodes.name) + len(changed.templates.name)
     width = len({*base.resources, *changed.resources})
-    effort.take(_BYTES_OF_CELL * nodes * width + _BYTES_OF_POD * len(base.pods.spec), "the base, changed")
+    limits.reserve(_BYTES_OF_CELL * nodes * width + _BYTES_OF_POD * len(base.pods.spec), "the base, changed")
     dictionaries = join_dictionaries(base, changed, derive)
     tables = join_tables(base, changed, delta, dictionaries)
     pods, dangling = join_pods(base, changed, delta.deleted_pods, (dictionaries, tables), derive)

@@ -11,14 +11,13 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from trimtab.planner.model.values import PodSpec, Volume
-from trimtab.planner.snapshot.checks import check_index, read_column
+from trimtab.planner.model.values import MountedVolume, PodRequirements
+from trimtab.planner.snapshot.checks import SnapshotError, check_index, read_column
 from trimtab.planner.snapshot.columns import Int32, Int64, LabelSets
-from trimtab.planner.snapshot.errors import SnapshotError
 from trimtab.planner.snapshot.offsets import find_offsets_fault
 from trimtab.v1 import snapshot_pb2 as pb
 
-_Value = TypeVar("_Value", PodSpec, Volume)
+_Value = TypeVar("_Value", PodRequirements, MountedVolume)
 FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
 CPU, MEMORY = 0, 1
 """Positions in `Snapshot.resources`, which begins with `FIRST_RESOURCES`."""
@@ -111,9 +110,9 @@ def canonical_values(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Int3
     return tuple(by_code[code] for code in distinct), moved
 
 
-def check_volumes(volumes: Sequence[Volume], table: str = "volumes") -> None:
+def check_volumes(volumes: Sequence[MountedVolume], table: str = "volumes") -> None:
     """Refuse two volumes that have one id but differ."""
-    known: dict[str, Volume] = {}
+    known: dict[str, MountedVolume] = {}
     for row, volume in enumerate(volumes):
         if known.setdefault(volume.id, volume) != volume:
             raise SnapshotError(

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from trimtab.planner.model.derive import Derive, build_always
-from trimtab.planner.model.values import PodSpec, Volume
+from trimtab.planner.model.values import MountedVolume, PodRequirements
 from trimtab.planner.snapshot.columns import Int32, LabelSets, Snapshot
 from trimtab.planner.snapshot.dictionaries import canonical_resources, offsets_of
 from trimtab.planner.snapshot.references import is_identity
@@ -33,8 +33,8 @@ class JoinedDictionaries(NamedTuple):
 
     strings: tuple[str, ...]
     label_sets: LabelSets
-    specs: tuple[PodSpec, ...]
-    volumes: tuple[Volume, ...]
+    specs: tuple[PodRequirements, ...]
+    volumes: tuple[MountedVolume, ...]
     resources: tuple[str, ...]
     base: Numbers
     changed: Numbers

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.derive import Derive, build_always
+from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import (
     Bool,
     Dangling,
@@ -16,7 +17,6 @@ from trimtab.planner.snapshot.columns import (
     Snapshot,
     Text,
 )
-from trimtab.planner.snapshot.errors import SnapshotError
 from trimtab.planner.snapshot.joined_dictionaries import JoinedDictionaries, renumbered
 from trimtab.planner.snapshot.joined_rows import JoinedTables
 from trimtab.planner.snapshot.lookup import find_pods, keys_of, locate

@@ -10,13 +10,13 @@ import numpy as np
 
 from trimtab.planner.model.values import (
     DeletionInProgress,
-    NodeGroup,
+    DisruptionBudget,
+    NodeGroupInfo,
     Owner,
-    PodDisruptionBudget,
     RecentEviction,
 )
+from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, NodeColumns, Snapshot
-from trimtab.planner.snapshot.errors import SnapshotError
 from trimtab.planner.snapshot.joined_dictionaries import JoinedDictionaries, Numbers
 from trimtab.planner.snapshot.nodes import check_size, take_nodes
 from trimtab.planner.snapshot.references import NONE, is_identity, resolve, unresolve
@@ -31,9 +31,9 @@ class JoinedTables(NamedTuple):
 
     nodes: NodeColumns
     templates: NodeColumns
-    groups: tuple[NodeGroup, ...]
+    groups: tuple[NodeGroupInfo, ...]
     owners: tuple[Owner, ...]
-    budgets: tuple[PodDisruptionBudget, ...]
+    budgets: tuple[DisruptionBudget, ...]
     namespaces: tuple[tuple[str, int], ...]
     deletions: tuple[DeletionInProgress, ...]
     recent_evictions: tuple[RecentEviction, ...]
@@ -131,7 +131,7 @@ def _order(base: Sequence[str], changed: Sequence[str], deleted: Deleted) -> tup
 
 def _join_groups(
     base: Snapshot, changed: Snapshot, delta: pb.SnapshotDelta, dictionaries: JoinedDictionaries
-) -> tuple[tuple[NodeGroup, ...], NodeColumns]:
+) -> tuple[tuple[NodeGroupInfo, ...], NodeColumns]:
     """Join node groups and, with them, their templates."""
     deleted = Deleted("deleted_node_groups", delta.deleted_node_groups)
     if not changed.groups and not deleted.keys and _keeps_numbers(base, dictionaries):
@@ -154,7 +154,7 @@ def _join_nodes(
     base: Snapshot,
     changed: Snapshot,
     delta: pb.SnapshotDelta,
-    joined: tuple[JoinedDictionaries, tuple[NodeGroup, ...]],
+    joined: tuple[JoinedDictionaries, tuple[NodeGroupInfo, ...]],
 ) -> tuple[NodeColumns, Dangling]:
     dictionaries, groups = joined
     deleted = Deleted("deleted_nodes", delta.deleted_nodes)
@@ -209,7 +209,7 @@ def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionar
         label_set=np.concatenate(sets),
         taint_set=np.concatenate(taints),
         taint_sets=tuple(taint_sets),
-        attach_limits=a.attach_limits + b.attach_limits,
+        traits=a.traits + b.traits,
         **amounts,
         **{field: np.concatenate((getattr(a, field), getattr(b, field))) for field in plain},
     )

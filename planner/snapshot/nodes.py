@@ -9,15 +9,22 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.values import Taint
-from trimtab.planner.snapshot.checks import MAX_AMOUNT, MAX_NODE_CELLS, MAX_NODES, Row, check_index
+from trimtab.planner.model.values import NO_TRAITS, NodeTraits, TaintSpec
+from trimtab.planner.snapshot.checks import (
+    MAX_AMOUNT,
+    MAX_NODE_CELLS,
+    MAX_NODES,
+    WHOLE_TABLE,
+    Row,
+    SnapshotError,
+    check_index,
+)
 from trimtab.planner.snapshot.columns import Int32, Int64, NodeColumns
-from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError
 from trimtab.v1 import snapshot_pb2 as pb
 
 _TAINT_EFFECTS: Final = frozenset(pb.TaintEffect.Code.values()) - {pb.TaintEffect.UNSPECIFIED}
 Limits = tuple[tuple[str, int], ...]
-Taints = tuple[Taint, ...]
+Taints = tuple[TaintSpec, ...]
 
 
 class NodeDictionaries(NamedTuple):
@@ -42,7 +49,7 @@ def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, grou
     label_set = np.fromiter((m.label_set for m in messages), np.int32, len(messages))
     check_index(label_set, len(dictionaries.label_sets), table, "label_set", "label_sets")
     row = Row(table, dictionaries.strings)
-    taints, limits = _rows_of_taints(row, messages), _rows_of_limits(row, messages)
+    taints, traits = _rows_of_taints(row, messages), _rows_of_traits(row, messages)
     taint_sets = sorted({(), *taints})
     rank = {taint_set: i for i, taint_set in enumerate(taint_sets)}
     allocatable = _amounts(row, [m.allocatable for m in messages], dictionaries, "allocatable")
@@ -62,7 +69,7 @@ def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, grou
         group=group,
         scale_down_disabled=_flags([m.scale_down_disabled for m in messages]),
         deletion_delayed=_flags([m.deletion_delayed for m in messages]),
-        attach_limits=tuple(limits),
+        traits=tuple(traits),
     )
 
 
@@ -144,17 +151,36 @@ def _rows_of_taints(row: Row, messages: Sequence[pb.Node]) -> list[Taints]:
     return found
 
 
-def _taint(row: Row, m: pb.Taint) -> Taint:
+def _taint(row: Row, m: pb.Taint) -> TaintSpec:
     key, value = row.needed_text(m.key, "taints.key"), row.text(m.value, "taints.value")
-    return Taint(key, value, row.code(m.effect, _TAINT_EFFECTS, "taints.effect"))
+    return TaintSpec(key, value, row.code(m.effect, _TAINT_EFFECTS, "taints.effect"))
 
 
-def _rows_of_limits(row: Row, messages: Sequence[pb.Node]) -> list[Limits]:
-    found: list[Limits] = []
+def _rows_of_traits(row: Row, messages: Sequence[pb.Node]) -> list[NodeTraits]:
+    found: list[NodeTraits] = []
     for row.index, message in enumerate(messages):
-        limits = message.attach_limits
-        found.append(_limits(row, limits) if limits else ())
+        if message.attach_limits or message.declared_features or message.HasField("volume_drivers"):
+            found.append(_traits(row, message))
+        else:
+            found.append(NO_TRAITS)
     return found
+
+
+def _traits(row: Row, m: pb.Node) -> NodeTraits:
+    has_drivers = m.HasField("volume_drivers")
+    return NodeTraits(
+        _limits(row, m.attach_limits),
+        _names(row, m.declared_features, "declared_features"),
+        _names(row, m.volume_drivers.names, "volume_drivers.names") if has_drivers else None,
+    )
+
+
+def _names(row: Row, indices: Sequence[int], field: str) -> tuple[str, ...]:
+    names = sorted([row.needed_text(index, field) for index in indices])
+    for name, following in pairwise(names):
+        if name == following:
+            row.refuse(field, f"{name!r} is given twice; give each name once")
+    return tuple(names)
 
 
 def _limits(row: Row, messages: Sequence[pb.AttachLimit]) -> Limits:
@@ -195,5 +221,5 @@ def take_nodes(nodes: NodeColumns, order: Int64) -> NodeColumns:
         group=nodes.group[order],
         scale_down_disabled=nodes.scale_down_disabled[order],
         deletion_delayed=nodes.deletion_delayed[order],
-        attach_limits=tuple([nodes.attach_limits[i] for i in rows]),
+        traits=tuple([nodes.traits[i] for i in rows]),
     )

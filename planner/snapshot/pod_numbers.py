@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.snapshot.checks import check_index, read_column
+from trimtab.planner.snapshot.checks import SnapshotError, check_index, read_column
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64
-from trimtab.planner.snapshot.errors import SnapshotError
 from trimtab.v1 import snapshot_pb2 as pb
 
 TABLE: Final = "pods"

@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from trimtab.planner.model.values import (
+    AffinityTerm,
     HostPort,
-    PodAffinityTerm,
-    PodSpec,
+    MountedVolume,
+    PodRequirements,
     SpreadConstraint,
-    Toleration,
-    Volume,
-    WeightedPodAffinityTerm,
+    TolerationSpec,
+    WeightedAffinityTerm,
 )
 from trimtab.planner.snapshot.checks import Row
 from trimtab.planner.snapshot.selectors import read_selector, read_terms
@@ -43,7 +43,7 @@ class _Row(Row):
 
     def __init__(self, table: str, strings: Sequence[str]) -> None:
         super().__init__(table, strings)
-        self.tolerations: dict[tuple[int, int, int, int], Toleration] = {}
+        self.tolerations: dict[tuple[int, int, int, int], TolerationSpec] = {}
         self.string_count = 0
 
     def text(self, index: int, field: str) -> str:
@@ -60,7 +60,7 @@ class SpecsAsSent(NamedTuple):
 
     strings: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
-    specs: Mapping[bytes, PodSpec] = MappingProxyType({})
+    specs: Mapping[bytes, PodRequirements] = MappingProxyType({})
 
     def hold_for(self, strings: Sequence[str], resources: Sequence[str]) -> bool:
         """Return whether equal bytes mean the same with other tables."""
@@ -78,10 +78,12 @@ class SpecReader:
     def __init__(self, known: SpecsAsSent | None = None) -> None:
         self.known = known or SpecsAsSent()
 
-    def read(self, messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]) -> list[PodSpec]:
+    def read(
+        self, messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]
+    ) -> list[PodRequirements]:
         """Return one value for each row, in the order of the rows."""
         known = self.known if self.known.hold_for(strings, resources) else SpecsAsSent()
-        row, specs, more = _Row("pod_specs", strings), [], dict[bytes, PodSpec]()
+        row, specs, more = _Row("pod_specs", strings), [], dict[bytes, PodRequirements]()
         for row.index, message in enumerate(messages):
             sent = message.SerializeToString(deterministic=True)
             spec = known.specs.get(sent) or more.get(sent)
@@ -95,7 +97,9 @@ class SpecReader:
         return specs
 
 
-def read_pod_specs(messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]) -> list[PodSpec]:
+def read_pod_specs(
+    messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]
+) -> list[PodRequirements]:
     """Return one value for each row, in the order of the rows."""
     row = _Row("pod_specs", strings)
     specs = []
@@ -104,7 +108,7 @@ def read_pod_specs(messages: Iterable[pb.PodSpec], strings: Sequence[str], resou
     return specs
 
 
-def read_volumes(messages: Iterable[pb.Volume], strings: Sequence[str]) -> list[Volume]:
+def read_volumes(messages: Iterable[pb.Volume], strings: Sequence[str]) -> list[MountedVolume]:
     """Return one value for each row, in the order of the rows."""
     row = Row("volumes", strings)
     volumes = []
@@ -122,13 +126,13 @@ def read_pairs(row: Row, messages: Iterable[pb.LabelPair], field: str) -> tuple[
     return tuple(pairs)
 
 
-def _pod_spec(row: _Row, m: pb.PodSpec, resources: Sequence[str]) -> PodSpec:
-    """Read the fields that are set; `PodSpec` has the defaults of the others."""
+def _pod_spec(row: _Row, m: pb.PodSpec, resources: Sequence[str]) -> PodRequirements:
+    """Read the fields that are set; `PodRequirements` has the defaults of the others."""
     found: dict[str, Any] = {}
     for field, value in m.ListFields():
         name = field.name
         found[name] = _requests(row, value, resources) if name == "requests" else _READ[name](row, value)
-    return PodSpec(**found)
+    return PodRequirements(**found)
 
 
 def _sorted(found: Sequence[_Item]) -> tuple[_Item, ...]:
@@ -149,12 +153,12 @@ def _requests(row: Row, messages: Sequence[pb.ResourceAmount], resources: Sequen
     return tuple(sorted([item for item in found.items() if item[1]]))
 
 
-def _toleration(row: _Row, m: pb.Toleration) -> Toleration:
+def _toleration(row: _Row, m: pb.Toleration) -> TolerationSpec:
     fields = m.key, m.operator, m.value, m.effect
     known = row.tolerations.get(fields)
     if known is None:
         operator = row.code(m.operator, _TOLERATION_OPERATORS, "tolerations.operator")
-        known = row.tolerations[fields] = Toleration(
+        known = row.tolerations[fields] = TolerationSpec(
             row.text(m.key, "tolerations.key"),
             operator or int(pb.TolerationOperator.EQUAL),
             row.text(m.value, "tolerations.value"),
@@ -172,9 +176,9 @@ def _host_port(row: Row, m: pb.HostPort) -> HostPort:
     return HostPort(protocol or "TCP", address or "0.0.0.0", m.port)
 
 
-def _affinity_term(row: Row, m: pb.PodAffinityTerm, field: str) -> PodAffinityTerm:
+def _affinity_term(row: Row, m: pb.PodAffinityTerm, field: str) -> AffinityTerm:
     has_namespaces = m.HasField("namespace_selector")
-    return PodAffinityTerm(
+    return AffinityTerm(
         read_selector(row, m.selector, f"{field}.selector") if m.HasField("selector") else None,
         tuple(sorted({row.needed_text(i, f"{field}.namespaces") for i in m.namespaces})),
         read_selector(row, m.namespace_selector, f"{field}.namespace_selector") if has_namespaces else None,
@@ -182,11 +186,11 @@ def _affinity_term(row: Row, m: pb.PodAffinityTerm, field: str) -> PodAffinityTe
     )
 
 
-def _weighted_term(row: Row, m: pb.WeightedPodAffinityTerm) -> WeightedPodAffinityTerm:
+def _weighted_term(row: Row, m: pb.WeightedPodAffinityTerm) -> WeightedAffinityTerm:
     field = "preferred_pod_anti_affinity"
     if not 1 <= m.weight <= 100:
         row.refuse(f"{field}.weight", f"{m.weight} is not a weight; use 1 to 100")
-    return WeightedPodAffinityTerm(m.weight, _affinity_term(row, m.term, f"{field}.term"))
+    return WeightedAffinityTerm(m.weight, _affinity_term(row, m.term, f"{field}.term"))
 
 
 def _spread(row: Row, m: pb.TopologySpreadConstraint) -> SpreadConstraint:
@@ -228,12 +232,13 @@ _READ: Final[dict[str, Callable[[_Row, Any], Any]]] = {
     "read_only_disks": lambda row, disks: _texts(row, disks, "read_only_disks"),
     "scale_up_delay_s": lambda row, delay_s: row.at_least(delay_s, 0, "scale_up_delay_s"),
     "ignored_by_slack": lambda _, ignored: ignored,
+    "node_features": lambda row, names: _texts(row, names, "node_features"),
 }
-"""Readers of the message's fields except `requests`, for the fields of `PodSpec` with the same names."""
+"""Readers of the message's fields except `requests`, for the fields of `PodRequirements` with the same names."""
 
 
-def _volume(row: Row, m: pb.Volume) -> Volume:
-    return Volume(
+def _volume(row: Row, m: pb.Volume) -> MountedVolume:
+    return MountedVolume(
         row.needed(m.id, "id"),
         row.code(m.state, _VOLUME_STATES, "state"),
         row.text(m.driver, "driver"),
@@ -242,4 +247,5 @@ def _volume(row: Row, m: pb.Volume) -> Volume:
         read_pairs(row, m.zone_labels, "zone_labels"),
         m.read_write_once_pod,
         m.detail,
+        row.text(m.required_driver, "required_driver"),
     )

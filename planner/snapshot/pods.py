@@ -9,10 +9,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.snapshot.checks import MAX_PODS, MAX_TIME_S, check_index, check_range, read_column, read_optional
+from trimtab.planner.snapshot.checks import (
+    MAX_PODS,
+    MAX_TIME_S,
+    WHOLE_TABLE,
+    SnapshotError,
+    check_index,
+    check_range,
+    read_column,
+    read_optional,
+)
 from trimtab.planner.snapshot.columns import Dangling, Int32, Int64, PodColumns, Text, UInt8
 from trimtab.planner.snapshot.dictionaries import offsets_of
-from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError
 from trimtab.planner.snapshot.kernels import text as kernels
 from trimtab.planner.snapshot.pod_numbers import read_numbers
 from trimtab.planner.snapshot.references import resolve

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from trimtab.planner.model.values import (
     DeletionInProgress,
-    NodeGroup,
+    DisruptionBudget,
+    NodeGroupInfo,
     Owner,
-    PodDisruptionBudget,
     RecentEviction,
     TemplatePod,
 )
@@ -37,7 +37,7 @@ class DictionarySizes(NamedTuple):
 UNKNOWN_SPEC: Final = -1
 
 
-def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -> list[tuple[NodeGroup, int]]:
+def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -> list[tuple[NodeGroupInfo, int]]:
     """Return (group, row) sorted by id. `template` is the rank among the groups that have one, or -1."""
     check_unique([m.id for m in messages], "node_groups", "id")
     row = Row("node_groups", strings)
@@ -46,7 +46,7 @@ def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -
     for row.index in sorted(range(len(messages)), key=lambda i: messages[i].id):
         m = messages[row.index]
         has_template = m.HasField("template")
-        group = NodeGroup(
+        group = NodeGroupInfo(
             row.needed(m.id, "id"),
             row.at_least(m.min_size, 0, "min_size"),
             row.at_least(m.max_size, m.min_size, "max_size"),
@@ -123,7 +123,7 @@ def read_owners(
     return tuple(found)
 
 
-def read_budgets(messages: Sequence[pb.PodDisruptionBudget], strings: Sequence[str]) -> tuple[PodDisruptionBudget, ...]:
+def read_budgets(messages: Sequence[pb.PodDisruptionBudget], strings: Sequence[str]) -> tuple[DisruptionBudget, ...]:
     """Return budgets sorted by (namespace, name)."""
     row = Row("pod_disruption_budgets", strings)
     found = []
@@ -134,9 +134,9 @@ def read_budgets(messages: Sequence[pb.PodDisruptionBudget], strings: Sequence[s
     return tuple(found)
 
 
-def _budget(row: Row, m: pb.PodDisruptionBudget) -> PodDisruptionBudget:
+def _budget(row: Row, m: pb.PodDisruptionBudget) -> DisruptionBudget:
     status, known = m.status, m.HasField("status")
-    return PodDisruptionBudget(
+    return DisruptionBudget(
         row.name(m.namespace, "namespace"),
         row.name(m.name, "name"),
         read_selector(row, m.selector, "selector") if m.HasField("selector") else None,

@@ -9,11 +9,10 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.snapshot.checks import MAX_PODS, MAX_TOTAL
+from trimtab.planner.snapshot.checks import MAX_PODS, MAX_TOTAL, WHOLE_TABLE, SnapshotError
 from trimtab.planner.snapshot.columns import Bool, Int32, LabelSets, Snapshot
 from trimtab.planner.snapshot.dictionaries import FIRST_RESOURCES, check_volumes, offsets_of
 from trimtab.planner.snapshot.digest import digest
-from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError
 from trimtab.planner.snapshot.nodes import check_size
 from trimtab.planner.snapshot.rows import spec_in
 

@@ -6,7 +6,7 @@ Source: `protos/trimtab/v1/snapshot.proto`.
 from collections.abc import Iterable
 from typing import Final
 
-from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, Selector
+from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, Selector
 from trimtab.planner.snapshot.checks import Row
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -22,10 +22,10 @@ def read_selector(row: Row, message: pb.LabelSelector, field: str) -> Selector:
     return read_requirements(row, message.requirements, f"{field}.requirements", ON_PODS)
 
 
-def read_terms(row: Row, message: pb.NodeSelector, field: str) -> tuple[NodeSelectorTerm, ...]:
+def read_terms(row: Row, message: pb.NodeSelector, field: str) -> tuple[NodeAffinityTerm, ...]:
     """Return the alternatives of required node affinity."""
     return tuple(
-        NodeSelectorTerm(
+        NodeAffinityTerm(
             read_requirements(row, term.match_expressions, f"{field}.terms.match_expressions", ON_NODES),
             read_requirements(row, term.match_fields, f"{field}.terms.match_fields", ON_NODES),
         )

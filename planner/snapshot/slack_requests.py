@@ -6,11 +6,10 @@ canonical order, by object; never how much room they request. Raises SnapshotErr
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from trimtab.planner.model.values import PodSpec, SlackRequest
-from trimtab.planner.snapshot.checks import Row, check_unique
+from trimtab.planner.model.values import PodRequirements, SlackRequest
+from trimtab.planner.snapshot.checks import Row, SnapshotError, check_unique
 from trimtab.planner.snapshot.columns import LabelSets
 from trimtab.planner.snapshot.dictionaries import read_label_sets, read_resources, read_strings
-from trimtab.planner.snapshot.errors import SnapshotError
 from trimtab.planner.snapshot.pod_specs import read_pod_specs
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -21,7 +20,7 @@ _REQUESTS: Final = f"{_TABLE}.requests"
 class _Dictionary(NamedTuple):
     resources: Sequence[str]
     strings: Sequence[str]
-    specs: Sequence[PodSpec]
+    specs: Sequence[PodRequirements]
     label_sets: LabelSets
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.by_reference import by_reference
+from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.model.derive import Derive
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 

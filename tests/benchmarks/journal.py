@@ -11,8 +11,7 @@ from opentelemetry.metrics import NoOpMeter
 from tests.benchmarks.registry import Stages
 from tests.builders.actuator import START_S, small_cluster
 from trimtab.actuator.service.app import Actuator, Runtime
-from trimtab.actuator.service.encoded import SERVICE, add_actuator
-from trimtab.actuator.service.servicer import ActuatorServicer
+from trimtab.actuator.service.servicer import SERVICE, ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.sql import SqlStore, sqlite_url
@@ -24,6 +23,7 @@ from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.v1 import actuator_pb2
+from trimtab.v1.actuator_pb2_grpc import add_ActuatorServicer_to_server
 
 NODES, PODS_PER_NODE, SET = 1_000, 30, 100
 CALLS = 10
@@ -55,7 +55,7 @@ class Journalled:
         store = SqlStore(self.store)
         actuator = Actuator(store, cluster, MemoryCloud(cluster), NoOpMeter("benchmark"), SETTINGS, runtime)
         servicer = ActuatorServicer(actuator)
-        shell = Shell("benchmark", [Registration(add_actuator, servicer, SERVICE)])
+        shell = Shell("benchmark", [Registration(add_ActuatorServicer_to_server, servicer, SERVICE)])
         shell.start()
         shell.ready()
         self.running = shell, servicer, ActuatorClient(shell.address)

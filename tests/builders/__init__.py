@@ -5,6 +5,7 @@
 
 from tests.builders.kubernetes import (
     anti_affinity,
+    csi_driver,
     csi_node,
     daemon_set,
     deployment,
@@ -34,6 +35,7 @@ from tests.builders.kubernetes import (
 
 __all__ = [
     "anti_affinity",
+    "csi_driver",
     "csi_node",
     "daemon_set",
     "deployment",

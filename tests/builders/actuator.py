@@ -14,14 +14,15 @@ from typing import Any
 from opentelemetry.metrics import NoOpMeter
 
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, pod, pods_of, replica_set, stateful_set
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi
+from trimtab.actuator.kube.cluster import ClusterApi
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.store.records import History, Record, Store
-from trimtab.actuator.tracker.admission import Limits, digest_of
+from trimtab.actuator.tracker.admission import DeletionLimits, digest_of
 from trimtab.actuator.tracker.states import Retention
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays
@@ -39,7 +40,7 @@ SETTINGS = ActuatorSettings(
         delay_after_taint_s=1,
         taint_thread_count=1,
     ),
-    limits=Limits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300),
+    limits=DeletionLimits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300),
     retention=Retention(finished_s=36_000, evictions_s=36_000),
     answer_s=5,
 )

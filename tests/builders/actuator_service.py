@@ -8,12 +8,11 @@ from opentelemetry.metrics import NoOpMeter
 from tests.builders.actuator import small_cluster
 from tests.builders.waiting import LIMIT_S
 from trimtab.actuator.service.app import Actuator
-from trimtab.actuator.service.encoded import SERVICE, add_actuator
-from trimtab.actuator.service.servicer import ActuatorServicer
+from trimtab.actuator.service.servicer import SERVICE, ActuatorServicer
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
 from trimtab.actuator.store.memory import MemoryStore
-from trimtab.actuator.tracker.admission import Limits
+from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import TrimtabError
@@ -23,6 +22,7 @@ from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, reason_pb2
+from trimtab.v1.actuator_pb2_grpc import add_ActuatorServicer_to_server
 
 SETTINGS = ActuatorSettings(
     work=WorkSettings(
@@ -32,7 +32,7 @@ SETTINGS = ActuatorSettings(
         delay_after_taint_s=0.0,
         rollback_retry_s=0.05,
     ),
-    limits=Limits(max_parallelism=6, max_drain_parallelism=4, max_plan_age_s=300),
+    limits=DeletionLimits(max_parallelism=6, max_drain_parallelism=4, max_plan_age_s=300),
     max_watchers=2,
 )
 DELAYS = Delays(0.03, 0.02, 0.05, 0.03)
@@ -52,7 +52,7 @@ class Service:
         self.shell = Shell(
             "test",
             [
-                Registration(add_actuator, self.servicer, SERVICE),
+                Registration(add_ActuatorServicer_to_server, self.servicer, SERVICE),
                 Registration(add_embedded, EmbeddedClusterServicer(self.cluster), "trimtab.v1.EmbeddedCluster"),
             ],
         )

@@ -20,9 +20,9 @@ from urllib.parse import parse_qs, urlsplit
 from google.protobuf.message import Message
 
 from tests.builders.absent import absent
+from tests.builders.kubernetes_protobuf import frame_bytes, wrap
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.kubernetes.envelope import frame_bytes, wrap
-from trimtab.clients.snapshots.live.resources import BY_KIND
+from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.k8s.v1 import meta_pb2
 
 Json = dict[str, Any]
@@ -64,8 +64,8 @@ class FakeApiServer:
         self.changed = threading.Condition()
         self.closing = False
         self.cuts = 0
-        self._messages = {one.path: one.message for one in BY_KIND.values() if one.message is not None}
-        self._kinds = {one.path: one.kind for one in BY_KIND.values() if one.message is not None}
+        self._messages = {one.path: one.message for one in WATCHED.values() if one.message is not None}
+        self._kinds = {one.path: one.kind for one in WATCHED.values() if one.message is not None}
         # Paths of kinds served as JSON, registered by `define`.
         self.defined: set[str] = set()
         outer = self

@@ -12,7 +12,7 @@ from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, Roun
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.controllers import Delays
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.observed_cluster import ObservedCluster
 from trimtab.clients.simulation.planner_link import InProcessLink
@@ -68,7 +68,7 @@ class Rounds:
         with self.cluster.transaction() as state:
             for item in items:
                 if item["kind"] == "Pod":
-                    state.put_pod(Pod(item))
+                    state.put_pod(SimulatedPod(item))
                 else:
                     state.put(item)
 

@@ -20,7 +20,7 @@ from trimtab.actuator.cloud.aws.cloud import AwsCloud
 from trimtab.actuator.cloud.aws.settings import AwsSettings
 from trimtab.actuator.cloud.aws.templates import TAGS
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from trimtab.actuator.cloud.externalgrpc.calls import Calls
+from trimtab.actuator.cloud.externalgrpc.calls import ProviderCalls
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import read_group
@@ -32,9 +32,8 @@ from trimtab.actuator.service.external.servicer import external_registration
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, GrowSettings, WorkSettings
 from trimtab.actuator.store.memory import MemoryStore
-from trimtab.clients.rpc.backoff import Backoff
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import connect
+from trimtab.clients.rpc.client import Backoff, connect
 from trimtab.clients.rpc.port_security import PortSecurity
 from trimtab.clients.rpc.server import ServerSettings, Shell
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
@@ -167,7 +166,9 @@ def externalgrpc() -> Iterator[World]:
     """Our own external cloud provider, as a cloud."""
     with external_actuator() as world:
         yield World(
-            ExternalCloud(Calls(world.channel, 60.0), steady=world.clock), world.settle, slow_calls(world.cluster)
+            ExternalCloud(ProviderCalls(world.channel, 60.0), steady=world.clock),
+            world.settle,
+            slow_calls(world.cluster),
         )
 
 

@@ -5,24 +5,17 @@ from typing import Any
 
 from tests.builders.json_api import JsonApiServer
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from trimtab.actuator.cloud.clusterapi.objects import (
-    CAPACITY,
-    DELETE_MACHINE,
-    DELETED,
-    MAX_SIZE,
-    MIN_SIZE,
-    OPTIONS,
-    PRICE,
-)
+from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, DELETED, MAX_SIZE, MIN_SIZE, OPTIONS, PRICE
 from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
+    CloudNodeTemplate,
     GroupOptions,
     Instance,
     InstanceState,
     NodeGroupView,
-    NodeTemplate,
 )
+from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE
 
 Json = dict[str, Any]
 BASE = "/apis/cluster.x-k8s.io/v1beta1/namespaces/default"
@@ -134,7 +127,7 @@ class ShortNames:
     def decrease_target(self, group: str, expected: int, wanted: int) -> None:
         self._cloud.decrease_target(KIND + group, expected, wanted)
 
-    def template(self, group: str) -> NodeTemplate | None:
+    def template(self, group: str) -> CloudNodeTemplate | None:
         return self._cloud.template(KIND + group)
 
     def price_per_hour(self, group: str) -> float | None:

@@ -6,7 +6,7 @@
 import numpy as np
 
 from tests.builders.rows import Labels, NodeRow, PodRow
-from trimtab.planner.model.values import PodSpec, Volume
+from trimtab.planner.model.values import MountedVolume, PodRequirements
 from trimtab.planner.snapshot.columns import (
     FLAG_DAEMON,
     FLAG_GATED,
@@ -80,12 +80,16 @@ def _nodes(nodes: list[NodeRow], resources: tuple[str, ...], dictionary: _Dictio
         group=np.full(count, -1, np.int32),
         scale_down_disabled=np.zeros(count, np.bool_),
         deletion_delayed=np.zeros(count, np.bool_),
-        attach_limits=tuple(n.attach_limits for n in nodes),
+        traits=tuple(n.traits for n in nodes),
     )
 
 
 def _pods(
-    pods: list[PodRow], nodes: list[NodeRow], specs: tuple[PodSpec, ...], volumes: tuple[Volume, ...], d: _Dictionary
+    pods: list[PodRow],
+    nodes: list[NodeRow],
+    specs: tuple[PodRequirements, ...],
+    volumes: tuple[MountedVolume, ...],
+    d: _Dictionary,
 ) -> PodColumns:
     node_of = {n.name: i for i, n in enumerate(nodes)} | {"": NO_NODE}
     spec_of = {spec: i for i, spec in enumerate(specs)}

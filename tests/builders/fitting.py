@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.builders.columns import snapshot
 from tests.builders.rows import Labels, NodeRow, PodRow
-from trimtab.planner.model.values import LabelRequirement, PodSpec, Selector
+from trimtab.planner.model.values import LabelRequirement, PodRequirements, Selector
 from trimtab.planner.simulation.build import SimulationSettings, build_simulation
 from trimtab.planner.simulation.explain import explain
 from trimtab.planner.simulation.virtual_rows import VirtualRows
@@ -32,7 +32,7 @@ def node(name: str = "n1", zone: str = "", labels: Labels | None = None, **field
     return NodeRow(name, {HOST: name} | ({ZONE: zone} if zone else {}) | (labels or {}), **fields)
 
 
-def pending(spec: PodSpec, labels: Labels | None = None, namespace: str = "default", **fields: Any) -> PodRow:
+def pending(spec: PodRequirements, labels: Labels | None = None, namespace: str = "default", **fields: Any) -> PodRow:
     """Return the pod to be checked."""
     return PodRow("pending", spec, namespace, labels or {}, **fields)
 

@@ -8,7 +8,7 @@ from tests.builders.columns import snapshot
 from tests.builders.random_rows import HOST, RACK, ZONE
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.simulation.moves import Cluster
-from trimtab.planner.model.values import HostPort, NodeGroup, PodSpec
+from trimtab.planner.model.values import HostPort, NodeGroupInfo, PodRequirements
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.growth import Growth, growth_rows
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
@@ -24,16 +24,16 @@ class GrowingCluster(NamedTuple):
     pending: list[int]
 
 
-def node_group(name: str, size: int = 0, most: int = 10) -> NodeGroup:
+def node_group(name: str, size: int = 0, most: int = 10) -> NodeGroupInfo:
     """Return a group of the snapshot."""
-    return NodeGroup(name, 0, most, size, -1, 1.0, 1, 0, False)
+    return NodeGroupInfo(name, 0, most, size, -1, 1.0, 1, 0, False)
 
 
 def template(row: NodeRow, residents: list[PodRow]) -> GroupTemplate:
     """Return the planner's view of new nodes like a row, with residents like rows of pods."""
     pods = [VirtualPod(p.namespace, p.spec, tuple(sorted(p.labels.items()))) for p in residents]
     labels, amounts = tuple(sorted(row.labels.items())), tuple(sorted(row.allocatable.items()))
-    node = NodeTemplate(labels, amounts, row.taints, row.unschedulable, row.attach_limits)
+    node = NodeTemplate(labels, amounts, row.taints, row.unschedulable, row.traits)
     return GroupTemplate(node, tuple(pods))
 
 
@@ -77,9 +77,9 @@ def _add(
         cluster.state[name] = "open" if virtual.is_open else "dropped"
 
 
-def mild_spec(random: Random) -> PodSpec:
+def mild_spec(random: Random) -> PodRequirements:
     """Return a spec that most nodes admit, with one constraint or none."""
-    spec = PodSpec(requests=(("cpu", random.choice((1, 1, 2))),))
+    spec = PodRequirements(requests=(("cpu", random.choice((1, 1, 2))),))
     kind = random.randrange(7)
     if kind == 0:
         return spec._replace(topology_spread=(random_rows.spread(random)._replace(honor_node_taints=False),))
@@ -96,7 +96,7 @@ def random_growing_cluster(seed: int, most_pending: int = 30) -> GrowingCluster:
     """Return a random cluster with every constraint; many of its pending pods are equal."""
     nodes, pods, namespaces = random_rows.rows(seed)
     random = Random(seed + 11)
-    specs = [pod.spec for pod in pods] or [PodSpec()]
+    specs = [pod.spec for pod in pods] or [PodRequirements()]
     mild = [mild_spec(random) for _ in range(4)]
     count = 0
     while count < most_pending and random.random() < 0.9:
@@ -119,7 +119,7 @@ def random_growing_cluster(seed: int, most_pending: int = 30) -> GrowingCluster:
     return growing_cluster(nodes, pods, groups, random.randint(1, 9), namespaces)
 
 
-def resident(random: Random, spec: PodSpec) -> PodRow:
+def resident(random: Random, spec: PodRequirements) -> PodRow:
     """Return a pod of a DaemonSet."""
     labels = {"app": random.choice(("x", "y", "z"))} if random.random() < 0.5 else {}
     return PodRow("daemon", spec, random.choice(random_rows.NAMESPACES), labels)

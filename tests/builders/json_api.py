@@ -20,8 +20,8 @@ import urllib3
 
 from tests.builders.absent import absent
 from tests.builders.waiting import LIMIT_S
-from trimtab.actuator.kube.api import Api
-from trimtab.clients.kubernetes.api import Api as HttpApi
+from trimtab.actuator.kube.api import KubeApi
+from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Connection, ConnectionSettings
 
 Json = dict[str, Any]
@@ -80,14 +80,14 @@ class JsonApiServer:
         self._http.server_close()
         self._thread.join()
 
-    def api(self, timeout_s: float = LIMIT_S) -> Api:
+    def api(self, timeout_s: float = LIMIT_S) -> KubeApi:
         """A connection."""
-        return Api(self.http(timeout_s), timeout_s)
+        return KubeApi(self.http(timeout_s), timeout_s)
 
-    def http(self, timeout_s: float = LIMIT_S) -> HttpApi:
+    def http(self, timeout_s: float = LIMIT_S) -> Api:
         """A connection for single requests."""
         url, settings = f"http://127.0.0.1:{self._http.server_port}", ConnectionSettings(connect_timeout_s=timeout_s)
-        return HttpApi(Connection(url, self._pool, lambda: "Bearer token", settings))
+        return Api(Connection(url, self._pool, lambda: "Bearer token", settings))
 
     def put(self, collection: str, item: Json) -> Json:
         """Create or replace an object."""

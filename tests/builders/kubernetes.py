@@ -303,6 +303,12 @@ def csi_node(name: str = "n1", limits: Mapping[str, int | None] | None = None, *
     return _object("storage.k8s.io/v1", "CSINode", name, None, body, {})
 
 
+def csi_driver(name: str = "ebs.csi.aws.com", *, required: bool | None = True) -> Json:
+    """Build a CSIDriver; `required` : no pod with its volumes is scheduled on a node without it."""
+    spec = {} if required is None else {"preventPodSchedulingIfMissing": required}
+    return _object("storage.k8s.io/v1", "CSIDriver", name, None, {"spec": spec}, {})
+
+
 def node_group(
     name: str = "g1",
     min_size: int = 0,

@@ -1,19 +1,35 @@
 """Kubernetes objects in JSON to the API server's protobuf encoding, for tests that replay what a server sends."""
 
+import struct
 from datetime import datetime
 from typing import Any
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from trimtab.clients.snapshots.live.resources import BY_KIND
+from trimtab.clients.kubernetes.envelope import MAGIC
+from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.k8s.v1 import meta_pb2
 
 INLINED = ("volume_source", "persistent_volume_source")
 
 
+def wrap(kind: str, api_version: str, message: bytes) -> bytes:
+    """Return a body that `unwrap` reads."""
+    kind_of = meta_pb2.TypeMeta(api_version=api_version, kind=kind)
+    return MAGIC + meta_pb2.Unknown(type_meta=kind_of, raw=message).SerializeToString()
+
+
+def frame_bytes(event_type: str, kind: str, api_version: str, message: bytes) -> bytes:
+    """Return one event in the framing of a watch."""
+    inside = meta_pb2.RawExtension(raw=wrap(kind, api_version, message))
+    event = meta_pb2.WatchEvent(type=event_type, object=inside).SerializeToString()
+    return struct.pack(">I", len(event)) + event
+
+
 def encoded(obj: dict[str, Any]) -> Message:
     """Return an object as its message; fields that the message lacks are omitted, as they are not read."""
-    made = BY_KIND[obj["kind"]].message
+    made = WATCHED[obj["kind"]].message
     assert made is not None, f"{obj['kind']} comes as JSON"
     message = made()
     fill(message, obj)

@@ -4,6 +4,12 @@ Tests of running services compare the served metrics with these tables; tests of
 queries with them. Pages are read as Prometheus does.
 """
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 PLANNER: dict[str, dict[str, set[str]]] = {
@@ -40,3 +46,22 @@ def check_page(page: str, promised: dict[str, dict[str, set[str]]]) -> None:
         for label, values in labels.items():
             assert all(label in one for one in found), f"{name} has no label {label}"
             assert {one[label] for one in found} >= values, f"{name}: {label}"
+
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+OBSERVE = DEPLOY / "chart" / "observe"
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups = yaml.safe_load((OBSERVE / "rules.yaml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """Return each query with the title of its rule or panel."""
+    for rule in alerts():
+        yield rule["alert"], rule["expr"]
+    for panel in json.loads((OBSERVE / "dashboard.json").read_text())["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"].replace("$__rate_interval", "5m")

@@ -9,7 +9,7 @@ import numpy as np
 from trimtab.planner.facts.similarity import Sample, Similarity
 from trimtab.planner.model.settings import PriorityRank, ScaleUpSettings, SimilaritySettings
 from trimtab.planner.scale_up.expanders.chain import Verdict, choose
-from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, GroupFacts, Option, Options, as_columns
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, GroupFacts, Options
 
 GIB = 1 << 30
 ALL = SimilaritySettings()
@@ -48,11 +48,11 @@ def groups_of(rows: Mapping[str, Group]) -> GroupFacts:
 def options_of(rows: Mapping[str, Group]) -> Options:
     """Return one option per group, in the given order."""
     ids = sorted(rows)
-    return as_columns([
-        Option(ids.index(name), row.nodes, np.arange(row.pods, dtype=np.int32), round(row.pod_cores * 1000),
-               round(row.pod_gib * GIB))
+    columns = [
+        (ids.index(name), row.nodes, row.pods, round(row.pod_cores * 1000), round(row.pod_gib * GIB))
         for name, row in rows.items()
-    ])  # fmt: skip
+    ]
+    return Options(*np.ascontiguousarray(np.array(columns, np.int64).reshape(-1, 5).T))
 
 
 def ranked(ranks: Mapping[int, Sequence[str]]) -> ScaleUpSettings:

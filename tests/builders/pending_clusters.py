@@ -8,7 +8,7 @@ selectors if the problem says which zones get one pod more. So a bound of the pr
 import numpy as np
 
 from tests.builders.snapshots import Cluster, Group, Labels, Node, Pod
-from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, SpreadConstraint
+from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, PodRequirements, SpreadConstraint
 from trimtab.planner.scale_up.cheapest.problem import UNLIMITED, Problem
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -50,15 +50,15 @@ def _zones(asked: Problem, of_class: int) -> list[str]:
     return [f"zone-{zone}" for zone, count in enumerate(most.tolist()) for _ in range(count)]
 
 
-def _spec(asked: Problem, of_class: int, names: list[str], alone: dict[int, str]) -> PodSpec:
+def _spec(asked: Problem, of_class: int, names: list[str], alone: dict[int, str]) -> PodRequirements:
     takes = {name: amount for name, amount in zip(names, asked.demand[of_class].tolist(), strict=True) if amount}
     del takes["pods"]  # every pod takes one
     if of_class in alone:
         takes[alone[of_class]] = 1
-    spec = PodSpec(requests=tuple(sorted(takes.items())))
+    spec = PodRequirements(requests=tuple(sorted(takes.items())))
     if not asked.allowed[of_class].all():
         values = tuple(f"g{at:02}" for at in np.flatnonzero(asked.allowed[of_class]).tolist())
-        spec = spec._replace(node_affinity=(NodeSelectorTerm((_in("group", *values),), ()),))
+        spec = spec._replace(node_affinity=(NodeAffinityTerm((_in("group", *values),), ()),))
     zones = int((asked.zone_most[of_class] > 0).sum())
     if (asked.zone_most[of_class] < UNLIMITED).any() and zones > 1 and not _zones(asked, of_class):
         own = (_in("class", f"c{of_class}"),)

@@ -11,20 +11,20 @@ from hypothesis import strategies as st
 
 from tests.builders.snapshots import RESOURCES, Cluster, Eviction, Group, Node, Pod
 from trimtab.planner.model.values import (
+    AffinityTerm,
     DeletionInProgress,
+    DisruptionBudget,
     HostPort,
     LabelRequirement,
-    NodeSelectorTerm,
+    MountedVolume,
+    NodeAffinityTerm,
     Owner,
-    PodAffinityTerm,
-    PodDisruptionBudget,
-    PodSpec,
+    PodRequirements,
     SpreadConstraint,
-    Taint,
+    TaintSpec,
     TemplatePod,
-    Toleration,
-    Volume,
-    WeightedPodAffinityTerm,
+    TolerationSpec,
+    WeightedAffinityTerm,
 )
 
 # Small pools, so that rows meet each other.
@@ -68,21 +68,21 @@ def requirements(draw: st.DrawFn, on_nodes: bool) -> LabelRequirement:
 SELECTORS = st.none() | st.lists(requirements(False), max_size=2).map(tuple)
 TERMS = st.none() | st.lists(
     st.builds(
-        NodeSelectorTerm,
+        NodeAffinityTerm,
         st.lists(requirements(True), max_size=2).map(tuple),
         st.lists(requirements(False), max_size=1).map(tuple),
     ),
     max_size=2,
 ).map(tuple)
-AFFINITY = st.lists(st.builds(PodAffinityTerm, SELECTORS, _sorted_tuples(NAMESPACES), SELECTORS, KEYS), max_size=1).map(
+AFFINITY = st.lists(st.builds(AffinityTerm, SELECTORS, _sorted_tuples(NAMESPACES), SELECTORS, KEYS), max_size=1).map(
     tuple
 )
 SPECS = st.builds(
-    PodSpec,
+    PodRequirements,
     requests=AMOUNTS,
     node_selector=LABELS,
     node_affinity=TERMS,
-    tolerations=_sorted_tuples(st.builds(Toleration, TEXTS, st.sampled_from([1, 2]), TEXTS, st.integers(0, 3))),
+    tolerations=_sorted_tuples(st.builds(TolerationSpec, TEXTS, st.sampled_from([1, 2]), TEXTS, st.integers(0, 3))),
     host_ports=_sorted_tuples(
         st.builds(HostPort, st.sampled_from(["TCP", "UDP"]), st.sampled_from(["0.0.0.0", "10.0.0.1"]), st.just(80))
     ),
@@ -112,20 +112,22 @@ SPECS = st.builds(
     enable_ds_eviction=st.sampled_from([-1, 0, 1]),
     preferred_pod_anti_affinity=st.lists(
         st.builds(
-            WeightedPodAffinityTerm,
+            WeightedAffinityTerm,
             st.integers(1, 100),
-            st.builds(PodAffinityTerm, SELECTORS, _sorted_tuples(NAMESPACES), SELECTORS, KEYS),
+            st.builds(AffinityTerm, SELECTORS, _sorted_tuples(NAMESPACES), SELECTORS, KEYS),
         ),
         max_size=1,
     ).map(tuple),
     exclusive_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
+    node_features=_sorted_tuples(st.sampled_from(["F", "G"])),
     read_only_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
     scale_up_delay_s=st.sampled_from([-1, 0, 90]),
 )
 PODS = st.builds(
     Pod,
     uid=st.sampled_from(["u1", "u2", "u-é", "u" * 36]),
-    spec=st.sampled_from([PodSpec(), PodSpec(requests=(("cpu", 100),)), PodSpec(priority=5)]) | SPECS,
+    spec=st.sampled_from([PodRequirements(), PodRequirements(requests=(("cpu", 100),)), PodRequirements(priority=5)])
+    | SPECS,
     labels=LABELS,
     node=st.just("") | NODES,
     owner=st.just("") | OWNERS,
@@ -144,7 +146,7 @@ PLAIN_NODES = st.builds(
     Node,
     provider_id=TEXTS,
     labels=LABELS,
-    taints=_sorted_tuples(st.builds(Taint, KEYS, TEXTS, st.integers(1, 3))),
+    taints=_sorted_tuples(st.builds(TaintSpec, KEYS, TEXTS, st.integers(1, 3))),
     unschedulable=st.booleans(),
     allocatable=AMOUNTS,
     capacity=AMOUNTS,
@@ -157,6 +159,8 @@ PLAIN_NODES = st.builds(
     attach_limits=st.dictionaries(st.sampled_from(["csi-a", "csi-b"]), st.integers(0, 9), max_size=2).map(
         lambda found: tuple(sorted(found.items()))
     ),
+    declared_features=_sorted_tuples(st.sampled_from(["F", "G"])),
+    volume_drivers=st.none() | _sorted_tuples(st.sampled_from(["csi-a", "csi-b"])),
 )
 DAEMONSET_PODS = st.lists(st.tuples(NAMESPACES, SPECS, LABELS), max_size=2).map(tuple)
 GROUP_ROWS = st.builds(
@@ -176,9 +180,11 @@ GROUP_ROWS = st.builds(
 )
 
 
-def _volume(name: str) -> st.SearchStrategy[Volume]:
+def _volume(name: str) -> st.SearchStrategy[MountedVolume]:
     zone_labels = st.dictionaries(KEYS, TEXTS, max_size=1).map(lambda found: tuple(sorted(found.items())))
-    return st.builds(Volume, st.just(name), st.integers(0, 4), TEXTS, TEXTS, TERMS, zone_labels, st.booleans(), TEXTS)
+    return st.builds(
+        MountedVolume, st.just(name), st.integers(0, 4), TEXTS, TEXTS, TERMS, zone_labels, st.booleans(), TEXTS
+    )
 
 
 TABLES: dict[str, st.SearchStrategy[Any]] = {
@@ -225,9 +231,9 @@ def _owner(uid: str, desired: int, current: int, selector: Any, template: Templa
     return Owner(uid, kind, "x", "default", desired, current, version, selector, "Deployment/a/b", 7, template)
 
 
-def _budget(key: tuple[str, str], selector: Any, allowed: int) -> PodDisruptionBudget:
+def _budget(key: tuple[str, str], selector: Any, allowed: int) -> DisruptionBudget:
     status = (allowed, 3, 2, 4, True, ("a", "b")) if allowed >= 0 else (-1, 0, 0, 0, False, ())
-    return PodDisruptionBudget(*key, selector, *status, False, "50%", "")
+    return DisruptionBudget(*key, selector, *status, False, "50%", "")
 
 
 CLUSTERS = clusters()

@@ -6,7 +6,7 @@ from random import Random
 from tests.builders import random_rows
 from tests.builders.rows import NodeRow
 from tests.builders.snapshots import Cluster, Group, Node, Pod
-from trimtab.planner.model.values import PodSpec
+from trimtab.planner.model.values import PodRequirements
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 from trimtab.v1.snapshot_pb2 import NodeGroupHealth, TolerationOperator
@@ -25,7 +25,7 @@ def growing_cluster(seed: int, most_pending: int = 24) -> Cluster:
     rows = [random_rows.node(random, number) for number in range(random.randint(0, 4))]
     groups = _groups(random)
     specs = [_spec(random) for _ in range(random.randint(1, 4))]
-    plain = [PodSpec(requests=(("cpu", random.choice((1, 2))),)), PodSpec(requests=(("memory", 1),))]
+    plain = [PodRequirements(requests=(("cpu", random.choice((1, 2))),)), PodRequirements(requests=(("memory", 1),))]
     nodes = {row.name: _node(random, row, groups) for row in rows}
     pods, volumes = {}, {}
     for number in range(random.randint(0, 8)):
@@ -60,6 +60,8 @@ def _node(random: Random, row: NodeRow, groups: dict[str, Group]) -> Node:
         ready=random.random() < 0.9,
         group=random.choice(["", *groups]),
         attach_limits=row.attach_limits,
+        declared_features=row.declared_features,
+        volume_drivers=row.volume_drivers,
     )
 
 
@@ -68,7 +70,7 @@ def _amounts(given: Iterable[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((NAMES.get(name, name), amount) for name, amount in given if amount))
 
 
-def _spec(random: Random) -> PodSpec:
+def _spec(random: Random) -> PodRequirements:
     """Return a spec that the API server accepts."""
     spec = random_rows.spec(random)
     terms = spec.node_affinity or ()
@@ -102,6 +104,7 @@ def _groups(random: Random) -> dict[str, Group]:
         template = Node(
             labels=tuple(sorted(labels.items())), taints=row.taints, unschedulable=row.unschedulable,
             allocatable=_amounts(row.allocatable.items()), attach_limits=row.attach_limits,
+            declared_features=row.declared_features, volume_drivers=row.volume_drivers,
         )  # fmt: skip
         daemons = tuple(
             (

@@ -4,16 +4,16 @@ from random import Random
 
 from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import (
+    AffinityTerm,
     HostPort,
     LabelRequirement,
-    NodeSelectorTerm,
-    PodAffinityTerm,
-    PodSpec,
+    MountedVolume,
+    NodeAffinityTerm,
+    PodRequirements,
     Selector,
     SpreadConstraint,
-    Taint,
-    Toleration,
-    Volume,
+    TaintSpec,
+    TolerationSpec,
 )
 from trimtab.v1.snapshot_pb2 import LabelOperator as Op
 from trimtab.v1.snapshot_pb2 import TolerationOperator, VolumeState
@@ -21,6 +21,7 @@ from trimtab.v1.snapshot_pb2 import TolerationOperator, VolumeState
 HOST, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"
 KEYS = (HOST, ZONE, RACK)
 NAMESPACES = ("a", "b", "c")
+FEATURES = ("F", "G")
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 
 
@@ -52,10 +53,10 @@ def namespace_selector(random: Random) -> Selector | None:
     return (LabelRequirement("team", operator, ("red",) if operator <= Op.NOT_IN else ()),)
 
 
-def affinity_term(random: Random) -> PodAffinityTerm:
+def affinity_term(random: Random) -> AffinityTerm:
     """Return a term over any topology key."""
     namespaces = tuple(_some(random, NAMESPACES, 2)) if random.random() < 0.3 else ()
-    return PodAffinityTerm(pod_selector(random), namespaces, namespace_selector(random), random.choice(KEYS))
+    return AffinityTerm(pod_selector(random), namespaces, namespace_selector(random), random.choice(KEYS))
 
 
 def spread(random: Random) -> SpreadConstraint:
@@ -71,7 +72,7 @@ def spread(random: Random) -> SpreadConstraint:
     )
 
 
-def node_term(random: Random) -> NodeSelectorTerm:
+def node_term(random: Random) -> NodeAffinityTerm:
     """Return a term over labels and, rarely, names; some cannot be parsed."""
     expressions = []
     for _ in range(random.choice((0, 1, 1, 2))):
@@ -85,34 +86,34 @@ def node_term(random: Random) -> NodeSelectorTerm:
     if random.random() < 0.15:
         names = tuple(random.sample(("n0", "n1", "n2", "gone"), random.choice((1, 1, 2))))
         fields.append(LabelRequirement("metadata.name", random.choice((Op.IN, Op.NOT_IN)), names))
-    return NodeSelectorTerm(tuple(expressions), tuple(fields))
+    return NodeAffinityTerm(tuple(expressions), tuple(fields))
 
 
-def node_terms(random: Random) -> tuple[NodeSelectorTerm, ...] | None:
+def node_terms(random: Random) -> tuple[NodeAffinityTerm, ...] | None:
     """Return None, or up to two alternatives."""
     return None if random.random() < 0.6 else tuple(node_term(random) for _ in range(random.choice((0, 1, 2, 2))))
 
 
-def taint(random: Random) -> Taint:
+def taint(random: Random) -> TaintSpec:
     """Return a taint of any effect."""
-    return Taint(random.choice(("t", "u")), random.choice(("", "1")), random.choice((1, 2, 3)))
+    return TaintSpec(random.choice(("t", "u")), random.choice(("", "1")), random.choice((1, 2, 3)))
 
 
-def toleration(random: Random) -> Toleration:
+def toleration(random: Random) -> TolerationSpec:
     """Return a toleration of any shape, operators that tolerate nothing included."""
     operator = random.choice((0, TolerationOperator.EQUAL, TolerationOperator.EXISTS, TolerationOperator.LT))
     key = random.choice(("t", "u", "", "node.kubernetes.io/unschedulable", "ToBeDeletedByClusterAutoscaler"))
-    return Toleration(key, operator, random.choice(("", "1")), random.choice((0, 0, 1, 2, 3)))
+    return TolerationSpec(key, operator, random.choice(("", "1")), random.choice((0, 0, 1, 2, 3)))
 
 
-def spec(random: Random) -> PodSpec:
+def spec(random: Random) -> PodRequirements:
     """Return a pod spec with a few random constraints."""
 
     def sometimes(share: float) -> bool:
         return random.random() < share
 
     disks = ("d1", "d2")
-    return PodSpec(
+    return PodRequirements(
         requests=tuple(
             sorted((r, random.choice((1, 2, 3))) for r in _some(random, ("cpu", "memory", "x/gpu", "weird"), 3))
         ),
@@ -129,15 +130,16 @@ def spec(random: Random) -> PodSpec:
         unsupported=("resourceClaims",) if sometimes(0.03) else (),
         exclusive_disks=tuple(_some(random, disks, 1)) if sometimes(0.15) else (),
         read_only_disks=tuple(_some(random, disks, 1)) if sometimes(0.15) else (),
+        node_features=tuple(sorted(_some(random, FEATURES, 2))) if sometimes(0.15) else (),
     )
 
 
-def volume(random: Random, number: int) -> Volume:
+def volume(random: Random, number: int) -> MountedVolume:
     """Return a volume of any state; few numbers, so that pods share some."""
     rare = Random(number * 7919)  # a volume's content depends only on its number
     state = rare.choice((VolumeState.BOUND,) * 6 + (VolumeState.WAIT_FOR_FIRST_CONSUMER, VolumeState.MISSING))
     zones = ((rare.choice((ZONE, BETA_ZONE)), rare.choice(("za", "zb", "za__zb", "za__"))),)
-    return Volume(
+    return MountedVolume(
         f"a/v{number}",
         state,
         rare.choice(("", "disk", "disk", "unlimited")),
@@ -146,6 +148,7 @@ def volume(random: Random, number: int) -> Volume:
         zones if rare.random() < 0.3 else (),
         rare.random() < 0.3,
         "",
+        rare.choice(("", "", "", "disk", "plugin")),
     )
 
 
@@ -172,10 +175,12 @@ def node(random: Random, number: int) -> NodeRow:
         tuple(sorted({taint(random) for _ in range(random.choice((0, 0, 0, 1, 2)))})),
         random.random() < 0.1,
         (("disk", random.randint(0, 3)),) if random.random() < 0.5 else (),
+        FEATURES if number == 0 else tuple(sorted(_some(random, FEATURES, 2))),
+        random.choice((None, (), ("disk",), ("disk", "plugin"))),
     )
 
 
-def pod(random: Random, number: int, specs: list[PodSpec], node_count: int) -> PodRow:
+def pod(random: Random, number: int, specs: list[PodRequirements], node_count: int) -> PodRow:
     """Return a pod of one of the specs, on a node or not."""
     names = [f"n{i}" for i in range(node_count)]
     labels = {key: random.choice(("x", "y", "z")) for key in ("app", "tier", "version") if random.random() < 0.7}

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from trimtab.planner.model.values import PodSpec, Taint, Volume
+from trimtab.planner.model.values import MountedVolume, NodeTraits, PodRequirements, TaintSpec
 
 Labels = dict[str, str]
 
@@ -13,16 +13,23 @@ class NodeRow(NamedTuple):
     name: str = "n1"
     labels: Labels = {}  # noqa: RUF012
     allocatable: dict[str, int] = {"cpu": 4000, "memory": 16 << 30, "pods": 110}  # noqa: RUF012
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[TaintSpec, ...] = ()
     unschedulable: bool = False
     attach_limits: tuple[tuple[str, int], ...] = ()
+    declared_features: tuple[str, ...] = ()
+    volume_drivers: tuple[str, ...] | None = None
+
+    @property
+    def traits(self) -> NodeTraits:
+        """The planner's form of the last fields."""
+        return NodeTraits(self.attach_limits, self.declared_features, self.volume_drivers)
 
 
 class PodRow(NamedTuple):
     """A pod; `node` "" = pending, `pinned` "" = not pinned."""
 
     name: str = "p1"
-    spec: PodSpec = PodSpec()
+    spec: PodRequirements = PodRequirements()
     namespace: str = "default"
     labels: Labels = {}  # noqa: RUF012
     node: str = ""
@@ -30,6 +37,6 @@ class PodRow(NamedTuple):
     terminating: bool = False
     ended: bool = False
     gated: bool = False
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[MountedVolume, ...] = ()
     created_s: int = 0
     daemon: bool = False

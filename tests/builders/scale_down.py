@@ -10,8 +10,8 @@ from tests.certificates.scale_down import offences
 from trimtab.planner.model.settings import resolve_planner, resolve_scale_down
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
-from trimtab.planner.scale_down.loop import decide_scale_down
-from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.context import ScaleDownRequest
+from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.virtual_rows import VirtualRows
 from trimtab.planner.snapshot.columns import Snapshot
@@ -61,9 +61,9 @@ class Outcome(NamedTuple):
 
 
 def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
-    """Return settings from JSON: keys of `scaleDown`, plus `nodeGroups` and `planner`."""
+    """Return settings from JSON: keys of `scaleDown`, plus `nodeGroups`, `planner` and `searchEffort`."""
     given = dict(given or {})
-    more = {key: given.pop(key) for key in ("nodeGroups", "planner") if key in given}
+    more = {key: given.pop(key) for key in ("nodeGroups", "planner", "searchEffort") if key in given}
     return ParseDict({"scaleDown": given} | more, plan_pb2.PlanSettings())
 
 

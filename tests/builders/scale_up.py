@@ -1,13 +1,16 @@
 """A scale-up decision from plain objects, verified by the certificate before a test checks it."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import pytest
 from google.protobuf.json_format import ParseDict
 
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_up import offences
 from trimtab.planner.decisions.plan import plan as take_decisions
+from trimtab.planner.model.settings import search
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_up.promising import MANY
 from trimtab.planner.snapshot.decode import canonicalize
@@ -57,10 +60,15 @@ class Outcome(NamedTuple):
 
 
 def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
-    """Return settings from JSON: keys of `scaleUp`, plus `planner` and `scaleDown`."""
+    """Return settings from JSON: keys of `scaleUp`, plus `planner`, `scaleDown` and `searchEffort`."""
     given = dict(given or {})
-    more = {key: given.pop(key) for key in ("planner", "scaleDown") if key in given}
+    more = {key: given.pop(key) for key in ("planner", "scaleDown", "searchEffort") if key in given}
     return ParseDict({"scaleUp": given} | more, plan_pb2.PlanSettings())
+
+
+def search_budgets(patch: pytest.MonkeyPatch, **budgets: int) -> None:
+    """Change budgets of the usual search effort."""
+    patch.setitem(search._BUDGETS, plan_pb2.SearchEffort.UNSPECIFIED, replace(search.USUAL, **budgets))  # type: ignore[arg-type]
 
 
 def plan_message(

@@ -1,13 +1,14 @@
 """Slack decisions on clusters of plain rows, loop by loop."""
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 from google.protobuf.json_format import ParseDict
 
 from tests.builders.snapshots import Cluster, Group, Node, Pod, write
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.model.values import PodSpec
+from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
@@ -18,9 +19,9 @@ ROOM = (("cpu", 4000), ("memory", 16 * GIB), ("pods", 110))
 RATE = {"slack": {"extraCapacityMinRate": 0.1}}
 
 
-def spec(cpu_milli: int = 500, memory_gib: int = 1, **more: Any) -> PodSpec:
+def spec(cpu_milli: int = 500, memory_gib: int = 1, **more: Any) -> PodRequirements:
     """A spec with requests."""
-    return PodSpec(requests=(("cpu", cpu_milli), ("memory", memory_gib * GIB)), **more)
+    return PodRequirements(requests=(("cpu", cpu_milli), ("memory", memory_gib * GIB)), **more)
 
 
 def node(name: str, **more: Any) -> Node:
@@ -37,7 +38,7 @@ def cluster(nodes: int = 10, pods: dict[str, str] | None = None, **more: Any) ->
     return Cluster(**{"nodes": {name: node(name) for name in names}, "groups": {"g": group}, "pods": rows} | more)
 
 
-def pod(name: str, where: str, of: PodSpec | None = None, **more: Any) -> Pod:
+def pod(name: str, where: str, of: PodRequirements | None = None, **more: Any) -> Pod:
     """A pod on a node, or one that the scheduler has found no place for."""
     more = {"flags": 0 if where else 32, "phase": 2 if where else 1} | more
     return Pod(uid=f"uid-{name}", spec=of or spec(), node=where, **more)
@@ -71,3 +72,30 @@ def total(answer: pb.PlanResponse) -> tuple[int, int]:
     """Return the cpu and memory of all placeholders together."""
     rows = answer.slack.placeholders
     return sum(one.cpu_milli for one in rows), sum(one.memory_bytes for one in rows)
+
+
+BOTH = ("SLACK", "SCALE_DOWN")
+
+
+def owned(given: Cluster) -> Cluster:
+    """Make all pods belong to a ReplicaSet, so they may move."""
+    owner = Owner("rs", "ReplicaSet", "web", "default", 99, 99, "apps/v1")
+    pods = {key: row._replace(owner="rs") for key, row in given.pods.items()}
+    return replace(given, pods=pods, owners={"rs": owner})
+
+
+def asking(rate: float, **more: Any) -> dict[str, Any]:
+    return {
+        "slack": {"extraCapacityMinRate": rate} | more,
+        "scaleDown": {"unneededTime": "0s", "maxScaleDownParallelism": 100, "maxDrainParallelism": 100},
+    }
+
+
+def five_nodes() -> Cluster:
+    """Return ten pods of 800m on five nodes. 30 % of five nodes are eight placeholders of 800m, of four nodes six, of
+    three nodes five.
+
+    Three nodes have room for exactly ten pods and five placeholders.
+    """
+    rows = {("default", f"p{i}"): pod(f"p{i}", f"n{i % 5:02}", spec(800, 1), owner="rs") for i in range(10)}
+    return replace(owned(cluster(5)), pods=rows)

@@ -12,17 +12,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.values import (
+    AffinityTerm,
     DeletionInProgress,
+    DisruptionBudget,
     LabelRequirement,
-    NodeSelectorTerm,
+    MountedVolume,
+    NodeAffinityTerm,
     Owner,
-    PodAffinityTerm,
-    PodDisruptionBudget,
-    PodSpec,
+    PodRequirements,
     SlackRequest,
     SpreadConstraint,
-    Taint,
-    Volume,
+    TaintSpec,
 )
 from trimtab.planner.slack.specs import SpecWriter
 from trimtab.v1 import snapshot_pb2 as pb
@@ -35,7 +35,7 @@ class Pod(NamedTuple):
     """One pod; `volumes` are ids."""
 
     uid: str = "uid"
-    spec: PodSpec = PodSpec()
+    spec: PodRequirements = PodRequirements()
     labels: Labels = ()
     node: str = ""
     owner: str = ""
@@ -54,7 +54,7 @@ class Node(NamedTuple):
 
     provider_id: str = ""
     labels: Labels = ()
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[TaintSpec, ...] = ()
     unschedulable: bool = False
     allocatable: tuple[tuple[str, int], ...] = (("cpu", 4000), ("pods", 110))
     capacity: tuple[tuple[str, int], ...] = ()
@@ -65,6 +65,8 @@ class Node(NamedTuple):
     scale_down_disabled: bool = False
     deletion_delayed: bool = False
     attach_limits: tuple[tuple[str, int], ...] = ()
+    declared_features: tuple[str, ...] = ()
+    volume_drivers: tuple[str, ...] | None = None
 
 
 class Group(NamedTuple):
@@ -81,7 +83,7 @@ class Group(NamedTuple):
     last_scale_up_ns: int = 0
     last_deletion_ns: int = 0
     last_failure_ns: int = 0
-    daemonset_pods: tuple[tuple[str, PodSpec, Labels], ...] = ()
+    daemonset_pods: tuple[tuple[str, PodRequirements, Labels], ...] = ()
     """Namespace, spec and labels of pods in the template."""
 
 
@@ -89,7 +91,7 @@ class Eviction(NamedTuple):
     """A recently evicted pod."""
 
     uid: str
-    spec: PodSpec | None
+    spec: PodRequirements | None
     labels: Labels
     owner: str
     evict_ns: int
@@ -100,11 +102,11 @@ class Cluster:
     """All rows by key."""
 
     pods: Mapping[tuple[str, str], Pod] = field(default_factory=dict)
-    volumes: Mapping[str, Volume] = field(default_factory=dict)
+    volumes: Mapping[str, MountedVolume] = field(default_factory=dict)
     nodes: Mapping[str, Node] = field(default_factory=dict)
     groups: Mapping[str, Group] = field(default_factory=dict)
     owners: Mapping[str, Owner] = field(default_factory=dict)
-    budgets: Mapping[tuple[str, str], PodDisruptionBudget] = field(default_factory=dict)
+    budgets: Mapping[tuple[str, str], DisruptionBudget] = field(default_factory=dict)
     namespaces: Mapping[str, Labels] = field(default_factory=dict)
     deletions: Mapping[str, DeletionInProgress] = field(default_factory=dict)
     evictions: Mapping[tuple[str, str], Eviction] = field(default_factory=dict)
@@ -174,7 +176,11 @@ class _Writer:
         self._specs = self._shuffled(
             list(
                 dict.fromkeys(
-                    [PodSpec(priority=77), *(row.spec for row in rows if row.spec), *(pod[1] for pod in daemons)]
+                    [
+                        PodRequirements(priority=77),
+                        *(row.spec for row in rows if row.spec),
+                        *(pod[1] for pod in daemons),
+                    ]
                 )
             )
         )
@@ -265,7 +271,7 @@ class _Writer:
             out.SetInParent()
             self._requirements(out.requirements, selector)
 
-    def _terms(self, out: pb.NodeSelector, terms: tuple[NodeSelectorTerm, ...] | None) -> None:
+    def _terms(self, out: pb.NodeSelector, terms: tuple[NodeAffinityTerm, ...] | None) -> None:
         if terms is not None:
             out.SetInParent()
             for term in terms:
@@ -273,7 +279,7 @@ class _Writer:
                 self._requirements(message.match_expressions, term.match_expressions)
                 self._requirements(message.match_fields, term.match_fields)
 
-    def _spec(self, spec: PodSpec) -> pb.PodSpec:
+    def _spec(self, spec: PodRequirements) -> pb.PodSpec:
         out = pb.PodSpec(
             priority=spec.priority,
             scheduler_name=self._string(spec.scheduler_name),
@@ -288,6 +294,7 @@ class _Writer:
             ignored_by_slack=spec.ignored_by_slack,
             exclusive_disks=[self._string(one) for one in self._shuffled(spec.exclusive_disks)],
             read_only_disks=[self._string(one) for one in self._shuffled(spec.read_only_disks)],
+            node_features=[self._string(one) for one in self._shuffled(spec.node_features)],
         )
         for name, amount in self._shuffled(spec.requests):
             out.requests.add(resource=self._resources.index(name), amount=amount)
@@ -310,7 +317,7 @@ class _Writer:
             self._spread(out.topology_spread.add(), constraint)
         return out
 
-    def _affinity(self, out: Any, terms: Iterable[PodAffinityTerm]) -> None:
+    def _affinity(self, out: Any, terms: Iterable[AffinityTerm]) -> None:
         for term in terms:
             namespaces = [self._string(one) for one in self._shuffled(term.namespaces)]
             message = out.add(topology_key=self._string(term.topology_key), namespaces=namespaces)
@@ -324,7 +331,7 @@ class _Writer:
         out.match_label_keys.extend(self._string(key) for key in self._shuffled(constraint.match_label_keys))
         self._selector(out.selector, constraint.selector)
 
-    def _volume(self, volume: Volume) -> pb.Volume:
+    def _volume(self, volume: MountedVolume) -> pb.Volume:
         out = pb.Volume(
             id=volume.id,
             state=volume.state,
@@ -332,6 +339,7 @@ class _Writer:
             handle=self._string(volume.handle),
             read_write_once_pod=volume.read_write_once_pod,
             detail=volume.detail,
+            required_driver=self._string(volume.required_driver),
         )
         self._terms(out.node_affinity, volume.node_affinity)
         self._pairs(out.zone_labels, volume.zone_labels)
@@ -356,13 +364,19 @@ class _Writer:
             out.taints.add(key=self._string(taint.key), value=self._string(taint.value), effect=taint.effect)
         for driver, count in self._shuffled(node.attach_limits):
             out.attach_limits.add(driver=self._string(driver), count=count)
+        out.declared_features.extend(self._string(name) for name in self._shuffled(node.declared_features))
+        if node.volume_drivers is not None:
+            out.volume_drivers.SetInParent()
+            out.volume_drivers.names.extend(self._string(name) for name in self._shuffled(node.volume_drivers))
         return out
 
     def _template(self, out: pb.NodeTemplate, group: Group) -> None:
         node = self._node("", group.template or Node())
         out.label_set = node.label_set
-        for name in ("taints", "allocatable", "capacity", "attach_limits"):
+        for name in ("taints", "allocatable", "capacity", "attach_limits", "declared_features"):
             getattr(out, name).extend(getattr(node, name))
+        if node.HasField("volume_drivers"):
+            out.volume_drivers.CopyFrom(node.volume_drivers)
         for namespace, spec, labels in self._shuffled(group.daemonset_pods):
             index = self._specs.index(spec)
             out.daemonset_pods.add(namespace=namespace, spec=index, label_set=self._label_sets.index(labels))
@@ -411,7 +425,7 @@ class _Writer:
             out.pod_template.spec, out.pod_template.label_set = self._specs.index(spec), self._label_sets.index(labels)
         return out
 
-    def _budget(self, budget: PodDisruptionBudget) -> pb.PodDisruptionBudget:
+    def _budget(self, budget: DisruptionBudget) -> pb.PodDisruptionBudget:
         out = pb.PodDisruptionBudget(
             namespace=budget.namespace,
             name=budget.name,

@@ -1,9 +1,13 @@
 """Which cases of a test run with each change, and which only every night (`.ci/nightly`)."""
 
+import os
 from collections.abc import Container, Iterable
 from typing import Any
 
 import pytest
+
+ALL_DEATHS = bool(os.environ.get("TRIMTAB_ALL_DEATHS"))
+"""Whether a process dies at every point of its life, instead of at some."""
 
 
 def nightly_but(kept: Container[Any], cases: Iterable[tuple[Any, ...]]) -> list[Any]:

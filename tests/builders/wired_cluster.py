@@ -15,18 +15,18 @@ import urllib3
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
 from tests.builders.absent import absent
-from trimtab.actuator.kube.api import Api
+from trimtab.actuator.kube.api import KubeApi
 from trimtab.actuator.kube.cluster import (
     ClusterError,
     NotFoundError,
     PodView,
     RefusedError,
-    Taint,
+    TaintView,
     TooManyRequestsError,
 )
 from trimtab.actuator.kube.live import KubeCluster
-from trimtab.clients.kubernetes.api import Api as HttpApi
-from trimtab.clients.kubernetes.connection import Request
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import ApiRequest
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 
 Json = dict[str, Any]
@@ -81,7 +81,7 @@ class Wire:
         # Names of the faults that occurred.
         self.struck: list[str] = []
 
-    def send(self, request: Request) -> urllib3.HTTPResponse:
+    def send(self, request: ApiRequest) -> urllib3.HTTPResponse:
         """Answer a request, or raise as urllib3 does."""
         fault = self.faults.pop(1, None)
         self.faults = {number - 1: later for number, later in self.faults.items() if number > 1}
@@ -101,7 +101,7 @@ class Wire:
     def close(self) -> None:
         """Do nothing, as there is nothing to close."""
 
-    def _answer(self, request: Request) -> tuple[int, Json]:
+    def _answer(self, request: ApiRequest) -> tuple[int, Json]:
         body: Any = None if request.body is None else json.loads(request.body)
         words = request.path.removeprefix("/api/v1/").split("/")
         try:
@@ -156,7 +156,7 @@ class Wire:
         return 200, {}
 
     def _write_taints(self, name: str, wanted: list[Json]) -> None:
-        taints = {one["key"]: Taint(one["key"], one.get("value", ""), one["effect"]) for one in wanted}
+        taints = {one["key"]: TaintView(one["key"], one.get("value", ""), one["effect"]) for one in wanted}
         before = {taint.key for taint in self._cluster.get_node(name).taints}
         for key in sorted(before - taints.keys()):
             self._cluster.remove_taint(name, key)
@@ -178,7 +178,7 @@ class Wire:
 def wired(cluster: SimulatedCluster, sleep: Callable[[float], None]) -> tuple[KubeCluster, Wire]:
     """Return the live-cluster client on the simulated cluster, and the wire between them."""
     wire = Wire(cluster, sleep)
-    return KubeCluster(Api(HttpApi(wire))), wire  # type: ignore[arg-type]
+    return KubeCluster(KubeApi(Api(wire))), wire  # type: ignore[arg-type]
 
 
 def _status(error: ClusterError) -> int:

@@ -50,6 +50,7 @@ class Cluster:
 
     def __init__(self, message: pb.ClusterSnapshot) -> None:
         self.message = message
+        self.compares_tolerations = False
         self.strings = list(message.strings) or [""]
         self.sets = list(_label_sets(message, self.strings))
         self.nodes = {node.name: node for node in message.nodes}

@@ -110,7 +110,9 @@ def _from_template(cluster: Cluster, group: pb.NodeGroup, settings: plan_pb2.Sca
     labels = labels | {BETA[key]: value for key, value in labels.items() if key in BETA}
     row = pb.Node(
         ready=True, node_group=group.id, allocatable=given.allocatable, capacity=given.capacity,
-        attach_limits=given.attach_limits, taints=_lasting(cluster, given.taints, settings),
+        attach_limits=given.attach_limits, declared_features=given.declared_features,
+        volume_drivers=given.volume_drivers if given.HasField("volume_drivers") else None,
+        taints=_lasting(cluster, given.taints, settings),
     )  # fmt: skip
     pods = [
         _daemon(one.namespace, cluster.message.pod_specs[one.spec], cluster.label_set(one.label_set))
@@ -134,7 +136,9 @@ def _from_node(cluster: Cluster, name: str, settings: plan_pb2.ScaleUpSettings) 
                     amounts[at] = max(amounts[at] - amount, 0)
     row = pb.Node(
         ready=True, node_group=given.node_group, allocatable=amounts, capacity=given.capacity or given.allocatable,
-        attach_limits=given.attach_limits, taints=_lasting(cluster, given.taints, settings),
+        attach_limits=given.attach_limits, declared_features=given.declared_features,
+        volume_drivers=given.volume_drivers if given.HasField("volume_drivers") else None,
+        taints=_lasting(cluster, given.taints, settings),
     )  # fmt: skip
     there: dict[str, Pod] = {}
     for pod in _running(cluster):

@@ -6,14 +6,14 @@ are not checked then.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from random import Random
 
 from tests.certificates import scheduling
 from tests.certificates.cluster import GATED, Cluster, Pod
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
-from tests.certificates.scheduling import PREDICATES, Placement
+from tests.certificates.scheduling import PREDICATES, REASONS, Placement
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -23,27 +23,9 @@ Skipped = reason_pb2.SkippedPodReason
 Result = reason_pb2.ScaleUpResult
 LONGEST_S = 900
 ORDERS_TRIED = 40
-IN_ORDER: tuple[tuple[Callable[[Placement, Pod, str], str], tuple[int, ...]], ...] = (
-    (scheduling.schedulable, (Predicate.NODE_UNSCHEDULABLE,)),
-    (scheduling.taints, (Predicate.TAINT_NOT_TOLERATED,)),
-    (scheduling.node_affinity, (Predicate.NODE_NAME_MISMATCH, Predicate.NODE_AFFINITY_NOT_MATCHED)),
-    (scheduling.host_ports, (Predicate.HOST_PORT_CONFLICT,)),
-    (scheduling.resources, (Predicate.TOO_MANY_PODS, Predicate.INSUFFICIENT_RESOURCES)),
-    (
-        scheduling.volumes,
-        (Predicate.VOLUME_RESTRICTED, Predicate.VOLUME_LIMIT_EXCEEDED, Predicate.VOLUME_NOT_BINDABLE,
-         Predicate.VOLUME_ZONE_MISMATCH),
-    ),
-    (scheduling.topology_spread, (Predicate.TOPOLOGY_SPREAD_VIOLATED,)),
-    (scheduling.affinity, (Predicate.POD_AFFINITY_NOT_MATCHED,)),
-    (
-        scheduling.anti_affinity,
-        (Predicate.POD_ANTI_AFFINITY_VIOLATED, Predicate.EXISTING_POD_ANTI_AFFINITY_VIOLATED),
-    ),
-    (scheduling.supported, (Predicate.UNSUPPORTED_CONSTRAINT,)),
+BY_OTHERS = (
+    scheduling.topology_spread, scheduling.affinity, scheduling.anti_affinity, scheduling.existing_anti_affinity,
 )  # fmt: skip
-"""Predicates in the scheduler's order, with their reasons."""
-BY_OTHERS = (scheduling.topology_spread, scheduling.affinity, scheduling.anti_affinity)
 
 
 class Plan:
@@ -442,17 +424,18 @@ def _wrong_predicate(plan: Plan, end: Placement, entry: plan_pb2.UnschedulablePo
     more = [(name, one) for one in end.on[name] if one.spec.pod_anti_affinity]
     end.repelling.extend(more)
     end.put(pod, name)
-    failing = [codes for predicate, codes in IN_ORDER if predicate(end, pod, name)]
+    failing = [reason for reason, rule in REASONS.items() if rule(end, pod, name)]
     end.take_off(pod, name)
     del end.repelling[len(end.repelling) - len(more) :]
     end.nodes.remove(name)
     del end.on[name]
-    named = entry.failed_predicates.get(key, 0)
-    if plan.hidden and any(named in codes for predicate, codes in IN_ORDER if predicate in BY_OTHERS):
+    named = Predicate.Code.Name(entry.failed_predicates.get(key, 0))
+    # A pin is part of the node affinity here.
+    named = "NODE_AFFINITY_NOT_MATCHED" if named == "NODE_NAME_MISMATCH" else named
+    if plan.hidden and REASONS.get(named) in BY_OTHERS:
         return
-    if not failing or named not in failing[0]:
-        given = [Predicate.Code.Name(codes[0]) for codes in failing]
-        yield f"{entry.pod}: {key} fails {given}, said to fail {Predicate.Code.Name(named)}"
+    if failing[:1] != [named]:
+        yield f"{entry.pod}: {key} fails {failing}, said to fail {named}"
 
 
 def holds(plan: Plan, group: pb.NodeGroup, reason: int, bounded: bool = False) -> bool:

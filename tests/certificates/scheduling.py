@@ -4,6 +4,7 @@ predicate.
 Each returns the violation, "" = none. Source: Kubernetes' documentation; kube-scheduler's Filter plugins.
 """
 
+from collections import Counter
 from collections.abc import Callable
 
 from tests.certificates.cluster import Cluster, Labels, Pod
@@ -67,11 +68,18 @@ def meets(requirement: Requirement, labels: Labels) -> bool:
         return have is not None
     if operator == codes.DOES_NOT_EXIST:
         return have is None
-    try:
-        number, bound = int(have or ""), int(values[0])
-    except ValueError:
+    number, bound = _integer(have or ""), _integer(values[0])
+    if number is None or bound is None:
         return False
     return number > bound if operator == codes.GT else number < bound
+
+
+def _integer(text: str) -> int | None:
+    """Read an integer of 64 bits as Go's strconv.ParseInt does: no blanks, no underscores, ASCII digits."""
+    digits = text[1:] if text[:1] in {"+", "-"} else text
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(text) if -(2**63) <= int(text) < 2**63 else None
 
 
 def selects(cluster: Cluster, selector: pb.LabelSelector, labels: Labels) -> bool:
@@ -89,16 +97,19 @@ def tolerates(cluster: Cluster, pod: Pod, taint: tuple[str, str, int]) -> bool:
         have = cluster.text(row.value)
         if operator == pb.TolerationOperator.EXISTS or (operator == pb.TolerationOperator.EQUAL and have == value):
             return True
-        if operator in {pb.TolerationOperator.LT, pb.TolerationOperator.GT} and _compares(operator, value, have):
+        is_comparison = operator in {pb.TolerationOperator.LT, pb.TolerationOperator.GT}
+        if cluster.compares_tolerations and is_comparison and _compares(operator, value, have):
             return True
     return False
 
 
 def _compares(operator: int, taint: str, toleration: str) -> bool:
-    try:
-        return int(taint) < int(toleration) if operator == pb.TolerationOperator.LT else int(taint) > int(toleration)
-    except ValueError:
+    if any(not text.removeprefix("-").isdigit() or str(int(text)) != text for text in (taint, toleration)):
         return False
+    level, bound = int(taint), int(toleration)
+    if max(abs(level), abs(bound)) >= 2**63:
+        return False
+    return level < bound if operator == pb.TolerationOperator.LT else level > bound
 
 
 def matches_nodes(cluster: Cluster, terms: pb.NodeSelector, labels: Labels, node: str) -> bool:
@@ -144,16 +155,24 @@ def node_affinity(placement: Placement, pod: Pod, node: str) -> str:
     )
 
 
-def resources(placement: Placement, pod: Pod, node: str) -> str:
+def pod_count(placement: Placement, pod: Pod, node: str) -> str:
+    most = placement.cluster.amounts(node).get("pods", 0)
+    count = len(placement.on[node])
+    return f"{count} pods on a node for {most}" if count > most else ""
+
+
+def lacking(placement: Placement, pod: Pod, node: str) -> list[str]:
+    """Return the resources of which the pod requests more than the others on the node leave."""
     cluster = placement.cluster
-    room = cluster.amounts(node)
-    if len(placement.on[node]) > room.get("pods", 0):
-        return f"{len(placement.on[node])} pods on a node for {room.get('pods', 0)}"
-    for name in cluster.requests(pod):
-        used = sum(cluster.requests(one).get(name, 0) for one in placement.on[node])
-        if used > room.get(name, 0) and _is_counted(name):
-            return f"{used} of {room.get(name, 0)} {name} used"
-    return ""
+    room, used = cluster.amounts(node), Counter[str]()
+    for one in placement.on[node]:
+        used.update(cluster.requests(one))
+    return [name for name in cluster.requests(pod) if used[name] > room.get(name, 0) and _is_counted(name)]
+
+
+def resources(placement: Placement, pod: Pod, node: str) -> str:
+    names = lacking(placement, pod, node)
+    return f"more than all is used: {', '.join(names)}" if names else ""
 
 
 def _is_counted(name: str) -> bool:
@@ -178,21 +197,15 @@ def _ports(cluster: Cluster, pod: Pod) -> list[tuple[str, str, int]]:
     ]
 
 
-def term_selects(cluster: Cluster, term: pb.PodAffinityTerm, owner: Pod, other: Pod, *, placed: bool = False) -> bool:
-    """Return whether a term of `owner` applies to `other`. `placed`: the owner is on its node, the other one is
-    incoming.
-
-    For a term of an incoming pod the scheduler also matches the namespace selector with an empty label set; if that
-    matches, the term applies in every namespace.
-    """
+def term_selects(cluster: Cluster, term: pb.PodAffinityTerm, owner: Pod, other: Pod) -> bool:
+    """Return whether a term of `owner` applies to `other`."""
     if not term.HasField("selector") or not selects(cluster, term.selector, other.labels):
         return False
     names = {cluster.text(one) for one in term.namespaces}
     if other.namespace in names:
         return True
     if term.HasField("namespace_selector"):
-        everywhere = not placed and selects(cluster, term.namespace_selector, {})
-        return everywhere or selects(cluster, term.namespace_selector, cluster.namespaces.get(other.namespace, {}))
+        return selects(cluster, term.namespace_selector, cluster.namespaces.get(other.namespace, {}))
     return not names and other.namespace == owner.namespace
 
 
@@ -202,12 +215,17 @@ def _same_domain(placement: Placement, term: pb.PodAffinityTerm, one: str, other
     return mine is not None and mine == its
 
 
-def anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
+def existing_anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
     cluster = placement.cluster
     for name, other in placement.repelling:
         for term in other.spec.pod_anti_affinity if other.key != pod.key else ():
-            if _same_domain(placement, term, node, name) and term_selects(cluster, term, other, pod, placed=True):
+            if _same_domain(placement, term, node, name) and term_selects(cluster, term, other, pod):
                 return f"anti-affinity of {other.key} on {name}"
+    return ""
+
+
+def anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
+    cluster = placement.cluster
     for term in pod.spec.pod_anti_affinity:
         near = (one for one in placement.nodes if _same_domain(placement, term, node, one))
         for other in (other for name in near for other in placement.others(pod, name)):
@@ -294,7 +312,7 @@ def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstra
     return counts
 
 
-def volumes(placement: Placement, pod: Pod, node: str) -> str:
+def usable_volumes(placement: Placement, pod: Pod, node: str) -> str:
     cluster = placement.cluster
     labels = cluster.node_labels(node)
     for volume in pod.volumes:
@@ -302,21 +320,31 @@ def volumes(placement: Placement, pod: Pod, node: str) -> str:
             return f"claim {volume.id} cannot be used"
         if volume.HasField("node_affinity") and not matches_nodes(cluster, volume.node_affinity, labels, node):
             return f"volume {volume.id} is not reachable"
-        if volume.read_write_once_pod and any(
-            volume.id == other.id
-            for name in placement.on
-            for one in placement.others(pod, name)
-            for other in one.volumes
-        ):
-            return f"claim {volume.id} is for one pod alone"
-        for pair in volume.zone_labels if ZONE_LABELS.keys() & labels.keys() else ():
+    return ""
+
+
+def volume_zones(placement: Placement, pod: Pod, node: str) -> str:
+    cluster = placement.cluster
+    labels = cluster.node_labels(node)
+    for volume in pod.volumes if ZONE_LABELS.keys() & labels.keys() else ():
+        for pair in volume.zone_labels:
             key, allowed = cluster.text(pair.key), cluster.text(pair.value).split("__")
             if key in ZONE_LABELS and all(allowed) and labels.get(key, labels.get(ZONE_LABELS[key])) not in allowed:
                 return f"volume {volume.id} is in another zone"
+    return ""
+
+
+def shared_volumes(placement: Placement, pod: Pod, node: str) -> str:
+    cluster = placement.cluster
+    exclusive = {volume.id for volume in pod.volumes if volume.read_write_once_pod}
+    for name in placement.on if exclusive else ():
+        for other in placement.others(pod, name):
+            if exclusive & {volume.id for volume in other.volumes}:
+                return f"a claim for one pod alone is used by {other.key}"
     for other in placement.others(pod, node):
         if _disks_clash(cluster, pod, other) or _disks_clash(cluster, other, pod):
             return f"a disk is mounted by {other.key}"
-    return _attach_limits(placement, pod, node)
+    return ""
 
 
 def _disks_clash(cluster: Cluster, pod: Pod, other: Pod) -> bool:
@@ -326,7 +354,7 @@ def _disks_clash(cluster: Cluster, pod: Pod, other: Pod) -> bool:
     return bool(mine & its)
 
 
-def _attach_limits(placement: Placement, pod: Pod, node: str) -> str:
+def attach_limits(placement: Placement, pod: Pod, node: str) -> str:
     """Check that a pod with new volumes does not exceed the attach limit; it is not blamed for others' volumes."""
     cluster = placement.cluster
     for limit in cluster.nodes[node].attach_limits:
@@ -337,6 +365,25 @@ def _attach_limits(placement: Placement, pod: Pod, node: str) -> str:
     return ""
 
 
+def csi_drivers(placement: Placement, pod: Pod, node: str) -> str:
+    row = placement.cluster.nodes[node]
+    for volume in pod.volumes if row.HasField("volume_drivers") else ():
+        if volume.required_driver and volume.required_driver not in row.volume_drivers.names:
+            return f"driver {placement.cluster.text(volume.required_driver)} is missing"
+    return ""
+
+
+def declared_features(placement: Placement, pod: Pod, node: str) -> str:
+    """Check features by name; new nodes have those of a node or a template of the snapshot."""
+    cluster = placement.cluster
+    templates = [one.template for one in cluster.message.node_groups]
+    if not any(one.declared_features for one in [*cluster.nodes.values(), *templates]):
+        return ""
+    declared = {cluster.text(one) for one in cluster.nodes[node].declared_features}
+    lacking = {cluster.text(one) for one in pod.spec.node_features} - declared
+    return f"{sorted(lacking)} are not declared" if lacking else ""
+
+
 def _attached(cluster: Cluster, pod: Pod, driver: int) -> set[str]:
     return {cluster.text(one.handle) or one.id for one in pod.volumes if one.driver and one.driver == driver}
 
@@ -345,7 +392,24 @@ def supported(placement: Placement, pod: Pod, node: str) -> str:
     return f"{list(pod.spec.unsupported)} cannot be decided" if pod.spec.unsupported else ""
 
 
-PREDICATES: tuple[Callable[[Placement, Pod, str], str], ...] = (
-    schedulable, taints, node_affinity, resources, host_ports, volumes, topology_spread, affinity, anti_affinity,
-    supported,
-)  # fmt: skip
+REASONS: dict[str, Callable[[Placement, Pod, str], str]] = {
+    "NODE_UNSCHEDULABLE": schedulable,
+    "TAINT_NOT_TOLERATED": taints,
+    "NODE_AFFINITY_NOT_MATCHED": node_affinity,
+    "HOST_PORT_CONFLICT": host_ports,
+    "TOO_MANY_PODS": pod_count,
+    "INSUFFICIENT_RESOURCES": resources,
+    "VOLUME_RESTRICTED": shared_volumes,
+    "CSI_DRIVER_MISSING": csi_drivers,
+    "VOLUME_LIMIT_EXCEEDED": attach_limits,
+    "VOLUME_NOT_BINDABLE": usable_volumes,
+    "VOLUME_ZONE_MISMATCH": volume_zones,
+    "TOPOLOGY_SPREAD_VIOLATED": topology_spread,
+    "POD_AFFINITY_NOT_MATCHED": affinity,
+    "POD_ANTI_AFFINITY_VIOLATED": anti_affinity,
+    "EXISTING_POD_ANTI_AFFINITY_VIOLATED": existing_anti_affinity,
+    "NODE_FEATURE_NOT_DECLARED": declared_features,
+    "UNSUPPORTED_CONSTRAINT": supported,
+}
+"""The rule of each reason of the contract, in the scheduler's order."""
+PREDICATES = tuple(REASONS.values())

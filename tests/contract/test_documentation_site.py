@@ -83,7 +83,7 @@ def test_the_site_takes_no_scripts_styles_or_fonts_from_other_sites() -> None:
 
 def test_the_layout_in_contributing_names_every_package_and_nothing_else() -> None:
     layout = text_of("CONTRIBUTING.md").partition("## How to work")[0]
-    rows = dict(re.findall(r"^\| `(planner|actuator|clients|tests|deploy)/` \| (.*) \|$", layout, re.MULTILINE))
+    rows = dict(re.findall(r"^- `(planner|actuator|clients|tests|deploy)/`: (.*(?:\n  .*)*)$", layout, re.MULTILINE))
     assert len(rows) == 5
     for folder, text in rows.items():
         named = set(re.findall(r"`([\w-]+)`(?!/)", text)) - {"trimtab"}

@@ -13,10 +13,11 @@ from typing import Any
 
 from tests.builders.cluster_api import BASE
 from tests.e2e.control_plane.control_plane import ControlPlane
-from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE
-from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, MAX_SIZE, MIN_SIZE
+from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ConflictError, NotFoundError
 from trimtab.clients.kubernetes.api import MERGE_PATCH
+from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE
 
 Json = dict[str, Any]
 GROUP_OF = {"machinesets": "cluster.x-k8s.io/set-name", "machinepools": "cluster.x-k8s.io/pool-name"}
@@ -51,7 +52,7 @@ def completed(item: Json) -> Json:
 class Controllers:
     """The controllers; they act when called, or continuously in `acting`."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: KubeApi) -> None:
         self._api = api
         self._count = 0
         self._lock = threading.RLock()

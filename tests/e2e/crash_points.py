@@ -83,8 +83,11 @@ def points_of(counts: Counter[str]) -> list[Point]:
     return sorted(points, key=lambda point: (point.number > 1, point.is_read, point.number, point.kind))
 
 
-def hands(points: Sequence[Point], wanted: int, size: int, seed: int) -> Iterator[list[Point]]:
-    """`wanted` points in hands of `size`, all different within a hand; from the beginning again when they run out."""
+def point_batches(points: Sequence[Point], wanted: int, size: int, seed: int) -> Iterator[list[Point]]:
+    """Yield batches of `size` points, `wanted` in all, shuffled, all different within a batch.
+
+    When points run out, they begin again.
+    """
     chance = random.Random(seed)
     left = wanted
     while left > 0:

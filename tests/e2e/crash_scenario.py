@@ -20,8 +20,8 @@ from tests.e2e.actuator_process import EndedError, Json, command, living, servin
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.crash_points import Point, deaths
 from tests.e2e.dying_actuator import MOMENTS, POINTS
-from tests.e2e.nursery import Life, Nursery
-from trimtab.actuator.kube.api import Api, Call
+from tests.e2e.fork_server import ForkedProcess, ForkServer
+from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ConflictError, NotFoundError
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.rpc.errors import TrimtabError
@@ -38,38 +38,40 @@ LEASE = ("--leader-elect", "--lease-duration=3", "--renew-deadline=2", "--lease-
 LIMIT_S = 240
 
 
-class Theatre(NamedTuple):
+class CrashEnvironment(NamedTuple):
     """The environment of scenarios."""
 
     plane: ControlPlane
-    api: Api
-    nursery: Nursery
+    api: KubeApi
+    fork_server: ForkServer
     directory: Path
 
 
 class Scenario:
     """One scenario, named so that no other disturbs it."""
 
-    def __init__(self, theatre: Theatre, name: str, points: Sequence[Point], options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, environment: CrashEnvironment, name: str, points: Sequence[Point], options: Sequence[str] = ()
+    ) -> None:
         """The actuator dies at the points it reaches. `options` are further ones of it."""
-        self._theatre = theatre
+        self._environment = environment
         self.name = name
         self._points = points
-        self._directory = theatre.directory / name
+        self._directory = environment.directory / name
         self._directory.mkdir()
         self.moments = self._directory / "moments"
         self._elects = "--leader-elect" in options
         self._size = STAYING[-1]
         group = workloads.group(name, 20, pool=name)
         more = (*QUICK, f"--namespace={name}", *options)
-        self._options = command(theatre.plane, self._directory / "actuator", [group], *more)
+        self._options = command(environment.plane, self._directory / "actuator", [group], *more)
 
     def run(self) -> list[Point]:
         """All of it; returns where it died."""
         try:
             self._fill()
             with watch_log.WatchLog(
-                self._theatre.plane,
+                self._environment.plane,
                 self._directory,
                 {"Pod": f"/api/v1/namespaces/{self.name}/pods", "Node": "/api/v1/nodes"},
                 {"Node": f"pool={self.name}"},
@@ -89,7 +91,7 @@ class Scenario:
         return f"{self.name}-{number}"
 
     def _fill(self) -> None:
-        api, name = self._theatre.api, self.name
+        api, name = self._environment.api, self.name
         api.call(Call("POST", "/api/v1/namespaces", body={"metadata": {"name": name}}))
         until(lambda: self._exists(f"/api/v1/namespaces/{name}/serviceaccounts/default"), 60, "the service account")
         nodes = workloads.nodes(name, STAYING[-1], pool=name)
@@ -116,17 +118,19 @@ class Scenario:
 
     def _exists(self, path: str) -> bool:
         try:
-            return bool(self._theatre.api.json(Call("GET", path)))
+            return bool(self._environment.api.json(Call("GET", path)))
         except NotFoundError:
             return False
 
     def _all_ready(self) -> bool:
         for path, replicas in (("deployments/web", WEB), ("statefulsets/db", DB)):
-            item = self._theatre.api.json(Call("GET", f"/apis/apps/v1/namespaces/{self.name}/{path}"))
+            item = self._environment.api.json(Call("GET", f"/apis/apps/v1/namespaces/{self.name}/{path}"))
             status = item.get("status", {})
             if (status.get("readyReplicas", 0), status.get("replicas", 0)) != (replicas, replicas):
                 return False
-        budgets = self._theatre.api.json(Call("GET", f"/apis/policy/v1/namespaces/{self.name}/poddisruptionbudgets"))
+        budgets = self._environment.api.json(
+            Call("GET", f"/apis/policy/v1/namespaces/{self.name}/poddisruptionbudgets")
+        )
         return all(one.get("status", {}).get("currentHealthy", 0) for one in budgets["items"])
 
     def _live_and_die(self) -> actuator_pb2.ActuatorStatus:
@@ -134,10 +138,10 @@ class Scenario:
         directory = self._directory / "actuator"
         environment = {MOMENTS: str(self.moments), POINTS: json.dumps([str(point) for point in self._points])}
         seen = 0
-        birth = partial(self._theatre.nursery.give_birth, self._options, environment, directory / "log")
+        start = partial(self._environment.fork_server.start, self._options, environment, directory / "log")
         while True:
             try:
-                with living(directory, birth, 1) as (process, client):
+                with living(directory, start, 1) as (process, client):
                     try:
                         return self._live(process, client)
                     except TrimtabError:
@@ -147,13 +151,13 @@ class Scenario:
                 seen = self._later_end(seen, error)
 
     def _later_end(self, seen: int, error: Exception) -> int:
-        """How many lives have ended as they may: by our hand, or because the Lease was not renewed in time."""
+        """How many lives have ended as they may: by a crash of this test, or as the Lease was not renewed."""
         deposed = (self._directory / "actuator" / "log").read_text().count("exiting, to follow after a restart")
         ends = len(deaths(self.moments)) + deposed
         assert ends > seen, f"it has ended, and nobody killed it: {error!r}"
         return ends
 
-    def _live(self, process: Life, client: ActuatorClient) -> actuator_pb2.ActuatorStatus:
+    def _live(self, process: ForkedProcess, client: ActuatorClient) -> actuator_pb2.ActuatorStatus:
         """One life, until there is nothing left to do. Raises `EndedError`, `TrimtabError` when it ends before."""
         serving(process, client)
         if self._elects:
@@ -172,7 +176,7 @@ class Scenario:
 
     def _nodes_are_there(self) -> bool:
         """Whether all nodes that stay or were asked for are there, and none of the others."""
-        listed = self._theatre.api.json(Call("GET", f"/api/v1/nodes?labelSelector=pool%3D{self.name}"))
+        listed = self._environment.api.json(Call("GET", f"/api/v1/nodes?labelSelector=pool%3D{self.name}"))
         names = {item["metadata"]["name"] for item in listed["items"]}
         return len(names) == self._size_after and not names & {self.node(number) for number in (*DRAINED, EMPTY)}
 
@@ -186,7 +190,7 @@ class Scenario:
             assert answer.reason == reason_pb2.GrowthReason.SIZE_CHANGED, answer.detail
             self._size = client.get_status().node_groups[0].target_size
 
-    def _wait(self, process: Life, reached: Callable[[], bool]) -> None:
+    def _wait(self, process: ForkedProcess, reached: Callable[[], bool]) -> None:
         """Wait for something while the process lives."""
         end = time.monotonic() + LIMIT_S
         while not reached():
@@ -202,7 +206,7 @@ class Scenario:
             ("Node", f"/api/v1/nodes/{self.node(STUCK)}"),
             ("Pod", f"/api/v1/namespaces/{self.name}/pods/stuck"),
         ):
-            marked = self._theatre.api.json(
+            marked = self._environment.api.json(
                 Call("PATCH", path, body=patch, content_type="application/merge-patch+json")
             )
             log.wait_for(kind, marked["metadata"]["resourceVersion"])
@@ -239,7 +243,7 @@ class Scenario:
 
     def _tidy(self) -> None:
         """Remove the scenario's objects."""
-        api = self._theatre.api
+        api = self._environment.api
         api.call(Call("DELETE", "/api/v1/nodes", {"labelSelector": f"pool={self.name}"}))
         try:
             api.call(Call("DELETE", f"/api/v1/namespaces/{self.name}"))

@@ -13,18 +13,18 @@ from typing import Any
 import kubernetes.config
 import msgspec
 
-import trimtab.actuator.cloud.kwok.entry
+import trimtab.actuator.cloud.kwok.cloud
 from tests.e2e.crash_points import Moments, parse
-from tests.e2e.nursery import tend
+from tests.e2e.fork_server import serve_forks
 from trimtab.actuator.__main__ import main
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.records import Record
 from trimtab.actuator.store.sql import SqlStore
 from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import Request
+from trimtab.clients.kubernetes.connection import ApiRequest
 
 # Everything that a child needs is imported before the fork.
-PRELOADED = (trimtab.actuator.cloud.kwok.entry, kubernetes.config)
+PRELOADED = (trimtab.actuator.cloud.kwok.cloud, kubernetes.config)
 
 # A file, and the names of points as a JSON list.
 MOMENTS, POINTS = "TRIMTAB_TEST_MOMENTS", "TRIMTAB_TEST_DIE_AT"
@@ -51,7 +51,7 @@ def append_kind(_first: int, records: Sequence[Record]) -> str:
     return f"append {msgspec.json.decode(records[0].payload)['event']}"
 
 
-def call_kind(call: Request) -> str:
+def call_kind(call: ApiRequest) -> str:
     """Verb and resource: "GET nodes" of one, "GET all nodes" of many."""
     words = call.path.split("/")[3 if call.path.startswith("/api/") else 4 :]
     if len(words) > 2 and words[0] == "namespaces":
@@ -69,6 +69,6 @@ def expose(moments: Moments) -> None:
     Journal.__init__.__defaults__ = (None, COMPACT_AFTER)
 
 
-if __name__ == "__main__" and tend() is not None:
+if __name__ == "__main__" and serve_forks() is not None:
     expose(Moments(Path(os.environ[MOMENTS]), map(parse, json.loads(os.environ[POINTS]))))
     main()

@@ -19,7 +19,7 @@ import typer
 from tests.e2e import workloads
 from tests.e2e.actuator_process import Json, apply, command, deletion_of, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
-from trimtab.actuator.kube.api import Api, Call, connect
+from trimtab.actuator.kube.api import Call, KubeApi, connect
 from trimtab.actuator.kube.live import KubeCluster
 from trimtab.actuator.settings import DrainSettings
 from trimtab.actuator.tracker.states import State
@@ -38,7 +38,7 @@ CALLS = {
 SAMPLE = re.compile(r"^apiserver_request_total\{(.*)\} ([0-9.e+]+)$", re.MULTILINE)
 
 
-def fill(plane: ControlPlane, api: Api, pool: str, node_count: int, pod_count: int) -> None:
+def fill(plane: ControlPlane, api: KubeApi, pool: str, node_count: int, pod_count: int) -> None:
     """Nodes with pods bound to them, running."""
     apply(plane, *workloads.nodes(pool, node_count, cpu="64", pool=pool))
     pods = [
@@ -60,7 +60,7 @@ def bound(pod: Json, node: str) -> Json:
     return pod
 
 
-def calls(api: Api) -> Counter[str]:
+def calls(api: KubeApi) -> Counter[str]:
     """How often each of `CALLS` was made so far, as the server counts."""
     found: Counter[str] = Counter()
     for labels, number in SAMPLE.findall(api.call(Call("GET", "/metrics", timeout_s=60)).decode()):

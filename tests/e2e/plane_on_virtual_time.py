@@ -20,17 +20,16 @@ from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import read_group
 from trimtab.actuator.cloud.kwok.settings import KwokSettings
-from trimtab.actuator.kube.api import Api as ActuatorApi
-from trimtab.actuator.kube.api import Call, connect
+from trimtab.actuator.kube.api import Call, KubeApi, connect
 from trimtab.actuator.kube.live import KubeCluster
-from trimtab.clients.cli.live.links import open_link
+from trimtab.clients.cli.planners import open_link
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
 from trimtab.clients.kubernetes.quantities import counted_amount
 from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.loads import changes
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.objects import budget, controller, node_group
@@ -103,7 +102,7 @@ class Objects(NamedTuple):
 class PlaneOnVirtualTime:
     """The scenario under way; make one with `scenario_on`. `load` is that of the nodes when the cluster last rested."""
 
-    def __init__(self, plane: ControlPlane, simulation: Simulation, stack: ExitStack) -> None:
+    def __init__(self, plane: ControlPlane, simulation: ClusterSimulation, stack: ExitStack) -> None:
         self._plane, self._scenario = plane, simulation.scenario
         self.load: Mapping[str, int] = {}
         self.round_count = 0
@@ -228,13 +227,13 @@ class PlaneOnVirtualTime:
 
 
 @contextmanager
-def scenario_on(plane: ControlPlane, simulation: Simulation) -> Iterator[PlaneOnVirtualTime]:
+def scenario_on(plane: ControlPlane, simulation: ClusterSimulation) -> Iterator[PlaneOnVirtualTime]:
     """Set up a simulation's scenario, with its settings, on a control plane that has nothing yet; yield it."""
     with ExitStack() as stack:
         yield PlaneOnVirtualTime(plane, simulation, stack)
 
 
-def read_objects(api: ActuatorApi) -> Objects:
+def read_objects(api: KubeApi) -> Objects:
     """Read all that counts."""
     paths = (
         *("/api/v1/namespaces/default/pods", "/api/v1/nodes"),

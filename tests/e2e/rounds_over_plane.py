@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.e2e.actuator_process import command, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.cli.live.links import open_link
+from trimtab.clients.cli.planners import open_link
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
 from trimtab.clients.reference_loop.planner_session import PlannerSession

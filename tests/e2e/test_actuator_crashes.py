@@ -21,9 +21,9 @@ import sqlalchemy as sa
 
 from tests.builders.postgresql import missing, running_postgresql
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
-from tests.e2e.crash_points import Point, hands, parse, points_of, reached
-from tests.e2e.crash_scenario import LEASE, Scenario, Theatre
-from tests.e2e.nursery import Nursery
+from tests.e2e.crash_points import Point, parse, point_batches, points_of, reached
+from tests.e2e.crash_scenario import LEASE, CrashEnvironment, Scenario
+from tests.e2e.fork_server import ForkServer
 from tests.e2e.stages import write_stages
 from trimtab.actuator.kube.api import connect
 
@@ -33,25 +33,25 @@ POINTS = int(os.environ.get("TRIMTAB_CRASH_POINTS", "60"))
 SEED = int(os.environ.get("TRIMTAB_CRASH_SEED", "1"))
 WORKERS = int(os.environ.get("TRIMTAB_CRASH_WORKERS", "6"))
 ONLY = os.environ.get("TRIMTAB_CRASH_AT", "")
-# Deaths of one scenario; one of so many scenarios elects.
-HAND, ELECTING = 8, 4
-# For points that are not reached (a moment that came once need not come again) others are dealt, so often.
+# Deaths of one scenario; one scenario in so many elects a leader.
+BATCH_SIZE, ELECTING = 8, 4
+# For points that are not reached (a moment that came once need not come again) others are tried, so often.
 ROUNDS = 5
 
 
-class Company:
+class CrashCampaign:
     """All scenarios of a run."""
 
-    def __init__(self, theatre: Theatre, server: str) -> None:
+    def __init__(self, environment: CrashEnvironment, server: str) -> None:
         """`server` is PostgreSQL's URL, "" = there is none, and all stores are SQLite."""
-        self._theatre = theatre
+        self._environment = environment
         self._server = server
         self.died: Counter[Point] = Counter()
         self.failures: list[str] = []
 
-    def play(self, name: str, points: Sequence[Point], *, elects: bool) -> Scenario:
+    def run(self, name: str, points: Sequence[Point], *, elects: bool) -> Scenario:
         """Run one scenario; record failures."""
-        scenario = Scenario(self._theatre, name, points, self._options(name) if elects else ())
+        scenario = Scenario(self._environment, name, points, self._options(name) if elects else ())
         begun = time.monotonic()
         try:
             died = scenario.run()
@@ -82,30 +82,30 @@ def shown(points: Sequence[Point]) -> str:
 
 
 @pytest.fixture
-def company(tmp_path: Path) -> Iterator[Company]:
+def campaign(tmp_path: Path) -> Iterator[CrashCampaign]:
     with ExitStack() as stack:
         stages = write_stages(cached_binaries(), tmp_path / "stages.yaml", slow_ms=0, job_ms=0)
         plane = stack.enter_context(ControlPlane(cached_binaries(), tmp_path / "plane", stages=[stages]))
-        nursery = stack.enter_context(Nursery("tests.e2e.dying_actuator"))
+        fork_server = stack.enter_context(ForkServer("tests.e2e.dying_actuator"))
         server = "" if missing() else stack.enter_context(running_postgresql())
         api = connect(plane.kubeconfig("admin"))
         stack.callback(api.close)
-        yield Company(Theatre(plane, api, nursery, tmp_path), server)
+        yield CrashCampaign(CrashEnvironment(plane, api, fork_server, tmp_path), server)
 
 
 def test_killed_at_each_write_and_each_call_nothing_is_lost_and_nothing_done_twice(
-    company: Company, capsys: pytest.CaptureFixture[str]
+    campaign: CrashCampaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begun = time.monotonic()
     with capsys.disabled():
         print(f"\nseed {SEED}, {WORKERS} scenarios at a time")
         if ONLY:
-            company.play("only", [parse(text) for text in ONLY.split("; ")], elects="leases" in ONLY)
+            campaign.run("only", [parse(text) for text in ONLY.split("; ")], elects="leases" in ONLY)
         else:
-            kinds = play_all(company)
-        died = company.died
+            kinds = run_all(campaign)
+        died = campaign.died
         print(f"died {died.total()} times at {len(died)} points in {time.monotonic() - begun:.0f} s")
-    assert company.failures == []
+    assert campaign.failures == []
     if ONLY:
         return
     assert died.total() >= POINTS
@@ -117,31 +117,31 @@ def test_killed_at_each_write_and_each_call_nothing_is_lost_and_nothing_done_twi
     assert len(written) >= len(kinds - calls) - 4 or 4 * len(kinds) > POINTS, "kinds of writes that nobody died at"
 
 
-def play_all(company: Company) -> set[str]:
-    """First what happens without deaths, then the deaths; returns the kinds of moments."""
+def run_all(campaign: CrashCampaign) -> set[str]:
+    """Run scenarios without deaths, then those with deaths; return the kinds of moments."""
     with ThreadPoolExecutor(WORKERS) as pool:
-        plain = pool.submit(company.play, "plain", (), elects=False)
-        electing = pool.submit(company.play, "electing", (), elects=True)
+        plain = pool.submit(campaign.run, "plain", (), elects=False)
+        electing = pool.submit(campaign.run, "electing", (), elects=True)
         counts = reached(plain.result().moments), reached(electing.result().moments)
-    if company.failures:
+    if campaign.failures:
         return set()
     print(f"{counts[0].total()} moments without deaths, {counts[1].total()} with a leader to elect")
     for number in range(ROUNDS):
-        wanted = POINTS - company.died.total()
-        if wanted > 0 and not company.failures:
-            deal(company, counts, wanted, SEED + 1_000_000 * number)
+        wanted = POINTS - campaign.died.total()
+        if wanted > 0 and not campaign.failures:
+            run_deaths(campaign, counts, wanted, SEED + 1_000_000 * number)
     return set(counts[0]) | set(counts[1])
 
 
-def deal(company: Company, counts: tuple[Counter[str], Counter[str]], wanted: int, seed: int) -> None:
+def run_deaths(campaign: CrashCampaign, counts: tuple[Counter[str], Counter[str]], wanted: int, seed: int) -> None:
     """Let the actuator die `wanted` times: at all points, or, once some were not reached, at those that were."""
     shares = wanted - wanted // ELECTING, wanted // ELECTING
-    plays = []
+    runs = []
     for elects, (count, share) in enumerate(zip(counts, shares, strict=True)):
-        points = [point for point in points_of(count) if not company.died or company.died[point]]
-        dealt = list(hands(points, share, HAND, seed))
-        plays += [(number / len(dealt), bool(elects), number, hand) for number, hand in enumerate(dealt)]
+        points = [point for point in points_of(count) if not campaign.died or campaign.died[point]]
+        batches = list(point_batches(points, share, BATCH_SIZE, seed))
+        runs += [(number / len(batches), bool(elects), number, batch) for number, batch in enumerate(batches)]
     with ThreadPoolExecutor(WORKERS) as pool:
         # Those that elect mostly wait: they go side by side with those that do not.
-        for _, elects, number, hand in sorted(plays):
-            pool.submit(company.play, f"{'e' if elects else 's'}{seed}-{number}", hand, elects=elects)
+        for _, elects, number, batch in sorted(runs):
+            pool.submit(campaign.run, f"{'e' if elects else 's'}{seed}-{number}", batch, elects=elects)

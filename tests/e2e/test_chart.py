@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.builders.manifests import known_options
 from tests.e2e.granted_rights import Grant, grants_by_account
 from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, binary, flags, helm, named, rendered
-from tests.unit.deploy.test_manifests import known_options
-from trimtab.actuator.cloud.clusterapi.entry import clusterapi_rules
 from trimtab.clients.cli.certificates.parts import PARTS
+from trimtab.clients.kubernetes.registry import User, rules_of
 
 pytestmark = pytest.mark.e2e
 
@@ -89,7 +89,9 @@ def test_the_cloud_clusterapi_is_granted_exactly_what_it_asks_for(namespace: str
     binding = named(objects, f"{kind}Binding", "trimtab-actuator-clusterapi")
     user = "system:serviceaccount:trimtab:trimtab-actuator"
     asked = {
-        Grant(one.group, one.resource, verb, namespace) for one in clusterapi_rules(namespace) for verb in one.verbs
+        Grant(one.group, one.resource, verb, namespace)
+        for one in rules_of(User.CLUSTER_API, namespace)
+        for verb in one.verbs
     }
     assert grants_by_account([role, binding]) == {user: asked}
     arguments = container(objects, "StatefulSet", "trimtab-actuator")["args"]

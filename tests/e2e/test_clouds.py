@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
+from tests.builders.cloud_promises import PROMISES
 from tests.builders.clouds import Clock, World, cloud_groups
 from tests.builders.cluster_api import ShortNames, machine_deployment
-from tests.contract.clouds import test_clouds as contract
 from tests.e2e.cluster_api_controllers import Controllers, completed, install
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
@@ -17,12 +17,9 @@ from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import read_group
 from trimtab.actuator.cloud.kwok.ledger import NAME
 from trimtab.actuator.cloud.kwok.settings import KwokSettings
-from trimtab.actuator.kube.api import Api, connect
+from trimtab.actuator.kube.api import KubeApi, connect
 
 pytestmark = pytest.mark.e2e
-
-PROMISES = [found for name, found in sorted(vars(contract).items()) if name.startswith("test_")]
-assert PROMISES
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -31,7 +28,7 @@ def content(plane: ControlPlane) -> None:
 
 
 @contextmanager
-def clusterapi(plane: ControlPlane, api: Api) -> Iterator[World]:
+def clusterapi(plane: ControlPlane, api: KubeApi) -> Iterator[World]:
     """MachineDeployments, with what their controllers do."""
     controllers = Controllers(api)
     large = machine_deployment("g", 1, 6, 3, cpu="8", memory="32Gi", labels="pool=a", taints="team=web:NoSchedule")
@@ -46,7 +43,7 @@ def clusterapi(plane: ControlPlane, api: Api) -> Iterator[World]:
 
 
 @contextmanager
-def kwok(plane: ControlPlane, api: Api) -> Iterator[World]:
+def kwok(plane: ControlPlane, api: KubeApi) -> Iterator[World]:
     """Node objects, on a clock that moves only when set."""
     clock = Clock()
     groups = {group.name: group for group in map(read_group, cloud_groups(nodes=False))}
@@ -65,14 +62,14 @@ def kwok(plane: ControlPlane, api: Api) -> Iterator[World]:
         plane.kubectl("delete", "configmap", "-n", "kube-system", NAME)
 
 
-CLOUDS: list[Callable[[ControlPlane, Api], AbstractContextManager[World]]] = [clusterapi, kwok]
+CLOUDS: list[Callable[[ControlPlane, KubeApi], AbstractContextManager[World]]] = [clusterapi, kwok]
 
 
 @pytest.mark.parametrize("cloud", CLOUDS, ids=lambda one: one.__name__)
-@pytest.mark.parametrize("promise", PROMISES, ids=lambda one: one.__name__.removeprefix("test_"))
+@pytest.mark.parametrize("promise", PROMISES, ids=lambda one: one.__name__)
 def test_every_promise_holds(
     plane: ControlPlane,
-    cloud: Callable[[ControlPlane, Api], AbstractContextManager[World]],
+    cloud: Callable[[ControlPlane, KubeApi], AbstractContextManager[World]],
     promise: Callable[[World], None],
 ) -> None:
     api = connect(plane.kubeconfig("admin"))

@@ -131,7 +131,7 @@ def check_rights(plane: ControlPlane, rights: list[Json]) -> None:
     assert [grant for grant in of_cloud if not any(grant.allows(one) for one in made)] == [], "never used"
 
 
-def test_groups_grow_from_zero_shrink_by_the_named_machine_and_end_where_nobody_needs_them(
+def test_groups_grow_from_zero_shrink_by_the_named_machine_and_end_where_no_pod_needs_them(
     plane: ControlPlane, controllers: Controllers, tmp_path: Path
 ) -> None:
     rights = granted(plane)

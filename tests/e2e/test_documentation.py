@@ -10,7 +10,7 @@ import pytest
 
 from tests.builders.documentation import Command, commands
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
-from tests.e2e.test_watcher import kwok_node, workload
+from tests.e2e.workloads import kwok_node, workload
 
 pytestmark = pytest.mark.e2e
 PORT, CONTEXT, POOL = "8085", "my-cluster", "karpenter.sh/nodepool"

@@ -13,7 +13,7 @@ from tests.e2e import workloads
 from tests.e2e.actuator_process import command, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane
 from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.client import connect
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb

@@ -5,11 +5,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +15,8 @@ import yaml
 
 from tests.builders import kubernetes as k8s
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
-from tests.e2e.test_watcher import kwok_node, workload
-from trimtab.clients.reference_loop.planner_session import GrpcLink
+from tests.e2e.loop_processes import planner_at, process, until
+from tests.e2e.workloads import kwok_node, workload
 
 pytestmark = pytest.mark.e2e
 
@@ -33,29 +30,6 @@ def content(plane: ControlPlane) -> None:
     web = workload("web", 4)
     del web["spec"]["template"]["spec"]["containers"][0]["ports"]  # host ports: no two on a node
     plane.kubectl("apply", "-f", "-", stdin=json.dumps(web))
-
-
-@contextmanager
-def process(module: str, *arguments: object, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a program of ours; ended by its id whatever happens."""
-    with log.open("wb") as out:
-        started = subprocess.Popen([sys.executable, "-m", module, *map(str, arguments)], stdout=out, stderr=out)
-    try:
-        yield started
-    finally:
-        if started.poll() is None:
-            started.kill()
-        started.wait(30)
-
-
-def until(what: str, condition: Callable[[], Any], limit_s: float = 240) -> Any:
-    end = time.monotonic() + limit_s
-    while True:
-        found = condition()
-        if found:
-            return found
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
 
 
 def loop(plane: ControlPlane, folder: Path, planner: str, health_port: int) -> tuple[object, ...]:
@@ -90,22 +64,6 @@ def status(plane: ControlPlane) -> dict[str, Any]:
     maps = json.loads(plane.kubectl("get", "configmap", "-n", "kube-system", "-o", "json"))["items"]
     found = [one["data"]["status"] for one in maps if one["metadata"]["name"] == "trimtab-status"]
     return dict(yaml.safe_load(found[0])) if found else {}
-
-
-@contextmanager
-def planner_at(address: str, folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
-    with process("trimtab.planner", "--address", address, *options, log=folder / "planner.log") as started:
-        with GrpcLink(address) as link:
-            until("the planner serves", lambda: started.poll() is not None or _serves(link))
-        assert started.poll() is None, (folder / "planner.log").read_text()
-        yield started
-
-
-def _serves(link: GrpcLink) -> bool:
-    try:
-        return bool(link.info().decisions)
-    except Exception:
-        return False
 
 
 def test_one_leads_and_tells_the_other_takes_over_and_a_lost_planner_is_waited_out(

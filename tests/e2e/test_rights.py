@@ -14,7 +14,7 @@ from tests.e2e.actuator_process import all_ready, apply, command, deletion_of, l
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
 from tests.e2e.granted_rights import Grant, grants_by_account, requests_of
 from tests.e2e.helm.binary import ROOT, rendered
-from tests.e2e.test_reference_loop import planner_at, process
+from tests.e2e.loop_processes import planner_at, process
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.v1 import plan_pb2
 

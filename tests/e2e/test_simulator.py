@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.control_plane.control_plane import ControlPlane
 from tests.e2e.plane_on_virtual_time import scenario_on
-from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.v1 import plan_pb2
 
@@ -53,7 +53,7 @@ def settings() -> plan_pb2.PlanSettings:
     return made
 
 
-def loads(simulation: Simulation) -> list[int]:
+def loads(simulation: ClusterSimulation) -> list[int]:
     """Requested cpu of each node, most first."""
     nodes = simulation.cluster.state.nodes.values()
     return sorted((node.used.get("cpu", 0) for node in nodes), reverse=True)
@@ -61,7 +61,7 @@ def loads(simulation: Simulation) -> list[int]:
 
 @pytest.mark.timeout(1800)  # half an hour of a cluster, on a machine that does other things too
 def test_a_simulation_shows_what_the_same_cluster_does_in_reality(plane: ControlPlane) -> None:
-    simulation = Simulation(scenario(), settings=settings())
+    simulation = ClusterSimulation(scenario(), settings=settings())
     moments = range(SAMPLE_S, int(simulation.scenario.duration) + 1, SAMPLE_S)
     simulated = [simulation.run_for(SAMPLE_S).node_count() for _ in moments]
     with scenario_on(plane, simulation) as reality:

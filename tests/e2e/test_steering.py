@@ -11,8 +11,8 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.e2e.control_plane.control_plane import ControlPlane, free_ports
-from tests.e2e.test_reference_loop import planner_at, process, until
-from tests.e2e.test_watcher import kwok_node, workload
+from tests.e2e.loop_processes import planner_at, process, until
+from tests.e2e.workloads import kwok_node, workload
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.writer import FIELD_MANAGER
 

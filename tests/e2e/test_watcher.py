@@ -13,20 +13,21 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.expanded_snapshot import Tables, applied, expand
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.workloads import kwok_node, workload
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.errors import ClusterError, MissingPermissionError
-from trimtab.clients.kubernetes.object_errors import InputError
+from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
+from trimtab.clients.kubernetes.object_errors import InvalidInputError
+from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.clients.snapshots.live.reflector import ReflectorSettings
-from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2 as pb
 
 pytestmark = pytest.mark.e2e
 
 # Of kinds that every API server has.
-KINDS = ",".join(resource.plural for resource in BY_KIND.values() if resource.message is not None)
+KINDS = ",".join(resource.plural for resource in WATCHED.values() if resource.message is not None)
 SETTLE_S = 60
 
 
@@ -53,14 +54,14 @@ def apply(plane: ControlPlane, *objects: k8s.Json) -> None:
 def printed(plane: ControlPlane) -> bytes:
     """Return the snapshot of kubectl's output."""
     objects = decode_objects([json.loads(plane.kubectl("get", KINDS, "-A", "-o", "json"))])
-    objects.given = set(BY_KIND)
+    objects.given = set(WATCHED)
     return build_snapshot(objects).snapshot.SerializeToString(deterministic=True)
 
 
 def seen(cluster: LiveCluster) -> bytes:
     """Return the watcher's whole snapshot."""
     cluster.forget()
-    snapshot = cluster.take([]).taken.snapshot
+    snapshot = cluster.next_update([]).update.snapshot
     assert snapshot is not None
     return snapshot.SerializeToString(deterministic=True)
 
@@ -77,50 +78,6 @@ def until_equal(plane: ControlPlane, cluster: LiveCluster) -> bytes:
             assert after == before
             assert got == expected
         time.sleep(0.3)
-
-
-def workload(name: str, replicas: int) -> k8s.Json:
-    container = {
-        "name": "main",
-        "image": "none",
-        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
-        "ports": [{"containerPort": 80, "hostPort": 9000 + sum(map(ord, name)) % 50, "protocol": "UDP"}],
-    }
-    side = {"name": "side", "image": "none", "restartPolicy": "Always", "resources": {"requests": {"cpu": "10m"}}}
-    spread = {
-        "maxSkew": 5,
-        "topologyKey": "topology.kubernetes.io/zone",
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": name}},
-        "matchLabelKeys": ["pod-template-hash"],
-    }
-    spec = {
-        "containers": [container],
-        "initContainers": [side],
-        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
-        "topologySpreadConstraints": [spread],
-        "affinity": k8s.anti_affinity({"matchLabels": {"app": "nobody"}}),
-        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "cfg", "configMap": {"name": "x", "optional": True}}],
-        "terminationGracePeriodSeconds": 5,
-    }
-    annotations = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "other": "value"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec},
-        },
-    }
-
-
-def kwok_node(name: str, zone: str, *, taint: bool = False) -> k8s.Json:
-    node = k8s.node(name, zone=zone, labels={"kwok": "on"}, taints=["dedicated=x:NoSchedule"] if taint else [])
-    del node["metadata"]["creationTimestamp"]
-    del node["metadata"]["uid"]
-    return node
 
 
 def fill(plane: ControlPlane) -> None:
@@ -198,7 +155,7 @@ def test_the_watcher_sees_what_kubectl_prints_bit_for_bit_under_churn(
         tables = follow(cluster, tables)
         until_equal(plane, cluster)
         cluster.forget()
-        whole = cluster.take([]).taken.snapshot
+        whole = cluster.next_update([]).update.snapshot
         assert whole is not None
         tables = expand(whole)
 
@@ -207,15 +164,15 @@ def follow(cluster: LiveCluster, tables: Tables) -> Tables:
     """Apply deltas for a second, then compare the result with the whole snapshot."""
     end = time.monotonic() + 1
     while time.monotonic() < end:
-        delta = cluster.take([]).taken.delta
+        delta = cluster.next_update([]).update.delta
         if delta is not None:
             tables = applied(tables, delta)
         time.sleep(0.05)
     with cluster._lock:  # nothing may come between the two
-        last = cluster._maker.take([], None)
+        last = cluster._maker.next_update([], None)
         assert last.delta is not None
         cluster._maker.forget()
-        whole = cluster._maker.take([], None).snapshot
+        whole = cluster._maker.next_update([], None).snapshot
     assert whole is not None
     assert applied(tables, last.delta) == expand(whole)
     return expand(whole)
@@ -258,6 +215,6 @@ def test_what_a_user_may_not_do_is_said_as_the_rules_that_lack(plane: ControlPla
             with LiveCluster(api) as cluster:
                 assert cluster.wait_until_listed(SETTLE_S)
                 return
-        except (ClusterError, InputError):
+        except (KubernetesError, InvalidInputError):
             assert time.monotonic() < end
             time.sleep(0.5)

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from tests.builders import kubernetes as k8s
+
 Json = dict[str, Any]
 
 
@@ -98,3 +100,47 @@ def budget(name: str, app: str, **limits: Any) -> Json:
 
 def _workload(version: str, kind: str, name: str, spec: Json) -> Json:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def workload(name: str, replicas: int) -> k8s.Json:
+    container = {
+        "name": "main",
+        "image": "none",
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
+        "ports": [{"containerPort": 80, "hostPort": 9000 + sum(map(ord, name)) % 50, "protocol": "UDP"}],
+    }
+    side = {"name": "side", "image": "none", "restartPolicy": "Always", "resources": {"requests": {"cpu": "10m"}}}
+    spread = {
+        "maxSkew": 5,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": name}},
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    spec = {
+        "containers": [container],
+        "initContainers": [side],
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "topologySpreadConstraints": [spread],
+        "affinity": k8s.anti_affinity({"matchLabels": {"app": "nobody"}}),
+        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "cfg", "configMap": {"name": "x", "optional": True}}],
+        "terminationGracePeriodSeconds": 5,
+    }
+    annotations = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "other": "value"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec},
+        },
+    }
+
+
+def kwok_node(name: str, zone: str, *, taint: bool = False) -> k8s.Json:
+    node = k8s.node(name, zone=zone, labels={"kwok": "on"}, taints=["dedicated=x:NoSchedule"] if taint else [])
+    del node["metadata"]["creationTimestamp"]
+    del node["metadata"]["uid"]
+    return node

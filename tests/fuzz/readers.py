@@ -22,9 +22,9 @@ from trimtab.planner.expander.question import question
 from trimtab.planner.model.settings import SettingsError, resolve_planner
 from trimtab.planner.scale_up.option_choice import choose_option
 from trimtab.planner.service.warm_up import NOW_S
+from trimtab.planner.snapshot.checks import SnapshotError, SnapshotMalformedError
 from trimtab.planner.snapshot.decode import canonicalize, parse_snapshot
 from trimtab.planner.snapshot.delta import apply_delta, parse_delta
-from trimtab.planner.snapshot.errors import SnapshotError, SnapshotMalformedError
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 REFUSALS: Final = (SnapshotError, SnapshotMalformedError, SettingsError, RequestError, DecisionUnavailableError)

@@ -24,9 +24,9 @@ from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.request_memory import RequestMemory
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.service.warm_up import NOW_S, growing_cluster, small_cluster
+from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
-from trimtab.planner.snapshot.errors import SnapshotError
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

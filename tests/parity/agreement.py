@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tests.parity.recordings import VOLUME_PLUGINS, claim_is_unusable
-from trimtab.v1 import reason_pb2
 
 PLUGIN_OF = {
     "NODE_UNSCHEDULABLE": "NodeUnschedulable",
@@ -23,6 +22,7 @@ PLUGIN_OF = {
     "TOO_MANY_PODS": "NodeResourcesFit",
     "INSUFFICIENT_RESOURCES": "NodeResourcesFit",
     "VOLUME_RESTRICTED": "VolumeRestrictions",
+    "CSI_DRIVER_MISSING": "NodeVolumeLimits",
     "VOLUME_LIMIT_EXCEEDED": "NodeVolumeLimits",
     "VOLUME_NOT_BINDABLE": "VolumeBinding",
     "VOLUME_ZONE_MISMATCH": "VolumeZone",
@@ -30,6 +30,7 @@ PLUGIN_OF = {
     "POD_AFFINITY_NOT_MATCHED": "InterPodAffinity",
     "POD_ANTI_AFFINITY_VIOLATED": "InterPodAffinity",
     "EXISTING_POD_ANTI_AFFINITY_VIOLATED": "InterPodAffinity",
+    "NODE_FEATURE_NOT_DECLARED": "NodeDeclaredFeatures",
     "UNSUPPORTED_CONSTRAINT": "DynamicResources",
     "SCHEDULING_GATED": "SchedulingGates",
 }
@@ -64,8 +65,8 @@ def disagreement(expected: dict[str, str], ours: Verdict) -> str:
     """Return the difference between the scheduler's refusals (plugin to message; none = fits) and our verdict."""
     if ours.fits == bool(expected):
         return f"we say {'fits' if ours.fits else ', '.join(ours.reasons)}; the scheduler: {expected or 'fits'}"
-    codes = [reason_pb2.PredicateReason.Code.Value(reason) for reason in ours.reasons]
-    if codes != sorted(set(codes)):
+    places = [list(PLUGIN_OF).index(reason) for reason in ours.reasons]
+    if places != sorted(set(places)):
         return f"{ours.reasons} are not in the scheduler's order"
     plugins, wanted = {PLUGIN_OF[reason] for reason in ours.reasons}, set(expected)
     for plugin in ENOUGH:
@@ -77,9 +78,18 @@ def disagreement(expected: dict[str, str], ours: Verdict) -> str:
         plugins, wanted = plugins - VOLUME_PLUGINS, wanted - VOLUME_PLUGINS
     if plugins != wanted:
         return f"we refuse by {sorted(plugins)}, the scheduler by {sorted(wanted)}"
-    if "NodeResourcesFit" in wanted:
+    return _details_differ({plugin: expected[plugin] for plugin in wanted}, ours)
+
+
+def _details_differ(expected: dict[str, str], ours: Verdict) -> str:
+    """Compare what the messages of the plugins say, where all plugins agree."""
+    if "NodeVolumeLimits" in expected:
+        is_missing = "CSI_DRIVER_MISSING" in ours.reasons
+        if is_missing != expected["NodeVolumeLimits"].endswith("CSI driver is not installed on the node"):
+            return f"{ours.reasons}, but the scheduler finds {expected['NodeVolumeLimits']!r}"
+    if "NodeResourcesFit" in expected:
         return _resources_differ(expected["NodeResourcesFit"], ours)
-    if "InterPodAffinity" in wanted:
+    if "InterPodAffinity" in expected:
         ours_of_three = [POD_AFFINITY_MESSAGE[r] for r in ours.reasons if r in POD_AFFINITY_MESSAGE]
         if expected["InterPodAffinity"] not in ours_of_three:
             return f"{ours.reasons}, but the scheduler first finds {expected['InterPodAffinity']!r}"

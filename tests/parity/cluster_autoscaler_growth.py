@@ -64,10 +64,11 @@ def recorded(name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]
             yield row["document"], row["growth"]
 
 
-def ours(document: dict[str, Any], scale_up: dict[str, Any] | None = None) -> Ours:
-    """Plan, and have the plan proven. scale_up : settings instead of the document's."""
+def ours(document: dict[str, Any], scale_up: dict[str, Any] | None = None, effort: str = "USUAL") -> Ours:
+    """Plan, and have the plan proven. scale_up : settings instead of the document's; effort : of the search."""
     message = build_snapshot(decode_objects(document["items"])).snapshot
     given = document["settings"] | {"scaleUp": document["settings"]["scaleUp"] | (scale_up or {})}
+    given |= {"searchEffort": effort}
     settings = ParseDict(given, plan_pb2.PlanSettings())
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP], settings=settings)
     request.now.seconds = now_s = int(datetime.fromisoformat(document["now"]).timestamp())

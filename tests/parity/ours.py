@@ -11,17 +11,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.builders.messages import decode_snapshot
 from tests.parity.agreement import Verdict
-from trimtab.clients.snapshots.objects import InputError, build_snapshot, decode_objects
+from trimtab.clients.snapshots.objects import InvalidInputError, build_snapshot, decode_objects
 from trimtab.planner.decisions.fit import check_fit
+from trimtab.planner.decisions.simulations import simulation_settings
+from trimtab.planner.predicates.topologies import HOSTNAME
 from trimtab.planner.round.work import Work
 from trimtab.planner.simulation import kernels
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.explain import explain, masks
 from trimtab.planner.simulation.virtual import with_virtual
-from trimtab.planner.simulation.virtual_rows import HOSTNAME, NodeTemplate, VirtualNodes, labels_of, template_of
+from trimtab.planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, labels_of, template_of
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Snapshot
-from trimtab.planner.snapshot.decode import decode_snapshot
 from trimtab.v1 import plan_pb2, reason_pb2
 
 NAMES = {value: name for name, value in reason_pb2.PredicateReason.Code.items()}
@@ -43,14 +45,26 @@ def refusal(objects: Iterable[dict[str, Any]]) -> str:
     """Return why the objects are refused; "" = they are not."""
     try:
         _snapshot(objects)
-    except InputError as error:
+    except InvalidInputError as error:
         return str(error)
     return ""
 
 
-def fit_matrix(objects: Iterable[dict[str, Any]], asked: list[str]) -> dict[str, dict[str, Verdict]]:
+GATE = "TaintTolerationComparisonOperators"
+
+
+def settings_of(gates: dict[str, bool]) -> plan_pb2.PlanSettings:
+    """Return the settings of a planner beside a scheduler with these feature gates."""
+    settings = plan_pb2.PlanSettings()
+    settings.simulation.taint_toleration_comparison_operators = gates.get(GATE, False)
+    return settings
+
+
+def fit_matrix(
+    objects: Iterable[dict[str, Any]], asked: list[str], gates: dict[str, bool]
+) -> dict[str, dict[str, Verdict]]:
     """Return the verdicts for each requested pod ("namespace/name") on each node."""
-    request = plan_pb2.PlanRequest(fit_pods=asked)
+    request = plan_pb2.PlanRequest(fit_pods=asked, settings=settings_of(gates))
     return {
         answer.pod: {
             fit.node: Verdict(fit.fits, tuple(NAMES[r] for r in fit.reasons), tuple(fit.insufficient))
@@ -66,8 +80,8 @@ class _Sequence:
     Those that no selector names are opened as a node group's new nodes are: blank nodes, each like a prototype.
     """
 
-    def __init__(self, objects: Iterable[dict[str, Any]], half_virtual: bool) -> None:
-        whole = _snapshot(objects)
+    def __init__(self, objects: Iterable[dict[str, Any]], half_virtual: bool, gates: dict[str, bool]) -> None:
+        settings, whole = simulation_settings(settings_of(gates)), _snapshot(objects)
         rows = _virtual_nodes(whole) if half_virtual else []
         snapshot = _without_nodes(whole, rows)
         named = repr((whole.specs, whole.volumes))
@@ -76,7 +90,7 @@ class _Sequence:
         names = {name: f"{name} prototype" if name in grown else name for name in templates}
         nodes = [VirtualNodes(template, (names[name],)) for name, template in templates.items()]
         nodes.append(VirtualNodes(NodeTemplate(), ("blank", *grown), is_blank=True))
-        self.simulation: Simulation = with_virtual(build_simulation(snapshot), (), tuple(nodes))
+        self.simulation: Simulation = with_virtual(build_simulation(snapshot, settings=settings), (), tuple(nodes))
         self.pods = {snapshot.pod_key(i): i for i in range(self.simulation.pod_count)}
         numbers = {name: i for i, name in enumerate((*snapshot.nodes.name, *names.values(), "blank", *grown))}
         self.nodes = {name: numbers[name] for name in (*snapshot.nodes.name, *templates)}
@@ -139,17 +153,19 @@ def _without_nodes(whole: Snapshot, rows: list[int]) -> Snapshot:
     return whole._replace(nodes=whole.nodes._replace(**columns), pods=pods)
 
 
-def half_virtual_matrix(objects: Iterable[dict[str, Any]], asked: list[str]) -> dict[str, dict[str, Verdict]]:
+def half_virtual_matrix(
+    objects: Iterable[dict[str, Any]], asked: list[str], gates: dict[str, bool]
+) -> dict[str, dict[str, Verdict]]:
     """Return the verdicts for each requested pod on each node, in the simulation with virtual nodes."""
-    sequence = _Sequence(objects, True)
+    sequence = _Sequence(objects, True, gates)
     return {pod: sequence.matrix(pod) for pod in asked}
 
 
 def simulate(
-    objects: Iterable[dict[str, Any]], asked: list[str], order: list[str], half_virtual: bool = False
+    objects: Iterable[dict[str, Any]], asked: list[str], order: list[str], half_virtual: bool, gates: dict[str, bool]
 ) -> list[Step]:
     """Place the pods one after the other, each on the first node of `order` that it fits."""
-    sequence, steps = _Sequence(objects, half_virtual), []
+    sequence, steps = _Sequence(objects, half_virtual, gates), []
     for pod in asked:
         verdicts = {node: sequence.verdict(pod, node) for node in order}
         fitting = [node for node in order if verdicts[node].fits]
@@ -161,10 +177,10 @@ def simulate(
 
 
 def verify(
-    objects: Iterable[dict[str, Any]], placements: list[tuple[str, str]], half_virtual: bool = False
+    objects: Iterable[dict[str, Any]], placements: list[tuple[str, str]], half_virtual: bool, gates: dict[str, bool]
 ) -> list[Verdict]:
     """Put the pods on given nodes, fitting or not, and return for each whether it fitted."""
-    sequence, verdicts = _Sequence(objects, half_virtual), []
+    sequence, verdicts = _Sequence(objects, half_virtual, gates), []
     for pod, node in placements:
         verdicts.append(sequence.verdict(pod, node))
         sequence.place(pod, node)

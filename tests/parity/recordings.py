@@ -63,6 +63,11 @@ class Recorded(NamedTuple):
         return str(self.document.get("mode", "matrix"))
 
     @property
+    def gates(self) -> dict[str, bool]:
+        """Feature gates of the scheduler that differ from its defaults."""
+        return dict(self.document.get("featureGates", {}))
+
+    @property
     def node_names(self) -> list[str]:
         return [node["metadata"]["name"] for node in self.document["nodes"]]
 

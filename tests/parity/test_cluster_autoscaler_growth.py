@@ -80,7 +80,7 @@ def test_with_the_fewest_nodes_asked_for_no_run_serves_more_pods_or_the_same_wit
 
 
 @pytest.mark.parametrize("name", sorted(WORSE))
-def test_where_ours_has_more_nodes_they_cost_less_and_least_nodes_takes_fewer_than_any_run(name: str) -> None:
+def test_where_trimtab_has_more_nodes_they_cost_less_and_least_nodes_takes_fewer_than_any_run(name: str) -> None:
     one = next(one for one in cases() if one.name == name)
     if not list(worse(one.mine.growth, one.runs)):
         return  # noted above
@@ -150,7 +150,7 @@ def test_plans_for_other_clusters_that_once_had_a_fault_are_proven(seed: int) ->
 
 
 @pytest.mark.parametrize(("seed", "nodes"), [(30179, 8), (30453, 18)])
-def test_no_more_nodes_than_stated_for_other_clusters_on_which_we_once_took_more(seed: int, nodes: int) -> None:
+def test_no_more_nodes_than_stated_for_other_clusters_on_which_earlier_plans_had_more(seed: int, nodes: int) -> None:
     # Pods that the chosen group does not take got nodes of their own in a group that grew along with it.
     found = ours(pending(seed))
     assert found.growth.nodes <= nodes

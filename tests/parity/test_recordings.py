@@ -26,6 +26,7 @@ FILTERS = {
     "PodTopologySpread": 20_000,
     "InterPodAffinity": 20_000,
     "SchedulingGates": 2_000,
+    "NodeDeclaredFeatures": 2_000,
 }
 
 

@@ -42,7 +42,7 @@ def _selfcheck(one: Recorded, half_virtual: bool = False) -> list[str]:
 
 def _compare_matrix(one: Recorded, asked: list[str], half_virtual: bool) -> list[str]:
     matrix = ours.half_virtual_matrix if half_virtual else ours.fit_matrix
-    verdicts, found = matrix(objects(one.document), asked), []
+    verdicts, found = matrix(objects(one.document), asked, one.gates), []
     for answer in one.answers:
         for node, expected in refusals(answer, one.node_names).items():
             text = disagreement(expected, verdicts[answer["pod"]][node])
@@ -55,7 +55,7 @@ def _simulate(one: Recorded, half_virtual: bool = False) -> list[str]:
     """Place each pod on the first node that takes it, on both sides; compare every node checked before as well."""
     order = one.document.get("nodeOrder", one.node_names)
     asked = [key_of(pod) for pod in pending(one.document)]
-    steps = ours.simulate(objects(one.document), asked, order, half_virtual)
+    steps = ours.simulate(objects(one.document), asked, order, half_virtual, one.gates)
     found = []
     for number, (answer, step) in enumerate(zip(one.answers, steps, strict=True)):
         for node, expected in refusals(answer, one.nodes_seen(answer)).items():
@@ -72,7 +72,7 @@ def _simulate(one: Recorded, half_virtual: bool = False) -> list[str]:
 
 def _verify(one: Recorded, half_virtual: bool = False) -> list[str]:
     placements = [(p["pod"], p["node"]) for p in one.document["placements"]]
-    verdicts = ours.verify(objects(one.document), placements, half_virtual)
+    verdicts = ours.verify(objects(one.document), placements, half_virtual, one.gates)
     found = []
     for number, (answer, verdict) in enumerate(zip(one.answers, verdicts, strict=True)):
         text = disagreement(refusals(answer, [answer["node"]])[answer["node"]], verdict)
@@ -84,7 +84,7 @@ def _verify(one: Recorded, half_virtual: bool = False) -> list[str]:
 ASK = {"matrix": _matrix, "selfcheck": _selfcheck, "simulate": _simulate, "verify": _verify}
 
 
-def test_every_reason_of_ours_stands_for_a_plugin() -> None:
+def test_every_reason_stands_for_a_scheduler_plugin() -> None:
     assert set(PLUGIN_OF) == set(reason_pb2.PredicateReason.Code.keys()) - {"UNSPECIFIED"}
 
 

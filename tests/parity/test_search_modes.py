@@ -17,7 +17,7 @@ from tests.builders.scale_down import NOW_S, scale_down_request
 from tests.parity.cluster_autoscaler_answers import UNLIMITED, lasting, recorded, settings_of
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects, read_files
-from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.scale_down.search import drain_sets, portfolio
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2

@@ -31,7 +31,7 @@ from tests.parity.cluster_autoscaler_growth import recorded as recorded_growth
 from tests.parity.cluster_autoscaler_oracle.steps import SCENARIOS, simulated
 from trimtab.clients.cli.simulate.command import built_in
 from trimtab.clients.simulation.scenario_file import read_input
-from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.v1 import plan_pb2
 
 DOCUMENTS = 24
@@ -72,7 +72,7 @@ def test_in_all_about_as_many_nodes_go(name: str) -> None:
 def test_a_recorded_cluster_grows_as_the_real_autoscaler_had_it_grow() -> None:
     recordings = files("clients").joinpath("data/recordings")
     scenario, recording = read_input(Path(str(recordings / "gardener-gcp-g2.json.gz")))
-    simulation = Simulation(scenario, recording, settings=built_in("upstream")).run()
+    simulation = ClusterSimulation(scenario, recording, settings=built_in("upstream")).run()
     growths = [one for one in simulation.decisions.entries if one["kind"] == "scale-up"]
     made = json.loads((recordings / "gardener-gcp-g2.recorded.json").read_text())["scaleUps"]
     told = {f"pod triggered scale-up: [{{{one['group']} 1->{1 + one['count']} (max: 2)}}]" for one in growths}

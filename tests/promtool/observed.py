@@ -26,11 +26,11 @@ from urllib.request import urlopen
 
 import yaml
 
+from tests.builders.metrics import OBSERVE, queries
 from tests.e2e.control_plane.control_plane import free_ports
 from tests.soak.actuator_calls import ActuatorCalls
 from tests.soak.callers import Answers, call_until
 from tests.soak.planner_calls import PlannerCalls
-from tests.unit.deploy.test_observe import OBSERVE, queries
 from trimtab.clients.cli.demo.services import actuator, planner
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.clients.snapshots.objects import read_files

@@ -12,7 +12,7 @@ from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.cloud.provider import Activity
 from trimtab.actuator.node_groups.settings import BackoffPolicy
 from trimtab.actuator.service.settings import ActuatorSettings
-from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 LABEL = "zalando.org/scaling-priority"
@@ -26,7 +26,7 @@ def settings() -> plan_pb2.PlanSettings:
     return found
 
 
-def simulation(*out: str, kind: type[Simulation] = Simulation) -> Simulation:
+def simulation(*out: str, kind: type[ClusterSimulation] = ClusterSimulation) -> ClusterSimulation:
     """Return a simulation of four groups, the first preferred most; machines of those in `out` never start."""
     made = kind(settings=settings())
     for place, name in enumerate(NAMES):
@@ -35,29 +35,29 @@ def simulation(*out: str, kind: type[Simulation] = Simulation) -> Simulation:
     return made
 
 
-def run_out(made: Simulation, *groups: str) -> None:
+def run_out(made: ClusterSimulation, *groups: str) -> None:
     """Make machines of these groups never start from now on."""
     for name in groups:
         made._groups[name] = made._groups[name].model_copy(update={"start": NEVER_S})
 
 
-def grown(made: Simulation) -> list[str]:
+def grown(made: ClusterSimulation) -> list[str]:
     """Return the groups that grew, in order."""
     return [entry["group"] for entry in made.decisions.entries if entry["kind"] == "scale-up"]
 
 
-def sizes(made: Simulation) -> dict[str, int]:
+def sizes(made: ClusterSimulation) -> dict[str, int]:
     """Return the target sizes."""
     return {name: group["spec"]["targetSize"] for name, group in made.cluster.state.groups.items()}
 
 
-def backed_off(made: Simulation) -> set[str]:
+def backed_off(made: ClusterSimulation) -> set[str]:
     """Return the groups in back-off."""
     status = made._actuator.get_status()
     return {one.id for one in status.node_groups if one.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF}
 
 
-def time_outs(made: Simulation) -> list[str]:
+def time_outs(made: ClusterSimulation) -> list[str]:
     """Return the groups that have timed out, in order."""
     actuator: Any = made._actuator
     failures = actuator._actuator.processor.read(lambda tracker, _: dict(tracker.data.group_failures))
@@ -65,7 +65,7 @@ def time_outs(made: Simulation) -> list[str]:
     return [group for _, group in sorted(found) if any(one.activity.startswith("timeout/") for one in failures[group])]
 
 
-def demand(made: Simulation) -> None:
+def demand(made: ClusterSimulation) -> None:
     """Add two pods, each of which takes most of a node."""
     made.add_workload("web", replicas=2, cpu="1", memory="24Gi")
 
@@ -186,7 +186,7 @@ def test_a_group_that_is_backed_off_loses_nodes_that_are_not_needed_and_stays_ba
     assert (grown(made), backed_off(made), sizes(made)["n1"]) == (["n1", "n1", "n2"], {"n1"}, 1)
 
 
-class ByTime(Simulation):
+class ByTime(ClusterSimulation):
     """A simulation whose actuator uses timed back-off, as the Cluster Autoscaler does."""
 
     def _actuator_settings(self) -> ActuatorSettings:

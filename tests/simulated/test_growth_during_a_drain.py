@@ -4,13 +4,13 @@ Source: the Zalando fork of CA, which continues scale-down for as long as budget
 and actuator on virtual time.
 """
 
-from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.v1 import plan_pb2
 
 DELETION = "ToBeDeletedByClusterAutoscaler"
 
 
-def draining(made: Simulation) -> list[str]:
+def draining(made: ClusterSimulation) -> list[str]:
     """Return the nodes that are marked for deletion."""
     nodes = made.cluster.state.nodes
     return [
@@ -20,17 +20,17 @@ def draining(made: Simulation) -> list[str]:
     ]
 
 
-def grown(made: Simulation) -> list[tuple[str, int]]:
+def grown(made: ClusterSimulation) -> list[tuple[str, int]]:
     """Return the scale-ups so far, in order."""
     return [(entry["group"], entry["count"]) for entry in made.decisions.entries if entry["kind"] == "scale-up"]
 
 
-def in_a_long_drain() -> tuple[Simulation, str]:
+def in_a_long_drain() -> tuple[ClusterSimulation, str]:
     """Return a simulation with a node whose pods leave one by one, each once the previous is ready elsewhere."""
     settings = plan_pb2.PlanSettings()
     settings.scale_down.delay_after_add.SetInParent()
     settings.scale_down.unneeded_time.seconds = 300
-    made = Simulation(settings=settings)
+    made = ClusterSimulation(settings=settings)
     made.add_group("a", size=2, cpu="4", memory="16Gi")
     made.add_workload("web", replicas=8, cpu="400m", start="120s", budget={"max_unavailable": 1})
     made.run_for("350s")

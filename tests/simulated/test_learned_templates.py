@@ -9,7 +9,7 @@ import pytest
 from tests.builders.cloud_rounds import Rounds
 from tests.builders.instance_types import MIB, aws_machine, aws_seen
 from tests.builders.kubernetes import Json, node, node_group, pod
-from trimtab.actuator.cloud.provider import MachineType, NodeTemplate, Reservation
+from trimtab.actuator.cloud.provider import CloudNodeTemplate, MachineType, Reservation
 from trimtab.actuator.node_groups.resource_learner import NodeResourceLearner
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 
@@ -50,7 +50,7 @@ def rounds_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rounds]:
     def build(*objects: Json, reservation: Reservation = Reservation.EKS, **settings: Json) -> Rounds:
         own = MemoryCloud.template
 
-        def template(cloud: MemoryCloud, name: str) -> NodeTemplate | None:
+        def template(cloud: MemoryCloud, name: str) -> CloudNodeTemplate | None:
             found = own(cloud, name)
             assert found is not None
             machine = aws_machine(found.labels["node.kubernetes.io/instance-type"])._replace(reservation=reservation)

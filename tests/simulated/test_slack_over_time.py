@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.v1 import plan_pb2
 
@@ -23,7 +23,7 @@ RATES = (0.0, 0.1, 0.3, 0.5)
 PAGE = Path(__file__).parents[2] / "docs" / "slack.md"
 
 
-def shop(rate: float, size: int = 5) -> Simulation:
+def shop(rate: float, size: int = 5) -> ClusterSimulation:
     """Return ten pods of 800m, which fill two nodes of 4 cores, and three bursts of 15 minutes with more pods."""
     group = {"name": "general", "cpu": "4", "memory": "20Gi", "price": PRICE, "size": 2, "maxSize": 20, "start": "2m"}
     bursts = {"base": RESTING, "size": size, "every": "1h", "length": "15m", "first": "30m"}
@@ -31,7 +31,7 @@ def shop(rate: float, size: int = 5) -> Simulation:
     given: dict[str, Any] = {"seed": 3, "duration": "3h", "nodeGroups": [group], "workloads": [web], **DECISIONS}
     settings = plan_pb2.PlanSettings()
     settings.slack.extra_capacity_min_rate = rate
-    return Simulation(Scenario.model_validate(given), settings=settings)
+    return ClusterSimulation(Scenario.model_validate(given), settings=settings)
 
 
 def needed(rate: float, pods: int) -> int:
@@ -101,7 +101,7 @@ def test_of_a_burst_larger_than_slack_as_many_start_at_once_as_there_is_room_for
 
 @pytest.mark.parametrize("rate", [0.3, *(pytest.param(rate, marks=pytest.mark.nightly) for rate in (0.1, 0.5))])
 def test_in_a_quiet_cluster_no_node_comes_or_goes(rate: float) -> None:
-    simulation = Simulation(Scenario.model_validate(DECISIONS))
+    simulation = ClusterSimulation(Scenario.model_validate(DECISIONS))
     simulation.settings.slack.extra_capacity_min_rate = rate
     simulation.add_group("general", cpu="4", memory="20Gi", price=0.2, size=2, max_size=20)
     simulation.add_workload("web", replicas=RESTING, cpu="800m", memory="1Gi")

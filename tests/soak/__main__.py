@@ -27,6 +27,8 @@ CACHE_BYTES = 64 << 20
 KEEP_S = 60
 """How long the actuator keeps results; with the default of an hour its memory grows for an hour."""
 CALLERS = 3
+SAMPLES = 40
+"""Samples of a run, at least: a run of a minute is compared too."""
 
 
 @dataclass
@@ -45,7 +47,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--warm-up", type=float, default=0.2, help="share of the time that is not compared")
-    parser.add_argument("--every", type=float, default=5.0, help="seconds between two samples")
+    parser.add_argument("--every", type=float, default=5.0, help="most seconds between two samples")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--samples", type=Path, help="write all samples here, as JSON")
     options = parser.parse_args()
@@ -100,7 +102,7 @@ def soak(services: list[Soaked], options: argparse.Namespace) -> None:
         ):
             for one in services:
                 one.samples.append(sample(one.pid, at_s))
-            time.sleep(options.every)
+            time.sleep(min(options.every, options.minutes * 60 / SAMPLES))
     finally:
         stopped.set()
         for thread in threads:

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
 from tests.builders.actuator import DELAYS, SETTINGS, Crash, Stage, small_cluster
+from tests.builders.actuator_machine import ActuatorMachine as Machine
+from tests.builders.actuator_machine import nodes
 from tests.builders.wired_cluster import FAULTS, WireFault, wired
-from tests.stateful.test_actuator_machine import ActuatorMachine as Machine
-from tests.stateful.test_actuator_machine import nodes
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
 from trimtab.actuator.kube.cluster import ClusterError
 from trimtab.actuator.tracker.states import FINAL_STATES, Retention, State

@@ -10,13 +10,13 @@ import grpc
 import pytest
 
 from tests.builders.actuator import SETTINGS, Crash, Stage, small_cluster
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
 from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
 from trimtab.actuator.service.external.deletion_room import DeletionRoom
-from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
+from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelete
 from trimtab.actuator.service.external.servicer import ExternalServicer
 from trimtab.actuator.tracker.events import Event, TimeNoted
 from trimtab.actuator.tracker.states import HOUR_MS, Retention
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.rpc.access_policy import DeletionRules
 from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
@@ -94,11 +94,11 @@ def test_a_cluster_autoscaler_that_deletes_through_us_is_held_to_the_same_hour()
     actuator = stage.actuator
     orders = ExternalOrders(actuator.processor, stage.cluster, stage.cloud, limits=actuator.settings.present_limits)
     assert stage.start(stage.request("ours", "n4", drain=False)) == {"n4": (True, "UNSPECIFIED")}
-    orders.begin_delete("g", [NodeOrder("n5", "test://n5")])
+    orders.begin_delete("g", [NodeToDelete("n5", "test://n5")])
     with pytest.raises(ServiceError, match="maxNodesPerHour 3") as caught:
-        orders.begin_delete("g", [NodeOrder("n6", "test://n6"), NodeOrder("n7", "test://n7")])
+        orders.begin_delete("g", [NodeToDelete("n6", "test://n6"), NodeToDelete("n7", "test://n7")])
     assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    orders.begin_delete("g", [NodeOrder("n6", "test://n6")])
+    orders.begin_delete("g", [NodeToDelete("n6", "test://n6")])
     stage.run()
     assert stage.start(stage.request("more", "n7", drain=False)) == {"n7": (False, "HOURLY_LIMIT_REACHED")}
     stage.boot()
@@ -185,7 +185,7 @@ def test_time_is_noted_each_minute_while_something_of_the_last_hour_counts_and_n
     assert 55 <= sum(isinstance(event, TimeNoted) for event in events) <= 61
 
 
-def test_a_cluster_autoscaler_is_told_before_the_drain_how_many_nodes_may_still_go() -> None:
+def test_a_cluster_autoscaler_learns_before_the_drain_how_many_nodes_may_still_be_deleted() -> None:
     stage = guarded(maxNodesPerHour=3)
     actuator = stage.actuator
     room = DeletionRoom(actuator.processor, actuator.settings.present_limits)
@@ -196,10 +196,10 @@ def test_a_cluster_autoscaler_is_told_before_the_drain_how_many_nodes_may_still_
             return room.bounded({one.id: one for one in stage.cloud.node_groups()})["g"].min_size
 
     assert minimum() == 14 - 3
-    orders.begin_delete("g", [NodeOrder("n4", "test://n4"), NodeOrder("n5", "test://n5")])
+    orders.begin_delete("g", [NodeToDelete("n4", "test://n4"), NodeToDelete("n5", "test://n5")])
     stage.run()
     assert minimum() == 12 - 1
-    orders.begin_delete("g", [NodeOrder("n6", "test://n6")])
+    orders.begin_delete("g", [NodeToDelete("n6", "test://n6")])
     stage.run()
     assert minimum() == stage.target("g") == 11, "nothing may be drained now"
     servicer: Any = ExternalServicer(actuator)

@@ -7,7 +7,6 @@ meets every call. Every fault with a death at every write takes the better part 
 `TRIMTAB_ALL_DEATHS=1 pytest -m "" tests/stateful/test_aws_faults.py`.
 """
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -20,7 +19,7 @@ from tests.builders import aws as fake_aws
 from tests.builders.actuator import SETTINGS, Crash, Stage
 from tests.builders.aws import AwsProxy, Fault
 from tests.builders.kubernetes import node
-from tests.builders.tiers import nightly_but
+from tests.builders.tiers import ALL_DEATHS, nightly_but
 from trimtab.actuator.cloud.aws.api import AwsApi, Reader
 from trimtab.actuator.cloud.aws.cloud import AwsCloud
 from trimtab.actuator.cloud.aws.settings import AwsSettings
@@ -29,7 +28,7 @@ from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
 from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
 from trimtab.actuator.node_groups.settings import GroupSettings
 from trimtab.actuator.settings import DeleteSettings
-from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.client import Backoff
 from trimtab.clients.rpc.errors import ServiceError
 from trimtab.v1 import actuator_pb2, plan_pb2
 
@@ -250,7 +249,7 @@ MOST_WRITES, SOME = 70, 7
 DOWN_S = (0.0, 10.0, 120.0)
 DEATHS = (
     [*product(FAULTS, range(1, MOST_WRITES))]
-    if os.environ.get("TRIMTAB_ALL_DEATHS")
+    if ALL_DEATHS
     else [(FAULTS[at % len(FAULTS)], at) for at in range(1, 50, SOME)]
 )
 # Once the fault hits the process that dies, and once the next one.
@@ -278,7 +277,7 @@ def test_an_additional_death_at_a_write_ends_correctly(
             begin()
         with suppress(Crash):
             stage.live()
-        assert stage.breaker.dead or os.environ.get("TRIMTAB_ALL_DEATHS")
+        assert stage.breaker.dead or ALL_DEATHS
         stage.time.stop()
         stage.time.now_s += DOWN_S[at % len(DOWN_S)]
         if not at % 2:

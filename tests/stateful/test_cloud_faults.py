@@ -7,7 +7,6 @@ in every way. Each fault is combined with a few deaths, and each write with some
 every write takes minutes: `TRIMTAB_ALL_DEATHS=1 pytest -m "" tests/stateful/test_cloud_faults.py`.
 """
 
-import os
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
@@ -27,8 +26,8 @@ from tests.builders.cloud_faults import (
     FaultyCloud,
     FaultyProvider,
 )
-from tests.builders.tiers import nightly_but
-from tests.unit.actuator.node_groups.test_reconciler import ReconcilerStage
+from tests.builders.node_group_controllers import ReconcilerStage
+from tests.builders.tiers import ALL_DEATHS, nightly_but
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError, CloudProvider, InstanceState
 from trimtab.actuator.kube.cluster import ClusterError
@@ -56,7 +55,7 @@ RPC_SAMPLE = [(operation, KINDS[at % len(KINDS)], 0) for at, operation in enumer
 LATE_FAULTS = [
     (operation, kind)
     for (at, operation), (other, kind) in product(enumerate((*RPC_READS, *RPC_WRITES)), enumerate(KINDS))
-    if os.environ.get("TRIMTAB_ALL_DEATHS") or (at + other) % 2 == 0
+    if ALL_DEATHS or (at + other) % 2 == 0
 ]
 # Nothing in the scenario has a GPU.
 NOT_NEEDED = ("GPULabel",)
@@ -183,7 +182,7 @@ def survive(operation: str = "", kind: str = "", after: int = 0, die_at: int | N
 
 def deaths(some: Iterable[int], every: Iterable[int]) -> Iterable[int]:
     """Return the writes to die at."""
-    return every if os.environ.get("TRIMTAB_ALL_DEATHS") else some
+    return every if ALL_DEATHS else some
 
 
 def check_deaths(operation: str, kind: str, after: int, writes: Iterable[int]) -> None:

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.builders.actuator import Crash, Stage, small_cluster
-from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
+from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelete
 
-NODES = [NodeOrder("n6", "test://n6"), NodeOrder("n7", "test://n7")]
+NODES = [NodeToDelete("n6", "test://n6"), NodeToDelete("n7", "test://n7")]
 # The points before and after each write and call of an undisturbed run.
 MOMENTS = 60
 

@@ -5,11 +5,11 @@ In the suite it dies at some of them; at every one: `TRIMTAB_ALL_DEATHS=1 pytest
 tests/stateful/test_reconciler_crashes.py`.
 """
 
-import os
 from contextlib import suppress
 
 from tests.builders.actuator import Crash
-from tests.unit.actuator.node_groups.test_reconciler import PROVISION_S, ReconcilerStage
+from tests.builders.node_group_controllers import PROVISION_S, ReconcilerStage
+from tests.builders.tiers import ALL_DEATHS
 
 
 def scenario(stage: ReconcilerStage, seconds: float) -> None:
@@ -47,7 +47,7 @@ def test_dying_at_any_moment_leaves_the_sizes_right_and_deletes_nothing_twice() 
     assert count > 100
     # At most points nothing happens, so most of the sample are the first ones.
     some = [*range(1, 40, 3), *range(40, count + 1, 21)]
-    for moment in range(1, count + 1) if os.environ.get("TRIMTAB_ALL_DEATHS") else some:
+    for moment in range(1, count + 1) if ALL_DEATHS else some:
         stage = survive(moment)
         try:
             check(stage)

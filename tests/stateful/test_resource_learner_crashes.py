@@ -5,7 +5,7 @@ end has the same records as without a crash, each once.
 from contextlib import suppress
 
 from tests.builders.actuator import Crash
-from tests.unit.actuator.node_groups.test_resource_learner import Taught, machine_node
+from tests.builders.node_group_controllers import LearnerStage, machine_node
 from trimtab.actuator.node_groups.resource_learner import AGAIN_MS, OLD_MS
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.states import SeenType
@@ -13,7 +13,7 @@ from trimtab.actuator.tracker.states import SeenType
 DISK = {"ephemeral-storage": "20Gi"}
 
 
-def scenario(stage: Taught) -> None:
+def scenario(stage: LearnerStage) -> None:
     """Show nodes of a type, then smaller ones, then one with a device that the others lack, then none."""
     stage.look()
     stage.show(machine_node("n0", memory="6000Mi"))
@@ -27,9 +27,9 @@ def scenario(stage: Taught) -> None:
     stage.look()
 
 
-def survive(die_at: int | None) -> Taught:
+def survive(die_at: int | None) -> LearnerStage:
     """Run the scenario with one death; then show all nodes at once."""
-    stage = Taught(machine_node("n0", others=DISK), machine_node("n1", others=DISK))
+    stage = LearnerStage(machine_node("n0", others=DISK), machine_node("n1", others=DISK))
     with suppress(Crash):
         stage.restart(die_at)
         scenario(stage)
@@ -42,7 +42,7 @@ def survive(die_at: int | None) -> Taught:
     return stage
 
 
-def taught(stage: Taught) -> list[tuple[SeenType, ...]]:
+def resources_of_types(stage: LearnerStage) -> list[tuple[SeenType, ...]]:
     """Return what was recorded, in order."""
     history = stage.store.load()
     assert not history.snapshot
@@ -52,7 +52,7 @@ def taught(stage: Taught) -> list[tuple[SeenType, ...]]:
 
 def test_dying_at_any_moment_forgets_nothing_that_nodes_have_shown_and_records_nothing_twice() -> None:
     whole = survive(None)
-    assert len(taught(whole)) == 3
+    assert len(resources_of_types(whole)) == 3
     count = whole.breaker.count
     assert count > 20
     for moment in range(1, count + 1):
@@ -60,6 +60,6 @@ def test_dying_at_any_moment_forgets_nothing_that_nodes_have_shown_and_records_n
         told = f"died at moment {moment}"
         assert stage.known == whole.known, told
         assert stage.allocatable == whole.allocatable, told
-        learned = taught(stage)
+        learned = resources_of_types(stage)
         assert 1 <= len(learned) == len(set(learned)) <= 3, told
         stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
-from tests.stateful.test_scale_down_loops import LOOPS, SETTINGS, STEP_S, World
+from tests.builders.scale_down_loops import LOOPS, SETTINGS, STEP_S, World
 from trimtab.v1 import plan_pb2
 
 # Results of failed simulations expire quickly, so the same nodes must be evaluated again and again.

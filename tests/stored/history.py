@@ -10,7 +10,7 @@ from pathlib import Path
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.sql import SqlStore, sqlite_url
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, PodRef
+from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer, NodeAnswer, PodRef
 
 STORE, DATA = "store.sqlite", "data.json"
 FIRST_MS, STEP_MS = 1_790_000_000_000, 1_000
@@ -51,7 +51,7 @@ def history() -> Iterator[e.Event]:
     yield accepted("not tainted", "n4", drain=True)
     yield e.SetFailed("not tainted", "n4", "the API server is away")
     yield e.InstancesAccepted("by the cloud", (e.PlannedNode("n5", "pool", drain=False, provider_id="cloud://n5"),))
-    yield e.GrowthRequested("grow", "digest", (Growth("pool", 3, 5), Growth("other", 1, 2)), epoch=3)
+    yield e.GrowthRequested("grow", "digest", (GroupGrowth("pool", 3, 5), GroupGrowth("other", 1, 2)), epoch=3)
     yield e.GrowthAnswered("grow", (GrowthAnswer("pool", True), GrowthAnswer("other", False, "no room", 2)))
     yield e.NodesAwaited("pool")
     yield e.GroupFailed("pool", "activity-1", "no capacity")

@@ -92,7 +92,7 @@ def test_a_group_that_waits_for_another_one_waits_until_the_timeout() -> None:
 
 
 @pytest.mark.parametrize(("age_s", "used"), [(0, True), (300, True), (301, False)])
-def test_ranks_that_nobody_confirms_any_more_are_not_used(age_s: float, used: bool) -> None:
+def test_expired_ranks_are_not_used(age_s: float, used: bool) -> None:
     ranking = Ranking(RANKS, made_s=NOW - age_s)
     assert pick(1, ranking).victims == (("b",) if used else ())
     assert pick(1, ranking, 31).victims == (("b",) if used else ("a",))

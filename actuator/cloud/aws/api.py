@@ -22,7 +22,7 @@ from botocore.parsers import ResponseParserError
 from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
-from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.client import Backoff
 
 # Errors with status 400 that pass. Source: AWS, "Common errors" of Auto Scaling and EC2.
 _PASSING: Final = frozenset(
@@ -32,7 +32,7 @@ _PASSING: Final = frozenset(
         "ServiceUnavailable", "InternalFailure", "InternalError", "Unavailable", "ResourceInUse",
     }
 )  # fmt: skip
-# Errors that say who asks is not known, and that what was asked is not allowed to them. Source: as above.
+# Codes of unknown credentials, and of actions that they do not allow. Source: as above.
 _UNKNOWN: Final = frozenset(
     {
         "AuthFailure", "IncompleteSignature", "InvalidAccessKeyId", "InvalidClientTokenId", "InvalidToken",
@@ -56,10 +56,10 @@ _ATTEMPTS: Final = 6
 
 
 class CredentialsError(CloudRefusedError):
-    """AWS was not told who asks, or does not accept it: nothing can be said of what was asked for."""
+    """AWS got no valid credentials; the error says nothing about the requested resource."""
 
 
-class Api(Protocol):
+class AwsCalls(Protocol):
     """AWS, reduced to calls by name."""
 
     @property
@@ -122,14 +122,14 @@ class AwsApi:
 class Reader:
     """Reads: repeated, and page by page."""
 
-    def __init__(self, api: Api, backoff: Backoff | None = None) -> None:
+    def __init__(self, api: AwsCalls, backoff: Backoff | None = None) -> None:
         self._api = api
         self._backoff = backoff or Backoff(0.2, 5.0)
 
     def read(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
         """Make a call up to six times. Raises `CloudError`."""
         retrying = Retrying(
-            retry=retry_if_exception(_may_pass),
+            retry=retry_if_exception(_is_transient),
             stop=stop_after_attempt(_ATTEMPTS),
             wait=self._backoff.pause_s,
             reraise=True,
@@ -139,13 +139,13 @@ class Reader:
 
     def pages(self, service: str, operation: str, key: str, **parameters: Any) -> list[Any]:
         """Return the entries under `key` of all pages. Raises `CloudError`."""
-        found: list[Any] = []
+        entries: list[Any] = []
         while True:
             answer = self.read(service, operation, **parameters)
-            found += answer.get(key) or ()
+            entries += answer.get(key) or ()
             token = answer.get("NextToken")
             if not token:
-                return found
+                return entries
             if token == parameters.get("NextToken"):
                 # A proxy that repeats an answer: the list would grow for ever.
                 raise CloudError(f"{operation}: the list does not end, the same page comes again")
@@ -159,7 +159,7 @@ def _price_region(region: str) -> str:
     return region if region in ("eu-central-1", "ap-south-1") else "us-east-1"
 
 
-def _may_pass(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     return isinstance(error, CloudError) and not isinstance(error, CloudRefusedError)
 
 

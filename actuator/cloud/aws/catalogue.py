@@ -53,8 +53,8 @@ class Catalogue:
         with self._lock:
             now_s = self._clock()
             if self._read_s is None or now_s - self._read_s >= self._settings.max_age_s:
-                found = [read_group(entry) for entry in self._entries()]
-                self._groups = {group.name: group for group in sorted(found, key=lambda group: group.name)}
+                groups = [read_group(entry) for entry in self._entries()]
+                self._groups = {group.name: group for group in sorted(groups, key=lambda group: group.name)}
                 self._read_s = now_s
                 for missing in sorted(set(self._settings.groups) - self._groups.keys()):
                     self.report(missing, "AWS has no such Auto Scaling group, or it lacks a tag from --aws-tags")
@@ -70,7 +70,7 @@ class Catalogue:
             return self._owners[1]
 
     def now(self, name: str) -> AutoScalingGroup:
-        """Return a group as it is now. Raises `CloudRefusedError` when it is none of ours, `CloudError`."""
+        """Return a group as it is now. Raises `CloudRefusedError` when it is not a selected one, `CloudError`."""
         if name in self.groups():
             entries = self._reader.pages(
                 "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name]
@@ -108,14 +108,14 @@ class Catalogue:
         ]
         tagged: dict[str, Any] = {"Filters": filters} if filters else {}
         names = list(self._settings.groups)
-        found: list[Any] = []
+        entries: list[Any] = []
         for start in range(0, max(1, len(names)), _GROUPS_PER_CALL):
             some = names[start : start + _GROUPS_PER_CALL]
             wanted = {"AutoScalingGroupNames": some} if some else {}
-            found += self._reader.pages(
+            entries += self._reader.pages(
                 "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", **wanted, **tagged
             )
-        return [entry for entry in found if not entry.get("Status")]
+        return [entry for entry in entries if not entry.get("Status")]
 
     def _read_types(self, names: Sequence[str]) -> None:
         """Read the types that are not known yet; one that AWS does not know spoils no other."""
@@ -130,6 +130,6 @@ class Catalogue:
                 "InstanceTypes",
                 Filters=[{"Name": "instance-type", "Values": some}],
             )
-            found = {one.name: one for one in map(read_type, entries)}
+            types = {instance_type.name: instance_type for instance_type in map(read_type, entries)}
             with self._lock:
-                self._types.update({name: found.get(name) for name in some})
+                self._types.update({name: types.get(name) for name in some})

@@ -11,26 +11,28 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from trimtab.actuator.cloud.aws.api import Api, CredentialsError, Reader
+from trimtab.actuator.cloud.aws.api import AwsApi, AwsCalls, CredentialsError, Reader
 from trimtab.actuator.cloud.aws.catalogue import Catalogue
 from trimtab.actuator.cloud.aws.groups import PLACEHOLDER, AutoScalingGroup, instance_id
 from trimtab.actuator.cloud.aws.price_list import PriceList
 from trimtab.actuator.cloud.aws.prices import group_price, load_prices, with_own
-from trimtab.actuator.cloud.aws.settings import AwsSettings
+from trimtab.actuator.cloud.aws.settings import AwsOptions, AwsSettings
 from trimtab.actuator.cloud.aws.templates import GPU_LABEL, group_options, group_template
 from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
+    CloudNodeTemplate,
     CloudRefusedError,
     GroupOptions,
     Instance,
     InstanceError,
     InstanceState,
     NodeGroupView,
-    NodeTemplate,
     check_decrease,
     check_size,
 )
+from trimtab.actuator.cloud.wiring import LiveCloud, LiveWiring, Opening
+from trimtab.actuator.kube.api import KubeApi
 
 _ACTIVITY_COUNT: Final = 20
 # Source: AWS, "Filter your Amazon EC2 resources": more are refused.
@@ -55,7 +57,7 @@ class AwsCloud:
 
     def __init__(
         self,
-        api: Api,
+        api: AwsCalls,
         settings: AwsSettings,
         reader: Reader | None = None,
         guard: Callable[[], None] = lambda: None,
@@ -89,11 +91,11 @@ class AwsCloud:
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each instance that has one."""
         owners = self._catalogue.owners()
-        found = {instance: owners[instance] for instance in instances if instance in owners}
-        rest = {instance for instance in instances if instance not in found and PLACEHOLDER in instance}
+        groups = {instance: owners[instance] for instance in instances if instance in owners}
+        rest = {instance for instance in instances if instance not in groups and PLACEHOLDER in instance}
         for group in self._catalogue.groups().values() if rest else ():
-            found |= dict.fromkeys(rest.intersection(self._placeholders(group)), group.name)
-        return found
+            groups |= dict.fromkeys(rest.intersection(self._placeholders(group)), group.name)
+        return groups
 
     def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
         """Return the instances of each group, sorted by id, and placeholders of those that are missing."""
@@ -102,8 +104,8 @@ class AwsCloud:
 
     def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
         """Return the state of each instance; one that has left its group is looked for at EC2."""
-        found = self._catalogue.now(group) if group in self._catalogue.groups() else None
-        states = {} if found is None else {one.id: one.state for one in self._members(found)}
+        scaling_group = self._catalogue.now(group) if group in self._catalogue.groups() else None
+        states = {} if scaling_group is None else {member.id: member.state for member in self._members(scaling_group)}
         rest = [instance for instance in instances if instance not in states]
         states |= self._ended(group, rest)
         return {instance: states.get(instance, InstanceState.UNKNOWN) for instance in instances}
@@ -115,11 +117,11 @@ class AwsCloud:
 
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Terminate instances and lower the target size, one by one."""
-        found = self._catalogue.now(group)
-        states = {one.id: one.state for one in self._members(found)}
-        placeholders = set(self._placeholders(found))
+        scaling_group = self._catalogue.now(group)
+        states = {member.id: member.state for member in self._members(scaling_group)}
+        placeholders = set(self._placeholders(scaling_group))
         failed: dict[str, CloudError] = {}
-        room = found.target_size - found.min_size
+        room = scaling_group.target_size - scaling_group.min_size
         for instance in instances:
             state = states.get(instance)
             if state is InstanceState.DELETING or (state is None and self._had(group, instance)):
@@ -128,7 +130,7 @@ class AwsCloud:
                 if state is None:
                     raise CloudRefusedError(f"Auto Scaling group {group} has no instance {instance}")
                 if room < 1:
-                    raise CloudRefusedError(f"Auto Scaling group {group} is at its minimum {found.min_size}")
+                    raise CloudRefusedError(f"Auto Scaling group {group} is at its minimum {scaling_group.min_size}")
                 if instance in placeholders:
                     self._give_up(group, instance)
                 else:
@@ -142,10 +144,10 @@ class AwsCloud:
     def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
         """Raise the target size."""
         del token
-        found = self._catalogue.now(group)
-        if found.target_size == wanted:
+        scaling_group = self._catalogue.now(group)
+        if scaling_group.target_size == wanted:
             return
-        check_size(group, found.target_size, found.max_size, (expected, wanted))
+        check_size(group, scaling_group.target_size, scaling_group.max_size, (expected, wanted))
         self._set_desired(group, wanted)
 
     def was_set(self, group: str, wanted: int, token: str) -> bool:
@@ -155,21 +157,21 @@ class AwsCloud:
 
     def decrease_target(self, group: str, expected: int, wanted: int) -> None:
         """Lower the target size, never below the instances that exist: AWS would terminate some of its choice."""
-        found = self._catalogue.now(group)
-        if check_decrease(found.view, found.staying_count, (expected, wanted)):
-            self._check_list(found)
+        scaling_group = self._catalogue.now(group)
+        if check_decrease(scaling_group.view, scaling_group.staying_count, (expected, wanted)):
+            self._check_list(scaling_group)
             self._set_desired(group, wanted)
 
-    def template(self, group: str) -> NodeTemplate | None:
+    def template(self, group: str) -> CloudNodeTemplate | None:
         """Return what every new instance has; None = the group cannot be read, which the log tells.
 
         Raises `CredentialsError`, which says nothing about the group.
         """
-        found = self._catalogue.groups().get(group)
-        if found is None:
+        scaling_group = self._catalogue.groups().get(group)
+        if scaling_group is None:
             return None
         try:
-            return group_template(self._catalogue.types_of(found), found.zones, found.tags)
+            return group_template(self._catalogue.types_of(scaling_group), scaling_group.zones, scaling_group.tags)
         except CredentialsError:
             raise
         except (ValueError, CloudRefusedError) as error:
@@ -178,12 +180,12 @@ class AwsCloud:
 
     def price_per_hour(self, group: str) -> float | None:
         """Return the price of the dearest instance type."""
-        found = self._catalogue.groups().get(group)
-        if found is None or (not self._prices and self._price_list is None):
+        scaling_group = self._catalogue.groups().get(group)
+        if scaling_group is None or (not self._prices and self._price_list is None):
             return None
         try:
-            types = [one.name for one in self._catalogue.types_of(found)]
-            spot = self._catalogue.launches.is_spot(found)
+            types = [instance_type.name for instance_type in self._catalogue.types_of(scaling_group)]
+            spot = self._catalogue.launches.is_spot(scaling_group)
         except CredentialsError:
             raise
         except (ValueError, CloudRefusedError) as error:
@@ -196,9 +198,9 @@ class AwsCloud:
 
     def options(self, group: str) -> GroupOptions:
         """Return the options of the group's tags."""
-        found = self._catalogue.groups().get(group)
+        scaling_group = self._catalogue.groups().get(group)
         try:
-            return GroupOptions() if found is None else group_options(found.tags)
+            return GroupOptions() if scaling_group is None else group_options(scaling_group.tags)
         except ValueError as error:
             self._catalogue.report(group, str(error))
             return GroupOptions()
@@ -214,15 +216,17 @@ class AwsCloud:
 
     def _members(self, group: AutoScalingGroup) -> list[Instance]:
         """Return instances and placeholders, sorted by id."""
-        found = [Instance(one.provider_id, self._state(one.provider_id, one.state)) for one in group.members]
+        instances = [
+            Instance(member.provider_id, self._state(member.provider_id, member.state)) for member in group.members
+        ]
         with self._lock:
-            self._seen |= {one.provider_id: group.name for one in group.members}
+            self._seen |= {member.provider_id: group.name for member in group.members}
             _shorten(self._seen)
         placeholders = self._placeholders(group)
         if placeholders:
             error = self._latest_failure(group.name)
-            found += [Instance(name, InstanceState.CREATING, error) for name in placeholders]
-        return sorted(found, key=lambda one: one.id)
+            instances += [Instance(name, InstanceState.CREATING, error) for name in placeholders]
+        return sorted(instances, key=lambda instance: instance.id)
 
     def _state(self, instance: str, listed: InstanceState) -> InstanceState:
         """Return the state of a listed instance: a list may be older than the termination that AWS has accepted."""
@@ -294,10 +298,10 @@ class AwsCloud:
 
     def _give_up(self, group: str, placeholder: str) -> None:
         """Lower the target size by one instance that does not exist."""
-        found = self._catalogue.now(group)
-        if found.target_size > found.staying_count:
-            self._check_list(found)
-            self._set_desired(group, found.target_size - 1)
+        scaling_group = self._catalogue.now(group)
+        if scaling_group.target_size > scaling_group.staying_count:
+            self._check_list(scaling_group)
+            self._set_desired(group, scaling_group.target_size - 1)
         with self._lock:
             self._asked[placeholder] = (self._clock(), True)
             self._seen[placeholder] = group
@@ -313,9 +317,9 @@ class AwsCloud:
             {"Name": f"tag:{_GROUP_TAG}", "Values": [group.name]},
             {"Name": "instance-state-name", "Values": ["pending", "running"]},
         ]
-        found = self._reader.pages("ec2", "describe_instances", "Reservations", Filters=filters)
-        running = {entry["InstanceId"] for reservation in found for entry in reservation.get("Instances") or ()}
-        lacking = sorted(running - {one.instance_id for one in group.members})
+        reservations = self._reader.pages("ec2", "describe_instances", "Reservations", Filters=filters)
+        running = {entry["InstanceId"] for reservation in reservations for entry in reservation.get("Instances") or ()}
+        lacking = sorted(running - {member.instance_id for member in group.members})
         if lacking:
             raise CloudError(
                 f"Auto Scaling group {group.name}: its list lacks {len(lacking)} instances that run, such as"
@@ -341,7 +345,7 @@ def _shorten(kept: dict[str, Any]) -> None:
 
 
 def _ec2_state(state: str) -> InstanceState:
-    """Return the state of an instance that has left its group; one that runs elsewhere is none of ours."""
+    """Return the state of an instance that has left its group; one that runs outside of it is UNKNOWN."""
     if state == "terminated":
         return InstanceState.GONE
     return InstanceState.DELETING if state == "shutting-down" else InstanceState.UNKNOWN
@@ -356,3 +360,21 @@ def _activity(group: str, entry: Mapping[str, Any]) -> Activity:
         start_ms=0 if start is None else int(start.timestamp() * 1000),
         detail=str(entry.get("StatusMessage") or entry.get("Description") or ""),
     )
+
+
+def wire(opening: Opening) -> LiveWiring:
+    """Open a session with AWS; no call is made. Raises `CloudError`, `OSError`, `ValueError`."""
+    settings = opening.options.of(AwsOptions).settings()
+    aws = AwsApi(settings.region, settings.endpoint, has_prices=settings.price_list)
+
+    def build(api: KubeApi, may_act: Callable[[], bool]) -> LiveCloud:
+        del may_act
+        cloud = AwsCloud(aws, settings, guard=api.http.guard)
+
+        def prepare() -> None:
+            # Missing credentials and groups that do not exist are reported at the start.
+            cloud.node_groups()
+
+        return LiveCloud(cloud, prepare)
+
+    return LiveWiring((), build)

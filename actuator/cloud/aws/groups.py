@@ -15,7 +15,7 @@ _WARM: Final = "Warmed:"
 
 
 class Member(NamedTuple):
-    """An instance of a group: its id at EC2, and its provider id."""
+    """An instance of a group: its id at EC2, its provider id and its state."""
 
     instance_id: str
     provider_id: str
@@ -81,13 +81,13 @@ def read_group(entry: Mapping[str, Any]) -> AutoScalingGroup:
         members=tuple(sorted(_members(entry))),
         tags={tag["Key"]: tag.get("Value") or "" for tag in entry.get("Tags") or ()},
         launch=mixed.get("LaunchTemplateSpecification") or entry.get("LaunchTemplate") or {},
-        types=tuple(sorted({one["InstanceType"] for one in overrides if one.get("InstanceType")})),
+        types=tuple(sorted({override["InstanceType"] for override in overrides if override.get("InstanceType")})),
         spot=_is_spot(policy),
         configuration=entry.get("LaunchConfigurationName") or "",
         choices=tuple(
-            InstanceChoice(one["InstanceRequirements"], one.get("LaunchTemplateSpecification") or {})
-            for one in overrides
-            if one.get("InstanceRequirements")
+            InstanceChoice(override["InstanceRequirements"], override.get("LaunchTemplateSpecification") or {})
+            for override in overrides
+            if override.get("InstanceRequirements")
         ),
         has_warm_pool="WarmPoolConfiguration" in entry,
     )
@@ -103,12 +103,12 @@ def instance_id(provider_id: str) -> str:
 
 def _members(entry: Mapping[str, Any]) -> list[Member]:
     found = []
-    for one in entry.get("Instances") or ():
-        state = str(one.get("LifecycleState") or "")
+    for instance in entry.get("Instances") or ():
+        state = str(instance.get("LifecycleState") or "")
         if state.startswith(_WARM):
             continue
-        provider_id = f"aws:///{one['AvailabilityZone']}/{one['InstanceId']}"
-        found.append(Member(one["InstanceId"], provider_id, _state(state)))
+        provider_id = f"aws:///{instance['AvailabilityZone']}/{instance['InstanceId']}"
+        found.append(Member(instance["InstanceId"], provider_id, _state(state)))
     return found
 
 

@@ -18,7 +18,9 @@ MATCHING_AGE_S: Final = 3600.0
 
 
 class Launch(NamedTuple):
-    """How instances are launched: of one type, or of those with attributes. `image` "" = not given."""
+    """How instances are launched. instance_type : "" = by requirements; requirements : attributes of types; image :
+    "" = not given; spot : none is on demand.
+    """
 
     instance_type: str = ""
     requirements: Mapping[str, Any] = {}
@@ -44,7 +46,7 @@ class Launches:
     def forget(self) -> None:
         """Read the latest and default versions of launch templates again when they are next asked for."""
         with self._lock:
-            self._templates = {key: one for key, one in self._templates.items() if key[1].isdigit()}
+            self._templates = {key: template for key, template in self._templates.items() if key[1].isdigit()}
 
     def types_of(self, group: AutoScalingGroup) -> Sequence[str]:
         """Return the names of a group's instance types, sorted. Raises `ValueError` when they are not known,
@@ -56,10 +58,10 @@ class Launches:
                     return group.types
                 launch = self._launch(group)
                 return (launch.instance_type,) if launch.instance_type else self._with(launch.requirements, launch)
-            found = set(group.types)
+            types = set(group.types)
             for choice in group.choices:
-                found.update(self._with(choice.requirements, self._template(choice.launch or group.launch)))
-            return sorted(found)
+                types.update(self._with(choice.requirements, self._template(choice.launch or group.launch)))
+            return sorted(types)
 
     def is_spot(self, group: AutoScalingGroup) -> bool:
         """Return whether all instances of a group are spot. Raises as `types_of`."""

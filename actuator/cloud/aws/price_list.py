@@ -1,7 +1,7 @@
 """Prices as AWS gives them now: on demand from its price list, spot from the history of spot prices.
 
 Decides when AWS is asked: for the list of a region every twelve hours, for spot prices every ten minutes, after a call
-that failed not before ten minutes. What cannot be read is told once and keeps its last price. Thread-safe. Seconds.
+that failed not before ten minutes. What cannot be read is logged once and keeps its last price. Thread-safe. Seconds.
 """
 
 import threading
@@ -36,7 +36,7 @@ class PriceList:
         # When on-demand prices, and spot prices of a type, are to be read again.
         self._list_due_s = float("-inf")
         self._spot_due_s: dict[str, float] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def of(self, types: Sequence[str], spot: bool) -> Mapping[str, Price]:
         """Return what is known of instance types; spot : of their spot prices."""
@@ -57,11 +57,11 @@ class PriceList:
         try:
             read()
         except (CloudError, ValueError, KeyError, TypeError, AttributeError) as error:
-            if what not in self._told:
+            if what not in self._warned:
                 log.warning("prices_not_read", what=what, detail=str(error))
-            self._told.add(what)
+            self._warned.add(what)
             return False
-        self._told.discard(what)
+        self._warned.discard(what)
         return True
 
     def _products(self) -> dict[str, float]:

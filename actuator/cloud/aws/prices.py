@@ -21,7 +21,7 @@ SPOT_PRODUCT: Final = "Linux/UNIX"
 
 
 class Price(NamedTuple):
-    """Price of an hour; None = not known."""
+    """Prices of an hour, on demand and as a spot instance; None = not known."""
 
     on_demand: float | None
     spot: float | None
@@ -39,12 +39,12 @@ def load_prices(path: Path, region: str = "") -> dict[str, Price]:
         return {str(name): _price(f"{path}: {name}", value) for name, value in content.items()}
     try:
         on_demand = read_price_list(content.get("PriceList") or (), region)
-        found = merged(on_demand, read_spot_history(content.get("SpotPriceHistory") or ()))
+        prices = merged(on_demand, read_spot_history(content.get("SpotPriceHistory") or ()))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise ValueError(f"{path}: expected an answer of AWS, which cannot be read: {error!r}") from error
-    if not found:
+    if not prices:
         raise ValueError(f"{path}: it has no price of an instance with Linux{region and f' in region {region}'}")
-    return found
+    return prices
 
 
 def read_price_list(items: Iterable[str | Mapping[str, Any]], region: str = "") -> dict[str, float]:
@@ -53,7 +53,7 @@ def read_price_list(items: Iterable[str | Mapping[str, Any]], region: str = "") 
     Those of other regions, systems and tenancies are left out. Raises `ValueError`, `KeyError`, `TypeError`.
     """
     wanted = LINUX | ({"regionCode": region} if region else {})
-    found: dict[str, float] = {}
+    prices: dict[str, float] = {}
     for item in items:
         product: Mapping[str, Any] = json.loads(item) if isinstance(item, str) else item
         attributes: Mapping[str, Any] = product["product"]["attributes"]
@@ -64,8 +64,8 @@ def read_price_list(items: Iterable[str | Mapping[str, Any]], region: str = "") 
             for dimension in term["priceDimensions"].values():
                 if dimension.get("unit", "Hrs") == "Hrs":
                     for text in list(dimension["pricePerUnit"].values())[:1]:
-                        found[name] = max(found.get(name, 0.0), _number(name, float(text)))
-    return found
+                        prices[name] = max(prices.get(name, 0.0), _number(name, float(text)))
+    return prices
 
 
 def read_spot_history(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
@@ -79,10 +79,10 @@ def read_spot_history(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
         name, zone = str(entry["InstanceType"]), str(entry.get("AvailabilityZone") or "")
         price = str(entry.get("Timestamp") or ""), _number(name, float(entry["SpotPrice"]))
         latest[name, zone] = max(price, latest.get((name, zone), price))
-    found: dict[str, float] = {}
+    prices: dict[str, float] = {}
     for (name, _), (_, number) in latest.items():
-        found[name] = max(number, found.get(name, 0.0))
-    return found
+        prices[name] = max(number, prices.get(name, 0.0))
+    return prices
 
 
 def merged(on_demand: Mapping[str, float], spot: Mapping[str, float]) -> dict[str, Price]:
@@ -92,14 +92,14 @@ def merged(on_demand: Mapping[str, float], spot: Mapping[str, float]) -> dict[st
 
 def with_own(prices: Mapping[str, Price], own: Mapping[str, Price]) -> dict[str, Price]:
     """Return prices, those of `own` in place of others."""
-    found = dict(prices)
+    known_prices = dict(prices)
     for name, price in own.items():
-        other = found.get(name, price)
-        found[name] = Price(
+        other = known_prices.get(name, price)
+        known_prices[name] = Price(
             other.on_demand if price.on_demand is None else price.on_demand,
             other.spot if price.spot is None else price.spot,
         )
-    return found
+    return known_prices
 
 
 def group_price(prices: Mapping[str, Price], types: Sequence[str], spot: bool) -> float | None:

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from trimtab.actuator.cloud.options import read_options
-from trimtab.actuator.cloud.provider import GroupOptions, MachineType, NodeTemplate, Reservation
-from trimtab.actuator.kube.cluster import Taint
+from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions, MachineType, Reservation
+from trimtab.actuator.kube.cluster import TaintView
 
 TAGS: Final = "k8s.io/cluster-autoscaler/node-template/"
 GPU_LABEL: Final = "k8s.amazonaws.com/accelerator"
@@ -22,7 +22,9 @@ _TAINT: Final = re.compile(r"([^:]*):(NoSchedule|PreferNoSchedule|NoExecute)$")
 
 
 class InstanceType(NamedTuple):
-    """An instance type. `pods` = most that its network interfaces have addresses for."""
+    """An instance type. cpu : virtual CPUs; memory_mib : MiB; pods : most that its network interfaces have addresses
+    for; gpus : their number; gpu_name : of their type, "" = none; architecture : as Kubernetes has it
+    """
 
     name: str
     cpu: int
@@ -39,27 +41,27 @@ def read_type(entry: Mapping[str, Any]) -> InstanceType:
     network = entry.get("NetworkInfo") or {}
     interfaces, addresses = network.get("MaximumNetworkInterfaces") or 0, network.get("Ipv4AddressesPerInterface") or 0
     architectures = (entry.get("ProcessorInfo") or {}).get("SupportedArchitectures") or ()
-    known = [_ARCHITECTURES[one] for one in architectures if one in _ARCHITECTURES]
+    known = [_ARCHITECTURES[architecture] for architecture in architectures if architecture in _ARCHITECTURES]
     return InstanceType(
         name=entry["InstanceType"],
         cpu=entry["VCpuInfo"]["DefaultVCpus"],
         memory_mib=entry["MemoryInfo"]["SizeInMiB"],
         # Source: Amazon EKS, "Maximum Pods per node".
         pods=interfaces * (addresses - 1) + 2 if interfaces and addresses else MAX_PODS,
-        gpus=sum(one.get("Count") or 0 for one in gpus),
+        gpus=sum(gpu.get("Count") or 0 for gpu in gpus),
         gpu_name=f"{one['Manufacturer']}-{one['Name']}".lower() if (one := next(iter(gpus), None)) else "",
-        architecture=next((one for one in ("amd64", "arm64", "386") if one in known), ""),
+        architecture=next((name for name in ("amd64", "arm64", "386") if name in known), ""),
     )
 
 
-def group_template(types: Sequence[InstanceType], zones: Sequence[str], tags: Mapping[str, str]) -> NodeTemplate:
+def group_template(types: Sequence[InstanceType], zones: Sequence[str], tags: Mapping[str, str]) -> CloudNodeTemplate:
     """Return the template of a group with at least one instance type. Raises `ValueError` naming a tag."""
     amounts = {
-        "cpu": str(min(one.cpu for one in types)),
-        "memory": f"{min(one.memory_mib for one in types)}Mi",
-        "pods": str(min(MAX_PODS, *(one.pods for one in types))),
+        "cpu": str(min(machine.cpu for machine in types)),
+        "memory": f"{min(machine.memory_mib for machine in types)}Mi",
+        "pods": str(min(MAX_PODS, *(machine.pods for machine in types))),
     }
-    gpus = min(one.gpus for one in types)
+    gpus = min(machine.gpus for machine in types)
     if gpus:
         amounts[GPU_RESOURCE] = str(gpus)
     tagged = _tagged(tags)
@@ -67,10 +69,11 @@ def group_template(types: Sequence[InstanceType], zones: Sequence[str], tags: Ma
     amounts |= resources
     labels = {**_labels(types, zones), **tagged.get("label", {})}
     machines = tuple(
-        MachineType(one.name, one.cpu * 1000, one.memory_mib << 20, one.pods, Reservation.EKS) for one in types
+        MachineType(machine.name, machine.cpu * 1000, machine.memory_mib << 20, machine.pods, Reservation.EKS)
+        for machine in types
     )
     taints = _taints(tagged.get("taint", {}))
-    return NodeTemplate(labels, taints, amounts, amounts, machines=machines, declared=frozenset(resources))
+    return CloudNodeTemplate(labels, taints, amounts, amounts, machines=machines, declared=frozenset(resources))
 
 
 def group_options(tags: Mapping[str, str]) -> GroupOptions:
@@ -81,9 +84,9 @@ def group_options(tags: Mapping[str, str]) -> GroupOptions:
 def _labels(types: Sequence[InstanceType], zones: Sequence[str]) -> dict[str, str]:
     labels = {"kubernetes.io/os": "linux"}
     uniform = {
-        "kubernetes.io/arch": {one.architecture for one in types},
-        "node.kubernetes.io/instance-type": {one.name for one in types},
-        GPU_LABEL: {one.gpu_name for one in types},
+        "kubernetes.io/arch": {node_type.architecture for node_type in types},
+        "node.kubernetes.io/instance-type": {node_type.name for node_type in types},
+        GPU_LABEL: {node_type.gpu_name for node_type in types},
         "topology.kubernetes.io/zone": set(zones),
         "topology.ebs.csi.aws.com/zone": set(zones),
         "topology.kubernetes.io/region": {_region(zone) for zone in zones},
@@ -102,21 +105,21 @@ def _region(zone: str) -> str:
 
 def _tagged(tags: Mapping[str, str]) -> dict[str, dict[str, str]]:
     """Return the tags of templates by kind, then name."""
-    found: dict[str, dict[str, str]] = {}
+    tagged: dict[str, dict[str, str]] = {}
     for key, value in tags.items():
         if key.startswith(TAGS):
             kind, _, name = key.removeprefix(TAGS).partition("/")
             if not name or kind not in ("label", "taint", "resources", "autoscaling-options"):
                 raise ValueError(f"tag {key} must be label, taint, resources or autoscaling-options, with a name")
-            found.setdefault(kind, {})[name] = value
-    return found
+            tagged.setdefault(kind, {})[name] = value
+    return tagged
 
 
-def _taints(texts: Mapping[str, str]) -> tuple[Taint, ...]:
+def _taints(texts: Mapping[str, str]) -> tuple[TaintView, ...]:
     taints = []
     for key, text in sorted(texts.items()):
         match = _TAINT.match(text)
         if match is None:
             raise ValueError(f"tag {TAGS}taint/{key}: {text!r} is not VALUE:EFFECT, such as web:NoSchedule")
-        taints.append(Taint(key, match.group(1), match.group(2)))
+        taints.append(TaintView(key, match.group(1), match.group(2)))
     return tuple(taints)

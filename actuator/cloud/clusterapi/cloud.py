@@ -15,42 +15,44 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import structlog
-from msgspec.json import Decoder
 
-from trimtab.actuator.cloud.clusterapi.lists import GROUPS, MACHINES, Page, machine_of, read_page
 from trimtab.actuator.cloud.clusterapi.objects import (
     CLUSTER_LABEL,
-    DELETE_MACHINE,
     DELETED,
     GROWN,
     KINDS,
     OUR_MARK,
-    Machine,
+    GroupMembers,
     MachineGroup,
-    Members,
+    MachineView,
     group_options,
     group_price,
     group_template,
+    machine_view,
     read_group,
     with_members,
 )
-from trimtab.actuator.cloud.clusterapi.settings import ClusterApiSettings
+from trimtab.actuator.cloud.clusterapi.settings import ClusterApiOptions, ClusterApiSettings
 from trimtab.actuator.cloud.provider import (
     GPU_LABEL,
     Activity,
     CloudError,
+    CloudNodeTemplate,
     CloudRefusedError,
     GroupOptions,
     Instance,
     InstanceState,
     NodeGroupView,
-    NodeTemplate,
     check_decrease,
     check_size,
 )
-from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.cloud.wiring import LiveCloud, LiveWiring, Opening
+from trimtab.actuator.kube.api import Call, KubeApi, connect
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, InvalidError, NotServedError, RefusedError
-from trimtab.clients.kubernetes.names import object_path
+from trimtab.actuator.kube.settings import KubeOptions
+from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE, Machine
+from trimtab.clients.kubernetes.permissions import require
+from trimtab.clients.kubernetes.registry import BY_KIND, User, rules_of
 
 log = structlog.get_logger("clusterapi")
 
@@ -71,11 +73,12 @@ class ClusterApiCloud:
     gpu_label = GPU_LABEL
 
     def __init__(
-        self, api: Api, settings: ClusterApiSettings | None = None, clock: Callable[[], float] = time.monotonic
+        self, api: KubeApi, settings: ClusterApiSettings | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._api = api
         self._settings = settings or ClusterApiSettings()
-        self._base = f"/apis/cluster.x-k8s.io/{self._settings.version}"
+        version = f"cluster.x-k8s.io/{self._settings.version}"
+        self._kinds = {kind: BY_KIND[kind]._replace(api_versions=(version,)) for kind in (*KINDS, "Machine")}
         self._clock = clock
         self._lock = threading.Lock()
         # The groups, for what they configure, and when they were read; None = not kept.
@@ -84,7 +87,7 @@ class ClusterApiCloud:
         self._owners: tuple[float, dict[str, str]] | None = None
         # Provider id to node group, of Machines that were seen.
         self._seen: dict[str, str] = {}
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def refresh(self) -> None:
         """Forget what groups configure, and whose Machines are; every other read is of the present."""
@@ -97,21 +100,27 @@ class ClusterApiCloud:
 
     def node_groups(self) -> Sequence[NodeGroupView]:
         """Return all node groups, sorted by id."""
-        return [one.view for _, one in sorted(self._read().items())]
+        return [members.view for _, members in sorted(self._read().items())]
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each Machine that has one."""
         kept, now_s = self._owners, self._clock()
-        if kept is None or now_s - kept[0] > CONFIGURATION_AGE_S or any(one not in kept[1] for one in instances):
-            found = {key: group for group, members in self._read().items() for key in _by_id(members)}
-            kept = self._owners = now_s, found
+        if (
+            kept is None
+            or now_s - kept[0] > CONFIGURATION_AGE_S
+            or any(instance not in kept[1] for instance in instances)
+        ):
+            group_of = {key: group for group, members in self._read().items() for key in _by_id(members)}
+            kept = self._owners = now_s, group_of
         return {instance: kept[1][instance] for instance in instances if instance in kept[1]}
 
     def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
         """Return the Machines of each group, sorted by provider id."""
         known = self._read()
-        listed = {group: [one.instance for one in known[group].machines] if group in known else [] for group in groups}
-        return {group: sorted(members, key=lambda one: one.id) for group, members in listed.items()}
+        listed = {
+            group: [machine.instance for machine in known[group].machines] if group in known else [] for group in groups
+        }
+        return {group: sorted(members, key=lambda member: member.id) for group, members in listed.items()}
 
     def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
         """Return the state of each Machine; where the group is none any more, its Machines may well run."""
@@ -131,7 +140,7 @@ class ClusterApiCloud:
         members = self._members(group)
         machines = _by_id(members)
         failed: dict[str, CloudError] = {}
-        chosen: dict[str, Machine] = {}
+        chosen: dict[str, MachineView] = {}
         room = members.group.replicas - members.group.min_size
         for instance in dict.fromkeys(instances):
             machine = machines.get(instance)
@@ -153,15 +162,17 @@ class ClusterApiCloud:
             refused = self._remove(members, list(chosen.values())) if chosen else {}
         except CloudError as error:
             return failed | dict.fromkeys(chosen, error)
-        return failed | {instance: refused[one.uid] for instance, one in chosen.items() if one.uid in refused}
+        return failed | {
+            instance: refused[machine.uid] for instance, machine in chosen.items() if machine.uid in refused
+        }
 
     def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
         """Raise the replicas once for each token."""
 
-        def edit(found: MachineGroup) -> tuple[int, str, str] | None:
-            if token in found.done(GROWN):
+        def edit(present: MachineGroup) -> tuple[int, str, str] | None:
+            if token in present.done(GROWN):
                 return None
-            check_size(group, found.replicas, found.max_size, (expected, wanted))
+            check_size(group, present.replicas, present.max_size, (expected, wanted))
             return wanted, GROWN, token
 
         self._change(group, edit)
@@ -175,11 +186,11 @@ class ClusterApiCloud:
         """Lower the replicas by Machines that do not run; those that exist are marked for deletion first."""
         members = self._members(group)
         staying = members.staying
-        starting = [one for one in staying if one.instance.state is InstanceState.CREATING]
+        starting = [machine for machine in staying if machine.instance.state is InstanceState.CREATING]
         if not check_decrease(members.view, len(staying) - len(starting), (expected, wanted)):
             return
         surplus = max(0, len(staying) - wanted)
-        chosen = sorted(starting, key=lambda one: one.name)[len(starting) - surplus :]
+        chosen = sorted(starting, key=lambda machine: machine.name)[len(starting) - surplus :]
         for error in self._mark_only(members, chosen).values():
             raise error
 
@@ -187,38 +198,42 @@ class ClusterApiCloud:
             if now.replicas == wanted:
                 return None
             check_size(group, now.replicas, now.max_size, (expected, wanted))
-            return wanted, DELETED, ",".join(one.uid for one in chosen)
+            return wanted, DELETED, ",".join(machine.uid for machine in chosen)
 
         self._change(group, edit)
 
-    def template(self, group: str) -> NodeTemplate | None:
+    def template(self, group: str) -> CloudNodeTemplate | None:
         """Return what annotations say of a new node."""
-        found = self._configured(group)
-        return None if found is None else group_template(found)
+        configured = self._configured(group)
+        return None if configured is None else group_template(configured)
 
     def price_per_hour(self, group: str) -> float | None:
         """Return the price of an annotation."""
-        found = self._configured(group)
-        return None if found is None else group_price(found)
+        configured = self._configured(group)
+        return None if configured is None else group_price(configured)
 
     def options(self, group: str) -> GroupOptions:
         """Return the options of annotations."""
-        found = self._configured(group)
-        return GroupOptions() if found is None else group_options(found)
+        configured = self._configured(group)
+        return GroupOptions() if configured is None else group_options(configured)
 
     def activities(self, group: str) -> Sequence[Activity]:
         """Return a failed one for each Machine that has failed."""
         members = self._read().get(group)
         machines = () if members is None else members.machines
-        return [Activity(one.uid, group, True, 0, one.instance.error.message) for one in machines if one.instance.error]
+        return [
+            Activity(machine.uid, group, True, 0, machine.instance.error.message)
+            for machine in machines
+            if machine.instance.error
+        ]
 
-    def _remove(self, members: Members, chosen: Sequence[Machine]) -> Mapping[str, CloudRefusedError]:
+    def _remove(self, members: GroupMembers, chosen: Sequence[MachineView]) -> Mapping[str, CloudRefusedError]:
         """Have the controller remove these Machines; return those that it may not, by uid. Raises `CloudError`."""
         group = members.group.id
         # A Machine that was named before, and stays all the same, is named once more.
         before = Counter(members.group.done(DELETED))
         refused = self._mark_only(members, chosen)
-        marked = [one.uid for one in chosen if one.uid not in refused]
+        marked = [machine.uid for machine in chosen if machine.uid not in refused]
 
         def edit(now: MachineGroup) -> tuple[int, str, str] | None:
             noted = Counter(now.done(DELETED))
@@ -230,30 +245,30 @@ class ClusterApiCloud:
         self._change(group, edit)
         return refused
 
-    def _mark_only(self, members: Members, chosen: Sequence[Machine]) -> Mapping[str, CloudRefusedError]:
+    def _mark_only(self, members: GroupMembers, chosen: Sequence[MachineView]) -> Mapping[str, CloudRefusedError]:
         """Have the controller prefer these Machines, and none that was marked by us and not removed; return those that
         the API server refuses, by uid. Raises `CloudError`: any may be marked, and the replicas must not be lowered.
         """
         if members.waiting:
-            # It would remove either these or those of before, as it likes.
+            # It would remove these or the earlier ones, in any order.
             raise CloudError(f"node group {members.group.id}: machines released before have not been removed yet")
-        uids = {one.uid for one in chosen}
-        for one in members.staying:
-            if one.uid not in uids and one.is_ours:
-                self._mark(one, None)
+        uids = {machine.uid for machine in chosen}
+        for machine in members.staying:
+            if machine.uid not in uids and machine.is_ours:
+                self._mark(machine, None)
         refused = {}
-        for one in chosen:
+        for machine in chosen:
             try:
-                self._mark(one, OUR_MARK)
+                self._mark(machine, OUR_MARK)
             except CloudRefusedError as error:
-                refused[one.uid] = error
+                refused[machine.uid] = error
         return refused
 
-    def _mark(self, machine: Machine, mark: str | None) -> None:
+    def _mark(self, machine: MachineView, mark: str | None) -> None:
         """Write or remove the mark for which a Machine goes first when the replicas are lowered. Raises
         `CloudError`.
         """
-        path = object_path(f"{self._base}/namespaces", machine.namespace, "machines", machine.name)
+        path = self._kinds["Machine"].path_in(machine.namespace, machine.name)
         # Only the annotation is written, and only on this Machine: another one of that name has another uid.
         metadata = {"uid": machine.uid, "annotations": {DELETE_MACHINE: mark}}
         self._patch(path, {"metadata": metadata}, "application/merge-patch+json")
@@ -261,19 +276,19 @@ class ClusterApiCloud:
     def _change(self, group: str, edit: Callable[[MachineGroup], tuple[int, str, str] | None]) -> None:
         """Write the size and the note that `edit` gives for the present object, None = nothing. Raises `CloudError`."""
         for _ in range(PATCH_ATTEMPTS):
-            found = self._group(group)
-            change = edit(found)
+            present = self._group(group)
+            change = edit(present)
             if change is None:
                 return
             size, annotation, note = change
-            noted = ",".join([*found.done(annotation), *(part for part in note.split(",") if part)][-MOST_NOTED:])
+            noted = ",".join([*present.done(annotation), *(part for part in note.split(",") if part)][-MOST_NOTED:])
             steps: list[Json] = [
-                {"op": "test", "path": "/metadata/resourceVersion", "value": found.version},
+                {"op": "test", "path": "/metadata/resourceVersion", "value": present.version},
                 {"op": "add", "path": "/spec/replicas", "value": size},
                 {"op": "add", "path": f"/metadata/annotations/{annotation.replace('/', '~1')}", "value": noted},
             ]
             try:
-                self._patch(self._path(found), steps, "application/json-patch+json")
+                self._patch(self._path(present), steps, "application/json-patch+json")
             except _ChangedError:
                 continue
             return
@@ -290,14 +305,14 @@ class ClusterApiCloud:
             raise CloudError(str(error)) from error
 
     def _path(self, group: MachineGroup) -> str:
-        return object_path(f"{self._base}/namespaces", group.namespace, KINDS[group.kind], group.name)
+        return self._kinds[group.kind].path_in(group.namespace, group.name)
 
     def _group(self, group: str) -> MachineGroup:
         """Return one group as it is now. Raises `CloudRefusedError` when it does not exist."""
-        found = self._groups().get(group)
-        if found is None:
+        machine_group = self._groups().get(group)
+        if machine_group is None:
             raise CloudRefusedError(f"node group {group} does not exist")
-        return found
+        return machine_group
 
     def _configured(self, group: str) -> MachineGroup | None:
         """Return a group with what it configures; its sizes may be old. Raises `CloudError`."""
@@ -307,66 +322,63 @@ class ClusterApiCloud:
         return kept[1].get(group)
 
     def _groups(self) -> dict[str, MachineGroup]:
-        """Return all groups, by id; one that cannot be read is told, and the others go on. Raises `CloudError`."""
+        """Return all groups, by id; one that cannot be read is logged and left out. Raises `CloudError`."""
         groups: dict[str, MachineGroup] = {}
-        for kind, plural in KINDS.items():
-            for item in self._list(plural, GROUPS, may_be_unknown=True):
+        for kind in KINDS:
+            for item in self._list(kind, dict[str, Any], may_be_unknown=True):
                 try:
                     group = read_group(kind, item)
                 except ValueError as error:
-                    self._tell(f"{kind} {item['metadata'].get('name')}: {error}")
+                    self._warn_once(f"{kind} {item['metadata'].get('name')}: {error}")
                     continue
                 if group is not None:
                     groups[group.id] = group
         return groups
 
-    def _members(self, group: str) -> Members:
+    def _members(self, group: str) -> GroupMembers:
         """Return one group with its Machines. Raises `CloudRefusedError` when it does not exist, `CloudError`."""
-        found = self._read().get(group)
-        if found is None:
+        members = self._read().get(group)
+        if members is None:
             raise CloudRefusedError(f"node group {group} does not exist")
-        return found
+        return members
 
-    def _read(self) -> dict[str, Members]:
+    def _read(self) -> dict[str, GroupMembers]:
         """Return all groups with their Machines, by id. Raises `CloudError`."""
         groups = self._groups()
         # An API server that starts may not know a kind for a moment: Machines of groups that it knows are not gone.
-        listed = map(machine_of, self._list("machines", MACHINES, may_be_unknown=not groups))
+        listed = map(machine_view, self._list("Machine", Machine, may_be_unknown=not groups))
         machines = (machine for machine in listed if machine is not None)
-        found = with_members(groups.values(), machines)
+        by_group = with_members(groups.values(), machines)
         with self._lock:
-            for group, members in found.items():
-                self._seen |= dict.fromkeys((one.instance.id for one in members.machines), group)
+            for group, members in by_group.items():
+                self._seen |= dict.fromkeys((machine.instance.id for machine in members.machines), group)
             for key in list(self._seen)[: max(0, len(self._seen) - MOST_SEEN)]:
                 del self._seen[key]
-        return found
+        return by_group
 
     def _had(self, group: str, instance: str) -> bool:
         with self._lock:
             return self._seen.get(instance) == group
 
-    def _list(self, plural: str, decoder: Decoder[Page[T]], may_be_unknown: bool) -> Iterable[T]:
+    def _list(self, kind: str, struct: type[T], may_be_unknown: bool) -> Iterable[T]:
         """Yield the objects of a kind; none where the API server does not know it and may. Raises `CloudError`."""
-        namespace = self._settings.namespace
-        place = object_path(f"{self._base}/namespaces", namespace) if namespace else self._base
-        cluster = self._settings.cluster
-        query = {"labelSelector": f"{CLUSTER_LABEL}={cluster}"} if cluster else {}
-        call = Call("GET", f"{place}/{plural}", query)
+        resource, settings = self._kinds[kind], self._settings
+        path = resource.path_in(settings.namespace) if settings.namespace else resource.path
+        query = {"labelSelector": f"{CLUSTER_LABEL}={settings.cluster}"} if settings.cluster else {}
         try:
-            for page in self._api.pages(call, lambda answer: read_page(decoder, answer, plural)):
-                yield from page.items or ()
+            yield from self._api.objects(Call("GET", path, query), struct)
         except NotServedError as error:
-            problem = f"the API server does not know {plural} of cluster.x-k8s.io/{self._settings.version}"
+            problem = f"the API server does not know {resource.plural} of {resource.api_version}"
             if not may_be_unknown:
                 raise CloudError(f"{problem} at present: {error}") from error
-            self._tell(problem)
+            self._warn_once(problem)
         except ClusterError as error:
             raise CloudError(str(error)) from error
 
-    def _tell(self, problem: str) -> None:
+    def _warn_once(self, problem: str) -> None:
         """Log a problem once."""
-        if problem not in self._told:
-            self._told.add(problem)
+        if problem not in self._warned:
+            self._warned.add(problem)
             log.warning("not_read", detail=problem)
 
 
@@ -374,10 +386,10 @@ class _ChangedError(CloudError):
     """The object has changed since it was read."""
 
 
-def _by_id(members: Members) -> dict[str, Machine]:
+def _by_id(members: GroupMembers) -> dict[str, MachineView]:
     """Return Machines by id of their instances, also by the one from before they had a provider id."""
-    early = {one.early_id: one for one in members.machines if one.name}
-    return early | {one.instance.id: one for one in members.machines}
+    early = {machine.early_id: machine for machine in members.machines if machine.name}
+    return early | {machine.instance.id: machine for machine in members.machines}
 
 
 def _not_by_name(group: str) -> CloudRefusedError:
@@ -385,3 +397,27 @@ def _not_by_name(group: str) -> CloudRefusedError:
         f"node group {group} has no Machines: its infrastructure provider chooses which instance goes when "
         "replicas decrease"
     )
+
+
+def wire(opening: Opening) -> LiveWiring:
+    """Connect to the management cluster, if it is another one. Raises `ClusterError`, `ValueError`."""
+    settings = opening.options.of(ClusterApiOptions).settings()
+    rules = rules_of(User.CLUSTER_API, settings.namespace)
+    management: KubeApi | None = None
+    if settings.kubeconfig is not None:
+        management = connect(settings.kubeconfig, "", opening.options.of(KubeOptions).call_timeout())
+        opening.stack.callback(management.close)
+        require(management.http, rules)
+
+    def build(api: KubeApi, may_act: Callable[[], bool]) -> LiveCloud:
+        del may_act
+        if management is not None:
+            management.http.guard = api.http.guard
+        cloud = ClusterApiCloud(management or api, settings)
+
+        def prepare() -> None:
+            cloud.node_groups()
+
+        return LiveCloud(cloud, prepare)
+
+    return LiveWiring(rules if management is None else (), build)

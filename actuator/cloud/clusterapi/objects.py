@@ -2,27 +2,29 @@
 
 Decides which objects are node groups (both annotations for sizes are there, and the maximum is above 0), which of
 their Machines are being deleted, and what annotations say of a new node. Source: CA, `cloudprovider/clusterapi`;
-Cluster API, `DeleteMachineAnnotation`.
+Cluster API, `DeleteMachineAnnotation` and the phases of Machines.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from trimtab.actuator.cloud.machines import machines_of
+from trimtab.actuator.cloud.group_objects import machines_of
 from trimtab.actuator.cloud.options import read_options
 from trimtab.actuator.cloud.provider import (
+    CloudNodeTemplate,
     GroupOptions,
     Instance,
+    InstanceError,
     InstanceState,
     NodeGroupView,
-    NodeTemplate,
     Reservation,
 )
-from trimtab.actuator.kube.cluster import Taint
+from trimtab.actuator.kube.cluster import TaintView
+from trimtab.clients.kubernetes.kinds.cluster_api import Machine, MachineLabels, MachineStatus
 
 Json = dict[str, Any]
-KINDS: Final = {"MachineDeployment": "machinedeployments", "MachinePool": "machinepools"}
+KINDS: Final = ("MachineDeployment", "MachinePool")
 MIN_SIZE: Final = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
 MAX_SIZE: Final = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
 OPTIONS: Final = "cluster.x-k8s.io/autoscaling-options-"
@@ -31,7 +33,6 @@ PRICE: Final = "trimtab.dev/price-per-hour"
 # What we have done to a group, written in the same patch as its size: uids of machines, tokens of growths.
 DELETED: Final = "trimtab.dev/deleted-machines"
 GROWN: Final = "trimtab.dev/growth-tokens"
-DELETE_MACHINE: Final = "cluster.x-k8s.io/delete-machine"
 # Its value tells our marks from those of others; the controllers look at the name alone.
 OUR_MARK: Final = "trimtab"
 CLUSTER_LABEL: Final = "cluster.x-k8s.io/cluster-name"
@@ -66,7 +67,7 @@ class MachineGroup(NamedTuple):
         return tuple(part for part in self.annotations.get(annotation, "").split(",") if part)
 
 
-class Machine(NamedTuple):
+class MachineView(NamedTuple):
     """A Machine. `group` is the id of its node group; `is_marked` : goes first when the replicas are lowered, and
     `is_ours` : by our mark.
 
@@ -90,6 +91,35 @@ class Machine(NamedTuple):
 def early_id(namespace: str, name: str) -> str:
     """Return the id of a Machine's instance before it has a provider id."""
     return f"clusterapi://{namespace}/{name}"
+
+
+def machine_view(item: Machine) -> MachineView | None:
+    """Return a Machine as the cloud knows it; None = it belongs to no MachineDeployment or MachinePool."""
+    meta = item.metadata
+    labels = meta.labels or MachineLabels()
+    if labels.deployment:
+        group = f"MachineDeployment/{meta.namespace}/{labels.deployment}"
+    elif labels.pool:
+        group = f"MachinePool/{meta.namespace}/{labels.pool}"
+    else:
+        return None
+    mark = meta.annotations.mark if meta.annotations else None
+    # A Machine has no provider id before its infrastructure is there.
+    provider_id = (item.spec and item.spec.provider_id) or early_id(meta.namespace, meta.name)
+    state, error = _state(meta.deletion_timestamp, item.status or MachineStatus())
+    instance = Instance(provider_id, state, error)
+    return MachineView(meta.namespace, meta.name, meta.uid, group, instance, mark is not None, mark == OUR_MARK)
+
+
+def _state(deleted: str | None, status: MachineStatus) -> tuple[InstanceState, InstanceError | None]:
+    if deleted or status.phase in ("Deleting", "Deleted"):
+        return InstanceState.DELETING, None
+    if status.phase == "Running" or status.node_ref is not None:
+        return InstanceState.RUNNING, None
+    if status.phase == "Failed" or status.failure_reason:
+        code = status.failure_reason or "MachineFailed"
+        return InstanceState.CREATING, InstanceError(code, status.failure_message or code)
+    return InstanceState.CREATING, None
 
 
 def read_group(kind: str, item: Json) -> MachineGroup | None:
@@ -117,60 +147,65 @@ def read_group(kind: str, item: Json) -> MachineGroup | None:
     return group if high else None
 
 
-class Members(NamedTuple):
+class GroupMembers(NamedTuple):
     """A node group with its Machines, each in the state that follows from both. `waiting` : some of them are being
     deleted by a decrease of the replicas that the controller is yet to carry out.
     """
 
     group: MachineGroup
-    machines: tuple[Machine, ...] = ()
+    machines: tuple[MachineView, ...] = ()
     waiting: bool = False
 
     @property
-    def staying(self) -> list[Machine]:
+    def staying(self) -> list[MachineView]:
         """Return the Machines that are not being deleted."""
-        return [one for one in self.machines if one.instance.state is not InstanceState.DELETING]
+        return [machine for machine in self.machines if machine.instance.state is not InstanceState.DELETING]
 
     @property
     def view(self) -> NodeGroupView:
         """Return the sizes; below its instances without Machine the group cannot go, as none can be chosen."""
         group = self.group
-        fixed_count = sum(not one.uid for one in self.machines)
+        fixed_count = sum(not machine.uid for machine in self.machines)
         min_size = min(group.max_size, max(group.min_size, fixed_count))
         return NodeGroupView(group.id, min_size, group.max_size, group.replicas, len(self.machines))
 
 
-def with_members(groups: Iterable[MachineGroup], machines: Iterable[Machine]) -> dict[str, Members]:
+def with_members(groups: Iterable[MachineGroup], machines: Iterable[MachineView]) -> dict[str, GroupMembers]:
     """Return the groups with their Machines, by id. Machines of no group are left out.
 
     A marked Machine that our decrease of the replicas names is being deleted for as long as there are more Machines
     than replicas: then the controller is yet to remove it. Otherwise another one has gone, or the group has grown, in
     its place, and it stays.
     """
-    of_group: dict[str, list[Machine]] = {}
-    for one in machines:
-        of_group.setdefault(one.group, []).append(one)
+    of_group: dict[str, list[MachineView]] = {}
+    for machine in machines:
+        of_group.setdefault(machine.group, []).append(machine)
     return {group.id: _members(group, of_group.get(group.id, [])) for group in groups}
 
 
-def _members(group: MachineGroup, machines: Sequence[Machine]) -> Members:
+def _members(group: MachineGroup, machines: Sequence[MachineView]) -> GroupMembers:
     if not machines:
         # The instances of a MachinePool that has no Machines. They run, as far as the pool says.
-        alone = (Instance(one, InstanceState.RUNNING) for one in group.provider_ids)
-        return Members(group, tuple(Machine(group.namespace, "", "", group.id, one, is_marked=False) for one in alone))
-    found = Members(group, tuple(machines))
+        alone = (Instance(provider_id, InstanceState.RUNNING) for provider_id in group.provider_ids)
+        return GroupMembers(
+            group,
+            tuple(MachineView(group.namespace, "", "", group.id, instance, is_marked=False) for instance in alone),
+        )
+    members = GroupMembers(group, tuple(machines))
     noted = set(group.done(DELETED))
-    leaving = {one.uid for one in found.staying if one.is_marked and one.uid in noted}
-    if not leaving or len(found.staying) <= group.replicas:
-        return found
+    leaving = {machine.uid for machine in members.staying if machine.is_marked and machine.uid in noted}
+    if not leaving or len(members.staying) <= group.replicas:
+        return members
     resolved = (
-        one._replace(instance=Instance(one.instance.id, InstanceState.DELETING)) if one.uid in leaving else one
-        for one in machines
+        machine._replace(instance=Instance(machine.instance.id, InstanceState.DELETING))
+        if machine.uid in leaving
+        else machine
+        for machine in machines
     )
-    return Members(group, tuple(resolved), waiting=True)
+    return GroupMembers(group, tuple(resolved), waiting=True)
 
 
-def group_template(group: MachineGroup) -> NodeTemplate | None:
+def group_template(group: MachineGroup) -> CloudNodeTemplate | None:
     """Return the template that annotations give; None = they give no cpu or no memory. Raises `ValueError`."""
     given = {key.removeprefix(CAPACITY): value for key, value in group.annotations.items() if key.startswith(CAPACITY)}
     if "cpu" not in given or "memory" not in given:
@@ -190,11 +225,11 @@ def group_template(group: MachineGroup) -> NodeTemplate | None:
         match = _TAINT.match(part)
         if match is None:
             raise ValueError(f"annotation {CAPACITY}taints: {part!r} is not KEY=VALUE:EFFECT")
-        taints.append(Taint(match.group(1), match.group(2) or "", match.group(3)))
+        taints.append(TaintView(match.group(1), match.group(2) or "", match.group(3)))
     machines = machines_of(labels, {**amounts, "pods": given.get("maxPods", "0")}, Reservation.KUBELET)
     # Nodes have less of cpu and memory than machines; what else is given is meant for nodes.
     declared = amounts.keys() - {"cpu", "memory", *(() if "maxPods" in given else ("pods",))}
-    return NodeTemplate(labels, tuple(taints), amounts, amounts, machines=machines, declared=frozenset(declared))
+    return CloudNodeTemplate(labels, tuple(taints), amounts, amounts, machines=machines, declared=frozenset(declared))
 
 
 def group_price(group: MachineGroup) -> float | None:

@@ -11,7 +11,7 @@ import grpc
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
-from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.client import Backoff
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class UnreachableCloudError(CloudError):
     """The provider cannot be reached now."""
 
 
-class Calls:
+class ProviderCalls:
     """The calls of one provider. Thread-safe."""
 
     def __init__(self, channel: grpc.Channel, timeout_s: float, backoff: Backoff | None = None) -> None:

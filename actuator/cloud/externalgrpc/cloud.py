@@ -15,25 +15,28 @@ from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from trimtab.actuator.cloud.externalgrpc.calls import Calls, NotImplementedByCloudError
+from trimtab.actuator.cloud.externalgrpc.calls import NotImplementedByCloudError, ProviderCalls
 from trimtab.actuator.cloud.externalgrpc.messages import (
     GROUP_ANNOTATION,
     group_options,
     instance_of,
     template_of,
 )
+from trimtab.actuator.cloud.externalgrpc.settings import ExternalOptions
 from trimtab.actuator.cloud.provider import (
     Activity,
     CloudError,
+    CloudNodeTemplate,
     CloudRefusedError,
     GroupOptions,
     Instance,
     InstanceState,
     NodeGroupView,
-    NodeTemplate,
     check_decrease,
     check_size,
 )
+from trimtab.actuator.cloud.wiring import LiveCloud, LiveWiring, Opening
+from trimtab.actuator.kube.api import KubeApi
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.prices import is_price
 
@@ -41,7 +44,7 @@ from trimtab.prices import is_price
 # outdated together.
 MISSING_LISTS, MISSING_S = 2, 5.0
 # The same where the provider says that the instance is still of its group: some say so of every id that they can read.
-DOUBTED_LISTS, DOUBTED_S = 10, 30.0
+LISTS_UNTIL_GONE_IF_DISPUTED, SECONDS_UNTIL_GONE_IF_DISPUTED = 10, 30.0
 # Missing instances of a group that are kept, the latest ones.
 MAX_MISSING = 10_000
 
@@ -60,7 +63,7 @@ class ExternalCloud:
 
     def __init__(
         self,
-        calls: Calls,
+        calls: ProviderCalls,
         guard: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
@@ -104,12 +107,18 @@ class ExternalCloud:
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each instance that has one: from the lists, then as the provider says."""
-        found = {one.id: group for group, members in self._lists(sorted(self._groups())).items() for one in members}
-        rest = [instance for instance in instances if instance not in found]
+        groups = {
+            member.id: group for group, members in self._lists(sorted(self._groups())).items() for member in members
+        }
+        rest = [instance for instance in instances if instance not in groups]
         nodes = [pb.NodeGroupForNodeRequest(node=_node(instance)) for instance in rest]
         answers = self._calls.many("NodeGroupForNode", nodes)
-        found |= {instance: one.node_group.id for instance, one in zip(rest, answers, strict=True) if one.node_group.id}
-        return {instance: found[instance] for instance in instances if instance in found}
+        groups |= {
+            instance: answer.node_group.id
+            for instance, answer in zip(rest, answers, strict=True)
+            if answer.node_group.id
+        }
+        return {instance: groups[instance] for instance in instances if instance in groups}
 
     def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
         """Return the instances of each group, sorted by id."""
@@ -121,7 +130,7 @@ class ExternalCloud:
         """Return the state of each instance."""
         if group not in self._groups():
             return dict.fromkeys(instances, InstanceState.UNKNOWN)
-        listed = {one.id: one.state for one in self._lists([group])[group]}
+        listed = {instance.id: instance.state for instance in self._lists([group])[group]}
         return {instance: listed.get(instance) or self._unlisted(group, instance) for instance in instances}
 
     def remember(self, group: str, instances: Sequence[str]) -> None:
@@ -136,7 +145,7 @@ class ExternalCloud:
         again, unless the target size is already below the number of running instances: it counts as requested then.
         """
         view = self._view(group)
-        listed = {one.id: one.state for one in self._lists([group])[group]}
+        listed = {instance.id: instance.state for instance in self._lists([group])[group]}
         leaving_count = sum(state is not InstanceState.DELETING for state in listed.values()) - view.target_size
         failed: dict[str, CloudError] = {}
         wanted: list[str] = []
@@ -185,13 +194,13 @@ class ExternalCloud:
     def decrease_target(self, group: str, expected: int, wanted: int) -> None:
         """Lower the target size."""
         view = self._view(group)
-        running_count = sum(one.state is InstanceState.RUNNING for one in self._lists([group])[group])
+        running_count = sum(instance.state is InstanceState.RUNNING for instance in self._lists([group])[group])
         if check_decrease(view, running_count, (expected, wanted)):
             self._guard()
             request = pb.NodeGroupDecreaseTargetSizeRequest(id=group, delta=wanted - expected)
             self._calls.one("NodeGroupDecreaseTargetSize", request)
 
-    def template(self, group: str) -> NodeTemplate | None:
+    def template(self, group: str) -> CloudNodeTemplate | None:
         """Return a new node of a group, as the provider gives it."""
         if group not in self._groups():
             return None
@@ -238,39 +247,45 @@ class ExternalCloud:
 
     def activities(self, group: str) -> Sequence[Activity]:
         """Return a failed one for each instance that cannot be created: the interface has no others."""
-        found = self.instances([group])[group]
-        return [Activity(f"create {one.id}", group, True, 0, one.error.message) for one in found if one.error]
+        listed = self.instances([group])[group]
+        return [
+            Activity(f"create {instance.id}", group, True, 0, instance.error.message)
+            for instance in listed
+            if instance.error
+        ]
 
     def _groups(self) -> dict[str, pb.NodeGroup]:
-        return {one.id: one for one in self._calls.one("NodeGroups", pb.NodeGroupsRequest()).node_groups}
+        return {group.id: group for group in self._calls.one("NodeGroups", pb.NodeGroupsRequest()).node_groups}
 
     def _view(self, group: str) -> NodeGroupView:
         """Return sizes of a group; `instance_count` is not read. Raises `CloudRefusedError` when it does not exist."""
-        found = self._groups().get(group)
-        if found is None:
+        view = self._groups().get(group)
+        if view is None:
             raise CloudRefusedError(f"node group {group} does not exist")
         size = self._calls.one("NodeGroupTargetSize", pb.NodeGroupTargetSizeRequest(id=group)).target_size
-        return NodeGroupView(group, found.min_size, found.max_size, size, 0)
+        return NodeGroupView(group, view.min_size, view.max_size, size, 0)
 
     def _lists(self, groups: Sequence[str]) -> dict[str, list[Instance]]:
         """Return the instances of existing groups, sorted by id, and note those that are missing."""
         answers = self._calls.many("NodeGroupNodes", [pb.NodeGroupNodesRequest(id=group) for group in groups])
-        found = {
-            group: sorted(map(instance_of, answer.instances), key=lambda one: one.id)
+        listed = {
+            group: sorted(map(instance_of, answer.instances), key=lambda instance: instance.id)
             for group, answer in zip(groups, answers, strict=True)
         }
         now_s = self._steady()
         with self._lock:
-            for group, members in found.items():
+            for group, members in listed.items():
                 known = self._missing.setdefault(group, {})
                 for instance, absence in known.items():
                     since_s = absence.since_s if absence.list_count else now_s
                     known[instance] = Absence(absence.list_count + 1, since_s)
-                known.update(dict.fromkeys((one.id for one in members), Absence()))
-                for instance in [one for one, absence in known.items() if absence.list_count][:-MAX_MISSING]:
+                known.update(dict.fromkeys((member.id for member in members), Absence()))
+                for instance in [instance_id for instance_id, absence in known.items() if absence.list_count][
+                    :-MAX_MISSING
+                ]:
                     del known[instance]
                 self._requested.get(group, set()).intersection_update(known)
-        return found
+        return listed
 
     def _absence(self, group: str, instance: str) -> Absence | None:
         """Return the absence of an instance from the latest lists; None if the group never had it."""
@@ -295,7 +310,7 @@ class ExternalCloud:
         missing_s = self._steady() - absence.since_s
         if absence.list_count < MISSING_LISTS or missing_s < MISSING_S:
             return False
-        if absence.list_count >= DOUBTED_LISTS and missing_s >= DOUBTED_S:
+        if absence.list_count >= LISTS_UNTIL_GONE_IF_DISPUTED and missing_s >= SECONDS_UNTIL_GONE_IF_DISPUTED:
             return True
         answer = self._calls.one("NodeGroupForNode", pb.NodeGroupForNodeRequest(node=_node(instance)))
         return bool(answer.node_group.id != group)
@@ -325,15 +340,33 @@ class ExternalCloud:
         try:
             self._calls.one("NodeGroupDeleteNodes", pb.NodeGroupDeleteNodesRequest(id=group, nodes=nodes))
         except CloudError as error:
-            left = {one.id for one in self._lists([group])[group] if one.state is not InstanceState.DELETING}
+            listed = self._lists([group])[group]
+            left = {instance.id for instance in listed if instance.state is not InstanceState.DELETING}
             failed = {instance: error for instance in instances if instance in left}
         else:
             failed = {}
         with self._lock:
-            self._requested.setdefault(group, set()).update(one for one in instances if one not in failed)
+            self._requested.setdefault(group, set()).update(
+                instance for instance in instances if instance not in failed
+            )
         return failed
 
 
 def _node(instance: str) -> pb.ExternalGrpcNode:
     """Return a node by provider id; providers that look at names know it by the last part of that."""
     return pb.ExternalGrpcNode(provider_id=instance, name=instance.rpartition("/")[2])
+
+
+def wire(opening: Opening) -> LiveWiring:
+    """Open the channel to the provider; no call is made. Raises `OSError`, `ValueError`."""
+    options = opening.options.of(ExternalOptions)
+    channel = options.open_channel()
+    opening.stack.callback(channel.close)
+
+    def build(api: KubeApi, may_act: Callable[[], bool]) -> LiveCloud:
+        del may_act
+        cloud = ExternalCloud(ProviderCalls(channel, options.cloud_timeout), api.http.guard)
+        # A wrong address is reported at the start.
+        return LiveCloud(cloud, cloud.refresh)
+
+    return LiveWiring((), build)

@@ -7,16 +7,16 @@ Every version can read what is written: nodes, times and durations are in the fi
 from collections.abc import Mapping
 from typing import Any, Final
 
-from trimtab.actuator.cloud.machines import machines_of
+from trimtab.actuator.cloud.group_objects import machines_of
 from trimtab.actuator.cloud.provider import (
+    CloudNodeTemplate,
     GroupOptions,
     Instance,
     InstanceError,
     InstanceState,
-    NodeTemplate,
     Reservation,
 )
-from trimtab.actuator.kube.cluster import Taint
+from trimtab.actuator.kube.cluster import TaintView
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
@@ -48,7 +48,7 @@ _DURATIONS: Final = (
 )
 
 
-def node_bytes(template: NodeTemplate, group: str) -> bytes:
+def node_bytes(template: CloudNodeTemplate, group: str) -> bytes:
     """Return a template as an encoded `v1.Node`."""
     node = core_pb2.Node(
         metadata=meta_pb2.ObjectMeta(
@@ -67,7 +67,7 @@ def node_bytes(template: NodeTemplate, group: str) -> bytes:
     return node.SerializeToString(deterministic=True)
 
 
-def template_of(data: bytes) -> NodeTemplate:
+def template_of(data: bytes) -> CloudNodeTemplate:
     """Return the template in an encoded `v1.Node`. Raises `google.protobuf.message.DecodeError`.
 
     A template that reserves neither cpu nor memory is taken as the machine: many providers know nothing else.
@@ -77,9 +77,9 @@ def template_of(data: bytes) -> NodeTemplate:
     allocatable = {entry.key: entry.value.string for entry in node.status.allocatable} or capacity
     labels = {entry.key: entry.value for entry in node.metadata.labels}
     reserves = any(allocatable.get(name) != capacity.get(name) for name in ("cpu", "memory"))
-    return NodeTemplate(
+    return CloudNodeTemplate(
         labels=labels,
-        taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints),
+        taints=tuple(TaintView(taint.key, taint.value, taint.effect) for taint in node.spec.taints),
         capacity=capacity,
         allocatable=allocatable,
         annotations={entry.key: entry.value for entry in node.metadata.annotations},
@@ -143,9 +143,9 @@ def filled_options(options: GroupOptions, defaults: pb.NodeGroupAutoscalingOptio
 
 def group_options(message: pb.NodeGroupAutoscalingOptions) -> GroupOptions:
     """Return the options of a message; its durations may be in either form."""
-    found: dict[str, Any] = {name: getattr(message, field) for field, name in _PLAIN}
-    found |= {name: _seconds(message, field, old_field) for field, name, old_field in _DURATIONS}
-    return GroupOptions(**found)
+    values: dict[str, Any] = {name: getattr(message, field) for field, name in _PLAIN}
+    values |= {name: _seconds(message, field, old_field) for field, name, old_field in _DURATIONS}
+    return GroupOptions(**values)
 
 
 def hours(request: pb.PricingNodePriceRequest | pb.PricingPodPriceRequest) -> float:

@@ -12,38 +12,39 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 
 import structlog
 
-from trimtab.actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of, made_provider_id
-from trimtab.actuator.cloud.kwok.ledger import MAX_ENDED, MAX_TOKENS, ConfigMapLedger, Ending, GroupEntry, Ledger
-from trimtab.actuator.cloud.kwok.settings import KwokSettings
+from trimtab.actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of, load_groups, made_provider_id
+from trimtab.actuator.cloud.kwok.ledger import MAX_ENDED, MAX_TOKENS, NAME, ConfigMapLedger, Ending, GroupEntry, Ledger
+from trimtab.actuator.cloud.kwok.settings import KwokOptions, KwokSettings
 from trimtab.actuator.cloud.provider import (
     GPU_LABEL,
     Activity,
     CloudError,
+    CloudNodeTemplate,
     CloudRefusedError,
     GroupOptions,
     Instance,
     InstanceError,
     InstanceState,
     NodeGroupView,
-    NodeTemplate,
     check_decrease,
     check_size,
 )
-from trimtab.actuator.kube.api import Api, Call
-from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, RefusedError
-from trimtab.actuator.kube.objects import Node, NodeList, read
-from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.cloud.wiring import LiveCloud, LiveWiring, MachineOptions, Opening
+from trimtab.actuator.kube.api import Call, KubeApi
+from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, NotLeaderError, RefusedError
+from trimtab.actuator.kube.objects import StoredNode
+from trimtab.actuator.kube.settings import KubeOptions
+from trimtab.actuator.settings import SettingError
 from trimtab.actuator.steady_time import SteadyTime
 from trimtab.clients.kubernetes.api import MERGE_PATCH
-from trimtab.clients.kubernetes.names import object_path
+from trimtab.clients.kubernetes.registry import BY_KIND, User, rules_of
 
 log = structlog.get_logger("kwok")
 
-NODES = "/api/v1/nodes"
+NODES = BY_KIND["Node"]
 
 
 class KwokCloud:
@@ -54,7 +55,7 @@ class KwokCloud:
 
     def __init__(
         self,
-        api: Api,
+        api: KubeApi,
         groups: Mapping[str, Group],
         settings: KwokSettings | None = None,
         clock: Callable[[], float] = time.time,
@@ -186,7 +187,7 @@ class KwokCloud:
         with _cloud_errors():
             self._ledger.change(edit)
 
-    def template(self, group: str) -> NodeTemplate | None:
+    def template(self, group: str) -> CloudNodeTemplate | None:
         """Return a new node of a group."""
         return self._groups[group].new_node_template() if group in self._groups else None
 
@@ -200,8 +201,12 @@ class KwokCloud:
 
     def activities(self, group: str) -> Sequence[Activity]:
         """Return a failed one for each instance that does not start."""
-        found = [one for one in self.instances([group])[group] if one.error is not None]
-        return [Activity(f"start {one.id}", group, True, 0, one.error.message) for one in found if one.error]
+        failed = [instance for instance in self.instances([group])[group] if instance.error is not None]
+        return [
+            Activity(f"start {instance.id}", group, True, 0, instance.error.message)
+            for instance in failed
+            if instance.error
+        ]
 
     def open(self) -> None:
         """Take over the cloud, and create the initial nodes of new groups. Raises `CloudError`."""
@@ -264,7 +269,7 @@ class KwokCloud:
                     continue
                 room = None if room is None else room - 1
                 try:
-                    self._api.call(Call("POST", NODES, body=group.new_node(node)))
+                    self._api.call(Call("POST", NODES.path, body=group.new_node(node)))
                 except ConflictError:
                     log.info("node already exists", node=node)
             done.add(node)
@@ -277,7 +282,7 @@ class KwokCloud:
             if ending.due_ms > now_ms:
                 continue
             try:
-                self._api.call(Call("DELETE", object_path(NODES, node)))
+                self._api.call(Call("DELETE", NODES.path_of(node)))
             except NotFoundError:
                 log.info("node is already gone", node=node)
             done.add(node)
@@ -287,9 +292,9 @@ class KwokCloud:
         """Add one deletion to the ledger; return why it failed, "" = it is there, or there is nothing to delete."""
         if any(ending.provider_id == instance for ending in entry.deleting.values()):
             return ""
-        found = ((holder, node) for holder, names in present.items() for node in names if names[node] == instance)
+        holders = ((holder, node) for holder, names in present.items() for node in names if names[node] == instance)
         starting = ((group, name) for name in entry.starting if made_provider_id(group, name) == instance)
-        holder, node = next(found, next(starting, ("", "")))
+        holder, node = next(holders, next(starting, ("", "")))
         if not holder and instance in entry.ended:
             return ""
         if not holder or not instance:
@@ -300,7 +305,7 @@ class KwokCloud:
             return f"node group {group} is at its minimum {self._groups[group].min_size}"
         entry.starting.pop(node, None)
         entry.deleting[node] = Ending(self._time.now_ms() + self._delete_ms, instance)
-        entry.ended = [one for one in entry.ended if one != instance]
+        entry.ended = [ended for ended in entry.ended if ended != instance]
         # A name belongs to its instance forever, even if the node existed before this cloud counted names.
         entry.name_count = max(entry.name_count, _number(group, node))
         return ""
@@ -328,7 +333,7 @@ class KwokCloud:
         for group, names in self._nodes().items():
             for node in sorted(name for name, provider_id in names.items() if not provider_id):
                 body = {"spec": {"providerID": made_provider_id(group, node)}}
-                self._api.call(Call("PATCH", object_path(NODES, node), body=body, content_type=MERGE_PATCH))
+                self._api.call(Call("PATCH", NODES.path_of(node), body=body, content_type=MERGE_PATCH))
 
     def _present(self) -> frozenset[str]:
         """Return the provider ids of all nodes. Raises `ClusterError`."""
@@ -336,17 +341,13 @@ class KwokCloud:
 
     def _nodes(self) -> dict[str, dict[str, str]]:
         """Return names of the nodes of each group, with their provider ids. Raises `ClusterError`."""
-        found: dict[str, dict[str, str]] = {name: {} for name in self._groups}
-        call = Call("GET", NODES, {"labelSelector": "=".join(KWOK_LABEL)})
-        for page in self._api.pages(call, partial(read, NodeList)):
-            for node in page.items or ():
-                self._assign(node, found)
-        return found
-
-    def _assign(self, node: Node, found: dict[str, dict[str, str]]) -> None:
-        group = group_of(node, self._groups.values())
-        if group is not None:
-            found[group][node.metadata.name] = node.spec.provider_id
+        provider_ids: dict[str, dict[str, str]] = {name: {} for name in self._groups}
+        call = Call("GET", NODES.path, {"labelSelector": "=".join(KWOK_LABEL)})
+        for node in self._api.objects(call, StoredNode):
+            group = group_of(node, self._groups.values())
+            if group is not None:
+                provider_ids[group][node.metadata.name or ""] = (node.spec and node.spec.provider_id) or ""
+        return provider_ids
 
     def _fail(self, operation: str) -> None:
         """Raise an error as if throttled, as often as the settings require."""
@@ -404,7 +405,7 @@ def _view(group: Group, entry: GroupEntry, nodes: Mapping[str, str]) -> NodeGrou
 
 def _instances(group: Group, entry: GroupEntry, nodes: Mapping[str, str], now_ms: int) -> list[Instance]:
     """Return the instances of a group, sorted by id."""
-    found = {
+    by_id = {
         provider_id: Instance(provider_id, InstanceState.DELETING if node in entry.deleting else InstanceState.RUNNING)
         for node, provider_id in nodes.items()
         if provider_id
@@ -417,8 +418,8 @@ def _instances(group: Group, entry: GroupEntry, nodes: Mapping[str, str], now_ms
             error = InstanceError("StartFailed", f"instance {node} does not start (as the settings require)")
         elif full and due_ms <= now_ms:
             error = InstanceError("CapacityReached", f"node group {group.name} has no capacity for {node}", True)
-        found.setdefault(provider_id, Instance(provider_id, InstanceState.CREATING, error))
-    return sorted(found.values(), key=lambda one: one.id)
+        by_id.setdefault(provider_id, Instance(provider_id, InstanceState.CREATING, error))
+    return sorted(by_id.values(), key=lambda instance: instance.id)
 
 
 def _number(group: str, node: str) -> int:
@@ -442,3 +443,25 @@ def _cloud_errors() -> Iterator[None]:
         raise CloudRefusedError(str(error)) from error
     except ClusterError as error:
         raise CloudError(str(error)) from error
+
+
+def wire(opening: Opening) -> LiveWiring:
+    """Read the groups. Raises `SettingError`, `ObjectError`."""
+    options, namespace = opening.options.of(KwokOptions), opening.options.of(KubeOptions).namespace
+    if options.cloud_config is None:
+        raise SettingError("--cloud kwok needs --cloud-config, a file of NodeGroup objects")
+    groups = load_groups(options.cloud_config)
+    settings = options.settings(namespace, opening.options.of(MachineOptions))
+
+    def build(api: KubeApi, may_act: Callable[[], bool]) -> LiveCloud:
+        cloud = KwokCloud(api, groups, settings)
+        resync_loop = ResyncLoop(cloud, settings.poll_s, may_act)
+        opening.stack.callback(resync_loop.stop)
+
+        def prepare() -> None:
+            cloud.open()
+            resync_loop.start()
+
+        return LiveCloud(cloud, prepare)
+
+    return LiveWiring(rules_of(User.KWOK, namespace, NAME), build)

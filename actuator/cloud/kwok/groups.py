@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trimtab.actuator.cloud.group_objects import options_of, price_of, template_of
-from trimtab.actuator.cloud.provider import GroupOptions, NodeTemplate
-from trimtab.actuator.kube.objects import Node
-from trimtab.clients.kubernetes.object_files import Object, ObjectError, load_files
+from trimtab.actuator.cloud.provider import CloudNodeTemplate, GroupOptions
+from trimtab.actuator.kube.objects import StoredNode
+from trimtab.clients.kubernetes.object_files import Object, ObjectFileError, load_files
+from trimtab.clients.kubernetes.registry import BY_KIND
 
 # kwok manages nodes with this label.
 KWOK_LABEL = ("kwok", "on")
@@ -33,11 +34,11 @@ class Group(NamedTuple):
     price: float | None = None
     options: GroupOptions = GroupOptions()
 
-    def new_node_template(self) -> NodeTemplate | None:
+    def new_node_template(self) -> CloudNodeTemplate | None:
         """Return a new node of the group, without what belongs to one node; None = it has no amounts."""
         return template_of(self.template, {**self.selector, GROUP_LABEL: self.name, KWOK_LABEL[0]: KWOK_LABEL[1]})
 
-    def owns(self, node: Node) -> bool:
+    def owns(self, node: StoredNode) -> bool:
         """Return whether a node is this group's."""
         labels = node.metadata.labels or {}
         if node.metadata.name in self.node_names or labels.get(GROUP_LABEL) == self.name:
@@ -62,8 +63,7 @@ class Group(NamedTuple):
         status = self.template.get("status") or {}
         amounts = status.get("allocatable") or status.get("capacity") or {}
         return {
-            "apiVersion": "v1",
-            "kind": "Node",
+            **BY_KIND["Node"].type_meta,
             "metadata": {"name": name, "labels": labels, "annotations": annotations},
             "spec": spec,
             "status": {"capacity": status.get("capacity") or amounts, "allocatable": amounts},
@@ -71,36 +71,36 @@ class Group(NamedTuple):
 
 
 def load_groups(path: Path) -> dict[str, Group]:
-    """Read the groups of a file, by name; objects of other kinds are skipped. Raises `ObjectError`."""
+    """Read the groups of a file, by name; objects of other kinds are skipped. Raises `ObjectFileError`."""
     groups: dict[str, Group] = {}
     for item in load_files([path]):
         if item["kind"] != "NodeGroup":
             continue
         group = read_group(item)
         if group.name in groups:
-            raise ObjectError(f"NodeGroup {group.name}: given twice")
+            raise ObjectFileError(f"NodeGroup {group.name}: given twice")
         groups[group.name] = group
     if not groups:
-        raise ObjectError(f"{path}: has no NodeGroup; give at least one")
+        raise ObjectFileError(f"{path}: has no NodeGroup; give at least one")
     return groups
 
 
 def read_group(item: Object) -> Group:
-    """Read one group. Raises `ObjectError`."""
+    """Read one group. Raises `ObjectFileError`."""
     name, spec = item["metadata"]["name"], item.get("spec") or {}
     if "maxSize" not in spec:
-        raise ObjectError(f"NodeGroup {name}: spec.maxSize is missing; give the largest size of the group")
+        raise ObjectFileError(f"NodeGroup {name}: spec.maxSize is missing; give the largest size of the group")
     low = _whole(name, "spec.minSize", spec.get("minSize", 0))
     high = _whole(name, "spec.maxSize", spec["maxSize"])
     target = _whole(name, "spec.targetSize", spec.get("targetSize", low))
     if not low <= target <= high:
-        raise ObjectError(
+        raise ObjectFileError(
             f"NodeGroup {name}: sizes must be minSize <= targetSize <= maxSize, not {low}/{target}/{high}"
         )
     try:
         price, options = price_of(spec), options_of(item)
     except ValueError as error:
-        raise ObjectError(f"NodeGroup {name}: {error}") from error
+        raise ObjectFileError(f"NodeGroup {name}: {error}") from error
     limit = (item["metadata"].get("annotations") or {}).get(CAPACITY_ANNOTATION)
     return Group(
         name=name,
@@ -121,7 +121,7 @@ def made_provider_id(group: str, node: str) -> str:
     return f"kwok://{group}/{node}"
 
 
-def group_of(node: Node, groups: Iterable[Group]) -> str | None:
+def group_of(node: StoredNode, groups: Iterable[Group]) -> str | None:
     """Return the name of the group that owns a node."""
     return next((group.name for group in groups if group.owns(node)), None)
 
@@ -130,12 +130,12 @@ def _selector(name: str, selector: Mapping[str, Any]) -> dict[str, str]:
     """Return the labels that select the group's nodes; a new node could not be given expressions."""
     labels = selector.get("matchLabels", selector)
     if not isinstance(labels, dict) or "matchExpressions" in selector:
-        raise ObjectError(f"NodeGroup {name}: spec.nodeSelector must be labels and their values")
+        raise ObjectFileError(f"NodeGroup {name}: spec.nodeSelector must be labels and their values")
     return {str(key): str(value) for key, value in labels.items()}
 
 
 def _whole(name: str, field: str, value: Any) -> int:
     text = str(value)
     if isinstance(value, bool) or not text.isdigit():
-        raise ObjectError(f"NodeGroup {name}: {field} must be a whole number of at least 0, not {value!r}")
+        raise ObjectFileError(f"NodeGroup {name}: {field} must be a whole number of at least 0, not {value!r}")
     return int(text)

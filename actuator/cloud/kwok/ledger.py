@@ -10,12 +10,14 @@ from typing import TypeVar
 import msgspec
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from trimtab.actuator.kube.api import Api, Call
+from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError
-from trimtab.clients.kubernetes.names import object_path
+from trimtab.clients.kubernetes.json_envelope import decoder
+from trimtab.clients.kubernetes.registry import BY_KIND
 
 T = TypeVar("T")
 
+CONFIG_MAP = BY_KIND["ConfigMap"]
 NAME = "trimtab-kwok-cloud"
 ATTEMPTS = 12
 # Tokens of scale-ups that are kept: a request is not repeated after this many others.
@@ -58,10 +60,10 @@ class SupersededError(ClusterError):
 class ConfigMapLedger:
     """The ledger in a ConfigMap."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
+    def __init__(self, api: KubeApi, namespace: str) -> None:
         self._api = api
         self._namespace = namespace
-        self._collection = object_path("/api/v1/namespaces", namespace, "configmaps")
+        self._collection = CONFIG_MAP.path_in(namespace)
         # Epoch with which this process has taken over the cloud; None = it has not.
         self._epoch: int | None = None
 
@@ -109,18 +111,18 @@ class ConfigMapLedger:
 
     def _read(self) -> tuple[Ledger, str]:
         try:
-            found = self._api.json(Call("GET", f"{self._collection}/{NAME}"))
+            config_map = self._api.json(Call("GET", f"{self._collection}/{NAME}"))
         except NotFoundError:
             return Ledger(), ""
         try:
-            ledger = msgspec.json.decode(found["data"]["ledger"], type=Ledger)
+            ledger = decoder(Ledger).decode(config_map["data"]["ledger"])
         except (msgspec.DecodeError, KeyError, TypeError) as error:
             raise ClusterError(f"ConfigMap {self._namespace}/{NAME} is damaged: {error}") from error
-        return ledger, found["metadata"]["resourceVersion"]
+        return ledger, config_map["metadata"]["resourceVersion"]
 
     def _write(self, text: str, version: str) -> None:
         metadata = {"name": NAME, "namespace": self._namespace} | ({"resourceVersion": version} if version else {})
-        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ledger": text}}
+        body = CONFIG_MAP.type_meta | {"metadata": metadata, "data": {"ledger": text}}
         # Not retried blindly: a write whose answer was lost appears as a conflict, and the edit runs again.
         if version:
             self._api.call(Call("PUT", f"{self._collection}/{NAME}", body=body, repeat=False))

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from trimtab.actuator.cloud.simulated_machines import MachineOptions
+from trimtab.actuator.cloud.wiring import MachineOptions
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import structlog
 
-from trimtab.actuator.cloud.provider import CloudProvider, GroupOptions, Instance, NodeGroupView, NodeTemplate
+from trimtab.actuator.cloud.provider import CloudNodeTemplate, CloudProvider, GroupOptions, Instance, NodeGroupView
 from trimtab.actuator.service.group_views import CHANGES
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.tracker import Tracker
@@ -25,7 +25,7 @@ MOST_ANSWERS: Final = 10_000
 
 
 class CloudState(NamedTuple):
-    """Groups and instances of one moment."""
+    """Groups and their instances at one moment, by group; group_of : the group of each provider id."""
 
     groups: Mapping[str, NodeGroupView]
     instances: Mapping[str, tuple[Instance, ...]]
@@ -33,7 +33,7 @@ class CloudState(NamedTuple):
 
 
 class CachedState(NamedTuple):
-    """A state, when it was read, and the number of changes before."""
+    """A state. read_s : when it was read, steady seconds; changes : their number before."""
 
     state: CloudState
     read_s: float
@@ -46,7 +46,7 @@ class CloudCache:
     def __init__(
         self,
         cloud: CloudProvider,
-        offered: Callable[[str, NodeTemplate], NodeTemplate],
+        offered: Callable[[str, CloudNodeTemplate], CloudNodeTemplate],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set up. `offered` turns a group's template in the cloud into the resources of its real nodes."""
@@ -56,7 +56,7 @@ class CloudCache:
         self._changes = 0
         self._cached: CachedState | None = None
         self._reading = threading.Lock()
-        self._templates: dict[str, NodeTemplate | None] = {}
+        self._templates: dict[str, CloudNodeTemplate | None] = {}
         self._prices: dict[str, float | None] = {}
         self._options: dict[str, GroupOptions] = {}
         # Encoded answers about options, by group and the caller's defaults.
@@ -90,7 +90,7 @@ class CloudCache:
                 self._cached = self._read()
             return self._cached.state
 
-    def template(self, group: str) -> NodeTemplate | None:
+    def template(self, group: str) -> CloudNodeTemplate | None:
         """Return a new node of a group; None = not known. Raises `CloudError`."""
         template = _once(self._templates, group, self._cloud.template, None)
         return None if template is None else self._offered(group, template)
@@ -109,12 +109,12 @@ class CloudCache:
         """
         # A refresh that comes in between replaces it: an old answer is not kept beyond that.
         answers = self._answers
-        found = answers.get((group, defaults))
-        if found is None:
-            found = encode(self.options(group))
+        answer = answers.get((group, defaults))
+        if answer is None:
+            answer = encode(self.options(group))
             if len(answers) < MOST_ANSWERS:
-                answers[group, defaults] = found
-        return found
+                answers[group, defaults] = answer
+        return answer
 
     def _is_fresh(self, cached: CachedState) -> bool:
         return cached.changes == self._changes and self._clock() - cached.read_s < MAX_AGE_S
@@ -123,7 +123,7 @@ class CloudCache:
         changes, read_s = self._changes, self._clock()
         groups = {group.id: group for group in self._cloud.node_groups()}
         instances = {group: tuple(members) for group, members in self._cloud.instances(list(groups)).items()}
-        group_of = {one.id: group for group, members in instances.items() for one in members}
+        group_of = {member.id: group for group, members in instances.items() for member in members}
         return CachedState(CloudState(groups, instances, group_of), read_s, changes)
 
 

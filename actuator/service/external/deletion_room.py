@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 from trimtab.actuator.cloud.provider import NodeGroupView
 from trimtab.actuator.runner.event_processor import EventProcessor
-from trimtab.actuator.tracker.admission import GroupFacts, Limits, hourly_limit
+from trimtab.actuator.tracker.admission import DeletionLimits, GroupSizeFacts, hourly_limit
 from trimtab.actuator.tracker.tracker import Tracker
 
 
-class _Answer(NamedTuple):
+class _BoundedGroups(NamedTuple):
     """Groups as read from the cloud, the limits and the revision for which they were bounded, and the result."""
 
     groups: Mapping[str, NodeGroupView]
-    limits: Limits
+    limits: DeletionLimits
     revision: int
     bounded: Mapping[str, NodeGroupView]
 
@@ -28,12 +28,12 @@ class _Answer(NamedTuple):
 class DeletionRoom:
     """The room that the limit per hour leaves, for all groups together."""
 
-    def __init__(self, processor: EventProcessor, limits: Callable[[], Limits]) -> None:
+    def __init__(self, processor: EventProcessor, limits: Callable[[], DeletionLimits]) -> None:
         """Set up; `limits` returns the limits that the access policy currently sets."""
         self._processor = processor
         self._limits = limits
         # The last answer, and what it was made of: a loop of the caller asks for the group of each node.
-        self._answer: _Answer | None = None
+        self._answer: _BoundedGroups | None = None
 
     def bounded(self, groups: Mapping[str, NodeGroupView]) -> Mapping[str, NodeGroupView]:
         """Return groups, which the caller must not change, with the minimums to answer with; the same ones if there is
@@ -43,11 +43,11 @@ class DeletionRoom:
         if limits.max_nodes_per_hour is None and limits.max_share_per_hour is None:
             return groups
         if answer is None or answer.groups is not groups or (answer.limits, answer.revision) != (limits, revision):
-            self._answer = answer = _Answer(groups, limits, revision, self._made(groups, limits))
+            self._answer = answer = _BoundedGroups(groups, limits, revision, self._made(groups, limits))
         return answer.bounded
 
-    def _made(self, groups: Mapping[str, NodeGroupView], limits: Limits) -> Mapping[str, NodeGroupView]:
-        facts = {name: GroupFacts(one.min_size, one.target_size) for name, one in groups.items()}
+    def _made(self, groups: Mapping[str, NodeGroupView], limits: DeletionLimits) -> Mapping[str, NodeGroupView]:
+        facts = {name: GroupSizeFacts(group.min_size, group.target_size) for name, group in groups.items()}
 
         def look(tracker: Tracker, now_ms: int) -> int | None:
             return hourly_limit(tracker.data, facts, limits, now_ms).left
@@ -56,6 +56,6 @@ class DeletionRoom:
         if left is None:
             return groups
         return {
-            name: one._replace(min_size=max(one.min_size, min(one.target_size - left, one.max_size)))
-            for name, one in groups.items()
+            name: group._replace(min_size=max(group.min_size, min(group.target_size - left, group.max_size)))
+            for name, group in groups.items()
         }

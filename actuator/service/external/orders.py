@@ -13,16 +13,17 @@ from typing import Final, NamedTuple
 import grpc
 
 from trimtab.actuator.cloud.provider import CloudProvider, InstanceState, NodeGroupView
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterApi, NodeView
+from trimtab.actuator.kube.cluster import ClusterApi, NodeView
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.service.growth import growth_record
 from trimtab.actuator.service.observe import nodes_named
 from trimtab.actuator.service.settings import DEFAULT_LIMITS
-from trimtab.actuator.tracker.admission import GroupFacts, HourlyLimit, Limits, hourly_limit, pending_nodes
+from trimtab.actuator.tracker.admission import DeletionLimits, GroupSizeFacts, HourlyLimit, hourly_limit, pending_nodes
 from trimtab.actuator.tracker.events import Event, GrowthRequested, InstancesAccepted, PlannedNode
 from trimtab.actuator.tracker.groups import EXTERNAL
-from trimtab.actuator.tracker.states import FINAL_STATES, Deletion, Growth, GrowthReason, State
+from trimtab.actuator.tracker.states import FINAL_STATES, Deletion, GroupGrowth, GrowthReason, State
 from trimtab.actuator.tracker.tracker import Tracker
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
 
 # The Cluster Autoscaler waits 5 s by default (`grpc_timeout`).
@@ -31,7 +32,7 @@ ANSWER_S: Final = 4.0
 MOST_NAMED: Final = 5
 
 
-class Sizes(NamedTuple):
+class CountedGroup(NamedTuple):
     """A group, the nodes in progress that its size (still) counted when read, and the instances that it counts."""
 
     group: NodeGroupView
@@ -39,7 +40,7 @@ class Sizes(NamedTuple):
     counted: frozenset[str]
 
 
-class NodeOrder(NamedTuple):
+class NodeToDelete(NamedTuple):
     """A node to delete: its name, and the provider id of its instance."""
 
     name: str
@@ -53,8 +54,8 @@ class Sorted(NamedTuple):
     same provider id. refused : by provider id, with the reason.
     """
 
-    new: list[NodeOrder]
-    over: dict[NodeOrder, Deletion]
+    new: list[NodeToDelete]
+    over: dict[NodeToDelete, Deletion]
     refused: dict[str, ServiceError]
 
 
@@ -78,7 +79,7 @@ class ExternalOrders:
         cluster: ClusterApi,
         cloud: CloudProvider,
         answer_s: float = ANSWER_S,
-        limits: Callable[[], Limits] = lambda: DEFAULT_LIMITS,
+        limits: Callable[[], DeletionLimits] = lambda: DEFAULT_LIMITS,
     ) -> None:
         """Set up; `limits` returns the limits per hour that the access policy currently sets."""
         self._limits = limits
@@ -87,7 +88,7 @@ class ExternalOrders:
         self._cloud = cloud
         self._answer_s = answer_s
 
-    def delete(self, group: str, orders: Sequence[NodeOrder]) -> None:
+    def delete(self, group: str, orders: Sequence[NodeToDelete]) -> None:
         """Delete instances; returns once the target size no longer counts them. Raises `ServiceError`, also for some of
         them, once the others are carried out.
         """
@@ -97,7 +98,7 @@ class ExternalOrders:
         if refused:
             raise _joined(list(refused.values()), len(orders))
 
-    def begin_delete(self, group: str, orders: Sequence[NodeOrder]) -> Mapping[str, ServiceError]:
+    def begin_delete(self, group: str, orders: Sequence[NodeToDelete]) -> Mapping[str, ServiceError]:
         """Record the deletions that are neither in progress nor over; return the refused ones by provider id. Raises
         `ServiceError` where it is not about single orders, and then records none.
         """
@@ -121,8 +122,8 @@ class ExternalOrders:
                 message = f"node group {group} has no instance {order.provider_id}"
                 refused[order.provider_id] = invalid_request(message, field="nodes")
         deleting = {instance for instance, state in seen.states.items() if state is InstanceState.DELETING}
-        sizes = Sizes(view, pending, frozenset(seen.states.keys() - deleting))
-        groups = {one.id: GroupFacts(one.min_size, one.target_size) for one in self._cloud.node_groups()}
+        sizes = CountedGroup(view, pending, frozenset(seen.states.keys() - deleting))
+        groups = {view.id: GroupSizeFacts(view.min_size, view.target_size) for view in self._cloud.node_groups()}
         limits = self._limits()
         planned = [_planned(group, order, seen.nodes.get(order.name)) for order in chosen]
 
@@ -138,7 +139,7 @@ class ExternalOrders:
         self._processor.propose(proposal)
         return refused
 
-    def _observe(self, group: str, orders: Sequence[NodeOrder]) -> Observed:
+    def _observe(self, group: str, orders: Sequence[NodeToDelete]) -> Observed:
         """Read cloud and cluster. Raises `CloudError`, `ClusterError`."""
         ids = [order.provider_id for order in orders]
         states, members = self._cloud.instance_states(group, ids), self._cloud.groups_of(ids)
@@ -175,7 +176,7 @@ class ExternalOrders:
                     found.append(record.request_id)
                     return None
             found.append(f"{EXTERNAL}{tracker.data.revision}")
-            growth = Growth(group, view.target_size, view.target_size + delta)
+            growth = GroupGrowth(group, view.target_size, view.target_size + delta)
             return GrowthRequested(found[0], f"{group}+{delta}", (growth,))
 
         self._processor.propose(proposal)
@@ -190,7 +191,7 @@ class ExternalOrders:
         self._cloud.decrease_target(group, view.target_size, view.target_size + delta)
 
     def _view(self, group: str) -> NodeGroupView:
-        view = next((one for one in self._cloud.node_groups() if one.id == group), None)
+        view = next((view for view in self._cloud.node_groups() if view.id == group), None)
         if view is None:
             raise ServiceError(grpc.StatusCode.NOT_FOUND, Reason.NOT_FOUND, f"node group {group} does not exist")
         return view
@@ -211,7 +212,7 @@ def _later(message: str) -> ServiceError:
     return ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, message)
 
 
-def _planned(group: str, order: NodeOrder, node: NodeView | None) -> PlannedNode:
+def _planned(group: str, order: NodeToDelete, node: NodeView | None) -> PlannedNode:
     """Return the node of an order; it has no Node object if its instance never registered."""
     return PlannedNode(
         node=order.name,
@@ -224,12 +225,12 @@ def _planned(group: str, order: NodeOrder, node: NodeView | None) -> PlannedNode
     )
 
 
-def _name_conflicts(orders: Sequence[NodeOrder], known: Mapping[str, str]) -> dict[str, ServiceError]:
+def _name_conflicts(orders: Sequence[NodeToDelete], known: Mapping[str, str]) -> dict[str, ServiceError]:
     """Return the orders that name the same node as another one, or a node that is known to have another provider id,
     by provider id. A name that no node has was made up by the caller, as for instances that never registered; a node
     without provider id matches any.
     """
-    found: dict[str, ServiceError] = {}
+    errors: dict[str, ServiceError] = {}
     ordered: dict[str, str] = {}
     for name, provider_id in orders:
         there = known.get(name) or provider_id
@@ -237,16 +238,16 @@ def _name_conflicts(orders: Sequence[NodeOrder], known: Mapping[str, str]) -> di
             message = (
                 f"node {name} has provider id {there}, not {provider_id}; give the name and providerID of one node"
             )
-            found[provider_id] = invalid_request(message, field="nodes")
+            errors[provider_id] = invalid_request(message, field="nodes")
         if name in ordered:
             both = f"{ordered[name]} and {provider_id}"
             message = f"node {name} is given with provider ids {both}; give each name once"
-            found |= dict.fromkeys((ordered[name], provider_id), invalid_request(message, field="nodes"))
+            errors |= dict.fromkeys((ordered[name], provider_id), invalid_request(message, field="nodes"))
         ordered.setdefault(name, provider_id)
-    return found
+    return errors
 
 
-def _is_ended(order: NodeOrder, last: Deletion | None, seen: Observed) -> bool:
+def _is_ended(order: NodeToDelete, last: Deletion | None, seen: Observed) -> bool:
     """Return whether there is nothing left to delete. last : the record of the instance's last deletion.
 
     An instance that was given up before it started counts as gone at once: it may be in no group while it is deleted.
@@ -267,10 +268,10 @@ def _last(tracker: Tracker, provider_id: str) -> Deletion | None:
     for deletion in tracker.data.deletions.values():
         if deletion.provider_id == provider_id:
             return deletion
-    return next((one for one in reversed(tracker.data.finished) if one.provider_id == provider_id), None)
+    return next((deletion for deletion in reversed(tracker.data.finished) if deletion.provider_id == provider_id), None)
 
 
-def _sort(tracker: Tracker, orders: Sequence[NodeOrder]) -> Sorted:
+def _sort(tracker: Tracker, orders: Sequence[NodeToDelete]) -> Sorted:
     """Return the orders by what is on record; those in progress are left out."""
     found = Sorted([], {}, {})
     for order in orders:
@@ -291,7 +292,7 @@ def _sort(tracker: Tracker, orders: Sequence[NodeOrder]) -> Sorted:
     return found
 
 
-def _still_open(tracker: Tracker, orders: Sequence[NodeOrder], over: Mapping[NodeOrder, Deletion]) -> set[str]:
+def _still_open(tracker: Tracker, orders: Sequence[NodeToDelete], over: Mapping[NodeToDelete, Deletion]) -> set[str]:
     """Return the provider ids of the orders that nobody has begun to carry out meanwhile."""
     now = _sort(tracker, orders)
     return {order.provider_id for order in now.new} | {
@@ -313,12 +314,12 @@ def _joined(errors: Sequence[ServiceError], order_count: int) -> ServiceError:
     return _later(message) if can_pass else invalid_request(message, field="nodes")
 
 
-def _check_minimum(tracker: Tracker, sizes: Sizes, accepted: Sequence[PlannedNode]) -> None:
+def _check_minimum(tracker: Tracker, sizes: CountedGroup, accepted: Sequence[PlannedNode]) -> None:
     """Raise unless the group stays at its minimum or above."""
     group, still = sizes.group, sizes.pending | pending_nodes(tracker.data)
     deletions = tracker.data.deletions.values()
-    leaving_count = sum(one.node_group == group.id and one.node in still for one in deletions)
-    count = sum(one.provider_id in sizes.counted for one in accepted)
+    leaving_count = sum(deletion.node_group == group.id and deletion.node in still for deletion in deletions)
+    count = sum(planned.provider_id in sizes.counted for planned in accepted)
     if count and group.target_size - leaving_count - count < group.min_size:
         raise invalid_request(
             f"node group {group.id}: size {group.target_size}, {leaving_count} leaving, {count} to delete, minimum"

@@ -5,13 +5,13 @@ currency.
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.actuator.cloud.provider import NodeTemplate
+from trimtab.actuator.cloud.provider import CloudNodeTemplate
 from trimtab.clients.kubernetes.pod_requests import requests_of_mapping
 from trimtab.clients.kubernetes.quantities import counted_amount
 from trimtab.k8s.v1 import core_pb2
 
 
-def pod_price(pod: core_pb2.Pod, groups: Iterable[tuple[NodeTemplate, float]]) -> float | None:
+def pod_price(pod: core_pb2.Pod, groups: Iterable[tuple[CloudNodeTemplate, float]]) -> float | None:
     """Return the least price; None = no node has room for it. Raises ValueError if an amount cannot be read."""
     requests = requests_of_mapping(_spec(pod))
     prices = [price * share for template, price in groups if (share := _share(requests, template.allocatable)) <= 1]
@@ -33,8 +33,8 @@ def _spec(pod: core_pb2.Pod) -> dict[str, object]:
     """Return the parts of a pod's spec that determine its requests, as an object."""
     spec = pod.spec
     found: dict[str, object] = {
-        "containers": [_container(one) for one in spec.containers],
-        "initContainers": [_container(one) for one in spec.init_containers],
+        "containers": [_container(container) for container in spec.containers],
+        "initContainers": [_container(container) for container in spec.init_containers],
         "overhead": {entry.key: entry.value.string for entry in spec.overhead},
     }
     if spec.HasField("resources"):

@@ -21,11 +21,11 @@ from trimtab.actuator.cloud.externalgrpc.messages import (
     lacks_startup_time,
     node_bytes,
 )
-from trimtab.actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, NodeGroupView, NodeTemplate
+from trimtab.actuator.cloud.provider import CloudNodeTemplate, CloudRefusedError, GroupOptions, Instance, NodeGroupView
 from trimtab.actuator.service.app import Actuator
 from trimtab.actuator.service.external.cloud_cache import CloudCache, CloudState
 from trimtab.actuator.service.external.deletion_room import DeletionRoom
-from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
+from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelete
 from trimtab.actuator.service.external.prices import pod_price
 from trimtab.actuator.service.servicer import backend_errors
 from trimtab.clients.rpc.errors import Reason, ServiceError, invalid_request
@@ -98,9 +98,9 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         del context
         group = self._group(request.id).id
         instances = self._state().instances[group]
-        answer = pb.NodeGroupNodesResponse(instances=[instance_message(one) for one in instances])
+        answer = pb.NodeGroupNodesResponse(instances=[instance_message(instance) for instance in instances])
         if answer.ByteSize() > MAX_ANSWER_BYTES:
-            answer = pb.NodeGroupNodesResponse(instances=[_short(one) for one in instances])
+            answer = pb.NodeGroupNodesResponse(instances=[_short(instance) for instance in instances])
         return _bounded(answer, f"the list of instances of node group {group}")
 
     def NodeGroupTemplateNodeInfo(  # noqa: N802
@@ -177,7 +177,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         with backend_errors():
             label = self._cloud.gpu_label
             templates = [self._cache.template(group) for group in self._cache.state().groups]
-        types = {one.labels[label] for one in templates if one is not None and label in one.labels}
+        types = {template.labels[label] for template in templates if template is not None and label in template.labels}
         return pb.GetAvailableGPUTypesResponse(gpu_types={name: any_pb2.Any() for name in sorted(types)})
 
     def Cleanup(self, request: pb.CleanupRequest, context: grpc.ServicerContext) -> pb.CleanupResponse:  # noqa: N802
@@ -208,11 +208,11 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         """Delete nodes."""
         del context
         structlog.contextvars.bind_contextvars(node_group=request.id, nodes=len(request.nodes))
-        orders: dict[str, NodeOrder] = {}
+        orders: dict[str, NodeToDelete] = {}
         for position, node in enumerate(request.nodes):
             if not node.provider_id or not node.name:
                 raise invalid_request(f"nodes[{position}]: name and providerID are required", field="nodes")
-            orders.setdefault(node.provider_id, NodeOrder(node.name, node.provider_id))
+            orders.setdefault(node.provider_id, NodeToDelete(node.name, node.provider_id))
         with backend_errors():
             self._orders.delete(request.id, list(orders.values()))
         return pb.NodeGroupDeleteNodesResponse()
@@ -254,12 +254,12 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             return self._cache.state()
 
     def _group(self, group: str) -> NodeGroupView:
-        found = self._state().groups.get(group)
-        if found is None:
+        view = self._state().groups.get(group)
+        if view is None:
             raise ServiceError(grpc.StatusCode.NOT_FOUND, Reason.NOT_FOUND, f"node group {group} does not exist")
-        return found
+        return view
 
-    def _priced(self) -> list[tuple[NodeTemplate, float]]:
+    def _priced(self) -> list[tuple[CloudNodeTemplate, float]]:
         """Return templates and prices of the groups that have both."""
         found = []
         for group in self._cache.state().groups:

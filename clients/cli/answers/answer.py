@@ -10,7 +10,7 @@ from trimtab.v1 import plan_pb2
 
 
 @dataclass(frozen=True)
-class Answer:
+class PlanAnswer:
     """One answered request. `settings` and `now_ns` (Unix nanoseconds) are the request's; `verbose` shows all rows;
     `prices` are those of a file, None = none is given.
     """

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trimtab.clients.cli.amounts import counted, percent, some
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.cluster_view import ClusterView, alone
 from trimtab.clients.cli.sentences import PREDICATE_SENTENCES, codes_of, why_it_stays
 from trimtab.clients.cli.timers import threshold
@@ -22,7 +22,7 @@ _BUDGETS = (reason_pb2.BlockingPodReason.NOT_ENOUGH_PDB, reason_pb2.BlockingPodR
 _Reason = reason_pb2.UnremovableReason
 
 
-def render(answer: Answer) -> Iterator[RenderableType]:
+def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the table of reasons, and with `--verbose` one of all nodes that stay."""
     nodes = answer.response.scale_down.unremovable
     yield _reasons(answer)
@@ -31,7 +31,7 @@ def render(answer: Answer) -> Iterator[RenderableType]:
         yield _all(nodes)
 
 
-def by_reason(answer: Answer) -> list[list[plan_pb2.UnremovableNode]]:
+def by_reason(answer: PlanAnswer) -> list[list[plan_pb2.UnremovableNode]]:
     """Return the nodes that stay, by reason; the reason that keeps the most nodes comes first."""
     found: dict[tuple[int, int], list[plan_pb2.UnremovableNode]] = defaultdict(list)
     for node in answer.response.scale_down.unremovable:
@@ -41,7 +41,7 @@ def by_reason(answer: Answer) -> list[list[plan_pb2.UnremovableNode]]:
     return sorted(found.values(), key=lambda alike: (-len(alike), -costs.of(one.node for one in alike)))
 
 
-def why(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> str:
+def why(answer: PlanAnswer, alike: Sequence[plan_pb2.UnremovableNode]) -> str:
     """Return the common reason of nodes that stay."""
     if alike[0].reason == _Reason.NOT_UNDERUTILIZED:
         limits = {percent(threshold(answer.settings, answer.view.nodes[one.node])) for one in alike}
@@ -49,7 +49,7 @@ def why(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> str:
     return why_it_stays(alike[0])
 
 
-def offenders(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> list[tuple[str, int]]:
+def offenders(answer: PlanAnswer, alike: Sequence[plan_pb2.UnremovableNode]) -> list[tuple[str, int]]:
     """Return the causes of a reason with their numbers of nodes: budgets, controllers of pods, or predicates."""
     counts, bare = Counter[tuple[str, str]](), defaultdict[str, list[str]](list)
     for one in alike:
@@ -64,7 +64,7 @@ def offenders(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> list
     return found.most_common()
 
 
-def _cause(answer: Answer, node: plan_pb2.UnremovableNode) -> tuple[bool, str]:
+def _cause(answer: PlanAnswer, node: plan_pb2.UnremovableNode) -> tuple[bool, str]:
     """Return whether the pod that blocks a node is the cause, and the text, which then follows the pod's controller."""
     if node.blocking_reason in _BUDGETS:
         return False, budget_text(answer.view, node.blocking_pod)
@@ -102,7 +102,7 @@ def budget_text(view: ClusterView, pod: str) -> str:
     return f"{name}: no eviction allowed ({numbers})"
 
 
-def _reasons(answer: Answer) -> Table:
+def _reasons(answer: PlanAnswer) -> Table:
     """Return a row for each reason, followed by one for each of its worst offenders."""
     groups, costs = by_reason(answer), answer.costs
     shown = groups if answer.verbose else groups[:MOST_REASONS]

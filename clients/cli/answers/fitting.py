@@ -13,13 +13,13 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
 from trimtab.v1 import planner_pb2, reason_pb2
 
 _Reason = reason_pb2.PredicateReason
 
 
-class Outcome(NamedTuple):
+class FitOutcome(NamedTuple):
     """An outcome for a pod that several nodes share, and one of them. text : "" if the pod fits."""
 
     text: str
@@ -29,7 +29,7 @@ class Outcome(NamedTuple):
 
 def print_fits(console: Console, view: ClusterView, answers: Iterable[planner_pb2.CheckFitResponse]) -> None:
     """Print where each kind of pod fits, and what keeps it off the other nodes."""
-    alike: dict[tuple[str, tuple[Outcome, ...]], list[str]] = defaultdict(list)
+    alike: dict[tuple[str, tuple[FitOutcome, ...]], list[str]] = defaultdict(list)
     for answer in answers:
         pod = view.pod(answer.pod)
         if pod is not None:
@@ -41,7 +41,7 @@ def print_fits(console: Console, view: ClusterView, answers: Iterable[planner_pb
         _print_pod(console, pods, found)
 
 
-def _print_pod(console: Console, pods: Sequence[str], found: Sequence[Outcome]) -> None:
+def _print_pod(console: Console, pods: Sequence[str], found: Sequence[FitOutcome]) -> None:
     """Print where a kind of pod fits, then a line for each other outcome."""
     total = sum(one.node_count for one in found)
     fits = [one for one in found if not one.text]
@@ -62,7 +62,7 @@ def _print_pod(console: Console, pods: Sequence[str], found: Sequence[Outcome]) 
         console.print(table)
 
 
-def outcomes(view: ClusterView, pod: PodView, nodes: Sequence[planner_pb2.NodeFit]) -> tuple[Outcome, ...]:
+def outcomes(view: ClusterView, pod: ShownPod, nodes: Sequence[planner_pb2.NodeFit]) -> tuple[FitOutcome, ...]:
     """Return the outcomes of a pod: where it fits, then those with the most nodes."""
     groups: dict[tuple[tuple[int, ...], tuple[str, ...]], list[planner_pb2.NodeFit]] = defaultdict(list)
     for node in nodes:
@@ -72,22 +72,22 @@ def outcomes(view: ClusterView, pod: PodView, nodes: Sequence[planner_pb2.NodeFi
         groups.items(), key=lambda pair: (bool(pair[0][0]), -len(pair[1]), pair[0])
     ):
         nearest = min(alike, key=lambda node: _shortage(view, pod, node, lacking)) if lacking else alike[0]
-        found.append(Outcome(_text(view, pod, nearest, reasons), len(alike), nearest.node))
+        found.append(FitOutcome(_text(view, pod, nearest, reasons), len(alike), nearest.node))
     return tuple(found)
 
 
-def _shortage(view: ClusterView, pod: PodView, node: planner_pb2.NodeFit, lacking: Sequence[str]) -> float:
+def _shortage(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, lacking: Sequence[str]) -> float:
     """Return by what share of the request a node falls short, over all missing resources."""
     free, wanted = view.free(node.node, without=pod), view.requests(pod)
     return sum((wanted[name] - free.get(name, 0)) / max(1, wanted[name]) for name in lacking if name in wanted)
 
 
-def _text(view: ClusterView, pod: PodView, node: planner_pb2.NodeFit, reasons: Sequence[int]) -> str:
+def _text(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, reasons: Sequence[int]) -> str:
     """Return every reason with its cause, "" where the pod fits."""
     return "; ".join(_clause(view, pod, node, reason) for reason in reasons)
 
 
-def _clause(view: ClusterView, pod: PodView, node: planner_pb2.NodeFit, reason: int) -> str:
+def _clause(view: ClusterView, pod: ShownPod, node: planner_pb2.NodeFit, reason: int) -> str:
     """Return why a node does not take a pod; for resources, how much is missing."""
     if reason != _Reason.INSUFFICIENT_RESOURCES:
         return cause(view, pod, node.node, reason)

@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trimtab.clients.cli.amounts import counted, shown_of
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.sentences import POD_COST_SENTENCES
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -16,7 +16,7 @@ MOST_GROUPS, MOST_PODS = 5, 6
 _Strategy = plan_pb2.PodCostStrategy.Code
 
 
-def render(answer: Answer) -> Iterator[RenderableType]:
+def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the headline, a table of the ranked groups, and why others are not ranked."""
     groups = answer.response.pod_costs.groups
     ranked = [group for group in groups if group.complete]
@@ -31,7 +31,7 @@ def render(answer: Answer) -> Iterator[RenderableType]:
         yield f"… and {len(left) - MOST_GROUPS} more (--verbose shows all)."
 
 
-def headline(answer: Answer) -> str:
+def headline(answer: PlanAnswer) -> str:
     """Return how many groups and pods are ranked."""
     groups = answer.response.pod_costs.groups
     if not answer.settings.pod_costs.targets:

@@ -7,10 +7,10 @@ from rich.markup import escape
 
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers import scale_up
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 
 
-def render(answer: Answer) -> Iterator[RenderableType]:
+def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield one line for each remark."""
     for text in (*_pods(answer), *answer.response.diagnostics.notes):
         yield f"[dim]Note: {escape(text)}[/dim]"
@@ -22,7 +22,7 @@ def render(answer: Answer) -> Iterator[RenderableType]:
         )
 
 
-def _pods(answer: Answer) -> Iterator[str]:
+def _pods(answer: PlanAnswer) -> Iterator[str]:
     """Yield a sentence for each kind of pod that a reader should know about."""
     waiting = answer.view.waiting_pods()
     if waiting and not scale_up.tells_of_pods(answer.response.scale_up):

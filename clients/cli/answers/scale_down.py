@@ -10,7 +10,7 @@ from rich.table import Table
 from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent, shown_of, some
 from trimtab.clients.cli.answers import blockers
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.sentences import NODE_SENTENCES, RESULT_SENTENCES
 from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s, wait_s
@@ -31,7 +31,7 @@ _TELLING_RESULTS = (
 """Results that tell more than the numbers of nodes do."""
 
 
-def render(answer: Answer) -> Iterator[RenderableType]:
+def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the headline, the nodes that can go, and what keeps the others."""
     decision = answer.response.scale_down
     yield f"[bold]{headline(answer)}[/bold]"
@@ -48,7 +48,7 @@ def render(answer: Answer) -> Iterator[RenderableType]:
         yield from blockers.render(answer)
 
 
-def headline(answer: Answer) -> str:
+def headline(answer: PlanAnswer) -> str:
     """Return the number and share of nodes that can go, and the saving."""
     decision = answer.response.scale_down
     total, going = len(answer.view.nodes), [one.node for one in decision.unneeded]
@@ -66,7 +66,7 @@ def _moves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
         yield f"{fit} on the nodes that stay, all at the same time." if pods else "No pod has to move."
 
 
-def _saving(answer: Answer, going: Sequence[str]) -> str:
+def _saving(answer: PlanAnswer, going: Sequence[str]) -> str:
     """Return the cost of some nodes or, if no price is known, their capacity."""
     costs = answer.costs
     if not costs.known:
@@ -79,12 +79,12 @@ def _saving(answer: Answer, going: Sequence[str]) -> str:
     return f"That saves {money(saved)} of {money(costs.total)} an hour{share}, {month} a month{unknown}."
 
 
-def _capacity(answer: Answer, nodes: Sequence[str], resource: str) -> int:
+def _capacity(answer: PlanAnswer, nodes: Sequence[str], resource: str) -> int:
     """Return how much of a resource some nodes offer."""
     return sum(answer.view.allocatable(node).get(resource, 0) for node in nodes)
 
 
-def _when(answer: Answer) -> Iterator[str]:
+def _when(answer: PlanAnswer) -> Iterator[str]:
     """Yield which nodes go now, and what the rest wait for."""
     decision = answer.response.scale_down
     if not decision.unneeded:
@@ -104,7 +104,7 @@ def _when(answer: Answer) -> Iterator[str]:
         yield f"{_go(count)} later: {escape(text)}."
 
 
-def _at_most(answer: Answer, count: int) -> str:
+def _at_most(answer: PlanAnswer, count: int) -> str:
     """Return how many nodes may go at a time, if that is fewer than can go."""
     settings = answer.settings.scale_down
     given = settings.HasField("max_scale_down_parallelism")
@@ -117,12 +117,12 @@ def _go(count: int) -> str:
     return f"{count:,} {'goes' if count == 1 else 'go'}"
 
 
-def _remaining_s(answer: Answer, node: plan_pb2.UnneededNode) -> float:
+def _remaining_s(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> float:
     """Return how much longer an unneeded node has to wait for its timer, seconds."""
     return remaining_s(answer.settings, answer.view.nodes[node.node], node.since.ToNanoseconds(), answer.now_ns)
 
 
-def _nodes_that_go(answer: Answer) -> Table:
+def _nodes_that_go(answer: PlanAnswer) -> Table:
     """Return the nodes that can go: dearest first, then the least used."""
     costs = answer.costs
     nodes = sorted(answer.response.scale_down.unneeded, key=lambda one: (-costs.of([one.node]), one.utilization))
@@ -151,7 +151,7 @@ def _nodes_that_go(answer: Answer) -> Table:
     return table
 
 
-def _moment(answer: Answer, node: plan_pb2.UnneededNode) -> str:
+def _moment(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> str:
     """Return when a node goes, with the code in a verbose answer."""
     if not node.not_now_reason:
         return "[green]now[/green]"

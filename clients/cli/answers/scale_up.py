@@ -10,7 +10,7 @@ from rich.table import Table
 from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, shown_of, some
 from trimtab.clients.cli.answers import expansion
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.cluster_view import alone
 from trimtab.clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
@@ -21,7 +21,7 @@ MOST_ROWS = 10
 _Result = reason_pb2.ScaleUpResult
 
 
-def render(answer: Answer) -> Iterator[RenderableType]:
+def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the headline, the node groups that grow, and the pods that stay pending."""
     decision = answer.response.scale_up
     if answer.response.HasField("scale_down") and is_quiet(decision):
@@ -52,7 +52,7 @@ def tells_of_pods(decision: plan_pb2.ScaleUpDecision) -> bool:
     return bool(decision.splits or decision.unschedulable or decision.skipped or placed)
 
 
-def headline(answer: Answer) -> str:
+def headline(answer: PlanAnswer) -> str:
     """Return which groups grow, by how many nodes and at what cost, or why none grows."""
     decision = answer.response.scale_up
     detail = f": {decision.detail}" if decision.detail else ""
@@ -67,7 +67,7 @@ def headline(answer: Answer) -> str:
     return f"{text[:1].upper()}{text[1:]}{detail}."
 
 
-def _served(answer: Answer) -> str:
+def _served(answer: PlanAnswer) -> str:
     """Return how many pods and placeholders the new nodes are for."""
     names = [pod for split in answer.response.scale_up.splits for pod in split.pods]
     placeholders = {one.name for one in answer.response.slack.placeholders}
@@ -76,7 +76,7 @@ def _served(answer: Answer) -> str:
     return " and ".join([*parts, *([counted(kept, "placeholder")] if kept else [])])
 
 
-def _cost(answer: Answer) -> str:
+def _cost(answer: PlanAnswer) -> str:
     """Return the cluster's cost before and after, if prices are known."""
     more, costs = answer.response.scale_up.price_per_hour, answer.costs
     if not more:
@@ -110,7 +110,7 @@ def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
         yield f"No node is added for {counted(len(pods), 'pod')} ({some(pods, 2)}): {why}."
 
 
-def _growth(answer: Answer) -> Table:
+def _growth(answer: PlanAnswer) -> Table:
     """Return a row for each node group that grows, the one for the most pods first."""
     splits = sorted(answer.response.scale_up.splits, key=lambda one: (-len(one.pods), one.node_group))
     shown = splits if answer.verbose else splits[:MOST_ROWS]
@@ -136,7 +136,7 @@ def _growth(answer: Answer) -> Table:
     return table
 
 
-def _owners(answer: Answer, pods: Sequence[str]) -> str:
+def _owners(answer: PlanAnswer, pods: Sequence[str]) -> str:
     """Return the controllers of pods, those with the most pods first; for placeholders, their number."""
     placeholders = {one.name for one in answer.response.slack.placeholders}
     counts = Counter("placeholders" if pod in placeholders else answer.view.controller_text(pod) for pod in pods)
@@ -144,7 +144,7 @@ def _owners(answer: Answer, pods: Sequence[str]) -> str:
     return some(texts, len(texts) if answer.verbose else 2)
 
 
-def pending(answer: Answer) -> list[tuple[tuple[str, str], list[plan_pb2.UnschedulablePod]]]:
+def pending(answer: PlanAnswer) -> list[tuple[tuple[str, str], list[plan_pb2.UnschedulablePod]]]:
     """Return the pods that stay pending by controller and reason, the most pods first; those without controller
     together.
     """
@@ -155,7 +155,7 @@ def pending(answer: Answer) -> list[tuple[tuple[str, str], list[plan_pb2.Unsched
     return sorted(named, key=lambda item: (-len(item[1]), item[0]))
 
 
-def _pending(answer: Answer) -> Table:
+def _pending(answer: PlanAnswer) -> Table:
     """Return a row for each controller and each reason why its pods stay pending."""
     rows = pending(answer)
     shown = rows if answer.verbose else rows[:MOST_ROWS]

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import amount, named_amount, some
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -20,11 +20,12 @@ RESULTS = {
     _Result.SLACK_NOT_ASKED: "no room is requested; set slack.extraCapacityMinRate, annotate a workload, or create a "
     "CapacityBuffer",
     _Result.SLACK_PRESENT: "all requested room is available",
+    _Result.SLACK_ERROR: "slack could not be decided",
     _Result.SLACK_LACKING: "some of the requested room is missing: it waits for new nodes",
 }
 
 
-def render(answer: Answer) -> Iterator[RenderableType]:
+def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the parts of the answer, top to bottom."""
     slack = answer.response.slack
     yield f"[bold]Slack:[/bold] {RESULTS[slack.result]}"

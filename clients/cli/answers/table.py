@@ -1,17 +1,18 @@
 """How each decision is rendered; prints a whole answer. A decision that is not listed is rendered by its fields."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf.message import Message
 from rich.console import Console, RenderableType
+from rich.markup import escape
 
 from trimtab.clients.cli.answers import any_decision, pod_costs, remarks, scale_down, scale_up, slack
-from trimtab.clients.cli.answers.answer import Answer
-from trimtab.clients.decisions import FIELDS
+from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.decisions import FIELDS, failed_fields
 from trimtab.v1 import plan_pb2
 
-Render = Callable[[Answer], Iterator[RenderableType]]
+Render = Callable[[PlanAnswer], Iterator[RenderableType]]
 RENDERERS: Final[Mapping[str, Render]] = {
     "slack": slack.render,
     "scale_up": scale_up.render,
@@ -21,17 +22,23 @@ RENDERERS: Final[Mapping[str, Render]] = {
 """By field of `PlanResponse`, in the order of display; other decisions follow."""
 
 
-def print_answer(console: Console, answer: Answer) -> None:
+def print_answer(console: Console, answer: PlanAnswer) -> None:
     """Print every decision of an answer, then the remarks on the cluster."""
     for part in rendered(answer):
         console.print(part)
 
 
-def rendered(answer: Answer) -> Iterator[RenderableType]:
+def rendered(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield an answer part by part."""
-    parts = [list(render(answer)) for field, render in RENDERERS.items() if _has(answer.response, field)]
+    failed = failed_fields(answer.response)
+    parts: list[list[RenderableType]] = [[_failure(answer.response, field)] for field in failed]
+    parts += [list(render(answer)) for field, render in RENDERERS.items() if _has(answer.response, field, failed)]
     others = without_renderer(answer.response)
-    parts += [list(any_decision.render(field, result, answer.verbose)) for field, result in others.items()]
+    parts += [
+        list(any_decision.render(field, result, answer.verbose))
+        for field, result in others.items()
+        if field not in failed
+    ]
     for number, part in enumerate(part for part in parts if part):
         yield from ["", *part] if number else part
     yield from remarks.render(answer)
@@ -43,5 +50,11 @@ def without_renderer(response: plan_pb2.PlanResponse) -> dict[str, Message]:
     return {field: getattr(response, field) for field in fields}
 
 
-def _has(response: Any, field: str) -> bool:
-    return bool(response.HasField(field))
+def _failure(response: Any, field: str) -> str:
+    """Return a line on a decision that ended with an error of the planner."""
+    title = field.replace("_", "-").capitalize()
+    return f"[bold red]{title} failed:[/bold red] {escape(getattr(response, field).detail)}"
+
+
+def _has(response: Any, field: str, failed: Sequence[str] = ()) -> bool:
+    return bool(response.HasField(field)) and field not in failed

@@ -12,19 +12,19 @@ from typing import Any
 import yaml
 
 from trimtab.clients.cli.certificates.authority import Authority, Issued
-from trimtab.clients.cli.certificates.parts import PARTS, Part
-from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.certificates.parts import PARTS, Component
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import note
-from trimtab.clients.documents.whole_files import write_whole
+from trimtab.clients.documents.output import write_whole
 from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
 
 _PRIVATE, _PUBLIC = 0o600, 0o644
 
 
 def certificates(directory: Path, namespace: str, days: int, names: Sequence[str], *, renew: bool) -> None:
-    """Write everything. Errors: InputError, FailedError."""
+    """Write everything. Errors: UsageError, FailedError."""
     if not is_label(namespace):
-        raise InputError(f"--namespace {namespace}: a namespace is {RULE}")
+        raise UsageError(f"--namespace {namespace}: a namespace is {RULE}")
     further = _further(names)
     now = datetime.now(UTC)
     try:
@@ -57,9 +57,9 @@ def _authority(directory: Path, now: datetime, *, renew: bool) -> tuple[Authorit
             files = Issued(cert.read_bytes(), key.read_bytes())
             return Authority.read(files), files.cert
         except (OSError, ValueError, TypeError) as error:
-            raise InputError(f"{directory}: there is no CA to issue certificates from: {error}") from error
+            raise UsageError(f"{directory}: there is no CA to issue certificates from: {error}") from error
     if cert.exists() or key.exists():
-        raise InputError(f"{directory} already has a CA; give --renew for new certificates from it, or another DIR")
+        raise UsageError(f"{directory} already has a CA; give --renew for new certificates from it, or another DIR")
     authority, files = Authority.make(f"trimtab CA {now:%Y-%m-%d}", now)
     write_whole(key, files.key, _PRIVATE)
     write_whole(cert, files.cert, _PUBLIC)
@@ -73,14 +73,14 @@ def _further(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     for text in names:
         part, _, host = text.partition("=")
         if part not in known:
-            raise InputError(f"--name {text}: write PART=HOST, with one of these parts: {', '.join(known)}")
+            raise UsageError(f"--name {text}: write PART=HOST, with one of these parts: {', '.join(known)}")
         if not is_subdomain(host) and ":" not in host:
-            raise InputError(f"--name {text}: {host!r} is neither a DNS name nor an IP address")
+            raise UsageError(f"--name {text}: {host!r} is neither a DNS name nor an IP address")
         found[part] = (*found.get(part, ()), host)
     return found
 
 
-def _secret(part: Part, issued: Issued, ca: bytes, namespace: str) -> dict[str, Any]:
+def _secret(part: Component, issued: Issued, ca: bytes, namespace: str) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -9,7 +9,7 @@ LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 """Names of this machine, to try the services on it."""
 
 
-class Part(NamedTuple):
+class Component(NamedTuple):
     """One component. `service` : name of its Kubernetes Service, "" = it takes no calls from us."""
 
     name: str
@@ -30,12 +30,12 @@ class Part(NamedTuple):
 
 
 PARTS: Final = (
-    Part("planner", "trimtab-planner", "the planner, also as gRPC expander of the Cluster Autoscaler"),
-    Part("actuator", "trimtab-actuator", "the actuator, also as externalgrpc cloud provider of the Cluster Autoscaler"),
+    Component("planner", "trimtab-planner", "the planner, also as gRPC expander of the Cluster Autoscaler"),
+    Component("actuator", "trimtab-actuator", "the actuator, also as externalgrpc provider of the Cluster Autoscaler"),
     # Its health port has the same certificate.
-    Part("loop", "trimtab-loop", "`trimtab run`"),
-    Part("balancer", "trimtab-balancer", "a load balancer in front of several planners"),
-    Part("cluster-autoscaler", "", "the Cluster Autoscaler as a client of both"),
-    Part("operator", "", "a user of the command line"),
-    Part("metrics", "", "a Prometheus server that scrapes metrics"),
+    Component("loop", "trimtab-loop", "`trimtab run`"),
+    Component("balancer", "trimtab-balancer", "a load balancer in front of several planners"),
+    Component("cluster-autoscaler", "", "the Cluster Autoscaler as a client of both"),
+    Component("operator", "", "a user of the command line"),
+    Component("metrics", "", "a Prometheus server that scrapes metrics"),
 )

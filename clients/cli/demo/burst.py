@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.demo.evidence import Object, Picture
+from trimtab.clients.cli.demo.evidence import ClusterPicture, Object
 
 NAMESPACE, WORKLOAD = "shop", "flash-sale"
 POD_COUNT, CPU, MEMORY = 60, "3", "6Gi"
@@ -20,16 +20,16 @@ _LABELS = {"app": WORKLOAD}
 
 
 @dataclass
-class Burst:
+class DemoBurst:
     """The course of a burst. `grown` : sizes of node groups before and after; prices are per hour, 0 = unknown.
     `before`, `peak`, `after` : the cluster before it, when all its pods should be running (with the plan made then),
     and once it is over.
     """
 
-    before: Picture
-    peak: Picture
-    after: Picture
-    peak_answer: Answer | None = None
+    before: ClusterPicture
+    peak: ClusterPicture
+    after: ClusterPicture
+    peak_answer: PlanAnswer | None = None
     grown: dict[str, tuple[int, int]] = field(default_factory=dict)
     price_per_hour: float = 0.0
     served_s: float = 0.0
@@ -63,7 +63,7 @@ def _object(kind: str, name: str, spec: Mapping[str, object], **metadata: object
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": meta, "spec": spec, "status": {"replicas": 0}}
 
 
-def complaints(burst: Burst) -> list[str]:
+def complaints(burst: DemoBurst) -> list[str]:
     """Return what went wrong; [] = all pods were served, and none are left."""
     served = running(burst.peak)
     found = [] if served == POD_COUNT else [f"{served} of {POD_COUNT} pods of the burst were running"]
@@ -74,7 +74,7 @@ def complaints(burst: Burst) -> list[str]:
     return found
 
 
-def running(picture: Picture) -> int:
+def running(picture: ClusterPicture) -> int:
     """Return how many pods of the workload are on a node and ready."""
     return sum(
         pod["metadata"].get("namespace") == NAMESPACE
@@ -85,7 +85,7 @@ def running(picture: Picture) -> int:
     )
 
 
-def summary_lines(burst: Burst) -> Sequence[str]:
+def summary_lines(burst: DemoBurst) -> Sequence[str]:
     """Return a summary of a burst in a few lines."""
     sizes = ", ".join(f"{group} {old:,} → {new:,}" for group, (old, new) in sorted(burst.grown.items()))
     added = sum(new - old for old, new in burst.grown.values())

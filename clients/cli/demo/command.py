@@ -16,18 +16,18 @@ from trimtab.clients.cli.amounts import percent
 from trimtab.clients.cli.connection_options import forget
 from trimtab.clients.cli.demo import services
 from trimtab.clients.cli.demo.burst import write_workload
-from trimtab.clients.cli.demo.loop import Scenario, run
+from trimtab.clients.cli.demo.loop import DemoSettings, run
 from trimtab.clients.cli.demo.recorded_answers import recorded_answers
 from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.demo.verdict import judge
-from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cli.prices import Prices, read_prices
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
-from trimtab.clients.kubernetes.object_files import ObjectError, load_files
+from trimtab.clients.kubernetes.object_files import ObjectFileError, load_files
 from trimtab.v1 import plan_pb2
 
 RECORDING = "openshift-azure.json.gz"
@@ -42,7 +42,7 @@ class Chapter:
     title: str
     text: str
     files: tuple[Path, ...]
-    scenario: Scenario
+    scenario: DemoSettings
     brief: bool = False
 
 
@@ -89,7 +89,7 @@ def demo(files: Sequence[Path], prices: Path | None = None, *, verbose: bool = F
 
 
 def _chapters(files: Sequence[Path], prices: Prices | None, directory: Path) -> Iterator[Chapter]:
-    """Yield the cluster in the user's files, or else the built-in ones. Errors: InputError."""
+    """Yield the cluster in the user's files, or else the built-in ones. Errors: UsageError."""
     built_in = (recorded_chapter, generated_chapter)
     makers = [partial(_own, files)] if files else [partial(make, directory) for make in built_in]
     for make in makers:
@@ -97,20 +97,20 @@ def _chapters(files: Sequence[Path], prices: Prices | None, directory: Path) -> 
 
 
 def _own(files: Sequence[Path]) -> Chapter:
-    """Return the cluster in the user's files. Errors: InputError."""
+    """Return the cluster in the user's files. Errors: UsageError."""
     read_snapshot(files, needs_nodes=True)
     text = "Your files are loaded into the simulated cluster; nothing of yours is touched."
-    return Chapter("Your cluster", text, tuple(files), Scenario("own", settings(10)))
+    return Chapter("Your cluster", text, tuple(files), DemoSettings("own", settings(10)))
 
 
 def with_prices(chapter: Chapter, prices: Prices, directory: Path) -> Chapter:
     """Return a chapter whose node groups have the prices of a file, and which counts those of the other nodes. Errors:
-    InputError.
+    UsageError.
     """
     try:
         objects = load_files(chapter.files)
-    except ObjectError as error:
-        raise InputError(str(error)) from None
+    except ObjectFileError as error:
+        raise UsageError(str(error)) from None
     found = object_prices(objects, prices)
     for item in objects:
         if item["kind"] == "NodeGroup" and item["metadata"]["name"] in found:
@@ -126,7 +126,7 @@ def recorded_chapter(directory: Path) -> Chapter:
     target.write_bytes(gzip.decompress((resources.files("trimtab.clients.data.recordings") / RECORDING).read_bytes()))
     text = "OpenShift on Azure, recorded from a CI run: three workers, three masters. Pods with local storage may move."
     chosen = settings(10, skip_nodes_with_local_storage=False, skip_nodes_with_system_pods=False)
-    return Chapter("A recorded real cluster", text, (target,), Scenario("recorded", chosen), brief=True)
+    return Chapter("A recorded real cluster", text, (target,), DemoSettings("recorded", chosen), brief=True)
 
 
 def generated_chapter(directory: Path) -> Chapter:
@@ -142,7 +142,7 @@ def generated_chapter(directory: Path) -> Chapter:
     chosen.scale_up.balance_similar_node_groups = True
     chosen.planner.balance.ignored_labels.append("node.trimtab.dev/group")
     files = (target, write_workload(directory / "burst.json"))
-    return Chapter("A generated cluster", text, files, Scenario("generated", chosen, kill=True, burst=True))
+    return Chapter("A generated cluster", text, files, DemoSettings("generated", chosen, kill=True, burst=True))
 
 
 def _actuator(chapter: Chapter, directory: Path) -> AbstractContextManager[services.ActuatorProcess]:

@@ -1,6 +1,6 @@
 """Evidence from a cluster's own objects that everything went right. Shares no code with planner or actuator.
 
-A `Picture` is one consistent list of all objects. Two pictures, and those taken in between, show whether a pod was
+A `ClusterPicture` is one consistent list of all objects. Two pictures, and those in between, show whether a pod was
 lost, a budget violated, the wrong node removed or a taint left behind.
 """
 
@@ -20,7 +20,7 @@ _OF_NODES = ("DaemonSet ", "Node ")
 
 
 @dataclass(frozen=True)
-class Budget:
+class BudgetHealth:
     """A PodDisruptionBudget in one picture: how many of its pods are healthy, and how many should be."""
 
     name: str
@@ -29,12 +29,12 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Picture:
+class ClusterPicture:
     """A cluster at one moment. `pods` by uid; `bound` counts pods on nodes by controller."""
 
     nodes: Mapping[str, Object]
     pods: Mapping[str, Object]
-    budgets: Mapping[str, Budget]
+    budgets: Mapping[str, BudgetHealth]
 
     @property
     def node_pod_count(self) -> int:
@@ -47,14 +47,14 @@ class Picture:
         return sorted(_key(pod) for pod in self.pods.values() if not pod["spec"].get("nodeName"))
 
 
-def picture(listed: bytes) -> Picture:
+def picture(listed: bytes) -> ClusterPicture:
     """Read a Kubernetes `List`. O(objects), and for each budget O(pods of its namespace with the same labels)."""
     with collection_paused():
         items: list[Object] = msgspec.json.decode(listed)["items"]
         live = [item for item in items if item["kind"] == "Pod" and item.get("status", {}).get("phase") not in _ENDED]
         alike = _alike(live)
         budgets = [item for item in items if item["kind"] == "PodDisruptionBudget"]
-        return Picture(
+        return ClusterPicture(
             nodes={item["metadata"]["name"]: item for item in items if item["kind"] == "Node"},
             pods={pod["metadata"]["uid"]: pod for pod in live},
             budgets={_key(one): _budget(one, alike.get(one["metadata"].get("namespace", ""), {})) for one in budgets},
@@ -64,12 +64,12 @@ def picture(listed: bytes) -> Picture:
 class Witness:
     """Compares pictures with the first one, and records every budget that is violated but was not violated then."""
 
-    def __init__(self, before: Picture) -> None:
+    def __init__(self, before: ClusterPicture) -> None:
         self._floors = {name: min(one.desired, one.healthy) for name, one in before.budgets.items()}
         self._broken: dict[str, str] = {}
         self.looks = 0
 
-    def look(self, now: Picture) -> None:
+    def look(self, now: ClusterPicture) -> None:
         """Compare a picture with the first."""
         self.looks += 1
         for name, budget in now.budgets.items():
@@ -82,7 +82,7 @@ class Witness:
         return [self._broken[name] for name in sorted(self._broken)]
 
 
-def complaints(before: Picture, after: Picture, planned: Collection[str]) -> list[str]:
+def complaints(before: ClusterPicture, after: ClusterPicture, planned: Collection[str]) -> list[str]:
     """Return everything that is wrong after the `planned` nodes were removed; [] = all is well."""
     found = [f"node {name} should be gone and is still there" for name in sorted(set(planned) & set(after.nodes))]
     lost = set(before.nodes) - set(after.nodes) - set(planned)
@@ -98,21 +98,21 @@ def complaints(before: Picture, after: Picture, planned: Collection[str]) -> lis
     return found + _lost_pods(before, after)
 
 
-def unsettled(before: Picture, now: Picture) -> bool:
+def unsettled(before: ClusterPicture, now: ClusterPicture) -> bool:
     """Whether pods are missing, waiting, starting or terminating that were not so before."""
 
-    def busy(one: Picture) -> int:
+    def busy(one: ClusterPicture) -> int:
         return sum(not _healthy(pod) for pod in one.pods.values())
 
     return bool(_lost_pods(before, now)) or busy(now) > busy(before)
 
 
-def moved(before: Picture, after: Picture) -> int:
+def moved(before: ClusterPicture, after: ClusterPicture) -> int:
     """Return how many pods were created again on another node."""
     return len(set(after.pods) - set(before.pods))
 
 
-def _lost_pods(before: Picture, after: Picture) -> list[str]:
+def _lost_pods(before: ClusterPicture, after: ClusterPicture) -> list[str]:
     """Controllers with fewer pods than before, and bare pods that are gone; those of DaemonSets go with their node."""
     now = Counter(_controller(pod) for pod in after.pods.values())
     then = Counter(_controller(pod) for pod in before.pods.values())
@@ -150,13 +150,13 @@ def _alike(pods: Iterable[Object]) -> dict[str, _Alike]:
     return found
 
 
-def _budget(budget: Object, alike: _Alike) -> Budget:
+def _budget(budget: Object, alike: _Alike) -> BudgetHealth:
     """Count a budget's healthy pods: selected, Ready, not terminating."""
     selector = budget["spec"].get("selector")
     groups = [pods for labels, pods in alike.items() if selector is not None and _selects(selector, dict(labels))]
     chosen = [pod for pods in groups for pod in pods]
     desired = _desired(budget["spec"], budget.get("status", {}).get("expectedPods", len(chosen)))
-    return Budget(name=_key(budget), healthy=sum(_healthy(pod) for pod in chosen), desired=desired)
+    return BudgetHealth(name=_key(budget), healthy=sum(_healthy(pod) for pod in chosen), desired=desired)
 
 
 def _healthy(pod: Object) -> bool:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted, some
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.demo import burst as burst_workload
-from trimtab.clients.cli.demo.burst import Burst
-from trimtab.clients.cli.demo.evidence import Picture, Witness, picture, unsettled
+from trimtab.clients.cli.demo.burst import DemoBurst
+from trimtab.clients.cli.demo.evidence import ClusterPicture, Witness, picture, unsettled
 from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.demo.services import ActuatorProcess
 from trimtab.clients.cli.demo.watching import SAMPLE_INTERVAL_S, Sampler, statuses
@@ -25,8 +25,8 @@ from trimtab.clients.cli.prices import Prices
 from trimtab.clients.reference_loop.rounds import deletion_order
 from trimtab.clients.snapshots.live.actuation import read_status
 from trimtab.clients.snapshots.live.pod_history import PodHistory
-from trimtab.clients.snapshots.objects import Objects, build_snapshot
-from trimtab.clients.snapshots.objects.build import Known
+from trimtab.clients.snapshots.objects import Objects
+from trimtab.clients.snapshots.objects.build import Prebuilt, build_watched_snapshot
 from trimtab.clients.snapshots.objects.decode import add_text
 from trimtab.clients.snapshots.objects.pod_rows import pod_row
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
@@ -39,7 +39,7 @@ _State = actuator_pb2.DeletionState
 
 
 @dataclass(frozen=True)
-class Scenario:
+class DemoSettings:
     """The settings of each loop; whether the actuator is killed during a drain, and whether a burst follows. prices :
     those of a file, None = none is given.
     """
@@ -64,16 +64,16 @@ class Crash:
 class Story:
     """What happened: the first and last pictures, the plans, the nodes to be deleted, and the results."""
 
-    before: Picture
-    after: Picture
+    before: ClusterPicture
+    after: ClusterPicture
     witness: Witness
     planned: set[str] = field(default_factory=set)
     ended: dict[str, actuator_pb2.NodeDeletion] = field(default_factory=dict)
-    answers: list[Answer] = field(default_factory=list)
+    answers: list[PlanAnswer] = field(default_factory=list)
     crash: Crash | None = None
     # When nothing was left to remove, before the burst.
-    shrunk: Answer | None = None
-    burst: Burst | None = None
+    shrunk: PlanAnswer | None = None
+    burst: DemoBurst | None = None
     # Pods that are gone; the planner keeps room for recently evicted ones.
     pods: PodHistory = field(default_factory=PodHistory)
 
@@ -86,7 +86,7 @@ class Story:
         }
 
 
-def run(planner: PlannerAccess, actuator: ActuatorProcess, scenario: Scenario, screen: Screen) -> Story:
+def run(planner: PlannerAccess, actuator: ActuatorProcess, scenario: DemoSettings, screen: Screen) -> Story:
     """Loop until a plan changes nothing and nothing is in progress; then again with a burst, and once it is over."""
     with ActuatorClient(actuator.address) as client:
         first = picture(client.list_objects())
@@ -104,7 +104,7 @@ class _Loop:
     """The rounds of one scenario and their data."""
 
     def __init__(
-        self, planner: PlannerAccess, actuator: ActuatorProcess, scenario: Scenario, screen: Screen, story: Story
+        self, planner: PlannerAccess, actuator: ActuatorProcess, scenario: DemoSettings, screen: Screen, story: Story
     ) -> None:
         self._planner, self._actuator, self._scenario = planner, actuator, scenario
         self._screen, self._story = screen, story
@@ -137,7 +137,7 @@ class _Loop:
     def burst(self) -> None:
         """Scale a workload to many pods and, once they are served, to none; run the loop until calm both times."""
         story = self._story
-        burst = story.burst = Burst(story.after, story.after, story.after)
+        burst = story.burst = DemoBurst(story.after, story.after, story.after)
         began = time.monotonic()
         self._scale(burst_workload.POD_COUNT)
         pods = counted(burst_workload.POD_COUNT, "pod")
@@ -165,7 +165,7 @@ class _Loop:
             started = time.monotonic()
             response = self._planner.plan(snapshot, request)
             now_ns, prices = request.now.ToNanoseconds(), self._scenario.prices
-            answer = Answer(response, ClusterView(snapshot), request.settings, now_ns, prices=prices)
+            answer = PlanAnswer(response, ClusterView(snapshot), request.settings, now_ns, prices=prices)
             story.answers.append(answer)
             self._screen.plan(len(story.answers), answer, time.monotonic() - started, len(status.deletions))
             request.state.CopyFrom(response.state)
@@ -198,7 +198,7 @@ def _snapshot(
     add_text(actuator.list_objects(), "", objects)
     rows = sorted((pod_row(pod) for pod in objects.of("Pod")), key=lambda row: (row.namespace, row.name))
     pods.see(rows)
-    return build_snapshot(objects, known=Known(pods=rows, actuation=read_status(status, pods).actuation)).snapshot
+    return build_watched_snapshot(objects, Prebuilt(rows, read_status(status, pods).actuation)).snapshot
 
 
 def _start(
@@ -243,7 +243,7 @@ def _noted(found: Iterator[actuator_pb2.ActuatorStatus], story: Story) -> Iterat
         yield status
 
 
-def _settled(actuator: ActuatorProcess, before: Picture) -> Picture:
+def _settled(actuator: ActuatorProcess, before: ClusterPicture) -> ClusterPicture:
     """Wait until every evicted pod is back on a node and ready, at most `SETTLE_TIMEOUT_S`."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     with ActuatorClient(actuator.address) as client:

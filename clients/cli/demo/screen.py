@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.table import print_answer
 from trimtab.v1 import actuator_pb2
 
@@ -36,7 +36,7 @@ class Screen:
         """Print rich text or a table."""
         self.console.print(text)
 
-    def plan(self, loop: int, answer: Answer, took_s: float, in_progress: int) -> None:
+    def plan(self, loop: int, answer: PlanAnswer, took_s: float, in_progress: int) -> None:
         """Show a plan in a line, unless it is like the last one."""
         decision, growth = answer.response.scale_down, answer.response.scale_up
         added = sum(split.new_size - split.current_size for split in growth.splits)

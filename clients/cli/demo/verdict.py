@@ -12,7 +12,7 @@ from rich.table import Table
 
 from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, percent, some
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason, why
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.demo import burst, evidence
@@ -23,14 +23,14 @@ MOST_EXAMPLES, MOST_REASONS = 3, 3
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ChapterResult:
     """The result of a chapter: lines to show, and everything that went wrong."""
 
     lines: tuple[RenderableType, ...]
     wrong: tuple[str, ...]
 
 
-def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False) -> Verdict:
+def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False) -> ChapterResult:
     """Compare the cluster's objects before and after, and compose the output. brief : without reasons and figures."""
     wrong = [f"node {node} was not removed: {reason}" for node, reason in story.failed().items()]
     gone = story.planned - set(story.failed())
@@ -49,7 +49,7 @@ def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False
     if recorded:
         lines.append(_compared_with_recorded(story.answers[0], recorded))
     lines += [f"[red]{escape(line)}[/red]" for line in wrong] or list(_proven(story))
-    return Verdict(tuple(lines), tuple(wrong))
+    return ChapterResult(tuple(lines), tuple(wrong))
 
 
 def _headline(story: Story) -> str:
@@ -64,7 +64,7 @@ def _headline(story: Story) -> str:
     return f"[bold]{text}, {pods} moved: {money(saved)} an hour saved, {saved * HOURS_A_MONTH:,.0f} a month.[/bold]"
 
 
-def _examples(answer: Answer) -> Iterator[RenderableType]:
+def _examples(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield a few nodes of the first plan, with the destinations of their pods."""
     drained = set(answer.response.scale_down.drain)
     nodes = [one for one in answer.response.scale_down.unneeded if one.node in drained]
@@ -80,7 +80,7 @@ def _examples(answer: Answer) -> Iterator[RenderableType]:
         yield Padding.indent(f"{escape(one.node)}: {counted(len(one.destinations), 'pod')} to {escape(to)}", 2)
 
 
-def _reasons(answer: Answer) -> Iterator[RenderableType]:
+def _reasons(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the main reasons of the nodes that stay in the end."""
     groups = by_reason(answer)
     if groups:
@@ -93,8 +93,8 @@ class _Stage(NamedTuple):
     """The cluster at one moment: a picture of its objects, and the plan made then."""
 
     name: str
-    picture: evidence.Picture
-    answer: Answer
+    picture: evidence.ClusterPicture
+    answer: PlanAnswer
 
 
 def _stages(story: Story) -> list[_Stage]:
@@ -127,7 +127,7 @@ def _before_and_after(story: Story) -> Table:
     return table
 
 
-def _compared_with_recorded(answer: Answer, recorded: RecordedAnswers) -> str:
+def _compared_with_recorded(answer: PlanAnswer, recorded: RecordedAnswers) -> str:
     """Return the first plan beside the recorded answers of the Cluster Autoscaler to the same input."""
     nodes = [one.node for one in answer.response.scale_down.unneeded]
     saved = f", {money(answer.costs.of(nodes))} an hour" if answer.costs.known else ""

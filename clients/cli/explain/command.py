@@ -8,7 +8,7 @@ from pathlib import Path
 from trimtab.clients.cli.answers.any_decision import naming
 from trimtab.clients.cli.answers.any_decision import render as render_fields
 from trimtab.clients.cli.answers.table import without_renderer
-from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_lines
 from trimtab.clients.cli.explain.nodes import explain_node, node_document, node_lines
@@ -21,7 +21,7 @@ from trimtab.clients.cli.explain.slack import (
     slack_document,
     slack_lines,
 )
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import Format, as_document, note, print_document, print_lines, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
@@ -33,7 +33,7 @@ _SLACK, _PLACEHOLDER = "slack", "placeholder"
 def explain(options: CommandOptions) -> None:
     """Explain the subject, which is the last of `options.files`."""
     if not options.files:
-        raise InputError("usage: trimtab explain FILE… pod/NAMESPACE/NAME, node/NAME, placeholder/NAME, or slack")
+        raise UsageError("usage: trimtab explain FILE… pod/NAMESPACE/NAME, node/NAME, placeholder/NAME, or slack")
     kind, name = _subject(str(options.files[-1]))
     options = replace(options, files=options.files[:-1])
     request = options.request()
@@ -59,13 +59,13 @@ def _subject(text: str) -> tuple[str, str]:
     if (kind == "pod" and len(parts) == 2 and all(parts)) or (kind == "node" and len(parts) == 1 and name):
         return kind, name
     hint = "the files are named, but not the subject" if Path(text).exists() else f"{text!r} is none of them"
-    raise InputError(f"the last argument is pod/NAMESPACE/NAME or node/NAME, placeholder/NAME, or slack; {hint}")
+    raise UsageError(f"the last argument is pod/NAMESPACE/NAME or node/NAME, placeholder/NAME, or slack; {hint}")
 
 
-def _accepted_pod(planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> PodView:
+def _accepted_pod(planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> ShownPod:
     """Return the pod. A recorded cluster may break the contract: the planner's error then names table, row and field.
 
-    Errors: InputError, TrimtabError, ServiceError.
+    Errors: UsageError, TrimtabError, ServiceError.
     """
     try:
         return _existing_pod(view, key)
@@ -74,18 +74,18 @@ def _accepted_pod(planner: PlannerAccess, view: ClusterView, key: str, request: 
         raise
 
 
-def _existing_pod(view: ClusterView, key: str) -> PodView:
-    """Return the pod. Errors: InputError with the nearest names."""
+def _existing_pod(view: ClusterView, key: str) -> ShownPod:
+    """Return the pod. Errors: UsageError with the nearest names."""
     pod = view.pod(key)
     if pod is None:
-        raise InputError(f"there is no pod {key} in these files{_near(key, view.pod_keys)}")
+        raise UsageError(f"there is no pod {key} in these files{_near(key, view.pod_keys)}")
     return pod
 
 
 def _existing_node(view: ClusterView, name: str) -> None:
-    """Check that the node exists. Errors: InputError with the nearest names."""
+    """Check that the node exists. Errors: UsageError with the nearest names."""
     if name not in view.nodes:
-        raise InputError(f"there is no node {name} in these files{_near(name, view.nodes)}")
+        raise UsageError(f"there is no node {name} in these files{_near(name, view.nodes)}")
 
 
 def _near(name: str, names: Iterable[str]) -> str:
@@ -99,7 +99,7 @@ def _fit(
     snapshot: snapshot_pb2.ClusterSnapshot,
     request: plan_pb2.PlanRequest,
     view: ClusterView,
-    pod: PodView,
+    pod: ShownPod,
 ) -> PodExplanation:
     """Return where one pod fits."""
     of_pod = plan_pb2.PlanRequest()
@@ -107,7 +107,7 @@ def _fit(
     of_pod.fit_pods.append(pod.key)
     answers = list(planner.check_fit(snapshot, of_pod))
     if len(answers) != 1:
-        raise InputError(f"pod {pod.key} has ended and uses no resources; there is nothing to explain")
+        raise UsageError(f"pod {pod.key} has ended and uses no resources; there is nothing to explain")
     return explain_pod(view, pod, answers[0])
 
 
@@ -131,11 +131,11 @@ def _print_pod(
 def _print_slack(explanation: SlackExplanation, name: str, output: Format) -> None:
     """Print the explanation of a placeholder, or of slack as a whole if `name` is "".
 
-    Errors: InputError with the nearest names.
+    Errors: UsageError with the nearest names.
     """
     known = {one.name: one for one in explanation.placeholders}
     if name and name not in known:
-        raise InputError(f"slack has no placeholder {name} here{_near(name, known)}")
+        raise UsageError(f"slack has no placeholder {name} here{_near(name, known)}")
     if output is not Format.TABLE:
         document = placeholder_document(explanation, known[name]) if name else slack_document(explanation)
         print_document(document, output)

@@ -17,7 +17,7 @@ from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
@@ -38,7 +38,7 @@ class GrowthExplanation:
     """
 
     view: ClusterView
-    pod: PodView
+    pod: ShownPod
     decision: plan_pb2.ScaleUpDecision
     reasons: Mapping[str, int]
     predicates: Mapping[str, int]
@@ -56,7 +56,7 @@ class GrowthExplanation:
 
 
 def explain_growth(
-    planner: PlannerAccess, view: ClusterView, pod: PodView, request: plan_pb2.PlanRequest
+    planner: PlannerAccess, view: ClusterView, pod: ShownPod, request: plan_pb2.PlanRequest
 ) -> GrowthExplanation:
     """Ask the planner what scale-up does for a waiting pod."""
     wanted = plan_pb2.PlanRequest()
@@ -74,7 +74,7 @@ def explain_growth(
     return GrowthExplanation(view, pod, decision, told.reasons, told.failed_predicates, tuple(sorted(helping)))
 
 
-def _refusals(decision: plan_pb2.ScaleUpDecision, pod: PodView) -> plan_pb2.UnschedulablePod:
+def _refusals(decision: plan_pb2.ScaleUpDecision, pod: ShownPod) -> plan_pb2.UnschedulablePod:
     """Return the reasons of a pod that stays pending; none if it does not."""
     found = (one for one in decision.unschedulable if one.pod == pod.key)
     return next(found, plan_pb2.UnschedulablePod())
@@ -204,7 +204,7 @@ _FILLED: Mapping[int, str] = {
 }
 
 
-def _lacking(new_nodes: ClusterView, pod: PodView, group: str) -> str:
+def _lacking(new_nodes: ClusterView, pod: ShownPod, group: str) -> str:
     """Return the resources that even an empty new node lacks; "" if only the pods on it are in the way."""
     has, wanted = new_nodes.allocatable(group), new_nodes.requests(pod)
     return "; ".join(

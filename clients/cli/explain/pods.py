@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from trimtab.clients.cli.amounts import counted, named_amount, some
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.sentences import PREDICATE_SENTENCES
 from trimtab.v1 import planner_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -22,7 +22,7 @@ _PHASES = {pb.PodPhase.SUCCEEDED: "has succeeded", pb.PodPhase.FAILED: "has fail
 
 
 @dataclass(frozen=True)
-class Refusal:
+class ShownRefusal:
     """One reason and the nodes it applies to, by concrete cause; the cause with the most nodes comes first."""
 
     reason: str
@@ -35,22 +35,22 @@ class PodExplanation:
     """The explanation of a pod. A node with several reasons appears under each."""
 
     view: ClusterView
-    pod: PodView
+    pod: ShownPod
     requests: dict[str, int]
     fits: tuple[str, ...]
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[ShownRefusal, ...]
     node_count: int
     not_ready: tuple[str, ...] = ()
 
 
-def explain_pod(view: ClusterView, pod: PodView, answer: planner_pb2.CheckFitResponse) -> PodExplanation:
+def explain_pod(view: ClusterView, pod: ShownPod, answer: planner_pb2.CheckFitResponse) -> PodExplanation:
     """Combine the planner's answer with details from the snapshot."""
     found: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for fit in answer.nodes:
         for reason in fit.reasons:
             found[reason][cause(view, pod, fit.node, reason, fit.insufficient)].append(fit.node)
     refusals = [
-        Refusal(
+        ShownRefusal(
             reason=reason_pb2.PredicateReason.Code.Name(reason_pb2.PredicateReason.Code.ValueType(reason)),
             nodes=tuple(sorted(node for nodes in causes.values() for node in nodes)),
             causes=tuple(sorted(((text, tuple(nodes)) for text, nodes in causes.items()), key=_most_first)),
@@ -112,7 +112,7 @@ def pod_lines(explanation: PodExplanation) -> Iterator[str]:
     yield from fit_lines(explanation)
 
 
-def _where(pod: PodView) -> str:
+def _where(pod: ShownPod) -> str:
     """Describe whether the pod has a node."""
     if pod.phase in _PHASES:
         return f"{_PHASES[pb.PodPhase.Code.ValueType(pod.phase)]} and takes no room"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from trimtab.clients.cli.answers.slack import set_of
 from trimtab.clients.cli.plan_formats import Export
-from trimtab.clients.snapshots.objects.spec_reader import Json, SpecReader
+from trimtab.clients.snapshots.objects.pod_spec_exporter import Json, PodSpecExporter
 from trimtab.v1 import plan_pb2
 
 LABEL = "trimtab.dev/slack-of"
@@ -43,7 +43,7 @@ def exported(slack: plan_pb2.SlackDecision, form: Export) -> Json:
 
 
 def _sets(slack: plan_pb2.SlackDecision) -> Iterator[_Set]:
-    reader = SpecReader(slack.dictionary)
+    reader = PodSpecExporter(slack.dictionary)
     for name, rows in groupby(slack.placeholders, key=set_of):
         found = list(rows)
         first = found[0]

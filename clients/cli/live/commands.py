@@ -6,6 +6,27 @@ from typing import Annotated
 import typer
 
 from trimtab.clients.cli.decisions import read_decisions
+from trimtab.clients.cli.options import (
+    ApplyPodCostsOption,
+    ClusterOption,
+    ContextOption,
+    DecisionOption,
+    DryRunOption,
+    GroupByOption,
+    GroupsOption,
+    IntervalOption,
+    KubeconfigOption,
+    LeaderElectOption,
+    LeaseNameOption,
+    OutputOption,
+    PlannerOption,
+    PricesOption,
+    RoundsOption,
+    SettingsOption,
+    StateAgeOption,
+    StateFileOption,
+    StateMapOption,
+)
 from trimtab.clients.cli.output import Format
 from trimtab.clients.load.bursts import LoadSettings
 from trimtab.clients.rpc.extras import require_extra
@@ -13,38 +34,6 @@ from trimtab.clients.rpc.options import LogFormatOption, LogLevelOption, Plainte
 
 app = typer.Typer()
 LOAD = LoadSettings()
-
-KubeconfigOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="default: $KUBECONFIG, ~/.kube/config or the pod's service account")
-]
-ContextOption = Annotated[str, typer.Option(metavar="NAME", help="context of the kubeconfig; default: the current one")]
-GroupsOption = Annotated[
-    list[Path] | None, typer.Option("--node-groups", metavar="FILE", help="NodeGroup objects; may be repeated")
-]
-SettingsOption = Annotated[Path | None, typer.Option(metavar="FILE", help="settings, YAML or JSON")]
-DecisionOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="scale-down, …; may be repeated; default: all that the planner offers"),
-]
-IntervalOption = Annotated[
-    float, typer.Option(min=0.1, help="seconds from the start of a round to the start of the next")
-]
-ClusterOption = Annotated[str, typer.Option("--cluster-name", metavar="NAME", help="name of the cluster in logs")]
-
-
-StateMapOption = Annotated[
-    str, typer.Option(help='ConfigMap that keeps node timers across restarts and leader changes; "" = none')
-]
-StateFileOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="keep node timers in this file instead of the ConfigMap")
-]
-StateAgeOption = Annotated[float, typer.Option(min=0, help="seconds without a round after which all timers restart")]
-ApplyPodCostsOption = Annotated[
-    bool,
-    typer.Option(
-        "--apply-pod-costs", help="have the actuator write pod deletion costs; otherwise they are only recommended"
-    ),
-]
 
 
 @app.command()
@@ -59,12 +48,12 @@ def run(
     settings: SettingsOption = None,
     decision: DecisionOption = None,
     interval: IntervalOption = 10.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="decide and log, but change and write nothing")] = False,
-    rounds: Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")] = 0,
+    dry_run: DryRunOption = False,
+    rounds: RoundsOption = 0,
     cluster_name: ClusterOption = "",
     namespace: Annotated[str, typer.Option(help="namespace of the Lease and the status ConfigMap")] = "kube-system",
-    leader_elect: Annotated[bool, typer.Option(help="act only while holding the Lease")] = True,
-    lease_name: Annotated[str, typer.Option(help="name of the Lease")] = "trimtab-loop",
+    leader_elect: LeaderElectOption = True,
+    lease_name: LeaseNameOption = "trimtab-loop",
     status_config_map: Annotated[str, typer.Option(help='name of the status ConfigMap; "" = none')] = "trimtab-status",
     events: Annotated[bool, typer.Option(help="write Events on nodes and pods")] = True,
     health_address: Annotated[str, typer.Option(help='host:port of /healthz and /readyz; "" = none')] = "127.0.0.1:0",
@@ -75,27 +64,25 @@ def run(
     state_max_age: StateAgeOption = 300.0,
     apply_pod_costs: ApplyPodCostsOption = False,
     allow_plaintext_on_network: PlaintextOption = False,
-    prices: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="prices of instance types, CSV or YAML with type, price, zone, lifecycle"),
-    ] = None,
+    prices: PricesOption = None,
     log_format: LogFormatOption = None,
+    group_by: GroupByOption = None,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr: text has a line for each round in which
     something has changed, JSON an object for each round. A dry run ends with the table of its last plan.
     """
     require_extra("kubernetes", "trimtab run")
-    from trimtab.clients.cli.live.run import Options
+    from trimtab.clients.cli.live.run import RunOptions
     from trimtab.clients.cli.live.run import run as go
     from trimtab.clients.cli.live.sources import ClusterSource
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     go(
-        Options(
+        RunOptions(
             source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
             state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
-            log_format,
+            log_format, group_by,
         )
     )  # fmt: skip
 
@@ -119,14 +106,14 @@ def steer(
     writes_per_second: Annotated[
         float, typer.Option(min=0.1, max=1000, help="largest number of writes per second")
     ] = 10.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="log what would be written, but write nothing")] = False,
+    dry_run: DryRunOption = False,
     clean: Annotated[bool, typer.Option("--clean", help="remove all of Trimtab's annotations and exit")] = False,
     leave: Annotated[bool, typer.Option("--leave", help="leave the annotations in place on exit")] = False,
-    rounds: Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")] = 0,
+    rounds: RoundsOption = 0,
     cluster_name: ClusterOption = "",
     namespace: Annotated[str, typer.Option(help="namespace of the Lease and the ConfigMap")] = "kube-system",
-    leader_elect: Annotated[bool, typer.Option(help="write only while holding the Lease")] = True,
-    lease_name: Annotated[str, typer.Option(help="name of the Lease")] = "trimtab-steer",
+    leader_elect: LeaderElectOption = True,
+    lease_name: LeaseNameOption = "trimtab-steer",
     state_config_map: StateMapOption = "trimtab-steer-state",
     state_file: StateFileOption = None,
     log_level: LogLevelOption = "info",
@@ -135,12 +122,12 @@ def steer(
     """Restrict an existing autoscaler to the nodes of Trimtab's plan, by annotations on the nodes that should stay."""
     require_extra("kubernetes", "trimtab steer")
     from trimtab.clients.cli.live.sources import ClusterSource
-    from trimtab.clients.cli.live.steer import Options
+    from trimtab.clients.cli.live.steer import SteerOptions
     from trimtab.clients.cli.live.steer import steer as go
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     go(
-        Options(
+        SteerOptions(
             source, planner, actuator, autoscaler, interval, writes_per_second, dry_run, clean, leave, rounds,
             namespace, leader_elect, lease_name, state_config_map, state_file, log_level, log_format,
         )
@@ -163,15 +150,15 @@ def load(
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="label of the nodes to run on; may be repeated")
     ] = None,
     image: Annotated[str, typer.Option(help="image of the pods, which only wait")] = LOAD.image,
-    output: Annotated[Format, typer.Option("-o", "--output", help="output format")] = Format.TABLE,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Create bursts of Deployments in a live cluster, with pauses between them, and remove everything at the end."""
     require_extra("kubernetes", "trimtab load")
-    from trimtab.clients.cli.live.load import Options
+    from trimtab.clients.cli.live.load import LoadOptions
     from trimtab.clients.cli.live.load import load as go
 
     go(
-        Options(
+        LoadOptions(
             kubeconfig, context, namespace, bursts, deployments, replicas, cpu, memory, length, quiet,
             tuple(node_selector or ()), image, output,
         )
@@ -204,22 +191,20 @@ def record(
 ) -> None:
     """Record a live cluster, round by round: the planner's input and its answers."""
     require_extra("kubernetes", "trimtab record")
-    from trimtab.clients.cli.live.record import Options
+    from trimtab.clients.cli.live.record import RecordOptions
     from trimtab.clients.cli.live.record import record as go
     from trimtab.clients.cli.live.sources import ClusterSource
 
     source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     chosen = tuple(read_decisions(decision)) if decision else ()
-    go(Options(file, source, planner, actuator, chosen, interval, rounds, redact))
+    go(RecordOptions(file, source, planner, actuator, chosen, interval, rounds, redact))
 
 
 @app.command()
 def replay(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="a recording with rounds")],
-    planner: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="address of a running planner; default: decide in process")
-    ] = None,
-    output: Annotated[Format, typer.Option("-o", "--output", help="output format")] = Format.TABLE,
+    planner: PlannerOption = None,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Run a recording through a planner and show every difference from the recorded answers; exit code 1 if any."""
     from trimtab.clients.cli.live.replay import replay as go
@@ -239,14 +224,14 @@ def status(
     status_config_map: Annotated[
         str, typer.Option(help='name of the loop\'s status ConfigMap; "" = do not read one')
     ] = "trimtab-status",
-    output: Annotated[Format, typer.Option("-o", "--output", help="output format")] = Format.TABLE,
+    output: OutputOption = Format.TABLE,
 ) -> None:
     """Show the loop's last decisions and costs, deletions in progress, evictions and back-offs."""
     if status_config_map:
         require_extra("kubernetes", "trimtab status")
     from trimtab.clients.cli.live.sources import ClusterSource
-    from trimtab.clients.cli.live.status import Options
+    from trimtab.clients.cli.live.status import StatusOptions
     from trimtab.clients.cli.live.status import status as go
 
     source = ClusterSource(kubeconfig, context)
-    go(Options(source, actuator, namespace, status_config_map, watch, interval, rounds, output))
+    go(StatusOptions(source, actuator, namespace, status_config_map, watch, interval, rounds, output))

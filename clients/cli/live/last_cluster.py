@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Final
 
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.table import print_answer
 from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.reference_loop.rounds import Recorder
+from trimtab.clients.reference_loop.rounds import RoundRecorder
 from trimtab.clients.snapshots.deltas.application import Application
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 MOST_DELTAS: Final = 100
@@ -25,12 +25,12 @@ class LastCluster:
         self._deltas = 0
         self._round: tuple[plan_pb2.PlanRequest, plan_pb2.PlanResponse] | None = None
 
-    def add(self, taken: Taken, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
+    def add(self, update: SnapshotUpdate, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
         """Take over one round."""
-        if taken.snapshot is not None:
-            self._begin(taken.snapshot)
-        elif taken.delta is not None and self._cluster is not None:
-            self._cluster.add(taken.delta)
+        if update.snapshot is not None:
+            self._begin(update.snapshot)
+        elif update.delta is not None and self._cluster is not None:
+            self._cluster.add(update.delta)
             self._deltas += 1
         if self._deltas >= MOST_DELTAS and self._cluster is not None:
             self._begin(self._cluster.result())
@@ -45,16 +45,16 @@ class LastCluster:
             return
         request, answer = self._round
         view, now_ns = ClusterView(self._cluster.result()), request.now.ToNanoseconds()
-        print_answer(stdout_console(), Answer(answer, view, request.settings, now_ns, prices=prices))
+        print_answer(stdout_console(), PlanAnswer(answer, view, request.settings, now_ns, prices=prices))
 
 
 class Recorders:
     """Several recorders as one."""
 
-    def __init__(self, recorders: Sequence[Recorder]) -> None:
+    def __init__(self, recorders: Sequence[RoundRecorder]) -> None:
         self._recorders = tuple(recorders)
 
-    def add(self, taken: Taken, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
+    def add(self, update: SnapshotUpdate, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
         """Record one round in each. Raises OSError."""
         for one in self._recorders:
-            one.add(taken, request, answer)
+            one.add(update, request, answer)

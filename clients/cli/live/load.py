@@ -8,21 +8,21 @@ from pathlib import Path
 
 from rich.table import Table
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import Format, print_document, stderr_console, stdout_console
 from trimtab.clients.kubernetes.names import RULE, is_label
 from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.kubernetes.quantities import parse_quantity
-from trimtab.clients.load.bursts import Burst, LoadSettings
+from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst
 from trimtab.clients.load.cluster import LoadedCluster
 from trimtab.clients.load.run import Around, run
 from trimtab.clients.snapshots.objects.times import go_duration_ns
 
 
 @dataclass(frozen=True)
-class Options:
+class LoadOptions:
     """The options of `trimtab load`."""
 
     kubeconfig: Path | None
@@ -40,7 +40,7 @@ class Options:
     output: Format
 
 
-def load(options: Options) -> None:
+def load(options: LoadOptions) -> None:
     """Put the load on the cluster until it is over, or until SIGTERM or SIGINT; remove all of it in any case."""
     settings = _settings(options)
     console = stderr_console()
@@ -54,10 +54,10 @@ def load(options: Options) -> None:
         _print(run(cluster, settings, Around(time.monotonic, time.sleep, say)), options.output)
 
 
-def _settings(options: Options) -> LoadSettings:
-    """Return the settings of the load, checked. Errors: InputError."""
+def _settings(options: LoadOptions) -> LoadSettings:
+    """Return the settings of the load, checked. Errors: UsageError."""
     if not is_label(options.namespace):
-        raise InputError(
+        raise UsageError(
             f"--namespace {options.namespace}: a namespace has {RULE.replace(chr(39) + '.' + chr(39), '')}"
         )
     for option, text in (("--cpu", options.cpu), ("--memory", options.memory)):
@@ -66,7 +66,7 @@ def _settings(options: Options) -> LoadSettings:
         except FieldError:
             is_amount = False
         if not is_amount:
-            raise InputError(f'{option} {text}: give a quantity of Kubernetes such as "500m" or "1Gi"')
+            raise UsageError(f'{option} {text}: give a quantity of Kubernetes such as "500m" or "1Gi"')
     return LoadSettings(
         namespace=options.namespace,
         burst_count=options.bursts,
@@ -87,18 +87,18 @@ def _seconds(option: str, text: str) -> float:
     except FieldError:
         found = -1.0
     if found < 0:
-        raise InputError(f'{option} {text}: give a duration such as "90s" or "1h30m"')
+        raise UsageError(f'{option} {text}: give a duration such as "90s" or "1h30m"')
     return found
 
 
 def _label(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
-        raise InputError(f"--node-selector {text}: give KEY=VALUE, a label of nodes")
+        raise UsageError(f"--node-selector {text}: give KEY=VALUE, a label of nodes")
     return key, value
 
 
-def _print(bursts: list[Burst], form: Format) -> None:
+def _print(bursts: list[MeasuredBurst], form: Format) -> None:
     documents = [one.document() for one in bursts]
     if form is not Format.TABLE:
         print_document({"bursts": documents}, form)

@@ -13,12 +13,12 @@ from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError
-from trimtab.clients.cli.live.links import open_link
 from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.output import note, stderr_console
+from trimtab.clients.cli.planners import open_link
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
 from trimtab.clients.rpc.errors import TrimtabError
@@ -30,7 +30,7 @@ LIST_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
-class Options:
+class RecordOptions:
     """The options of `trimtab record`."""
 
     file: Path
@@ -43,7 +43,7 @@ class Options:
     redact: bool
 
 
-def record(options: Options) -> None:
+def record(options: RecordOptions) -> None:
     """Record; with redaction, unredacted data never reach the requested file. On a signal to stop, keeps the rounds
     made so far.
     """
@@ -68,7 +68,7 @@ def record(options: Options) -> None:
     note(f"{options.file}: {counted(count, 'round')}, {size_mib:.2f} MiB")
 
 
-def _record(options: Options, target: Path, stopping: Stopping) -> int:
+def _record(options: RecordOptions, target: Path, stopping: Stopping) -> int:
     """Record into `target`; return how many rounds."""
     settings = RoundSettings(
         options.source.name, options.decisions, options.source.plan_settings(), options.source.groups(), dry_run=True
@@ -94,7 +94,7 @@ def _record(options: Options, target: Path, stopping: Stopping) -> int:
             return _rounds(options, rounds, bar, stopped)
 
 
-def _rounds(options: Options, rounds: RoundRunner, bar: Progress, stopped: threading.Event) -> int:
+def _rounds(options: RecordOptions, rounds: RoundRunner, bar: Progress, stopped: threading.Event) -> int:
     """Make rounds until there are enough or a signal to stop arrives; return how many."""
     task = bar.add_task("recording", total=options.rounds)
     for number in range(options.rounds):

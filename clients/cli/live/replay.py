@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 
-from trimtab.clients.cli.failures import FailedError, InputError
-from trimtab.clients.cli.live.links import open_link
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
+from trimtab.clients.cli.planners import open_link
 from trimtab.clients.documents.bounded_input import STANDARD_INPUT, open_input
 from trimtab.clients.recording import is_recording
 from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.simulation.planner_link import choose_option
 from trimtab.clients.snapshots.objects.files import shown
-from trimtab.planner.scale_up.option_choice import choose_option
 from trimtab.v1 import plan_pb2
 from trimtab.v1.option_choice_pb2 import OptionChoice
 
@@ -39,14 +39,14 @@ class Difference(NamedTuple):
 def replay(file: Path, planner: str | None, output: Format) -> None:
     """Replay a recording and print the differences; ends the process with 1 if there are any."""
     if file.is_dir() or (file != STANDARD_INPUT and not file.exists()):
-        raise InputError(f"{file}: there is no such file")
+        raise UsageError(f"{file}: there is no such file")
     differences: list[Difference] = []
     count = 0
     console = stderr_console()
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with open_link(planner) as link, open_input(file) as opened:
         if not is_recording(opened.peek(4)):
-            raise InputError(f"{shown(file)}: this is not a recording; give a *.trimtab file")
+            raise UsageError(f"{shown(file)}: this is not a recording; give a *.trimtab file")
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
             is_seekable = file != STANDARD_INPUT and opened.seekable()
             task = bar.add_task("replaying", total=file.stat().st_size if is_seekable else None)
@@ -54,7 +54,7 @@ def replay(file: Path, planner: str | None, output: Format) -> None:
                 differences.extend(Difference(count, *one) for one in found)
                 bar.update(task, completed=opened.tell() if is_seekable else None)
     if count == 0:
-        raise InputError(
+        raise UsageError(
             f"{shown(file)}: this recording has no rounds; record with `trimtab record` or `trimtab run --record`"
         )
     _print(count, differences, output)
@@ -72,7 +72,7 @@ def _replayed(link: PlannerLink, rounds: Iterator[Recorded | OptionChoice]) -> I
             yield list(compare(_keyed(as_document(one.answer)), _keyed(as_document(choose_option(one)))))
             continue
         try:
-            answer = session.ask(one.request, one.taken)
+            answer = session.ask(one.request, one.update)
         except TrimtabError as error:
             if error.reason == Reason.UNSPECIFIED:  # no answer of a planner
                 raise

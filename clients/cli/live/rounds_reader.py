@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import IO, NamedTuple
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
 from trimtab.clients.recording import MAX_FRAME_BYTES, RecordingError, RecordingReader
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2
 from trimtab.v1.option_choice_pb2 import OptionChoice
 
@@ -14,7 +14,7 @@ from trimtab.v1.option_choice_pb2 import OptionChoice
 class Recorded(NamedTuple):
     """One round of a recording."""
 
-    taken: Taken
+    update: SnapshotUpdate
     request: plan_pb2.PlanRequest
     answer: plan_pb2.PlanResponse
     redacted: bool
@@ -23,8 +23,8 @@ class Recorded(NamedTuple):
 def read_rounds(
     name: str, opened: IO[bytes], max_frame_bytes: int = MAX_FRAME_BYTES
 ) -> Iterator[Recorded | OptionChoice]:
-    """Yield the rounds and choices of a recording. Errors: InputError for damaged or unordered frames."""
-    taken: Taken | None = None
+    """Yield the rounds and choices of a recording. Errors: UsageError for damaged or unordered frames."""
+    update: SnapshotUpdate | None = None
     request: plan_pb2.PlanRequest | None = None
     kept = plan_pb2.PlanRequest()
     try:
@@ -32,22 +32,22 @@ def read_rounds(
         for frame in reader:
             which = frame.WhichOneof("frame")
             if which == "snapshot":
-                taken = Taken(frame.snapshot, None)
+                update = SnapshotUpdate(frame.snapshot, None)
             elif which == "delta":
-                taken = Taken(None, frame.delta)
+                update = SnapshotUpdate(None, frame.delta)
             elif which in ("settings", "state"):
                 getattr(kept, which).CopyFrom(getattr(frame, which))
             elif which == "request":
                 request = _completed(frame.request, kept)
-            elif which == "response" and taken is not None and request is not None:
-                yield Recorded(taken, request, frame.response, reader.header.redacted)
-                taken = request = None
+            elif which == "response" and update is not None and request is not None:
+                yield Recorded(update, request, frame.response, reader.header.redacted)
+                update = request = None
             elif which == "choice":
                 yield frame.choice
         if not reader.complete:
             note(f"{name} was not closed: its last rounds may be missing")
     except RecordingError as error:
-        raise InputError(str(error)) from None
+        raise UsageError(str(error)) from None
 
 
 def _completed(request: plan_pb2.PlanRequest, kept: plan_pb2.PlanRequest) -> plan_pb2.PlanRequest:

@@ -8,7 +8,7 @@ from typing import Self
 
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.recording import RecordingWriter
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, recording_pb2
 
 
@@ -24,12 +24,12 @@ class RoundsRecorder:
         self._writer = RecordingWriter(path, header)
         self._state: plan_pb2.PlanState | None = None
 
-    def add(self, taken: Taken, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
+    def add(self, update: SnapshotUpdate, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
         """Write one round; a state that was sent by its version is written in full."""
-        if taken.snapshot is not None:
-            self._writer.write(taken.snapshot)
-        elif taken.delta is not None:
-            self._writer.write(taken.delta)
+        if update.snapshot is not None:
+            self._writer.write(update.snapshot)
+        elif update.delta is not None:
+            self._writer.write(update.delta)
         whole = plan_pb2.PlanRequest()
         whole.CopyFrom(request)
         if whole.state_version and self._state is not None:

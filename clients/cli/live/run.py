@@ -10,25 +10,26 @@ import structlog
 
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.decisions import annotations_read
-from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import LivePrices
+from trimtab.clients.cli.label_groups import LiveLabelGroups, read_labels, refuse_labels
 from trimtab.clients.cli.live.awaited_planner import await_planner
 from trimtab.clients.cli.live.last_cluster import LastCluster, Recorders
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
+from trimtab.clients.cli.planners import NamedSettingsLink
 from trimtab.clients.cli.prices import Prices, read_prices
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
-from trimtab.clients.kubernetes.permissions import lease_rules, own_object
-from trimtab.clients.kubernetes.rules import Rule
+from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
 from trimtab.clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from trimtab.clients.reference_loop.growth_events import GrowthEvents
 from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.reference_loop.rounds import Recorder, RoundRunner, RoundSettings
+from trimtab.clients.reference_loop.rounds import GroupCompletion, RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.client import RetryPolicy
@@ -46,7 +47,7 @@ LIST_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
-class Options:
+class RunOptions:
     """The options of `trimtab run`. log_format : None = text on a terminal, else JSON."""
 
     source: ClusterSource
@@ -71,16 +72,17 @@ class Options:
     allow_plaintext: bool = False
     prices: Path | None = None
     log_format: LogFormat | None = None
+    group_by: str | None = None
 
 
-def run(options: Options) -> None:
+def run(options: RunOptions) -> None:
     """Run the loop. A dry run writes nothing to the cluster, so it may run beside a loop that acts."""
     if options.dry_run:
         options = replace(options, leader_elect=False, status_config_map="", state_config_map="", events=False)
     try:
         configure_logging(options.log_level, options.log_format or terminal_format())
     except ValueError as error:
-        raise InputError(f"--log-level: {error}") from None
+        raise UsageError(f"--log-level: {error}") from None
     settings = RoundSettings(
         cluster=options.source.name,
         decisions=options.decisions,
@@ -89,6 +91,8 @@ def run(options: Options) -> None:
         dry_run=options.dry_run,
         apply_pod_costs=options.apply_pod_costs,
     )
+    if settings.groups:
+        refuse_labels(read_labels(options.group_by))
     prices = read_prices(options.prices) if options.prices is not None else None
     check_writable("--state-file", options.state_file)
     check_writable("--record", options.record)
@@ -98,7 +102,9 @@ def run(options: Options) -> None:
     log.info("stopped")
 
 
-def _run(options: Options, settings: RoundSettings, prices: Prices | None, ending: tuple[Stopping, ExitStack]) -> None:
+def _run(
+    options: RunOptions, settings: RoundSettings, prices: Prices | None, ending: tuple[Stopping, ExitStack]
+) -> None:
     """Assemble everything and run it; the stack shuts it down."""
     stopping, stack = ending
     stack.callback(start_telemetry("trimtab-loop").close)
@@ -107,8 +113,7 @@ def _run(options: Options, settings: RoundSettings, prices: Prices | None, endin
     if options.health_address:
         log.info("health", address=_open_health(options, health, stack))
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(options), numbers=annotations_read(settings.plan)))
-    if prices is not None:
-        settings = replace(settings, priced=LivePrices(prices, cluster))
+    settings = replace(settings, complete_groups=_completion(options, prices, cluster))
     wait_until_listed(cluster, health)
     around = _services(options, api, health, stack)
     planner = stack.enter_context(GrpcLink(options.planner, policy=ONCE))
@@ -116,12 +121,16 @@ def _run(options: Options, settings: RoundSettings, prices: Prices | None, endin
     if actuator is not None and (lease := around.lease) is not None:
         actuator.epoch = lambda: lease.epoch
     last = LastCluster()
-    recorders: list[Recorder] = [last] if options.dry_run else []
+    recorders: list[RoundRecorder] = [last] if options.dry_run else []
     if options.record:
         recorders.append(stack.enter_context(RoundsRecorder(options.record, options.source.name)))
     await_planner(options.planner, planner.info, health)
     rounds = RoundRunner(
-        cluster, PlannerSession(planner), actuator, settings, Recorders(recorders) if recorders else None
+        cluster,
+        PlannerSession(NamedSettingsLink(planner, options.source.settings)),
+        actuator,
+        settings,
+        Recorders(recorders) if recorders else None,
     )
     loop = Loop(rounds, LoopSettings(interval_s=options.interval_s, rounds=options.rounds), around)
 
@@ -136,31 +145,42 @@ def _run(options: Options, settings: RoundSettings, prices: Prices | None, endin
         last.print_table(prices)
 
 
-def _open_health(options: Options, health: Health, stack: ExitStack) -> str:
+def _completion(options: RunOptions, prices: Prices | None, cluster: LiveCluster) -> GroupCompletion:
+    """Return what completes the declared node groups: groups by labels if there are none, then prices."""
+    by_labels = LiveLabelGroups(
+        read_labels(options.group_by), cluster.nodes, lambda text: log.info("groups_by_label", text=text)
+    )
+    if prices is None:
+        return by_labels
+    priced = LivePrices(prices, cluster)
+    return lambda groups, status: priced(by_labels(groups, status), status)
+
+
+def _open_health(options: RunOptions, health: Health, stack: ExitStack) -> str:
     """Serve health, with the loop's certificate if it has one; return the address with the actual port."""
     ours = ChannelSecurity.from_environment()
     security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=options.allow_plaintext)
     try:
         return stack.enter_context(HealthServer(options.health_address, health, security)).address
     except (ValueError, OSError) as error:
-        raise InputError(f"--health-address {options.health_address}: {error}") from None
+        raise UsageError(f"--health-address {options.health_address}: {error}") from None
 
 
-def _needs(options: Options) -> list[Rule]:
+def _needs(options: RunOptions) -> list[PermissionRule]:
     """Permissions for the loop's own writes; the actuator has separate permissions."""
-    needs: list[Rule] = []
+    needs: list[PermissionRule] = []
     if options.leader_elect:
-        needs += lease_rules(options.namespace, options.lease_name)
+        needs += rules_of(User.LEADER, options.namespace, options.lease_name)
     if options.state_config_map and options.state_file is None:
-        needs += own_object("", "configmaps", ("get", "patch"), options.namespace, options.state_config_map)
+        needs += rules_of(User.STATE, options.namespace, options.state_config_map)
     if options.status_config_map:
-        needs += own_object("", "configmaps", ("patch",), options.namespace, options.status_config_map)
+        needs += rules_of(User.STATUS, options.namespace, options.status_config_map)
     if options.events and options.actuator is not None and not options.dry_run:
-        needs.append(Rule("", "events", ("create",)))
+        needs += rules_of(User.EVENTS)
     return needs
 
 
-def _services(options: Options, api: Api, health: Health, stack: ExitStack) -> LoopServices:
+def _services(options: RunOptions, api: Api, health: Health, stack: ExitStack) -> LoopServices:
     """Start the services through which the loop reports; the stack stops them."""
     identity = f"{socket.gethostname()}-{os.getpid()}"
     lease = writer = None
@@ -185,7 +205,7 @@ def _services(options: Options, api: Api, health: Health, stack: ExitStack) -> L
     )
 
 
-def _states(options: Options, api: Api) -> StateKeeper | None:
+def _states(options: RunOptions, api: Api) -> StateKeeper | None:
     """Where the planner's state is kept, if anywhere: a file, else the ConfigMap."""
     max_age_s = max(options.state_max_age_s, 3 * options.interval_s)
     if options.state_file is not None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trimtab.clients.cli.documents import read_settings
-from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.errors import ClusterError, ConfigurationError
-from trimtab.clients.kubernetes.kinds import NodeGroup
+from trimtab.clients.kubernetes.errors import ConfigurationError, KubernetesError
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.snapshots.objects.files import read_objects
 from trimtab.v1 import plan_pb2
 
@@ -37,11 +37,11 @@ class ClusterSource:
         objects = read_objects(self.node_groups)
         others = sorted(objects.given - {"NodeGroup"}) + sorted(objects.skipped)
         if others:
-            raise InputError(f"--node-groups: {', '.join(others)} is not a NodeGroup of trimtab.dev/v1; leave it out")
+            raise UsageError(f"--node-groups: {', '.join(others)} is not a NodeGroup of trimtab.dev/v1; leave it out")
         groups: list[NodeGroup] = objects.of("NodeGroup")
         for group in groups:
             if not (group.metadata and group.metadata.name):
-                raise InputError("--node-groups: a NodeGroup has no metadata.name")
+                raise UsageError("--node-groups: a NodeGroup has no metadata.name")
         return tuple(groups)
 
     def plan_settings(self) -> plan_pb2.PlanSettings:
@@ -55,16 +55,16 @@ def cluster_failures() -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
-        raise InputError(str(error)) from error
-    except ClusterError as error:
+        raise UsageError(str(error)) from error
+    except KubernetesError as error:
         raise FailedError(str(error)) from error
 
 
 def check_writable(option: str, path: Path | None) -> None:
-    """Refuse a path to which no file can be written, before anything else is done. Errors: InputError."""
+    """Refuse a path to which no file can be written, before anything else is done. Errors: UsageError."""
     if path is None:
         return
     if path.is_dir() or not path.absolute().parent.is_dir():
-        raise InputError(f"{option} {path}: the directory of this file does not exist")
+        raise UsageError(f"{option} {path}: the directory of this file does not exist")
     if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
-        raise InputError(f"{option} {path}: no permission to write this file")
+        raise UsageError(f"{option} {path}: no permission to write this file")

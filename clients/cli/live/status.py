@@ -22,14 +22,14 @@ from rich.table import Table
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.sentences import RESULT_SENTENCES
 from trimtab.clients.documents.loading import DocumentError, load_document
 from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.errors import ApiError, ClusterError, ConfigurationError
-from trimtab.clients.kubernetes.names import object_path
+from trimtab.clients.kubernetes.errors import ApiError, ConfigurationError, KubernetesError
+from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.reference_loop.status_map import KEY
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.v1 import actuator_pb2, reason_pb2, snapshot_pb2
@@ -40,7 +40,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Options:
+class StatusOptions:
     """The options of `trimtab status`. rounds : how often it looks, 0 = until it is stopped."""
 
     source: ClusterSource
@@ -54,20 +54,20 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ShownStatus:
     """What was found. loop : the loop's status, {} = none; actuator : None = not read."""
 
     loop: Json
     actuator: actuator_pb2.ActuatorStatus | None
 
 
-def status(options: Options) -> None:
+def status(options: StatusOptions) -> None:
     """Print the status, once or repeatedly."""
     with cluster_failures(), ExitStack() as stack:
         api = _api(options)
         client = stack.enter_context(ActuatorClient(options.actuator)) if options.actuator else None
         if api is None and client is None:
-            raise InputError("there is nothing to show; give --actuator, or a --status-config-map of a cluster")
+            raise UsageError("there is nothing to show; give --actuator, or a --status-config-map of a cluster")
         looks = _looks(options, api, client)
         if not options.watch:
             _print(next(looks), options.output)
@@ -80,7 +80,7 @@ def status(options: Options) -> None:
                 _print(seen, options.output, is_line=True)
 
 
-def shown(seen: Seen, now_s: float) -> RenderableType:
+def shown(seen: ShownStatus, now_s: float) -> RenderableType:
     """Return what was found for people. now_s : Unix seconds, for ages."""
     parts: list[RenderableType] = list(_loop_lines(seen.loop, now_s))
     if seen.actuator is not None:
@@ -88,7 +88,7 @@ def shown(seen: Seen, now_s: float) -> RenderableType:
     return Group(*parts)
 
 
-def _api(options: Options) -> Api | None:
+def _api(options: StatusOptions) -> Api | None:
     """Connect to the cluster that has the ConfigMap. Without a cluster the actuator's status is enough."""
     if not options.status_config_map:
         return None
@@ -101,12 +101,12 @@ def _api(options: Options) -> Api | None:
         return None
 
 
-def _looks(options: Options, api: Api | None, client: ActuatorClient | None) -> Iterator[Seen]:
+def _looks(options: StatusOptions, api: Api | None, client: ActuatorClient | None) -> Iterator[ShownStatus]:
     """Yield what is found at each look."""
     count = 0
     while True:
         try:
-            yield Seen(_loop(options, api), client.get_status() if client is not None else None)
+            yield ShownStatus(_loop(options, api), client.get_status() if client is not None else None)
         except TrimtabError as error:
             raise FailedError(f"actuator {options.actuator}: {error}") from None
         count += 1
@@ -115,13 +115,13 @@ def _looks(options: Options, api: Api | None, client: ActuatorClient | None) -> 
         time.sleep(options.interval_s)
 
 
-def _loop(options: Options, api: Api | None) -> Json:
+def _loop(options: StatusOptions, api: Api | None) -> Json:
     """Read the loop's status; {} = there is none."""
     if api is None:
         return {}
-    collection = object_path("/api/v1/namespaces", options.namespace, "configmaps")
+    path = BY_KIND["ConfigMap"].path_in(options.namespace, options.status_config_map)
     try:
-        found = api.json("GET", object_path(collection, options.status_config_map))
+        found = api.json("GET", path)
         document = load_document((found.get("data") or {}).get(KEY) or "{}")
     except ApiError as error:
         if error.status == 404:
@@ -133,11 +133,11 @@ def _loop(options: Options, api: Api | None) -> Json:
         raise
     except DocumentError as error:
         where = f"ConfigMap {options.namespace}/{options.status_config_map}"
-        raise ClusterError(f"{where}: data.{KEY} is not YAML: {error}") from None
+        raise KubernetesError(f"{where}: data.{KEY} is not YAML: {error}") from None
     return document if isinstance(document, dict) else {}
 
 
-def _print(seen: Seen, output: Format, is_line: bool = False) -> None:
+def _print(seen: ShownStatus, output: Format, is_line: bool = False) -> None:
     """Print what was found; in a watch, JSON is one object per line."""
     if output is Format.TABLE:
         stdout_console().print(shown(seen, time.time()))

@@ -10,16 +10,15 @@ from typing import Final
 import structlog
 
 from trimtab.clients.cli.decisions import annotations_read
-from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.awaited_planner import await_planner
 from trimtab.clients.cli.live.run import ONCE, wait_until_listed
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.errors import ClusterError
+from trimtab.clients.kubernetes.errors import KubernetesError
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
-from trimtab.clients.kubernetes.permissions import lease_rules, own_object
-from trimtab.clients.kubernetes.rules import Rule
+from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, User, rules_of
 from trimtab.clients.reference_loop.health import Health
 from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
@@ -27,7 +26,6 @@ from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSess
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.clients.rpc.telemetry import LogFormat, configure_logging, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.steering.marks import KEYS
 from trimtab.clients.steering.plan import settings_to_steer
 from trimtab.clients.steering.rounds import PodCostsOnly, SteeringRounds, SteerSettings, take_all_off
@@ -42,7 +40,7 @@ LAST_WRITES_S: Final = 600.0
 
 
 @dataclass(frozen=True)
-class Options:
+class SteerOptions:
     """The options of `trimtab steer`. log_format : None = text on a terminal, else JSON."""
 
     source: ClusterSource
@@ -69,38 +67,38 @@ class Options:
         return SteerSettings(KEYS[self.autoscaler], max(self.interval_s, 1.0), self.dry_run)
 
 
-def steer(options: Options) -> None:
+def steer(options: SteerOptions) -> None:
     """Steer until SIGTERM or SIGINT, or only remove all annotations if that is requested."""
     if options.autoscaler not in KEYS:
-        raise InputError(f"--autoscaler {options.autoscaler}: name one of {', '.join(KEYS)}")
+        raise UsageError(f"--autoscaler {options.autoscaler}: name one of {', '.join(KEYS)}")
     if not options.clean and options.planner is None:
-        raise InputError("--planner is missing: give the planner's address, or --clean")
+        raise UsageError("--planner is missing: give the planner's address, or --clean")
     try:
         configure_logging(options.log_level, options.log_format or terminal_format())
     except ValueError as error:
-        raise InputError(f"--log-level: {error}") from None
+        raise UsageError(f"--log-level: {error}") from None
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
         (_clean if options.clean else _run)(options, stopping, stack)
     log.info("stopped")
 
 
-def _clean(options: Options, stopping: Stopping, stack: ExitStack) -> None:
+def _clean(options: SteerOptions, stopping: Stopping, stack: ExitStack) -> None:
     """Remove all our annotations, whichever process wrote them."""
     del stopping
     api = options.source.api()
-    cluster = stack.enter_context(LiveCluster(api, resources=[BY_KIND["Node"]], needs=_write_rules(options)))
+    cluster = stack.enter_context(LiveCluster(api, resources=[WATCHED["Node"]], needs=_write_rules(options)))
     wait_until_listed(cluster, Health(max_inactivity_s=LAST_WRITES_S))
     _take_off(options, cluster, MarkWriter(api, options.writes_per_s))
 
 
-def _take_off(options: Options, cluster: LiveCluster, writer: MarkWriter) -> None:
+def _take_off(options: SteerOptions, cluster: LiveCluster, writer: MarkWriter) -> None:
     left = take_all_off(cluster.nodes(), writer, LAST_WRITES_S, options.dry_run)
     if left and not options.dry_run:
         raise FailedError(f"{left} nodes keep their annotations; run `trimtab steer --clean`")
 
 
-def _run(options: Options, stopping: Stopping, stack: ExitStack) -> None:
+def _run(options: SteerOptions, stopping: Stopping, stack: ExitStack) -> None:
     api = options.source.api()
     health = Health(max_inactivity_s=max(10 * options.interval_s, 600.0))
     settings = _rounds(options)
@@ -122,17 +120,17 @@ def _run(options: Options, stopping: Stopping, stack: ExitStack) -> None:
         _end(options, cluster, api, around.lease)
 
 
-def _end(options: Options, cluster: LiveCluster, api: Api, lease: Lease | None) -> None:
+def _end(options: SteerOptions, cluster: LiveCluster, api: Api, lease: Lease | None) -> None:
     """Remove all annotations, unless they should stay or another process steers by now."""
     if options.leave or options.dry_run or (lease is not None and not lease.is_held):
         return
     try:
         _take_off(options, cluster, MarkWriter(api, LAST_WRITES_PER_S))
-    except ClusterError as error:
+    except KubernetesError as error:
         raise FailedError(f"annotations remain, run `trimtab steer --clean`: {error}") from error
 
 
-def _rounds(options: Options) -> RoundSettings:
+def _rounds(options: SteerOptions) -> RoundSettings:
     decisions = [plan_pb2.Decision.SCALE_DOWN] + ([plan_pb2.Decision.POD_COSTS] if options.actuator else [])
     return RoundSettings(
         cluster=options.source.name,
@@ -144,28 +142,28 @@ def _rounds(options: Options) -> RoundSettings:
     )
 
 
-def _write_rules(options: Options) -> list[Rule]:
-    return [] if options.dry_run else [Rule("", "nodes", ("patch",))]
+def _write_rules(options: SteerOptions) -> list[PermissionRule]:
+    return [] if options.dry_run else list(rules_of(User.MARKS))
 
 
-def _needs(options: Options) -> list[Rule]:
+def _needs(options: SteerOptions) -> list[PermissionRule]:
     needs = _write_rules(options)
     if _elects(options):
-        needs += lease_rules(options.namespace, options.lease_name)
+        needs += rules_of(User.LEADER, options.namespace, options.lease_name)
     if _keeps_state(options) and options.state_file is None:
-        needs += own_object("", "configmaps", ("get", "patch"), options.namespace, options.state_config_map)
+        needs += rules_of(User.STATE, options.namespace, options.state_config_map)
     return needs
 
 
-def _elects(options: Options) -> bool:
+def _elects(options: SteerOptions) -> bool:
     return options.leader_elect and not options.dry_run
 
 
-def _keeps_state(options: Options) -> bool:
+def _keeps_state(options: SteerOptions) -> bool:
     return options.state_file is not None or (bool(options.state_config_map) and not options.dry_run)
 
 
-def _services(options: Options, api: Api, health: Health, stack: ExitStack) -> LoopServices:
+def _services(options: SteerOptions, api: Api, health: Health, stack: ExitStack) -> LoopServices:
     lease = states = None
     if _elects(options):
         identity = f"{socket.gethostname()}-{os.getpid()}"

@@ -32,7 +32,7 @@ what was wanted.
 """
 
 
-class Axis(NamedTuple):
+class TimeAxis(NamedTuple):
     """The axis of time. of : returns the times of a result's samples; title : "" = dates."""
 
     of: Callable[[Json], Sequence[str | float]]
@@ -43,7 +43,7 @@ def charts(results: Sequence[Json], *, from_start: bool = False) -> list[Chart]:
     """Return the charts of one simulation, or of several in comparison: over date and time, or with `from_start` over
     the time since the start of each.
     """
-    axis = Axis(_hours, "hours since the start") if from_start else Axis(moments)
+    axis = TimeAxis(_hours, "hours since the start") if from_start else TimeAxis(moments)
     found = [_nodes(results[0]) if len(results) == 1 else _totals(results, axis)]
     found.append(_lines("Pending pods", "pods", results, axis, lambda samples: samples["pending"]))
     for name, key in (("cpu", "cpu"), ("memory", "memory")):
@@ -161,7 +161,7 @@ def _height(heights: Sequence[int], times: Sequence[str], moment: str) -> int:
     return heights[after - 1] if after else 0
 
 
-def _totals(results: Sequence[Json], axis: Axis) -> Chart:
+def _totals(results: Sequence[Json], axis: TimeAxis) -> Chart:
     import plotly.graph_objects as go
 
     figure = go.Figure()
@@ -175,7 +175,7 @@ def _totals(results: Sequence[Json], axis: Axis) -> Chart:
 
 
 def _lines(
-    title: str, unit: str, results: Sequence[Json], axis: Axis, values: Values, wanted: Values | None = None
+    title: str, unit: str, results: Sequence[Json], axis: TimeAxis, values: Values, wanted: Values | None = None
 ) -> Chart:
     """Return a line for each simulation, and a dotted one of what was wanted, where that is known."""
     import plotly.graph_objects as go

@@ -9,13 +9,13 @@ from google.protobuf.message import Message
 from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers import expansion, scale_down, scale_up, slack
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.any_decision import lists_of, words
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.table import without_renderer
 from trimtab.clients.cli.report.maps import maps, planned
-from trimtab.clients.cli.report.page import Line, Map, Page, Table, without_empty_columns
+from trimtab.clients.cli.report.page import Line, Map, ReportPage, Table, without_empty_columns
 
 MOST_OFFENDERS = 3
 COLUMNS = ("", "nodes", "an hour", "a month")
@@ -23,9 +23,9 @@ COLUMNS = ("", "nodes", "an hour", "a month")
 _NO_PRICES = "No prices are known; --prices FILE gives those of instance types."
 
 
-def cluster_page(answer: Answer) -> Page:
+def cluster_page(answer: PlanAnswer) -> ReportPage:
     """Return the page of an answered plan."""
-    return Page(
+    return ReportPage(
         title="What the cluster needs, and what it can do without",
         headline=" ".join(_headline(answer)),
         tables=[
@@ -45,7 +45,7 @@ def reason_line(text: str, count: int, cost: float) -> Line:
     return Line((text, f"{count:,}", money(cost) if cost else "", month))
 
 
-def _headline(answer: Answer) -> Iterator[str]:
+def _headline(answer: PlanAnswer) -> Iterator[str]:
     """Yield the sentences that matter most: growth, slack, what can go, which nodes have no price."""
     response, costs = answer.response, answer.costs
     if response.HasField("scale_up") and not scale_up.is_quiet(response.scale_up):
@@ -61,7 +61,7 @@ def _headline(answer: Answer) -> Iterator[str]:
         yield f"{of_all} {verb} no price: sums and shares leave {them} out."
 
 
-def _growth(answer: Answer) -> Iterator[Table]:
+def _growth(answer: PlanAnswer) -> Iterator[Table]:
     """Yield the node groups that grow, the one for the most pods first."""
     decision = answer.response.scale_up
     splits = sorted(decision.splits, key=lambda one: (-len(one.pods), one.node_group))
@@ -83,13 +83,13 @@ def _growth(answer: Answer) -> Iterator[Table]:
         yield without_empty_columns(Table("What grows", columns, lines, sentences=("because",)))
 
 
-def _pending(answer: Answer) -> Table:
+def _pending(answer: PlanAnswer) -> Table:
     """Return why pods stay pending, by controller."""
     lines = tuple(Line((owner, f"{len(pods):,}", detail)) for (owner, detail), pods in scale_up.pending(answer))
     return Table("What stays pending", ("pods of", "pods", "because"), lines, sentences=("because",))
 
 
-def _stay(answer: Answer) -> Table:
+def _stay(answer: PlanAnswer) -> Table:
     """Return why nodes stay, the most expensive reason first, with the most frequent causes of each."""
     alike = sorted(by_reason(answer), key=lambda nodes: -answer.costs.of(one.node for one in nodes))
     lines = []
@@ -103,7 +103,7 @@ def _stay(answer: Answer) -> Table:
     return without_empty_columns(Table("What keeps nodes", COLUMNS, tuple(lines), _NO_PRICES))
 
 
-def _unneeded(answer: Answer) -> Table:
+def _unneeded(answer: PlanAnswer) -> Table:
     """Return the nodes that can go, the most expensive first."""
     costs = answer.costs
     lines = tuple(
@@ -114,7 +114,7 @@ def _unneeded(answer: Answer) -> Table:
     return without_empty_columns(Table("Nodes that can go", columns, lines))
 
 
-def _others(answer: Answer) -> Iterator[Table]:
+def _others(answer: PlanAnswer) -> Iterator[Table]:
     """Yield the lists of the decisions that have no words of their own."""
     for field, result in without_renderer(answer.response).items():
         yield from _lists(field, result)
@@ -126,7 +126,7 @@ def _lists(field: str, result: Message) -> Iterator[Table]:
         yield Table(title, tuple(columns), tuple(Line(tuple(cells)) for cells in rows), sentences=tuple(columns))
 
 
-def _maps(answer: Answer) -> list[Map]:
+def _maps(answer: PlanAnswer) -> list[Map]:
     """Return the cluster now, and after the plan."""
     before, after = planned(answer.view, answer.response)
     title = "After the plan" if answer.response.scale_up.splits else "Without the nodes that can go"

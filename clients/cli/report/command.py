@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from trimtab.clients.cli.amounts import counted, duration
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.decisions import default_decisions
-from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.plan import CommandOptions
@@ -19,9 +19,18 @@ from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.report.charts import charts, shown_time, totals, trade_off
 from trimtab.clients.cli.report.cluster import COLUMNS, cluster_page, reason_line
 from trimtab.clients.cli.report.drains import drain_charts, drain_tables
-from trimtab.clients.cli.report.history import History, last_cluster, read_history
+from trimtab.clients.cli.report.history import RecordedHistory, last_cluster, read_history
 from trimtab.clients.cli.report.maps import maps, recorded
-from trimtab.clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered, without_empty_columns
+from trimtab.clients.cli.report.page import (
+    Chart,
+    Line,
+    Map,
+    ReportPage,
+    ShownDecision,
+    Table,
+    rendered,
+    without_empty_columns,
+)
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
 from trimtab.clients.documents.bounded_input import (
@@ -31,7 +40,7 @@ from trimtab.clients.documents.bounded_input import (
     open_input,
     read_bounded,
 )
-from trimtab.clients.documents.whole_files import write_whole
+from trimtab.clients.documents.output import write_whole
 from trimtab.clients.rpc.extras import require_extra
 from trimtab.clients.simulation.recommendation import as_document, recommend
 from trimtab.clients.simulation.recorded import has_rounds
@@ -54,13 +63,13 @@ def report(options: CommandOptions, out: Path, *, from_start: bool = False) -> N
     note(f"{out} is written; it needs no network")
 
 
-def _page(options: CommandOptions, from_start: bool) -> Page:
+def _page(options: CommandOptions, from_start: bool) -> ReportPage:
     recordings = [path for path in options.files if path != STANDARD_INPUT and has_rounds(path)]
     if recordings and len(recordings) == len(options.files):
         return over_time(options, from_start)
     results = [path for path in options.files if _is_result(path)]
     if results and len(results) < len(options.files):
-        raise InputError(f"{results[0]} is a simulation's result, the other files are not; report on one or the other")
+        raise UsageError(f"{results[0]} is a simulation's result, the other files are not; report on one or the other")
     if results:
         return simulated(merged([(path, read_result(path)) for path in results]), from_start)
     _check_overlay(0, from_start)
@@ -69,7 +78,7 @@ def _page(options: CommandOptions, from_start: bool) -> Page:
 
 def _check_overlay(count: int, from_start: bool) -> None:
     if from_start and count < 2:
-        raise InputError("--from-start overlays recordings, or results of `trimtab simulate`; give several")
+        raise UsageError("--from-start overlays recordings, or results of `trimtab simulate`; give several")
 
 
 def _is_result(path: Path) -> bool:
@@ -100,7 +109,7 @@ def merged(named: Sequence[tuple[Path, Json]]) -> Json:
     return {"runs": [run for _, run in runs]}
 
 
-def over_time(options: CommandOptions, from_start: bool = False) -> Page:
+def over_time(options: CommandOptions, from_start: bool = False) -> ReportPage:
     """Return the page of one recording, with what its last cluster could save, or of several overlaid; that of one
     round is the page of its cluster.
     """
@@ -112,14 +121,14 @@ def over_time(options: CommandOptions, from_start: bool = False) -> Page:
         return planned(options)
     for path, one in zip(options.files, histories, strict=True):
         if not one.round_count:
-            raise InputError(f"{path}: this recording has no rounds; record with `trimtab record`")
+            raise UsageError(f"{path}: this recording has no rounds; record with `trimtab record`")
     results = [one.result for one in histories]
     if len({one["settings"]["name"] for one in results}) < len(results):
         for path, result in zip(options.files, results, strict=True):
             result["settings"]["name"] = str(path)
     names = [one["settings"]["name"] for one in results]
     told = "; ".join(_rounds_told(one, len(results) > 1) for one in results)
-    page = Page(
+    page = ReportPage(
         title=f"Recording: {', '.join(names)}",
         headline=f"{told}.{_overlay(results, from_start)}",
         tables=[_columns_of(results)],
@@ -150,7 +159,7 @@ def _rounds_told(result: Json, is_named: bool) -> str:
     return f"{result['settings']['name']}: {text}, {nodes}" if is_named else f"{text}, {nodes}"
 
 
-def _with_last(page: Page, answer: Answer) -> Page:
+def _with_last(page: ReportPage, answer: PlanAnswer) -> ReportPage:
     """Return a page of a recording with what the last cluster could save, and what blocks it."""
     last = cluster_page(answer)
     moment = f"At {shown_time(answer.now_ns / 1e9)}, the last round."
@@ -158,7 +167,7 @@ def _with_last(page: Page, answer: Answer) -> Page:
     return replace(page, headline=f"{page.headline} {last.headline}", maps=last.maps, details=[*tables, *page.details])
 
 
-def _last_answer(options: CommandOptions, history: History) -> Answer:
+def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswer:
     """Return the recorded answer about the last cluster; a new one if there is none, or if the options ask for another.
 
     Other prices and groups do not change an answer's reasons, but groups change which nodes may go.
@@ -180,7 +189,7 @@ def _last_answer(options: CommandOptions, history: History) -> Answer:
     return _answer(options, snapshot, request, answer)
 
 
-def simulated(document: Json, from_start: bool = False) -> Page:
+def simulated(document: Json, from_start: bool = False) -> ReportPage:
     """Return the page of a simulation or a comparison."""
     every: Sequence[Json] = document.get("runs") or [document]
     _check_overlay(len(every), from_start)
@@ -188,7 +197,7 @@ def simulated(document: Json, from_start: bool = False) -> Page:
         document = {**document, "recommendation": document.get("recommendation") or _without_limits(every)}
     results = _shown(every, document)
     names = [one["settings"]["name"] for one in results]
-    return Page(
+    return ReportPage(
         title=f"Simulation: {subject(results[0])}",
         headline=_headline(every, document.get("recommendation")) + _overlay(results, from_start),
         tables=[_figures(every, names)],
@@ -254,7 +263,7 @@ def _maps(results: Sequence[Json]) -> list[Map]:
     return maps([(f"{title}, {shown_time(one['time'])}", recorded(one), one["leftOut"]) for title, one in named])
 
 
-def planned(options: CommandOptions) -> Page:
+def planned(options: CommandOptions) -> ReportPage:
     """Return the page of a plan over a cluster."""
     request = options.request()
     snapshot = options.cluster(request)
@@ -267,10 +276,10 @@ def _answer(
     snapshot: snapshot_pb2.ClusterSnapshot,
     request: plan_pb2.PlanRequest,
     response: plan_pb2.PlanResponse,
-) -> Answer:
+) -> PlanAnswer:
     """Return an answer with all that its page shows."""
     view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
-    return Answer(response, view, request.settings, now_ns, prices=options.prices_of_file)
+    return PlanAnswer(response, view, request.settings, now_ns, prices=options.prices_of_file)
 
 
 def _asked(
@@ -303,13 +312,13 @@ def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
     return f"{name} is the cheapest: {amount}{less}; {waits}."
 
 
-def _named_decisions(results: Sequence[Json]) -> list[tuple[str, list[Decision]]]:
+def _named_decisions(results: Sequence[Json]) -> list[tuple[str, list[ShownDecision]]]:
     """Return the decisions of each result with a title."""
     titles = [f"Decisions, {one['settings']['name']}" if len(results) > 1 else "Decisions" for one in results]
     return [(title, _decisions(number, one)) for number, (title, one) in enumerate(zip(titles, results, strict=True))]
 
 
-def _decisions(number: int, result: Json) -> list[Decision]:
+def _decisions(number: int, result: Json) -> list[ShownDecision]:
     found = []
     for index, one in enumerate(result["decisions"]):
         reasons = [(what, _group_words(why_not)) for what, why_not in one.get("reasons", {}).items()]
@@ -323,7 +332,7 @@ def _decisions(number: int, result: Json) -> list[Decision]:
         if one.get("again"):
             reasons.append(("decided again", f"in {counted(one['again'], 'round')}, until {shown_time(one['last'])}"))
         identity = f"decision-{number}-{index}"
-        found.append(Decision(identity, shown_time(one["time"]), one["kind"], one["text"], tuple(reasons)))
+        found.append(ShownDecision(identity, shown_time(one["time"]), one["kind"], one["text"], tuple(reasons)))
     return found
 
 

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import byte_count, counted, percent
-from trimtab.clients.cli.cluster_view import ClusterView, PodView
-from trimtab.clients.cli.report.page import Cell, Map, Row
+from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
+from trimtab.clients.cli.report.page import Cell, Map, MapRow
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -62,10 +62,10 @@ def maps(named: Sequence[tuple[str, Sequence[PackedNode], int]]) -> list[Map]:
     ]
 
 
-def _rows(nodes: Sequence[PackedNode], colors: Mapping[str, str]) -> tuple[Row, ...]:
+def _rows(nodes: Sequence[PackedNode], colors: Mapping[str, str]) -> tuple[MapRow, ...]:
     by_group = [(group, list(members)) for group, members in groupby(nodes, key=lambda node: node.group)]
     return tuple(
-        Row(
+        MapRow(
             f"{group or 'no node group'}: {counted(len(members), 'node')}", tuple(_cell(one, colors) for one in members)
         )
         for group, members in by_group
@@ -99,14 +99,14 @@ def _described(nodes: Sequence[PackedNode], left_out: int) -> str:
     return f"{counted(len(nodes), 'node')}: {share} of cpu and {of_memory} of memory requested.{more}"
 
 
-class Picture(NamedTuple):
+class NodeMap(NamedTuple):
     """The nodes of a map in order of their groups, and how many are left out."""
 
     nodes: Sequence[PackedNode]
     left_out: int
 
 
-def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[Picture, Picture]:
+def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[NodeMap, NodeMap]:
     """Return the nodes now, and after the plan: without all nodes that can go, with all new ones and with the pods that
     they and the others receive. At most `MOST_NODES` of the nodes, first those that go and those that receive pods, and
     as many new ones.
@@ -126,7 +126,7 @@ def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[Picture, 
     new = list(_new_nodes(view, answer.scale_up))
     left_out = len(view.nodes) - len(before)
     together = sorted([*after.values(), *new[:MOST_NODES]], key=lambda node: node.group)
-    return Picture(list(before.values()), left_out), Picture(together, left_out + len(new[MOST_NODES:]))
+    return NodeMap(list(before.values()), left_out), NodeMap(together, left_out + len(new[MOST_NODES:]))
 
 
 def _new_nodes(view: ClusterView, decision: plan_pb2.ScaleUpDecision) -> Iterator[PackedNode]:
@@ -154,7 +154,7 @@ def _with_pods(view: ClusterView, node: PackedNode, keys: Iterable[str]) -> Pack
     return node
 
 
-def _packed(view: ClusterView, name: str, pods: Sequence[PodView]) -> PackedNode:
+def _packed(view: ClusterView, name: str, pods: Sequence[ShownPod]) -> PackedNode:
     allocatable = view.allocatable(name)
     cpu, memory = allocatable.get("cpu", 0), allocatable.get("memory", 0)
     node = PackedNode(name, view.nodes[name].node_group, cpu, {}, memory, 0, 0)
@@ -163,7 +163,7 @@ def _packed(view: ClusterView, name: str, pods: Sequence[PodView]) -> PackedNode
     return node
 
 
-def _with_pod(view: ClusterView, node: PackedNode, pod: PodView) -> PackedNode:
+def _with_pod(view: ClusterView, node: PackedNode, pod: ShownPod) -> PackedNode:
     """Return a node with one more pod."""
     requests = view.requests(pod)
     workload = pod.labels.get("app") or (pod.owner.name if pod.owner else pod.key)

@@ -41,7 +41,7 @@ class Cell(NamedTuple):
     segments: tuple[tuple[str, float], ...]
 
 
-class Row(NamedTuple):
+class MapRow(NamedTuple):
     """The nodes of one node group."""
 
     title: str
@@ -53,11 +53,11 @@ class Map(NamedTuple):
 
     title: str
     description: str
-    rows: tuple[Row, ...]
+    rows: tuple[MapRow, ...]
     legend: tuple[tuple[str, str], ...]
 
 
-class Decision(NamedTuple):
+class ShownDecision(NamedTuple):
     """A decision with its reasons. identity : id of its element, which opens on a click in a chart."""
 
     identity: str
@@ -68,7 +68,7 @@ class Decision(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Page:
+class ReportPage:
     """A page. headline : the most important sentence."""
 
     title: str
@@ -76,7 +76,7 @@ class Page:
     tables: Sequence[Table] = ()
     charts: Sequence[Chart] = ()
     maps: Sequence[Map] = ()
-    decisions: Sequence[tuple[str, Sequence[Decision]]] = ()
+    decisions: Sequence[tuple[str, Sequence[ShownDecision]]] = ()
     details: Sequence[Table] = ()
 
 
@@ -87,7 +87,7 @@ def without_empty_columns(table: Table) -> Table:
     return table._replace(columns=tuple(table.columns[at] for at in kept), lines=lines)
 
 
-def rendered(page: Page) -> str:
+def rendered(page: ReportPage) -> str:
     """Return the HTML."""
     import jinja2
     from plotly.offline import get_plotlyjs

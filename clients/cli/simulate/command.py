@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.documents import read_settings, settings_of
-from trimtab.clients.cli.failures import FailedError, InputError
+from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices, prices_of
 from trimtab.clients.cli.label_groups import ZONE
 from trimtab.clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
@@ -61,10 +61,10 @@ def simulate(options: SimulateOptions) -> None:
     import structlog
 
     if options.scenario is None:
-        raise InputError("no SCENARIO is given; --schema describes its content")
+        raise UsageError("no SCENARIO is given; --schema describes its content")
     limits = read_limits(options.limits)
     if limits and not options.recommend:
-        raise InputError("--limit needs --recommend")
+        raise UsageError("--limit needs --recommend")
     prices = read_prices(options.prices) if options.prices is not None else None
     scenario, trace = read_input(options.scenario)
     _note_late(scenario, trace)
@@ -76,8 +76,10 @@ def simulate(options: SimulateOptions) -> None:
     names = [one.name for one in chosen]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise InputError(f"settings {twice[0]} are given twice; give each its own name")
-    runs = [Run(scenario, trace, one.name, one.settings.SerializeToString(deterministic=True)) for one in chosen]
+        raise UsageError(f"settings {twice[0]} are given twice; give each its own name")
+    runs = [
+        Run(scenario, trace, one.name, one.settings.SerializeToString(deterministic=True), one.file) for one in chosen
+    ]
     # Silence the services' logs; results are shown as a whole.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     results = _with_progress(runs, options)
@@ -136,7 +138,7 @@ def _named(paths: tuple[Path, ...]) -> list[NamedSettings]:
     return [
         NamedSettings(str(path), built_in(str(path)))
         if str(path) in BUILT_IN and not path.exists()
-        else NamedSettings(path.stem, read_settings(path))
+        else NamedSettings(path.stem, read_settings(path), str(path))
         for path in paths
     ]
 
@@ -145,7 +147,7 @@ def settings_from(document: dict[str, Any]) -> plan_pb2.PlanSettings:
     """Return the settings of a document. Raises ValueError."""
     try:
         return settings_of(document)
-    except InputError as error:
+    except UsageError as error:
         raise ValueError(str(error)) from None
 
 

@@ -39,6 +39,12 @@ class ObjectMeta(Struct, rename="camel", gc=False, omit_defaults=True):
     owner_references: list[OwnerReference] | None = None
 
 
+class VersionedMeta(ObjectMeta, gc=False):
+    """`metadata` for clients that change objects. Snapshots leave the version out: it differs after every change."""
+
+    resource_version: str | None = None
+
+
 class LabelSelectorRequirement(Struct, gc=False, omit_defaults=True):
     """One expression of a label selector, or of a node selector."""
 

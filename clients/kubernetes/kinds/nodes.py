@@ -5,12 +5,13 @@ from msgspec import Struct, field
 from trimtab.clients.kubernetes.kinds.metadata import Int, ObjectMeta, Quantities, Time
 
 
-class Taint(Struct, gc=False):
-    """A taint; when it was added has no part in scheduling."""
+class Taint(Struct, gc=False, omit_defaults=True):
+    """A taint. `time_added` has no part in scheduling; a patch of all taints writes it back as it was read."""
 
     key: str | None = None
     value: str | None = None
     effect: str | None = None
+    time_added: str | None = field(default=None, name="timeAdded")
 
 
 class NodeSpec(Struct, gc=False):
@@ -35,6 +36,7 @@ class NodeStatus(Struct, gc=False):
     capacity: Quantities | None = None
     allocatable: Quantities | None = None
     conditions: list[NodeCondition] | None = None
+    declared_features: list[str] | None = field(default=None, name="declaredFeatures")
 
 
 class Node(Struct, gc=False):

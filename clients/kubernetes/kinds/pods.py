@@ -63,6 +63,12 @@ class ContainerPort(Struct, rename={"container_port": "containerPort", "host_por
     protocol: str | None = None
 
 
+class RestartRule(Struct, gc=False, omit_defaults=True):
+    """What an exit of a container leads to; which exits has no part in scheduling."""
+
+    action: str | None = None
+
+
 class Container(Struct, rename="camel", gc=False, omit_defaults=True):
     """A container; an init container with restart policy Always is a sidecar."""
 
@@ -70,6 +76,7 @@ class Container(Struct, rename="camel", gc=False, omit_defaults=True):
     resources: Resources | None = None
     ports: list[ContainerPort] | None = None
     restart_policy: str | None = None
+    restart_policy_rules: list[RestartRule] | None = None
 
 
 class NodeAffinity(Struct, rename="camel", gc=False, omit_defaults=True):
@@ -234,6 +241,7 @@ class PodSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     tolerations: list[Toleration] | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     host_network: bool | None = None
+    host_users: bool | None = None
     priority: Int | None = None
     priority_class_name: str | None = None
     scheduler_name: str | None = None

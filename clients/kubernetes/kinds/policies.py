@@ -77,9 +77,52 @@ class CapacityBufferStatus(Struct, rename="camel", gc=False):
     provisioning_strategy: str | None = None
 
 
-class CapacityBuffer(Struct, gc=False):
-    """A CapacityBuffer."""
+class CapacityBufferRequest(Struct, gc=False):
+    """What a CapacityBuffer asks for, without the status."""
 
     metadata: ObjectMeta | None = None
     spec: CapacityBufferSpec | None = None
+
+
+class CapacityBuffer(CapacityBufferRequest, gc=False):
+    """A CapacityBuffer."""
+
     status: CapacityBufferStatus | None = None
+
+
+class PodGroupCostOwner(Struct, gc=False):
+    """The controller of the pods."""
+
+    kind: str = ""
+    name: str = ""
+
+
+class PodGroupCostSpec(Struct, rename="camel", gc=False):
+    """`spec` of a PodGroupCost. `costs` : pod to rank, a higher one is removed sooner; `waits_for` : the group that is
+    scaled down before this one, "" = none; `ranked_at` : RFC 3339.
+    """
+
+    owner: PodGroupCostOwner = field(default_factory=PodGroupCostOwner)
+    costs: dict[str, int] | None = None
+    max_removals: int = 0
+    waits_for: str = ""
+    ranked_at: str = ""
+
+
+class PodGroupCostStatus(Struct, rename="camel", gc=False):
+    """`status` of a PodGroupCost, for the costs of one `generation`."""
+
+    generation: int = 0
+    observed_pods: int = 0
+    ranked_pods: int = 0
+    complete: bool = False
+    message: str = ""
+    ranked_at: str = ""
+
+
+class PodGroupCost(Struct, gc=False):
+    """`trimtab.dev/v1alpha1` PodGroupCost: the ranks of the pods of one controller."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: PodGroupCostSpec = field(default_factory=PodGroupCostSpec)
+    status: PodGroupCostStatus = field(default_factory=PodGroupCostStatus)

@@ -1,4 +1,4 @@
-"""Claims, volumes and storage classes. Source: Kubernetes API, core/v1 and storage/v1."""
+"""Claims, volumes, storage classes and CSI drivers. Source: Kubernetes API, core/v1 and storage/v1."""
 
 from msgspec import Struct
 
@@ -98,3 +98,16 @@ class StorageClass(Struct, rename="camel", gc=False):
     provisioner: str | None = None
     volume_binding_mode: str | None = None
     allowed_topologies: list[TopologyTerm] | None = None
+
+
+class CSIDriverSpec(Struct, rename="camel", gc=False):
+    """`spec` of a CSI driver."""
+
+    prevent_pod_scheduling_if_missing: bool | None = None
+
+
+class CSIDriver(Struct, gc=False):
+    """A CSI driver of the cluster; its name is the driver's."""
+
+    metadata: ObjectMeta | None = None
+    spec: CSIDriverSpec | None = None

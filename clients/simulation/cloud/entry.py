@@ -8,8 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from trimtab.actuator.cloud.simulated_machines import MachineOptions, SimulationOptions
-from trimtab.actuator.cloud.wiring import Opening, OwnCluster
+from trimtab.actuator.cloud.wiring import MachineOptions, Opening, OwnCluster, SimulationOptions
 from trimtab.clients.kubernetes.object_files import Object, load_files
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.rpc.server import Registration

@@ -10,19 +10,18 @@ from trimtab.actuator.cloud.provider import (
     GPU_LABEL,
     Activity,
     CloudError,
+    CloudNodeTemplate,
     CloudRefusedError,
     GroupOptions,
     Instance,
     InstanceState,
     NodeGroupView,
-    NodeTemplate,
     check_decrease,
     check_size,
 )
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
-from trimtab.clients.simulation.cluster.state import ClusterState
-from trimtab.clients.simulation.cluster.state import Instance as Machine
+from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance
 
 
 class MemoryCloud:
@@ -117,7 +116,7 @@ class MemoryCloud:
             state.groups[group]["spec"]["targetSize"] = wanted
             state.group_changed(group)
 
-    def template(self, group: str) -> NodeTemplate | None:
+    def template(self, group: str) -> CloudNodeTemplate | None:
         """Return the node that a new machine becomes."""
         with self._cluster.transaction("template", group) as state:
             if group not in state.groups:
@@ -175,7 +174,7 @@ def _state(state: ClusterState, provider_id: str) -> InstanceState:
     return _state_of(machine)
 
 
-def _state_of(machine: Machine) -> InstanceState:
+def _state_of(machine: SimulatedInstance) -> InstanceState:
     if machine.gone_due_ms:
         return InstanceState.DELETING
     return InstanceState.CREATING if machine.start_due_ms else InstanceState.RUNNING

@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from trimtab.actuator.kube.cluster import (
-    POD_COST_ANNOTATION,
     POD_COST_TIME_ANNOTATION,
     POD_COST_UNFINISHED_ANNOTATION,
     POD_RANK_ANNOTATION,
@@ -30,18 +29,19 @@ from trimtab.actuator.kube.cluster import (
     PodCost,
     PodView,
     RefusedError,
-    Taint,
+    TaintView,
     TooManyRequestsError,
     deletion_delayed,
     instance_type,
     node_quantities,
 )
+from trimtab.clients.kubernetes.names import POD_COST_ANNOTATION
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.controllers import Controllers, Delays, write_owner_status
 from trimtab.clients.simulation.cluster.database import Database, JournalEntry, ObjectStore
 from trimtab.clients.simulation.cluster.faults import Faults
-from trimtab.clients.simulation.cluster.pods import Pod, PodKey, parse_time_ms
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo, Scheduler
+from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, parse_time_ms
+from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PodScheduler
 from trimtab.clients.simulation.cluster.state import ClusterState
 
 
@@ -55,7 +55,7 @@ class SimulatedCluster:
         delays: Delays | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
-        scheduler: Scheduler | None = None,
+        scheduler: PodScheduler | None = None,
     ) -> None:
         """Restore the cluster from the store or file; read `objects` and start from them only if it holds none.
 
@@ -109,7 +109,7 @@ class SimulatedCluster:
                 self._listed_at = state.node_changes
             return list(self._listed)
 
-    def add_taint(self, node: str, taint: Taint) -> bool:
+    def add_taint(self, node: str, taint: TaintView) -> bool:
         """Add a taint."""
         with self.transaction("add_taint", node) as state:
             info = _node_info(state, node)
@@ -266,7 +266,7 @@ class SimulatedCluster:
         with self._lock:
             self.state.close()
 
-    def _check_budget(self, state: ClusterState, pod: Pod) -> None:
+    def _check_budget(self, state: ClusterState, pod: SimulatedPod) -> None:
         """Raise unless the eviction API would grant the eviction.
 
         Source: Kubernetes, pkg/registry/core/pod/storage/eviction.go.
@@ -301,7 +301,7 @@ def _pod_key(key: str) -> PodKey:
     return namespace, name
 
 
-def _cost(pod: Pod) -> PodCost:
+def _cost(pod: SimulatedPod) -> PodCost:
     texts, owner = pod.annotations, pod.owner
     return PodCost(
         *pod.key,
@@ -329,7 +329,7 @@ def _view(info: NodeInfo) -> NodeView:
 
 def _read_view(info: NodeInfo) -> NodeView:
     spec = info.node.get("spec") or {}
-    taints = [Taint(t.get("key", ""), t.get("value") or "", t.get("effect", "")) for t in spec.get("taints") or ()]
+    taints = [TaintView(t.get("key", ""), t.get("value") or "", t.get("effect", "")) for t in spec.get("taints") or ()]
     gpu = any(name.endswith("/gpu") and amount > 0 for name, amount in info.allocatable.items())
     metadata = info.node["metadata"]
     delayed = deletion_delayed(metadata.get("annotations"))

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
-from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, Pod, format_time
+from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
-from trimtab.clients.simulation.cluster.state import ClusterState, Instance, made_provider_id
+from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance, made_provider_id
 from trimtab.clients.simulation.cluster.tallies import OwnerTally
 
 # Letters of generated name suffixes; they cannot form words.
@@ -34,7 +34,7 @@ class Delays:
     # From the accepted request to the deleted instance.
     instance_delete_s: float = 2.0
 
-    def pod_start_of(self, pod: Pod) -> float:
+    def pod_start_of(self, pod: SimulatedPod) -> float:
         """Return how long one pod takes to become ready, seconds."""
         del pod
         return self.pod_start_s
@@ -71,7 +71,7 @@ class Controllers:
         self._state.now_ms = max(self._state.now_ms, now_ms)
         self.schedule()
 
-    def terminate(self, pod: Pod, grace_s: int) -> None:
+    def terminate(self, pod: SimulatedPod, grace_s: int) -> None:
         """Terminate a pod. Owners other than StatefulSets replace it at once, as they count only active pods."""
         state = self._state
         pod.item["metadata"]["deletionTimestamp"] = format_time(state.now_ms + grace_s * 1000)
@@ -100,7 +100,7 @@ class Controllers:
         for pod in order[replicas:]:
             self.terminate(pod, pod.grace_s)
 
-    def _pod_of(self, owner: Object) -> Pod:
+    def _pod_of(self, owner: Object) -> SimulatedPod:
         """Return a new pod of a ReplicaSet, made from its template."""
         meta, number = owner["metadata"], self._state.next_number()
         template = copy.deepcopy(owner["spec"].get("template") or {})
@@ -117,7 +117,7 @@ class Controllers:
             ],
         }
         spec = template.get("spec") or {}
-        return Pod(
+        return SimulatedPod(
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
         )
 
@@ -133,7 +133,7 @@ class Controllers:
         for _ in range(delta):
             name = self._new_name(group)
             due_ms = self._state.now_ms + max(1, int(self._delays.node_start_of(name, group) * 1000))
-            self._state.put_instance(Instance(name, group, made_provider_id(name), start_due_ms=due_ms))
+            self._state.put_instance(SimulatedInstance(name, group, made_provider_id(name), start_due_ms=due_ms))
 
     def _new_name(self, group: str) -> str:
         """Return a name that no machine has."""
@@ -149,7 +149,7 @@ class Controllers:
         self._state.group_changed(group)
         for _ in range(count):
             name = self._new_name(group)
-            instance = Instance(name, group, made_provider_id(name))
+            instance = SimulatedInstance(name, group, made_provider_id(name))
             self._state.put_instance(instance)
             self._start_node(instance)
 
@@ -165,9 +165,9 @@ class Controllers:
                 break
         metadata.update(name=name, uid=uid, creationTimestamp=format_time(self._state.now_ms))
         item["spec"] = dict(item["spec"])
-        self._state.put_pod(Pod(item))
+        self._state.put_pod(SimulatedPod(item))
 
-    def end_instance(self, instance: Instance) -> None:
+    def end_instance(self, instance: SimulatedInstance) -> None:
         """Begin the deletion of a machine."""
         instance.gone_due_ms = self._state.now_ms + max(1, int(self._delays.instance_delete_s * 1000))
         self._state.put_instance(instance)
@@ -192,13 +192,13 @@ class Controllers:
             hopeless.add(alike)
             state.mark_unschedulable(pod)
 
-    def _bind(self, pod: Pod, info: NodeInfo) -> None:
+    def _bind(self, pod: SimulatedPod, info: NodeInfo) -> None:
         pod.spec["nodeName"] = info.name
         pod.item["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
         pod.ready_due_ms = self._state.now_ms + max(1, int(self._delays.pod_start_of(pod) * 1000))
         self._state.put_pod(pod)
 
-    def _pod_due(self, pod: Pod | None, due_ms: int) -> None:
+    def _pod_due(self, pod: SimulatedPod | None, due_ms: int) -> None:
         if pod is None:
             return
         if pod.gone_due_ms == due_ms:
@@ -216,7 +216,7 @@ class Controllers:
             pod.ready_due_ms = 0
             self._state.put_pod(pod)
 
-    def _replace(self, pod: Pod) -> None:
+    def _replace(self, pod: SimulatedPod) -> None:
         """Create a pod in place of one that terminates, unless its owner has enough."""
         if pod.owner.get("kind") not in RECREATED_KINDS or not self._wants_more(pod):
             return
@@ -233,17 +233,17 @@ class Controllers:
             metadata["name"] = prefix + _suffix(pod.uid, number)
         new["spec"].pop("nodeName", None)
         new["status"] = {"phase": "Pending"}
-        state.put_pod(Pod(new))
+        state.put_pod(SimulatedPod(new))
         state.note("recreated", f"{pod.key[0]}/{metadata['name']}")
 
-    def _wants_more(self, pod: Pod) -> bool:
+    def _wants_more(self, pod: SimulatedPod) -> bool:
         owner = self._state.owners.get(pod.owner_uid)
         wanted = desired_replicas(owner) if owner else None
         if wanted is None:
             return True
         return self._state.tallies.of(pod.owner_uid).active < wanted
 
-    def _instance_due(self, instance: Instance | None, due_ms: int) -> None:
+    def _instance_due(self, instance: SimulatedInstance | None, due_ms: int) -> None:
         if instance is None:
             return
         if instance.gone_due_ms == due_ms:
@@ -257,7 +257,7 @@ class Controllers:
             self._state.put_instance(instance)
             self._start_node(instance)
 
-    def _give_up(self, instance: Instance) -> None:
+    def _give_up(self, instance: SimulatedInstance) -> None:
         """Drop a machine that never became a node, as a cloud without capacity does."""
         group = self._state.groups[instance.group]
         group["spec"]["targetSize"] -= 1
@@ -282,7 +282,7 @@ class Controllers:
             members.remove(name)
             state.group_changed(instance.group)
 
-    def _start_node(self, instance: Instance) -> None:
+    def _start_node(self, instance: SimulatedInstance) -> None:
         """Turn a machine into a node with its DaemonSet pods."""
         state = self._state
         group = state.groups[instance.group]
@@ -299,7 +299,7 @@ class Controllers:
         selector = spec.get("nodeSelector") or {}
         return spec.get("template") or self._like_a_member(group), selector.get("matchLabels") or selector
 
-    def _new_node(self, instance: Instance) -> Object:
+    def _new_node(self, instance: SimulatedInstance) -> Object:
         template, selected = self.template_of(instance.group)
         template = copy.deepcopy(template)
         status = template.get("status") or {}
@@ -334,7 +334,7 @@ class Controllers:
 
     def start_daemons_everywhere(self, owner: Object) -> None:
         """Create the pods of a new DaemonSet."""
-        model = Pod(pod_of_template(owner, owner["spec"]["template"]))
+        model = SimulatedPod(pod_of_template(owner, owner["spec"]["template"]))
         for info in list(self._state.nodes.values()):
             self._start_daemon(info, model)
 
@@ -343,7 +343,7 @@ class Controllers:
         for model in self._daemon_models():
             self._start_daemon(info, model)
 
-    def _start_daemon(self, info: NodeInfo, model: Pod) -> None:
+    def _start_daemon(self, info: NodeInfo, model: SimulatedPod) -> None:
         new = copy.deepcopy(model.item)
         new["spec"].pop("nodeName", None)
         (new["spec"].get("affinity") or {}).pop("nodeAffinity", None)
@@ -354,11 +354,11 @@ class Controllers:
             uid=made_uid(model.uid, number),
             creationTimestamp=format_time(self._state.now_ms),
         )
-        pod = Pod(new)
+        pod = SimulatedPod(new)
         if info.static_fit(pod)[0] and info.fits(pod):
             self._bind(pod, info)
 
-    def _daemon_models(self) -> list[Pod]:
+    def _daemon_models(self) -> list[SimulatedPod]:
         """Return a pod of each DaemonSet, sorted by namespace and name: the first found, or one from its template."""
         state = self._state
         models = []
@@ -366,7 +366,7 @@ class Controllers:
             if owner["kind"] == "DaemonSet" and uid not in state.pods_by_owner:
                 template = (owner.get("spec") or {}).get("template")
                 if template:
-                    models.append(Pod(pod_of_template(owner, template)))
+                    models.append(SimulatedPod(pod_of_template(owner, template)))
         for pods in state.pods_by_owner.values():
             if next(iter(pods.values())).owner.get("kind") == "DaemonSet":
                 active = [pod for pod in pods.values() if pod.active]
@@ -398,7 +398,7 @@ def write_owner_status(owner: Object, pods: OwnerTally) -> None:
     owner["status"] = {**(owner.get("status") or {}), **fields}
 
 
-def _scheduling_order(pod: Pod) -> tuple[int, str, tuple[str, str]]:
+def _scheduling_order(pod: SimulatedPod) -> tuple[int, str, tuple[str, str]]:
     created = str(pod.item["metadata"].get("creationTimestamp") or "")
     return -int(pod.spec.get("priority") or 0), created, pod.key
 

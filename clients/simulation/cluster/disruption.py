@@ -7,9 +7,9 @@ Source: Kubernetes, pkg/controller/disruption: `getExpectedPodCount`, `countHeal
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from trimtab.clients.kubernetes.object_files import Object, ObjectError
+from trimtab.clients.kubernetes.object_files import Object, ObjectFileError
 from trimtab.clients.kubernetes.selectors import selects
-from trimtab.clients.simulation.cluster.pods import Pod, PodKey
+from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
 from trimtab.clients.simulation.cluster.tallies import BudgetTally
 
 # Desired replicas of an owner by uid, None = unknown.
@@ -25,7 +25,7 @@ class BudgetStatus(NamedTuple):
     expected_pods: int
 
 
-def covers(budget: Mapping[str, Any], pod: Pod) -> bool:
+def covers(budget: Mapping[str, Any], pod: SimulatedPod) -> bool:
     """Return whether a budget of the pod's namespace selects it."""
     return selects((budget.get("spec") or {}).get("selector"), pod.labels)
 
@@ -37,7 +37,7 @@ def budget_status(budget: Mapping[str, Any], pods: BudgetTally, scale: Scale) ->
     return BudgetStatus(allowed, pods.healthy, desired, expected)
 
 
-class Budgets:
+class BudgetIndex:
     """All budgets, the pods that each covers, and their status as long as none of these pods changes. Labels of pods
     and selectors of budgets do not change here, so a pod's budgets are found only once.
     """
@@ -50,7 +50,7 @@ class Budgets:
         # Budgets by namespace and labels of the pods that they cover.
         self._of: dict[tuple[str, frozenset[tuple[str, str]]], list[PodKey]] = {}
 
-    def put(self, item: Object, pods: Iterable[Pod]) -> None:
+    def put(self, item: Object, pods: Iterable[SimulatedPod]) -> None:
         """Add a budget; `pods` are the pods of its namespace."""
         key = item["metadata"].get("namespace") or "default", item["metadata"]["name"]
         self.items[key] = item
@@ -61,7 +61,7 @@ class Budgets:
                 members.put(pod)
         self._status.pop(key, None)
 
-    def of(self, pod: Pod) -> list[PodKey]:
+    def of(self, pod: SimulatedPod) -> list[PodKey]:
         """Return the budgets that cover a pod."""
         known = pod.key[0], frozenset(pod.labels.items())
         found = self._of.get(known)
@@ -70,13 +70,13 @@ class Budgets:
             self._of[known] = found
         return found
 
-    def pod_changed(self, pod: Pod) -> None:
+    def pod_changed(self, pod: SimulatedPod) -> None:
         """Call when a pod is new or has changed."""
         for key in self.of(pod):
             self._members[key].put(pod)
             self._status.pop(key, None)
 
-    def pod_gone(self, pod: Pod) -> None:
+    def pod_gone(self, pod: SimulatedPod) -> None:
         """Call when a pod is gone."""
         for key in self.of(pod):
             self._members[key].drop(pod.key)
@@ -90,12 +90,12 @@ class Budgets:
         return found
 
     def write_statuses(self) -> None:
-        """Write every status into its object. Raises `ObjectError` naming the budget."""
+        """Write every status into its object. Raises `ObjectFileError` naming the budget."""
         for key, item in self.items.items():
             try:
                 write_status(item, self.status(key))
             except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise ObjectError(f"PodDisruptionBudget {key[0]}/{key[1]}: {error!r}") from error
+                raise ObjectFileError(f"PodDisruptionBudget {key[0]}/{key[1]}: {error!r}") from error
 
 
 def write_status(budget: Object, status: BudgetStatus) -> None:

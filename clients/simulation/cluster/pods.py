@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from trimtab.actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, PodView, daemon_eviction
+from trimtab.actuator.kube.cluster import DAEMON_EVICTION_ANNOTATION, PodView, daemon_eviction
+from trimtab.clients.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.kubernetes.pod_requests import requests_of_mapping
 from trimtab.clients.simulation.cluster.objects import condition, controller_of, labels_of
@@ -25,7 +26,7 @@ RECREATED_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet
 
 
 @dataclass
-class Pod:
+class SimulatedPod:
     """A pod. `ready_due_ms` and `gone_due_ms` are when it becomes ready and ends; 0 = it does not by itself."""
 
     item: Object
@@ -171,7 +172,7 @@ class Pod:
             daemon=self.daemon,
             deletion_ms=parse_time_ms(self.item["metadata"].get("deletionTimestamp")),
             grace_s=self.grace_s,
-            daemon_eviction=daemon_eviction(self.annotations),
+            daemon_eviction=daemon_eviction(self.annotations.get(DAEMON_EVICTION_ANNOTATION)),
         )
 
 

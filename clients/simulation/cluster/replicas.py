@@ -10,10 +10,10 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from trimtab.actuator.kube.cluster import POD_COST_ANNOTATION
+from trimtab.clients.kubernetes.names import POD_COST_ANNOTATION
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.controllers import Controllers
-from trimtab.clients.simulation.cluster.pods import Pod, parse_time_ms
+from trimtab.clients.simulation.cluster.pods import SimulatedPod, parse_time_ms
 from trimtab.clients.simulation.cluster.state import ClusterState
 
 _COST: Final = re.compile(r"-?\d{1,10}", re.ASCII)
@@ -26,7 +26,7 @@ def scale(state: ClusterState, controllers: Controllers, owner: Object, replicas
     state.put(owner)
     uid, template = owner["metadata"]["uid"], owner["spec"]["template"]
     count = state.tallies.of(uid).active
-    pods: list[Pod] = []
+    pods: list[SimulatedPod] = []
     if count > replicas or owner["kind"] == "StatefulSet":
         pods = [pod for pod in state.pods_by_owner.get(uid, {}).values() if pod.active]
     if owner["kind"] == "StatefulSet":
@@ -44,13 +44,13 @@ def scale(state: ClusterState, controllers: Controllers, owner: Object, replicas
             state.drop_pod(pod)
 
 
-def _order(owner: Object, pods: list[Pod], now_ms: int) -> list[Pod]:
+def _order(owner: Object, pods: list[SimulatedPod], now_ms: int) -> list[SimulatedPod]:
     """Return the pods in the order of their removal."""
     if owner["kind"] == "StatefulSet":
         return sorted(pods, key=lambda pod: -_ordinal(pod))
     on_node = Counter(pod.node for pod in pods)
 
-    def rank(pod: Pod) -> tuple[Any, ...]:
+    def rank(pod: SimulatedPod) -> tuple[Any, ...]:
         cost, node = _cost(pod), pod.node
         of_node = (bool(node), pod.phase == "Running", pod.ready, cost, -on_node[node])
         return *of_node, _age_rank(now_ms - _since_ms(pod)), pod.uid
@@ -58,13 +58,13 @@ def _order(owner: Object, pods: list[Pod], now_ms: int) -> list[Pod]:
     return sorted(pods, key=rank)
 
 
-def _cost(pod: Pod) -> int:
+def _cost(pod: SimulatedPod) -> int:
     """Return the pod deletion cost; one that cannot be read is 0, as for the ReplicaSet controller."""
     text = pod.annotations.get(POD_COST_ANNOTATION)
     return int(text) if text and _COST.fullmatch(text) else 0
 
 
-def _since_ms(pod: Pod) -> int:
+def _since_ms(pod: SimulatedPod) -> int:
     """Return since when a pod has been ready; if it is not ready, when it was created."""
     return pod.ready_since_ms or parse_time_ms(pod.item["metadata"].get("creationTimestamp"))
 
@@ -74,6 +74,6 @@ def _age_rank(age_ms: int) -> int:
     return int(math.log2(age_ms * 1_000_000)) if age_ms > 0 else -1
 
 
-def _ordinal(pod: Pod) -> int:
+def _ordinal(pod: SimulatedPod) -> int:
     ending = pod.key[1].rpartition("-")[2]
     return int(ending) if ending.isdecimal() else -1

@@ -14,7 +14,7 @@ from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.kubernetes.quantities import counted_amounts
 from trimtab.clients.kubernetes.selectors import selects_node, tolerates
 from trimtab.clients.simulation.cluster.objects import labels_of
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 
 CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
 NO_POD_LIMIT = 1 << 30
@@ -30,9 +30,9 @@ class NodeInfo:
         self.allocatable: dict[str, int] = counted_amounts(status.get("allocatable") or status.get("capacity"))
         self.pod_limit = self.allocatable.pop("pods", NO_POD_LIMIT)
         self.used: dict[str, int] = {}
-        self.pods: dict[tuple[str, str], Pod] = {}
+        self.pods: dict[tuple[str, str], SimulatedPod] = {}
         self._live_count = 0
-        # Results of the static predicates by `Pod.static_key`: (fits, soft taints not tolerated).
+        # Results of the static predicates by `SimulatedPod.static_key`: (fits, soft taints not tolerated).
         self._static: dict[bytes, tuple[bool, int]] = {}
         # The node as callers of the cluster see it, None = not read yet.
         self.view: NodeView | None = None
@@ -42,7 +42,7 @@ class NodeInfo:
         self._static.clear()
         self.view = None
 
-    def add(self, pod: Pod) -> None:
+    def add(self, pod: SimulatedPod) -> None:
         """Add a pod's resources."""
         self.pods[pod.key] = pod
         if not pod.terminal:
@@ -50,21 +50,21 @@ class NodeInfo:
             for name, value in pod.requests.items():
                 self.used[name] = self.used.get(name, 0) + value
 
-    def remove(self, pod: Pod) -> None:
+    def remove(self, pod: SimulatedPod) -> None:
         """Subtract a pod's resources."""
         if self.pods.pop(pod.key, None) is not None and not pod.terminal:
             self._live_count -= 1
             for name, value in pod.requests.items():
                 self.used[name] -= value
 
-    def static_fit(self, pod: Pod) -> tuple[bool, int]:
+    def static_fit(self, pod: SimulatedPod) -> tuple[bool, int]:
         """Return whether labels and taints allow the pod, and the number of soft taints not tolerated."""
         found = self._static.get(pod.static_key)
         if found is None:
             found = self._static[pod.static_key] = _static_fit(pod.spec, self.node)
         return found
 
-    def fits(self, pod: Pod) -> bool:
+    def fits(self, pod: SimulatedPod) -> bool:
         """Return whether the node has enough free resources now."""
         if self._live_count >= self.pod_limit:
             return False
@@ -76,7 +76,7 @@ class NodeInfo:
         """Return the free amount of a resource."""
         return self.allocatable.get(name, 0) - self.used.get(name, 0)
 
-    def fullness_permille(self, pod: Pod) -> int:
+    def fullness_permille(self, pod: SimulatedPod) -> int:
         """Return the mean of the used shares of cpu and memory with the pod on the node, in 1/1000."""
         shares = 0
         for name in ("cpu", "memory"):
@@ -86,7 +86,7 @@ class NodeInfo:
         return shares // 2
 
 
-class Scheduler(Protocol):
+class PodScheduler(Protocol):
     """Chooses nodes. It is notified of every change of nodes and of their pods, so that it can keep sums."""
 
     def node_changed(self, info: NodeInfo) -> None:
@@ -95,13 +95,13 @@ class Scheduler(Protocol):
     def node_gone(self, info: NodeInfo) -> None:
         """Note that a node is gone; its pods were removed before."""
 
-    def pod_added(self, info: NodeInfo, pod: Pod) -> None:
+    def pod_added(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Note that a pod is on a node now."""
 
-    def pod_removed(self, info: NodeInfo, pod: Pod) -> None:
+    def pod_removed(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Note that a pod has left a node."""
 
-    def choose(self, pod: Pod) -> NodeInfo | None:
+    def choose(self, pod: SimulatedPod) -> NodeInfo | None:
         """Return the node for a pod, None = it fits nowhere."""
 
 
@@ -119,13 +119,13 @@ class PackingScheduler:
         """Note that a node is gone."""
         self._nodes.pop(info.name, None)
 
-    def pod_added(self, info: NodeInfo, pod: Pod) -> None:
+    def pod_added(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Do nothing: nodes know their sums."""
 
-    def pod_removed(self, info: NodeInfo, pod: Pod) -> None:
+    def pod_removed(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Do nothing: nodes know their sums."""
 
-    def choose(self, pod: Pod) -> NodeInfo | None:
+    def choose(self, pod: SimulatedPod) -> NodeInfo | None:
         """Return the node for a pod, None = it fits nowhere."""
         best: tuple[int, int, str] | None = None
         chosen = None

@@ -9,22 +9,22 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trimtab.clients.kubernetes.object_files import Object, ObjectError, check
+from trimtab.clients.kubernetes.object_files import Object, ObjectFileError, check
+from trimtab.clients.kubernetes.registry import CONTROLLERS
 from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.simulation.cluster.database import JournalEntry, ObjectStore
-from trimtab.clients.simulation.cluster.disruption import Budgets
+from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import condition_reason, desired_replicas, labels_of, made_uid
-from trimtab.clients.simulation.cluster.pods import Pod, PodKey
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
+from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
+from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, PodScheduler
 from trimtab.clients.simulation.cluster.tallies import OwnerTallies
 
 # Provider ids of deleted machines that are kept, the latest ones.
 MAX_ENDED = 10_000
-OWNER_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job", "Deployment", "DaemonSet"})
 
 
 @dataclass
-class Instance:
+class SimulatedInstance:
     """A machine of the cloud, named like its node. It becomes a node at `start_due_ms` and ends at `gone_due_ms`."""
 
     name: str
@@ -37,30 +37,30 @@ class Instance:
 class ClusterState:
     """The objects. `now_ms` is the time of the transaction."""
 
-    def __init__(self, database: ObjectStore, scheduler: Scheduler | None = None) -> None:
+    def __init__(self, database: ObjectStore, scheduler: PodScheduler | None = None) -> None:
         self._database = database
         self.scheduler = scheduler or PackingScheduler()
         self.now_ms = 0
         self.nodes: dict[str, NodeInfo] = {}
         # Pods that name a node that does not exist, by its name.
-        self._astray: dict[str, dict[PodKey, Pod]] = {}
-        self.pods: dict[PodKey, Pod] = {}
-        self.pods_by_namespace: dict[str, dict[PodKey, Pod]] = {}
-        self.pods_by_owner: dict[str, dict[PodKey, Pod]] = {}
+        self._astray: dict[str, dict[PodKey, SimulatedPod]] = {}
+        self.pods: dict[PodKey, SimulatedPod] = {}
+        self.pods_by_namespace: dict[str, dict[PodKey, SimulatedPod]] = {}
+        self.pods_by_owner: dict[str, dict[PodKey, SimulatedPod]] = {}
         self.tallies = OwnerTallies()
         # Pending pods.
-        self.pending: dict[PodKey, Pod] = {}
+        self.pending: dict[PodKey, SimulatedPod] = {}
         self.groups: dict[str, Object] = {}
-        self.instances: dict[str, Instance] = {}
+        self.instances: dict[str, SimulatedInstance] = {}
         # Machines by group and name; how often machines, and how often nodes, have changed.
-        self._instances_of: dict[str, dict[str, Instance]] = {}
+        self._instances_of: dict[str, dict[str, SimulatedInstance]] = {}
         self.instance_changes = 0
         self.node_changes = 0
         # Names of machines by provider id, and the provider ids of deleted ones.
         self._name_of: dict[str, str] = {}
         self.ended: dict[str, None] = {}
         self.owners: dict[str, Object] = {}
-        self.budgets = Budgets(self._scale)
+        self.budgets = BudgetIndex(self._scale)
         # Everything else, by "Kind/namespace/name".
         self.others: dict[str, Object] = {}
         # Tokens of scale-ups already made, and the number of names generated so far.
@@ -81,7 +81,7 @@ class ClusterState:
         return found
 
     def fill(self, items: Iterable[Object]) -> None:
-        """Add objects from files. Raises `ObjectError` naming the object."""
+        """Add objects from files. Raises `ObjectFileError` naming the object."""
         seen: set[str] = set()
         for item in items:
             metadata = item.get("metadata") or {}
@@ -89,14 +89,14 @@ class ClusterState:
             check(item, place)
             key = _key(item)
             if key in seen:
-                raise ObjectError(f"{place}: given twice")
+                raise ObjectFileError(f"{place}: given twice")
             seen.add(key)
             # A recording without uids gets generated ones, the same for every reader.
             metadata.setdefault("uid", made_uid(key, 0))
             try:
                 self.put(item)
             except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise ObjectError(f"{place}: {error!r}") from error
+                raise ObjectFileError(f"{place}: {error!r}") from error
         self._add_instances()
 
     def put(self, item: Object) -> None:
@@ -106,7 +106,7 @@ class ClusterState:
             case "Node":
                 self.put_node(item)
             case "Pod":
-                self.put_pod(Pod(item))
+                self.put_pod(SimulatedPod(item))
             case "NodeGroup":
                 self.groups[item["metadata"]["name"]] = item
                 self._changed[key] = (item, {})
@@ -115,7 +115,7 @@ class ClusterState:
                 self.budgets.put(item, self.pods_by_namespace.get(namespace, {}).values())
                 self._changed[key] = (item, {})
             case kind:
-                if kind in OWNER_KINDS and item["metadata"].get("uid"):
+                if kind in CONTROLLERS and item["metadata"].get("uid"):
                     self.owners[item["metadata"]["uid"]] = item
                 self.others[key] = item
                 self._changed[key] = (item, {})
@@ -152,7 +152,7 @@ class ClusterState:
             self.scheduler.node_gone(info)
             self._changed[f"Node//{name}"] = None
 
-    def put_pod(self, pod: Pod) -> None:
+    def put_pod(self, pod: SimulatedPod) -> None:
         """Add or update a pod; its node and requests must not change otherwise."""
         self.pods[pod.key] = pod
         self.pods_by_namespace.setdefault(pod.key[0], {})[pod.key] = pod
@@ -172,7 +172,7 @@ class ClusterState:
                 heapq.heappush(self._due, (due_ms, key))
         self._changed[key] = (pod.item, _due_times(pod))
 
-    def _put_on_node(self, pod: Pod) -> None:
+    def _put_on_node(self, pod: SimulatedPod) -> None:
         info = self.nodes.get(pod.node)
         if info is None:
             if pod.node:
@@ -181,7 +181,7 @@ class ClusterState:
             info.add(pod)
             self.scheduler.pod_added(info, pod)
 
-    def mark_unschedulable(self, pod: Pod) -> None:
+    def mark_unschedulable(self, pod: SimulatedPod) -> None:
         """Write the scheduler's failure into a pod's status, as kube-scheduler does."""
         if condition_reason(pod.item, "PodScheduled") != "Unschedulable":
             status = pod.item.get("status") or {}
@@ -190,7 +190,7 @@ class ClusterState:
             pod.item["status"] = {"phase": "Pending", **status, "conditions": [*others, unscheduled]}
             self._changed[f"Pod/{pod.key[0]}/{pod.key[1]}"] = (pod.item, _due_times(pod))
 
-    def drop_pod(self, pod: Pod) -> None:
+    def drop_pod(self, pod: SimulatedPod) -> None:
         """Remove a pod."""
         self.budgets.pod_gone(pod)
         self.tallies.drop(pod.key)
@@ -209,7 +209,7 @@ class ClusterState:
         self.schedule_needed = True
         self._changed[f"Pod/{pod.key[0]}/{pod.key[1]}"] = None
 
-    def put_instance(self, instance: Instance) -> None:
+    def put_instance(self, instance: SimulatedInstance) -> None:
         """Add or update a machine."""
         self.instances[instance.name] = instance
         self._instances_of.setdefault(instance.group, {})[instance.name] = instance
@@ -237,11 +237,11 @@ class ClusterState:
             del self.ended[oldest]
             self._changed[f"Ended//{oldest}"] = None
 
-    def instances_of(self, group: str) -> Collection[Instance]:
+    def instances_of(self, group: str) -> Collection[SimulatedInstance]:
         """Return the machines of a group, in order of creation."""
         return self._instances_of.get(group, {}).values()
 
-    def instance_of(self, provider_id: str) -> Instance | None:
+    def instance_of(self, provider_id: str) -> SimulatedInstance | None:
         """Return the machine with that provider id; None = there is none."""
         name = self._name_of.get(provider_id)
         return None if name is None else self.instances[name]
@@ -296,7 +296,7 @@ class ClusterState:
         kind = key.split("/", 1)[0]
         match kind:
             case "Instance":
-                self.put_instance(Instance(**item))
+                self.put_instance(SimulatedInstance(**item))
             case "Token":
                 self.tokens.add(item)
             case "Ended":
@@ -304,7 +304,7 @@ class ClusterState:
             case "NameCount":
                 self.name_count = item
             case "Pod":
-                self.put_pod(Pod(item, **more))
+                self.put_pod(SimulatedPod(item, **more))
             case _:
                 self.put(item)
         self._changed.pop(key, None)
@@ -315,17 +315,17 @@ class ClusterState:
             spec = group.setdefault("spec", {})
             nodes = [node for node in sorted(self.nodes) if self._is_member(node, spec)]
             for node in nodes:
-                self.put_instance(Instance(node, name, self._provider_id(node)))
+                self.put_instance(SimulatedInstance(node, name, self._provider_id(node)))
             spec.setdefault("targetSize", len(nodes))
             spec.setdefault("minSize", 0)
             spec.setdefault("maxSize", max(1000, spec["targetSize"]))
             for field in ("minSize", "maxSize", "targetSize"):
                 if type(spec[field]) is not int or spec[field] < 0:
-                    raise ObjectError(f"NodeGroup {name}: spec.{field} must be a whole number, not {spec[field]!r}")
+                    raise ObjectFileError(f"NodeGroup {name}: spec.{field} must be a whole number, not {spec[field]!r}")
             self.group_changed(name)
 
     def _provider_id(self, node: str) -> str:
-        """Return the provider id of a node that was read; generate one if it has none. Raises `ObjectError`."""
+        """Return the provider id of a node that was read; generate one if it has none. Raises `ObjectFileError`."""
         info = self.nodes[node]
         spec = info.node.setdefault("spec", {})
         if not spec.get("providerID"):
@@ -333,7 +333,9 @@ class ClusterState:
             self.node_changed(info)
         provider_id = str(spec["providerID"])
         if provider_id in self._name_of:
-            raise ObjectError(f"Node {node}: spec.providerID {provider_id} is that of {self._name_of[provider_id]} too")
+            raise ObjectFileError(
+                f"Node {node}: spec.providerID {provider_id} is that of {self._name_of[provider_id]} too"
+            )
         return provider_id
 
     def _scale(self, owner_uid: str) -> int | None:
@@ -353,7 +355,7 @@ class ClusterState:
         return selects(selector, labels_of(self.nodes[node].node))
 
 
-def _due_times(pod: Pod) -> dict[str, int]:
+def _due_times(pod: SimulatedPod) -> dict[str, int]:
     """Return the data kept of a pod besides its object."""
     return {"ready_due_ms": pod.ready_due_ms, "gone_due_ms": pod.gone_due_ms}
 

@@ -7,7 +7,7 @@ controller would be counted again for each query.
 from collections import Counter
 from typing import NamedTuple
 
-from trimtab.clients.simulation.cluster.pods import Pod, PodKey
+from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
 
 
 class OwnerTally(NamedTuple):
@@ -28,7 +28,7 @@ class OwnerTallies:
         """Return the pods of a controller."""
         return self._of_owner.get(owner_uid, _NONE)
 
-    def put(self, pod: Pod) -> None:
+    def put(self, pod: SimulatedPod) -> None:
         """Count a pod that is new or has changed."""
         active = pod.active
         new = pod.owner_uid, OwnerTally(active, active and pod.ready)
@@ -69,7 +69,7 @@ class BudgetTally:
         """Return how many pods there are."""
         return len(self._of_pod)
 
-    def put(self, pod: Pod) -> None:
+    def put(self, pod: SimulatedPod) -> None:
         """Count a pod that is new or has changed."""
         self.drop(pod.key)
         if not pod.terminal:

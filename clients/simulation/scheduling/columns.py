@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.clients.simulation.cluster.objects import labels_of
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
-from trimtab.clients.simulation.scheduling.rules import Affinity, Rules, Term, rules_of
+from trimtab.clients.simulation.scheduling.rules import RequiredAffinity, Rules, Term, rules_of
 
 Column = NDArray[np.int64]
 _FIRST_SIZE = 256
@@ -38,7 +38,7 @@ class Columns:
         self._domain_index: dict[str, dict[str, int]] = {}
         self.counts: dict[Term, Column] = {}
         # Pods with an anti-affinity, by term.
-        self.holders: dict[Affinity, Column] = {}
+        self.holders: dict[RequiredAffinity, Column] = {}
         # Pods whose priority may be too low to count for utilization.
         self._low_count = 0
         self._terms_of: dict[tuple[Any, ...], list[Term]] = {}
@@ -64,7 +64,7 @@ class Columns:
         self._free.append(slot)
         return slot
 
-    def add(self, info: NodeInfo, pod: Pod, sign: int = 1) -> None:
+    def add(self, info: NodeInfo, pod: SimulatedPod, sign: int = 1) -> None:
         """Add a pod to its node's sums; sign -1 = remove it."""
         slot = self.slot_of[info.name]
         if not pod.terminal:
@@ -95,7 +95,7 @@ class Columns:
                 share = np.maximum(share, self._resource(self.used, name) / np.maximum(room, 1))
         return float(share[counts].min())
 
-    def rules(self, pod: Pod) -> Rules:
+    def rules(self, pod: SimulatedPod) -> Rules:
         """Return the rules of a pod, and start to count their terms."""
         key = (pod.shape_key, pod.key[0], pod.owner_uid)
         found = self._rules.get(key)
@@ -122,7 +122,7 @@ class Columns:
         by_domain[0] = 0
         return by_domain[domain + 1]
 
-    def held(self, held: Affinity) -> Column:
+    def held(self, held: RequiredAffinity) -> Column:
         """Return the count of pods that have an anti-affinity. int64[slots]."""
         if held not in self.holders:
             self.holders[held] = np.zeros(self.size, np.int64)
@@ -138,7 +138,7 @@ class Columns:
             if info is not None:
                 column[self.slot_of[info.name]] = sum(term.counts(pod) for pod in info.pods.values())
 
-    def _counting(self, pod: Pod) -> list[Term]:
+    def _counting(self, pod: SimulatedPod) -> list[Term]:
         """Return the terms that count a pod."""
         key = (pod.key[0], frozenset(pod.labels.items()), pod.owner_uid)
         found = self._terms_of.get(key)
@@ -187,7 +187,7 @@ class Columns:
         self._domains = {key: np.concatenate([column, absent]) for key, column in self._domains.items()}
 
 
-def _may_be_low(pod: Pod) -> bool:
+def _may_be_low(pod: SimulatedPod) -> bool:
     priority = pod.spec.get("priority")
     return bool(pod.spec.get("priorityClassName")) if priority is None else int(priority) < 0
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.kubernetes.selectors import selects
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -30,7 +30,7 @@ class Term:
     selector: str = ""
     owner: str = ""
 
-    def counts(self, pod: Pod) -> bool:
+    def counts(self, pod: SimulatedPod) -> bool:
         """Return whether the rule counts a pod."""
         if pod.key[0] not in self.namespaces:
             return False
@@ -48,7 +48,7 @@ class Spread(NamedTuple):
     minimum: int = 1
 
 
-class Affinity(NamedTuple):
+class RequiredAffinity(NamedTuple):
     """One term of required pod affinity or anti-affinity."""
 
     term: Term
@@ -60,8 +60,8 @@ class Rules(NamedTuple):
 
     required: tuple[Spread, ...] = ()
     preferred: tuple[Spread, ...] = ()
-    affinity: tuple[Affinity, ...] = ()
-    anti_affinity: tuple[Affinity, ...] = ()
+    affinity: tuple[RequiredAffinity, ...] = ()
+    anti_affinity: tuple[RequiredAffinity, ...] = ()
 
     @property
     def terms(self) -> list[Term]:
@@ -70,7 +70,7 @@ class Rules(NamedTuple):
         return [*(one.term for one in spreads), *(one.term for one in affinities)]
 
 
-def rules_of(pod: Pod) -> Rules:
+def rules_of(pod: SimulatedPod) -> Rules:
     """Read the rules of a pod; a controller's pod without constraints gets the cluster's defaults."""
     namespace, spec = pod.key[0], pod.spec
     required: list[Spread] = []
@@ -91,9 +91,11 @@ def rules_of(pod: Pod) -> Rules:
     )
 
 
-def _affinities(terms: Mapping[str, Any] | None, namespace: str) -> tuple[Affinity, ...]:
+def _affinities(terms: Mapping[str, Any] | None, namespace: str) -> tuple[RequiredAffinity, ...]:
     return tuple(
-        Affinity(_term(one.get("labelSelector"), frozenset(one.get("namespaces") or (namespace,))), one["topologyKey"])
+        RequiredAffinity(
+            _term(one.get("labelSelector"), frozenset(one.get("namespaces") or (namespace,))), one["topologyKey"]
+        )
         for one in (terms or {}).get(_REQUIRED) or ()
     )
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from trimtab.clients.kubernetes.selectors import selects_node
 from trimtab.clients.simulation.cluster.objects import labels_of
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.scheduling.columns import Column, Columns
 from trimtab.clients.simulation.scheduling.rules import HOSTNAME, Rules, Spread
@@ -39,7 +39,7 @@ class _Static:
         self.untolerated = np.zeros(size, np.int64)
         self.stale: set[int] = set(range(size))
 
-    def refresh(self, pod: Pod, columns: Columns) -> None:
+    def refresh(self, pod: SimulatedPod, columns: Columns) -> None:
         """Update the nodes that have changed since the last pod."""
         for slot in self.stale:
             info = columns.infos[slot]
@@ -69,11 +69,11 @@ class KubeScheduler:
         """Record that a node is gone."""
         self._stale(self._columns.drop(info))
 
-    def pod_added(self, info: NodeInfo, pod: Pod) -> None:
+    def pod_added(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Record that a pod is now on a node."""
         self._columns.add(info, pod)
 
-    def pod_removed(self, info: NodeInfo, pod: Pod) -> None:
+    def pod_removed(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Record that a pod has left a node."""
         self._columns.add(info, pod, -1)
 
@@ -81,12 +81,12 @@ class KubeScheduler:
         """Return the utilization of the least utilized node; see `Columns.least_use`."""
         return self._columns.least_use(aside)
 
-    def feasible(self, pod: Pod) -> list[str]:
+    def feasible(self, pod: SimulatedPod) -> list[str]:
         """Return the nodes that the pod fits, sorted."""
         fits = np.flatnonzero(self._filter(pod, self._static_of(pod)))
         return sorted(info.name for slot in fits if (info := self._columns.infos[slot]) is not None)
 
-    def choose(self, pod: Pod) -> NodeInfo | None:
+    def choose(self, pod: SimulatedPod) -> NodeInfo | None:
         """Return the node with the best score among those that the pod fits, None = it fits nowhere."""
         static = self._static_of(pod)
         slots = np.flatnonzero(self._filter(pod, static))
@@ -106,7 +106,7 @@ class KubeScheduler:
         for static in self._static.values():
             static.stale.add(slot)
 
-    def _static_of(self, pod: Pod) -> _Static:
+    def _static_of(self, pod: SimulatedPod) -> _Static:
         static = self._static.get(pod.static_key)
         if static is None or len(static.fits) < self._columns.size:
             static = self._static[pod.static_key] = _Static(self._columns.size)
@@ -114,7 +114,7 @@ class KubeScheduler:
             static.refresh(pod, self._columns)
         return static
 
-    def _filter(self, pod: Pod, static: _Static) -> Mask:
+    def _filter(self, pod: SimulatedPod, static: _Static) -> Mask:
         """Return which slots a pod fits. bool[slots]."""
         columns = self._columns
         fits: Mask = static.fits & (columns.pod_count < columns.pod_limit)
@@ -135,7 +135,7 @@ class KubeScheduler:
                 fits[slot] = info is not None and info.fits(pod)
         return fits
 
-    def _spread_fits(self, pod: Pod, spread: Spread, eligible: Mask, rules: Rules) -> Mask:
+    def _spread_fits(self, pod: SimulatedPod, spread: Spread, eligible: Mask, rules: Rules) -> Mask:
         """Return where a constraint allows a pod: the skew with it stays within the limit."""
         columns = self._columns
         for other in rules.required:
@@ -147,7 +147,7 @@ class KubeScheduler:
         fits: Mask = (domains >= 0) & (sums + spread.term.counts(pod) - least <= spread.max_skew)
         return fits
 
-    def _affinity_fits(self, pod: Pod, rules: Rules, fits: Mask) -> None:
+    def _affinity_fits(self, pod: SimulatedPod, rules: Rules, fits: Mask) -> None:
         """Clear in place the slots that affinity or anti-affinity forbid, of the pod or of those on nodes."""
         columns = self._columns
         for one in rules.anti_affinity:
@@ -164,7 +164,7 @@ class KubeScheduler:
             if not is_first:
                 fits &= columns.sums(column, one.key) > 0
 
-    def _resource_score(self, pod: Pod, slots: Column) -> Scores:
+    def _resource_score(self, pod: SimulatedPod, slots: Column) -> Scores:
         """Return the scores of allocation and its balance. float64[slots]."""
         shares = []
         for name, unrequested in _UNREQUESTED.items():

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.clients.snapshots.deltas.pod_columns import Int64, PodColumns, Texts, UInt64
+from trimtab.clients.snapshots.deltas.pod_columns import Int64, PodTableColumns, Texts, UInt64
 
 _ROUNDS: Final = tuple(
     np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
@@ -37,7 +37,7 @@ class Alignment(NamedTuple):
     in_place: bool
 
 
-def align(before: PodColumns, after: PodColumns, names: list[str], most: int) -> Alignment | None:
+def align(before: PodTableColumns, after: PodTableColumns, names: list[str], most: int) -> Alignment | None:
     """Return which rows are the same pods.
 
     None when more than `most` are new or gone, or when a new pod is not in order of (namespace, name): then it may be a
@@ -70,7 +70,7 @@ def align(before: PodColumns, after: PodColumns, names: list[str], most: int) ->
     )
 
 
-def _same_keys(before: PodColumns, after: PodColumns) -> bool:
+def _same_keys(before: PodTableColumns, after: PodTableColumns) -> bool:
     return (
         before.names.data == after.names.data
         and np.array_equal(before.names.lengths, after.names.lengths)
@@ -114,7 +114,7 @@ def _partners(before: UInt64, after: UInt64) -> tuple[Int64, Int64]:
     return partner[rows], rows
 
 
-def _checked(before: PodColumns, after: PodColumns, first: Int64, second: Int64) -> tuple[Int64, Int64]:
+def _checked(before: PodTableColumns, after: PodTableColumns, first: Int64, second: Int64) -> tuple[Int64, Int64]:
     """Return the pairs of rows with equal keys and uids. Compares runs of rows at once."""
     equal: NDArray[np.bool_] = before.namespace[first] == after.namespace[second]
     for old, new in ((before.names, after.names), (before.uids, after.uids)):
@@ -148,7 +148,7 @@ def _without(rows: Int64, taken: Int64) -> Int64:
     return rows[missing[rows]]
 
 
-def _are_in_place(pods: PodColumns, rows: Int64, names: list[str]) -> bool:
+def _are_in_place(pods: PodTableColumns, rows: Int64, names: list[str]) -> bool:
     """Return whether each pod is in order with its neighbours."""
     for lower in (rows[rows > 0] - 1, rows[rows < len(pods.namespace) - 1]):
         for (space, one), (other_space, other) in zip(pods.keys(lower), pods.keys(lower + 1), strict=True):

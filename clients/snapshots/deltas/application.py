@@ -11,7 +11,7 @@ import numpy as np
 
 from trimtab.clients.snapshots.deltas.interning import KEYS
 from trimtab.clients.snapshots.deltas.pod_columns import Int64, Texts
-from trimtab.clients.snapshots.deltas.renumbering import Numbers, renumber
+from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
 _INT32: Final = "<i4"
@@ -129,7 +129,7 @@ class _Part:
         self.specs = np.arange(len(message.pod_specs)) + len(whole.pod_specs)
         self.volumes = np.arange(len(message.volumes)) + len(whole.volumes)
         lists = (self.strings.tolist(), self.label_sets.tolist(), self.specs.tolist())
-        self._numbers = Numbers(*(one.__getitem__ for one in lists))
+        self._numbers = NewIndices(*(one.__getitem__ for one in lists))
         whole.pod_specs.extend(self.copy(spec) for spec in message.pod_specs)
         whole.volumes.extend(self.copy(volume) for volume in message.volumes)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from trimtab.clients.snapshots.deltas.alignment import Alignment, align
 from trimtab.clients.snapshots.deltas.interning import InternedSnapshot, Interner
-from trimtab.clients.snapshots.deltas.pod_columns import Int64, PodColumns
+from trimtab.clients.snapshots.deltas.pod_columns import Int64, PodTableColumns
 from trimtab.clients.snapshots.deltas.writing import DeltaWriter
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -58,7 +58,7 @@ def difference(before: InternedSnapshot, after: InternedSnapshot, interner: Inte
     return delta
 
 
-def _changed_pods(before: PodColumns, after: PodColumns, alignment: Alignment) -> Int64:
+def _changed_pods(before: PodTableColumns, after: PodTableColumns, alignment: Alignment) -> Int64:
     """Return the rows of `after` of pods that exist on both sides and differ. Vectorised."""
     differs = np.zeros(len(after.namespace), np.bool_)
     differs[alignment.other_uid] = True
@@ -77,7 +77,7 @@ def _changed_pods(before: PodColumns, after: PodColumns, alignment: Alignment) -
     return np.flatnonzero(differs)
 
 
-def _pods_with_other_mounts(before: PodColumns, after: PodColumns, row_of: Int64, remains: Bool) -> Int64:
+def _pods_with_other_mounts(before: PodTableColumns, after: PodTableColumns, row_of: Int64, remains: Bool) -> Int64:
     """Return rows of `after`. row_of : int64, the new row of each old one or -1; remains : bool, by new row."""
     if not len(before.mounts) and not len(after.mounts):
         return np.zeros(0, np.int64)
@@ -85,7 +85,7 @@ def _pods_with_other_mounts(before: PodColumns, after: PodColumns, row_of: Int64
     return np.setxor1d(mounts[mounts >= 0], after.mounts[remains[after.mounts >> 32]]) >> 32
 
 
-def _pods_with_other_numbers(before: PodColumns, after: PodColumns, row_of: Int64, remains: Bool) -> Int64:
+def _pods_with_other_numbers(before: PodTableColumns, after: PodTableColumns, row_of: Int64, remains: Bool) -> Int64:
     """Return rows of `after`, likewise."""
     if not len(before.number_places) and not len(after.number_places):
         return np.zeros(0, np.int64)

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from trimtab.clients.snapshots.deltas.pod_columns import Dictionaries, Int32, PodColumns, PodReader
-from trimtab.clients.snapshots.deltas.renumbering import Numbers, may_name_spec, names_spec, renumber
+from trimtab.clients.snapshots.deltas.pod_columns import Dictionaries, Int32, PodTableColumns, PodTableReader
+from trimtab.clients.snapshots.deltas.renumbering import NewIndices, may_name_spec, names_spec, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
 
@@ -32,7 +32,7 @@ class InternedSnapshot:
 
     message: pb.ClusterSnapshot
     resources: tuple[str, ...]
-    pods: PodColumns
+    pods: PodTableColumns
     rows: dict[str, dict[str, bytes]]
     actuation: bytes | None
     slack: bytes
@@ -77,7 +77,7 @@ class _Numbering(NamedTuple):
     specs: Int32
 
 
-_Encode = Callable[[Any, Numbers, Callable[[Any], str] | None], _Encoded]
+_Encode = Callable[[Any, NewIndices, Callable[[Any], str] | None], _Encoded]
 _EMPTY: Final = np.zeros(0, np.int32)
 _NONE: Final = _Numbering([], (b"", b"", b""), _EMPTY, _EMPTY, _EMPTY)
 
@@ -102,7 +102,7 @@ class Interner:
         # Rows of the last message, by table, for messages with the same numbering.
         self._remembered: dict[str, _Table] = {}
         self._last = _NONE
-        self._pods = PodReader()
+        self._pods = PodTableReader()
 
     def size(self) -> int:
         """Return how many entries there are."""
@@ -120,7 +120,7 @@ class Interner:
             last, self._remembered = _NONE, {}
         strings = np.concatenate((last.strings, _lookup(self.strings, texts[len(last.texts) :])))
         label_sets = np.concatenate((last.label_sets, self._label_sets(sets, strings, len(last.label_sets))))
-        numbers = Numbers(strings.tolist().__getitem__, label_sets.tolist().__getitem__, int)
+        numbers = NewIndices(strings.tolist().__getitem__, label_sets.tolist().__getitem__, int)
         as_it_is = _stands_for_itself(strings) and _stands_for_itself(label_sets)
         encoded_specs = self._table("pod_specs", message.pod_specs, numbers).encoded
         specs = _lookup(self.specs, [one.data for one in encoded_specs])
@@ -165,7 +165,7 @@ class Interner:
         self,
         table: str,
         rows: Sequence[Any],
-        numbers: Numbers,
+        numbers: NewIndices,
         key: Callable[[Any], str] | None = None,
         encode: _Encode | None = None,
     ) -> _Table:
@@ -198,12 +198,12 @@ def _by_key(rows: list[_Encoded]) -> dict[str, bytes]:
     return found
 
 
-def _as_it_is(row: Any, numbers: Numbers, key: Callable[[Any], str] | None) -> _Encoded:  # noqa: ARG001
+def _as_it_is(row: Any, numbers: NewIndices, key: Callable[[Any], str] | None) -> _Encoded:  # noqa: ARG001
     """Encode a row of a message whose numbers equal the interned ones; its strings are not listed."""
     return _Encoded(key(row) if key else "", row.SerializeToString(), (), names_spec(row))
 
 
-def _encode(row: Any, numbers: Numbers, key: Callable[[Any], str] | None) -> _Encoded:
+def _encode(row: Any, numbers: NewIndices, key: Callable[[Any], str] | None) -> _Encoded:
     copy = type(row)()
     copy.CopyFrom(row)
     used: dict[int, None] = {}

@@ -66,7 +66,7 @@ def lengths_of(lengths: Int32) -> Lengths:
 
 
 @dataclass(frozen=True)
-class PodColumns:
+class PodTableColumns:
     """Pods in the order of the table.
 
     namespace : int32[P]; columns : all other columns of P values except names and uids, with references as interned
@@ -127,7 +127,7 @@ class _Received(NamedTuple):
     made: Any
 
 
-class PodReader:
+class PodTableReader:
     """Reads the pod tables of consecutive messages; keeps the last one's bytes and columns."""
 
     def __init__(self) -> None:
@@ -136,7 +136,7 @@ class PodReader:
         self._dictionaries = _NO_DICTIONARIES
         self._kept: dict[str, _Received] = {}
 
-    def read(self, table: pb.PodTable, dictionaries: Dictionaries) -> PodColumns:
+    def read(self, table: pb.PodTable, dictionaries: Dictionaries) -> PodTableColumns:
         """Return the columns. Raises ValueError, IndexError for a table that breaks its contract."""
         same = table.count == self._count and dictionaries.extend(self._dictionaries)
         # Entries are added only once they are checked, so a refused table leaves nothing that is not valid.
@@ -152,13 +152,13 @@ class _Reading:
         self._table, self._dictionaries, self._known = table, dictionaries, known
         self.kept: dict[str, _Received] = {}
 
-    def columns(self) -> PodColumns:
+    def columns(self) -> PodTableColumns:
         """Return the columns."""
         strings, label_sets, specs, volumes = self._dictionaries
         number_places, number_bits = self._of(
             ("number_pod", "number_key", "number"), lambda pods, keys, values: _numbers(pods, keys, values, strings)
         )
-        return PodColumns(
+        return PodTableColumns(
             namespace=self._references("namespace", strings),
             names=self._texts("names", "name_lengths"),
             uids=self._texts("uids", "uid_lengths"),

@@ -19,8 +19,11 @@ _STRINGS: Final[dict[Any, tuple[str, ...]]] = {
     pb.HostPort.DESCRIPTOR: ("protocol", "host_ip"),
     pb.PodAffinityTerm.DESCRIPTOR: ("namespaces", "topology_key"),
     pb.TopologySpreadConstraint.DESCRIPTOR: ("topology_key", "match_label_keys"),
-    pb.PodSpec.DESCRIPTOR: ("scheduler_name", "exclusive_disks", "read_only_disks"),
-    pb.Volume.DESCRIPTOR: ("driver", "handle"),
+    pb.PodSpec.DESCRIPTOR: ("scheduler_name", "exclusive_disks", "read_only_disks", "node_features"),
+    pb.Volume.DESCRIPTOR: ("driver", "handle", "required_driver"),
+    pb.Node.DESCRIPTOR: ("declared_features",),
+    pb.NodeTemplate.DESCRIPTOR: ("declared_features",),
+    pb.VolumeDrivers.DESCRIPTOR: ("names",),
     pb.AttachLimit.DESCRIPTOR: ("driver",),
 }
 _SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR, pb.TemplatePod.DESCRIPTOR}
@@ -30,7 +33,7 @@ _LABEL_SETS: Final[set[Any]] = {*_SPECS, pb.Node.DESCRIPTOR, pb.NodeTemplate.DES
 Number = Callable[[int], int]
 
 
-class Numbers(NamedTuple):
+class NewIndices(NamedTuple):
     """The new number of each old one, by dictionary."""
 
     string: Number
@@ -38,7 +41,7 @@ class Numbers(NamedTuple):
     spec: Number
 
 
-class _Plan(NamedTuple):
+class _IndexFields(NamedTuple):
     """The fields of a message type that hold indices."""
 
     single: tuple[str, ...]
@@ -46,11 +49,11 @@ class _Plan(NamedTuple):
     has_label_set: bool
     has_spec: bool
     may_name_spec: bool
-    message: tuple[tuple[str, "_Plan"], ...]
-    messages: tuple[tuple[str, "_Plan"], ...]
+    message: tuple[tuple[str, "_IndexFields"], ...]
+    messages: tuple[tuple[str, "_IndexFields"], ...]
 
 
-def renumber(message: Message, numbers: Numbers) -> None:
+def renumber(message: Message, numbers: NewIndices) -> None:
     """Replace all indices of a row, and of the messages in it."""
     _apply(_plan(message.DESCRIPTOR), message, numbers)
 
@@ -65,7 +68,7 @@ def names_spec(message: Message) -> bool:
     return _names_spec(_plan(message.DESCRIPTOR), message)
 
 
-def _names_spec(plan: _Plan, message: Any) -> bool:
+def _names_spec(plan: _IndexFields, message: Any) -> bool:
     if plan.has_spec or not plan.may_name_spec:
         return plan.has_spec
     single = ((inner, getattr(message, name)) for name, inner in plan.message if message.HasField(name))
@@ -73,17 +76,17 @@ def _names_spec(plan: _Plan, message: Any) -> bool:
     return any(_names_spec(inner, one) for inner, one in (*single, *repeated))
 
 
-_known: dict[Any, _Plan] = {}
+_known: dict[Any, _IndexFields] = {}
 
 
-def _plan(descriptor: Any) -> _Plan:
+def _plan(descriptor: Any) -> _IndexFields:
     found = _known.get(descriptor)
     if found is None:
         found = _known[descriptor] = _make(descriptor)
     return found
 
 
-def _make(descriptor: Any) -> _Plan:
+def _make(descriptor: Any) -> _IndexFields:
     names = _STRINGS.get(descriptor, ())
     many = {field.name for field in descriptor.fields if field.is_repeated}
     inner = [
@@ -92,7 +95,7 @@ def _make(descriptor: Any) -> _Plan:
         if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type is not None
     ]
     useful = [(name, plan) for name, plan in inner if any(plan)]
-    return _Plan(
+    return _IndexFields(
         tuple(name for name in names if name not in many),
         tuple(name for name in names if name in many),
         descriptor in _LABEL_SETS,
@@ -103,7 +106,7 @@ def _make(descriptor: Any) -> _Plan:
     )
 
 
-def _apply(plan: _Plan, message: Any, numbers: Numbers) -> None:
+def _apply(plan: _IndexFields, message: Any, numbers: NewIndices) -> None:
     for name in plan.single:
         if index := getattr(message, name):
             setattr(message, name, numbers.string(index))
@@ -119,7 +122,7 @@ def _apply(plan: _Plan, message: Any, numbers: Numbers) -> None:
             _apply(inner, one, numbers)
 
 
-def _apply_dictionaries(plan: _Plan, message: Any, numbers: Numbers) -> None:
+def _apply_dictionaries(plan: _IndexFields, message: Any, numbers: NewIndices) -> None:
     if plan.has_label_set and message.label_set:
         message.label_set = numbers.label_set(message.label_set)
     if plan.has_spec and (message.DESCRIPTOR not in _OPTIONAL_SPECS or message.HasField("spec")):

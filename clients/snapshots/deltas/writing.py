@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from trimtab.clients.snapshots.deltas.interning import InternedSnapshot
 from trimtab.clients.snapshots.deltas.pod_columns import Int64
-from trimtab.clients.snapshots.deltas.renumbering import Numbers, renumber
+from trimtab.clients.snapshots.deltas.renumbering import NewIndices, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
 _STRINGS = ("namespace", "node", "owner", "pinned_node")
@@ -37,7 +37,7 @@ class DeltaWriter:
         self._label_sets = {0: 0}
         self._specs: dict[int, int] = {}
         self._volumes: dict[int, int] = {}
-        self._numbers = Numbers(self._string, self._label_set, self._spec)
+        self._numbers = NewIndices(self._string, self._label_set, self._spec)
 
     def add_rows(self, table: str, rows: list[int]) -> None:
         """Copy rows of a table."""

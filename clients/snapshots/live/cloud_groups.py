@@ -7,8 +7,16 @@ cloud's tags, and both over the general settings.
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec, NodeGroupStatus, NodeSpec, NodeStatus, Taint
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import (
+    Node,
+    NodeGroup,
+    NodeGroupSpec,
+    NodeGroupStatus,
+    NodeSpec,
+    NodeStatus,
+    Taint,
+)
 from trimtab.clients.snapshots.objects.node_groups import HEALTH
 from trimtab.v1 import actuator_pb2, plan_pb2
 

@@ -2,7 +2,7 @@
 
     with LiveCluster(Api(connect_cluster())) as cluster:
         cluster.wait_until_listed(timeout_s=60)
-        taken = cluster.take(groups, status)
+        update = cluster.next_update(groups, status)
 
 Decides when the cluster is known well enough: every kind has been listed, none is stale, and no watch has failed
 permanently.
@@ -17,19 +17,18 @@ from typing import Self
 import structlog
 
 from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.errors import ApiError, ClusterError, MissingPermissionError
-from trimtab.clients.kubernetes.kinds import Node, NodeGroup
-from trimtab.clients.kubernetes.object_errors import InputError
+from trimtab.clients.kubernetes.errors import ApiError, KubernetesError, MissingPermissionError
+from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
+from trimtab.clients.kubernetes.object_errors import InvalidInputError
 from trimtab.clients.kubernetes.permissions import require, rules_yaml
-from trimtab.clients.kubernetes.rules import Rule
+from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, Resource, User
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.live.actuation import Read, read_status
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance, undeclared_groups
 from trimtab.clients.snapshots.live.reflector import Reflector, ReflectorSettings
-from trimtab.clients.snapshots.live.resources import RESOURCES, Resource
+from trimtab.clients.snapshots.live.snapshot_update import Observation
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.store import Store
-from trimtab.clients.snapshots.live.taken import Seen
+from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
 from trimtab.v1 import actuator_pb2
 
 log = structlog.get_logger("live_cluster")
@@ -49,14 +48,14 @@ class LiveCluster:
         self,
         api: Api,
         settings: ReflectorSettings | None = None,
-        resources: Sequence[Resource] = RESOURCES,
-        needs: Sequence[Rule] = (),
+        resources: Sequence[Resource] = tuple(WATCHED.values()),
+        needs: Sequence[PermissionRule] = (),
         numbers: Iterable[str] = (),
     ) -> None:
         """`needs` : permissions that the caller needs, to be checked together with those of this class; `numbers` :
         keys of the pods' annotations that hold numbers.
         """
-        self.store = Store(numbers)
+        self.store = WatchedObjects(numbers)
         self._api, self._needs = api, needs
         self._maker = SnapshotMaker(self.store)
         self._lock = threading.Lock()
@@ -64,7 +63,7 @@ class LiveCluster:
         self._listed: set[str] = set()
         self._absent: set[str] = set()
         self._stopped = threading.Event()
-        self._failure: ClusterError | None = None
+        self._failure: KubernetesError | None = None
         # The last status, the store's revision at that time, and its content.
         self._last_read: tuple[int, actuator_pb2.ActuatorStatus, Read] | None = None
         self._reflectors = [Reflector(api, resource, self, settings) for resource in resources]
@@ -75,7 +74,10 @@ class LiveCluster:
 
     def start(self) -> None:
         """Check the permissions, then start to list and watch. Errors: MissingPermissionError, UnreachableError."""
-        require(self._api, [*(one.resource.rule for one in self._reflectors), *self._needs])
+        require(
+            self._api,
+            [*(rule for one in self._reflectors for rule in one.resource.rules(User.SNAPSHOTS)), *self._needs],
+        )
         for thread in self._threads:
             thread.start()
 
@@ -99,7 +101,7 @@ class LiveCluster:
         self.stop()
 
     def wait_until_listed(self, timeout_s: float) -> bool:
-        """Wait until every kind is listed; return whether it is. Errors: ClusterError when a watch failed permanently.
+        """Wait until every kind is listed; return whether it is. Raises KubernetesError if a watch failed permanently.
         Python's garbage collector is paused meanwhile: hundreds of thousands of rows are created, none of them in a
         cycle.
         """
@@ -118,28 +120,28 @@ class LiveCluster:
         """The failures that are still present, by kind."""
         return {one.resource.kind: one.trouble for one in self._reflectors if one.trouble}
 
-    def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
+    def next_update(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Observation:
         """Return the changes since the last call, or the whole cluster.
 
         groups : node groups as declared in files; status : of the actuator, whose data on groups take precedence.
-        Errors: ClusterError while a kind is not listed or is stale, an object cannot be used, or a watch failed
+        Errors: KubernetesError while a kind is not listed or is stale, an object cannot be used, or a watch failed
         permanently.
         """
         self._refuse_stale()
         with self._lock:
             self._refuse_failure()
             if self.missing:
-                raise ClusterError(f"the cluster is not known yet: {', '.join(self.missing)} still to be listed")
+                raise KubernetesError(f"the cluster is not known yet: {', '.join(self.missing)} still to be listed")
             read = self._read(status)
             try:
                 found = cloud_groups(groups, status)
-                taken = self._maker.take(found, read.actuation, group_of_instance(status))
-            except InputError as error:
-                raise ClusterError(f"no snapshot can be made: {error}") from error
-            notes = [*taken.notes, *read.notes]
-            if taken.snapshot is not None:
+                update = self._maker.next_update(found, read.actuation, group_of_instance(status))
+            except InvalidInputError as error:
+                raise KubernetesError(f"no snapshot can be made: {error}") from error
+            notes = [*update.notes, *read.notes]
+            if update.snapshot is not None:
                 notes.extend(undeclared_groups(groups, status))
-            return Seen(taken, _few(notes), self.absent)
+            return Observation(update, _few(notes), self.absent)
 
     @property
     def absent(self) -> tuple[str, ...]:
@@ -160,14 +162,14 @@ class LiveCluster:
             return list(self.store.objects["Node"].values())
 
     def forget(self) -> None:
-        """Make the next `take` return the whole cluster."""
+        """Make the next `next_update` return the whole cluster."""
         with self._lock:
             self._maker.forget()
 
-    def put_back(self) -> None:
-        """Make the next `take` return the last changes again, plus those since: they did not arrive."""
+    def requeue(self) -> None:
+        """Make the next `next_update` return the last changes again, plus those since: they did not arrive."""
         with self._lock:
-            self._maker.put_back()
+            self._maker.requeue()
 
     def put(self, kind: str, objects: Sequence[bytes]) -> None:
         """Store objects of a reflector."""
@@ -203,7 +205,7 @@ class LiveCluster:
         limit_s = oldest.settings.max_stale_s
         if oldest.stale_s > limit_s:
             what = oldest.trouble or "its watch is open, but nothing arrives, not even a bookmark"
-            raise ClusterError(f"{oldest.resource.plural} could not be followed for {oldest.stale_s:.0f} s: {what}")
+            raise KubernetesError(f"{oldest.resource.plural} could not be followed for {oldest.stale_s:.0f} s: {what}")
 
     def _follow(self, reflector: Reflector) -> None:
         """Run a reflector until the end; if the server knows no version of the kind, ask again from time to time."""
@@ -228,13 +230,15 @@ class LiveCluster:
         except ApiError as error:
             if error.status == 404:
                 return True
-            self._fail(MissingPermissionError(rules_yaml([resource.rule])) if error.is_forbidden else error)
+            self._fail(
+                MissingPermissionError(rules_yaml(resource.rules(User.SNAPSHOTS))) if error.is_forbidden else error
+            )
         except Exception as error:
             log.exception("watch_failed", kind=resource.kind, after_s=round(time.monotonic() - begun_s, 1))
-            self._fail(ClusterError(f"watching {resource.plural} failed: {error}"))
+            self._fail(KubernetesError(f"watching {resource.plural} failed: {error}"))
         return False
 
-    def _fail(self, failure: ClusterError) -> None:
+    def _fail(self, failure: KubernetesError) -> None:
         with self._changed:
             self._failure = self._failure or failure
             self._changed.notify_all()

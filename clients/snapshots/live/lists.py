@@ -11,10 +11,10 @@ import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import Request
-from trimtab.clients.kubernetes.envelope import Frame, Page
+from trimtab.clients.kubernetes.connection import ApiRequest
+from trimtab.clients.kubernetes.envelope import Frame, ListPage
 from trimtab.clients.kubernetes.errors import UnreachableError
-from trimtab.clients.snapshots.live.resources import Resource
+from trimtab.clients.kubernetes.registry import Resource
 
 WATCH_CHUNK = 1 << 16
 """Largest number of bytes read from a watch at a time; bytes that have arrived are passed on at once."""
@@ -24,11 +24,11 @@ class SilentWatchError(UnreachableError):
     """A watch is open, but the server sent nothing for too long, not even a bookmark."""
 
 
-def list_page(api: Api, resource: Resource, limit: int, next_page: str, timeout_s: float) -> Page:
+def list_page(api: Api, resource: Resource, limit: int, next_page: str, timeout_s: float) -> ListPage:
     """Return a page of at most `limit` objects, 0 = all. Errors: ApiError, UnreachableError, MalformedAnswerError."""
     query = ({"limit": str(limit)} if limit else {}) | ({"continue": next_page} if next_page else {})
     encoding = resource.encoding
-    request = Request("GET", resource.path, query, encoding.listed_as, read_timeout_s=timeout_s)
+    request = ApiRequest("GET", resource.path, query, encoding.listed_as, read_timeout_s=timeout_s)
     return encoding.read_page(api.read(request))
 
 
@@ -46,7 +46,7 @@ def open_watch(
         "timeoutSeconds": str(max(1, int(timeout_s))),
     }
     encoding = resource.encoding
-    response = api.open(Request("GET", resource.path, query, encoding.watched_as, read_timeout_s=silence_s))
+    response = api.open(ApiRequest("GET", resource.path, query, encoding.watched_as, read_timeout_s=silence_s))
     return WatchStream(response, time.monotonic() + timeout_s + silence_s, encoding.read_frames)
 
 

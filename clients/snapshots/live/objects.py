@@ -17,8 +17,9 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
 from trimtab.clients.kubernetes.errors import MalformedAnswerError
-from trimtab.clients.kubernetes.kinds import ObjectMeta
-from trimtab.clients.snapshots.objects.objects import STRUCTS
+from trimtab.clients.kubernetes.json_envelope import decoder
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes.registry import STRUCTS
 from trimtab.clients.snapshots.objects.times import usable_s
 
 Read = Callable[[Message], Any]
@@ -35,7 +36,7 @@ def to_struct(message: Message, struct: type[S]) -> S:
     return converted
 
 
-class _Metadata(msgspec.Struct):
+class _WatchedMetadata(msgspec.Struct):
     metadata: ObjectMeta
 
 
@@ -47,9 +48,9 @@ def custom_object(kind: str, raw: bytes) -> Any:
     """
     try:
         try:
-            found = msgspec.json.decode(raw, type=STRUCTS[kind])
+            found = decoder(STRUCTS[kind]).decode(raw)
         except msgspec.ValidationError:
-            found = STRUCTS[kind](metadata=msgspec.json.decode(raw, type=_Metadata).metadata)
+            found = STRUCTS[kind](metadata=decoder(_WatchedMetadata).decode(raw).metadata)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise MalformedAnswerError(f"{len(raw)} bytes are no {kind}: {error}") from error
     if found.metadata is None:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import DecodeError
 
 from trimtab.clients.kubernetes.envelope import parsed
-from trimtab.clients.kubernetes.kinds import Pod
-from trimtab.clients.kubernetes.kinds.pods import PodAnnotations
+from trimtab.clients.kubernetes.kinds.pods import Pod, PodAnnotations
 from trimtab.clients.snapshots.live.objects import json_names, to_struct
 from trimtab.clients.snapshots.objects.annotated_numbers import Numbers, number_of, pod_struct
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Claim, Mounts
@@ -52,7 +51,7 @@ _Key = tuple[bytes, str, tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]
 _parse = core_pb2.RawPod.FromString
 
 
-class PodReader:
+class PodRowBuilder:
     """Converts pods; caches what they share. Not thread-safe. numbers : keys of annotations that hold numbers."""
 
     def __init__(self, numbers: Iterable[str] = ()) -> None:

@@ -22,12 +22,12 @@ from typing import Final, Protocol
 
 import structlog
 
-from trimtab.clients.kubernetes.api import Api, may_pass
+from trimtab.clients.kubernetes.api import Api, is_transient
 from trimtab.clients.kubernetes.envelope import Frame
-from trimtab.clients.kubernetes.errors import ApiError, ClusterError, MalformedAnswerError, UnreachableError
+from trimtab.clients.kubernetes.errors import ApiError, KubernetesError, MalformedAnswerError, UnreachableError
+from trimtab.clients.kubernetes.registry import Resource
 from trimtab.clients.snapshots.live.lists import SilentWatchError, WatchStream, list_page, open_watch
 from trimtab.clients.snapshots.live.relist_backoff import RelistBackoff, RelistBackoffSettings
-from trimtab.clients.snapshots.live.resources import Resource
 
 log = structlog.get_logger("live_cluster")
 
@@ -116,8 +116,8 @@ class Reflector:
             except SilentWatchError as error:
                 self._version = ""
                 log.info("watch_silent", kind=self.resource.kind, stale_s=round(self.stale_s, 1), error=str(error))
-            except ClusterError as error:
-                if not _may_pass(error, self.resource):
+            except KubernetesError as error:
+                if not _is_transient(error, self.resource):
                     raise
                 self._pause(error)
 
@@ -128,7 +128,7 @@ class Reflector:
             if self._stream is not None:
                 self._stream.close()
 
-    def _pause(self, error: ClusterError) -> None:
+    def _pause(self, error: KubernetesError) -> None:
         """Note a failure and wait: longer after each one, and within a limit as long as the server asks."""
         self.failures += 1
         self.trouble = str(error)
@@ -171,7 +171,7 @@ class Reflector:
         self._confirm()
 
     def _watch(self) -> None:
-        """Follow one watch to its end; the next continues there. Errors: ClusterError if it failed or was too short."""
+        """Follow one watch to its end; the next continues there. Raises KubernetesError if it failed or was short."""
         begun_s, known = time.monotonic(), self._changed_at
         try:
             self._follow()
@@ -181,7 +181,7 @@ class Reflector:
                 raise UnreachableError("a watch ended at once, without a change")
         except SilentWatchError:
             raise
-        except ClusterError as error:
+        except KubernetesError as error:
             self._watch_failures += 1
             is_expired = isinstance(error, ApiError) and error.is_expired
             if is_expired or self._watch_failures >= MOST_WATCH_FAILURES:
@@ -233,11 +233,11 @@ class _StoppedError(Exception):
     """`stop` was called."""
 
 
-def _may_pass(error: ClusterError, resource: Resource) -> bool:
+def _is_transient(error: KubernetesError, resource: Resource) -> bool:
     """Return whether a repetition may succeed. Every cluster has the built-in kinds: an answer that one is not known is
     that of a server that starts, or of a proxy, and does not mean that there are no such objects.
     """
-    if may_pass(error):
+    if is_transient(error):
         return True
     is_built_in = resource.message is not None
     return isinstance(error, ApiError) and (error.is_expired or (error.status == 404 and is_built_in))

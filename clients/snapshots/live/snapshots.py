@@ -1,7 +1,7 @@
 """Snapshots and deltas of a store: the whole cluster once, then the changes since.
 
 Decides the content of a delta: changed rows are built again, keys that are gone since the last snapshot are listed.
-`trimtab.clients.snapshots.objects.build_snapshot` builds the rows, from all objects or the changed ones. The cost of a
+`build_watched_snapshot` builds the rows, from all objects or the changed ones. The cost of a
 delta is proportional to the changes; a whole snapshot takes several microseconds per pod.
 
 Not thread-safe: `LiveCluster` holds the lock.
@@ -12,12 +12,20 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from trimtab.clients.kubernetes.errors import ClusterError
-from trimtab.clients.kubernetes.kinds import NodeGroup
-from trimtab.clients.snapshots.live.resources import BY_KIND
-from trimtab.clients.snapshots.live.store import BUFFERS, OWNERS, Changes, Key, Store
-from trimtab.clients.snapshots.live.taken import Taken
-from trimtab.clients.snapshots.objects.build import Actuation, BuiltSnapshot, Known, build_snapshot, priority_classes
+from trimtab.clients.kubernetes.errors import KubernetesError
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
+from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.clients.snapshots.live.watched_objects import BUFFERS, OWNERS, Changes, Key, WatchedObjects
+from trimtab.clients.snapshots.objects.build import (
+    Actuation,
+    BuiltSnapshot,
+    ChangedPart,
+    Prebuilt,
+    build_watched_snapshot,
+    priority_classes,
+)
+from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects
@@ -28,7 +36,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 K = TypeVar("K", str, Key)
 
 
-class _Sent(NamedTuple):
+class _SentKeys(NamedTuple):
     """Keys of the rows of the last snapshot."""
 
     pods: set[Key]
@@ -43,7 +51,7 @@ class _Before(NamedTuple):
     """The state before a delta: those keys of the last snapshot that the delta touches."""
 
     changes: Changes
-    sent: _Sent
+    sent: _SentKeys
     groups: dict[str, NodeGroup]
     group_of: dict[str, str]
     group_of_instance: Mapping[str, str]
@@ -54,9 +62,9 @@ class _Before(NamedTuple):
 class SnapshotMaker:
     """Makes one sequence of snapshots: each delta is relative to the one before."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: WatchedObjects) -> None:
         self._store = store
-        self._sent: _Sent | None = None
+        self._sent: _SentKeys | None = None
         # State before the last delta; None = the last snapshot was whole.
         self._before: _Before | None = None
         self._groups: dict[str, NodeGroup] = {}
@@ -67,11 +75,11 @@ class SnapshotMaker:
         self._slack = pb.SlackRequests()
 
     def forget(self) -> None:
-        """Make the next `take` return a whole snapshot."""
+        """Make the next `next_update` return a whole snapshot."""
         self._sent = None
 
-    def put_back(self) -> None:
-        """Make the next `take` return the last changes again, plus those since: they did not arrive."""
+    def requeue(self) -> None:
+        """Make the next `next_update` return the last changes again, plus those since: they did not arrive."""
         sent, before, self._before = self._sent, self._before, None
         if sent is None or before is None:
             self.forget()
@@ -89,13 +97,13 @@ class SnapshotMaker:
         self._groups, self._group_of, self._group_of_instance = before.groups, before.group_of, before.group_of_instance
         self._actuation, self._slack = before.actuation, before.slack
 
-    def take(
+    def next_update(
         self,
         groups: Sequence[NodeGroup],
         actuation: Actuation | None,
         group_of_instance: Mapping[str, str] = MappingProxyType({}),
-    ) -> Taken:
-        """Return the changes since the last call, or the whole cluster. Errors: ClusterError, ObjectError.
+    ) -> SnapshotUpdate:
+        """Return the changes since the last call, or the whole cluster. Errors: KubernetesError, ObjectError.
 
         group_of_instance : provider id to node group, as the cloud knows it
         """
@@ -107,11 +115,11 @@ class SnapshotMaker:
         moved = self._moved(group_of_instance)
         if sent is None:
             whole = self._whole(by_name, actuation)
-            return Taken(whole.snapshot, None, notes=tuple(whole.notes))
+            return SnapshotUpdate(whole.snapshot, None, notes=tuple(whole.notes))
         changes.nodes.update(moved)
         if not any(changes) and by_name == self._groups and actuation == self._actuation:
             self._sent, self._before = sent, _Before(changes, _touched(sent, changes), *held)
-            return Taken(None, pb.SnapshotDelta(changed=pb.ClusterSnapshot()), is_empty=True)
+            return SnapshotUpdate(None, pb.SnapshotDelta(changed=pb.ClusterSnapshot()), is_empty=True)
         changed_groups = self._regroup(by_name, changes.nodes)
         built = self._changed(changes, changed_groups, actuation)
         delta = pb.SnapshotDelta(changed=built.snapshot)
@@ -121,13 +129,13 @@ class SnapshotMaker:
         _add_deleted_keys(delta, sent, changes, self._store)
         delta.deleted_node_groups.extend(sorted(sent.groups.keys() - by_name.keys()))
         self._actuation, self._sent, self._before = actuation, sent._replace(groups=by_name), before
-        return Taken(None, delta, notes=tuple(built.notes))
+        return SnapshotUpdate(None, delta, notes=tuple(built.notes))
 
     def _refuse_problems(self) -> None:
         problems = sorted(self._store.problems.values())
         if problems:
             more = f" (and {len(problems) - 3} more)" if len(problems) > 3 else ""
-            raise ClusterError(
+            raise KubernetesError(
                 "objects of the cluster cannot be used, and leaving them out could remove nodes they need: "
                 + "; ".join(problems[:3])
                 + more
@@ -139,8 +147,8 @@ class SnapshotMaker:
         rows = [store.pods[key] for key in sorted(store.pods)]
         objects = _objects({kind: list(store.objects[kind].values()) for kind in store.objects}, groups.values())
         nodes = {key[1]: node for key, node in store.objects["Node"].items()}
-        known = Known(pods=rows, actuation=actuation, group_of_instance=self._group_of_instance)
-        built = build_snapshot(objects, known=known)
+        known = Prebuilt(pods=rows, actuation=actuation, group_of_instance=self._group_of_instance)
+        built = build_watched_snapshot(objects, known)
         snapshot = built.snapshot
         listed = {owner.uid for owner in snapshot.owners}
         owners = {
@@ -149,7 +157,7 @@ class SnapshotMaker:
             for key, one in store.objects[kind].items()
             if (uid := one.metadata.uid or "") in listed
         }
-        self._sent = _Sent(
+        self._sent = _SentKeys(
             set(store.pods),
             set(nodes),
             groups,
@@ -200,7 +208,9 @@ class SnapshotMaker:
                 found = membership.groups_of(name, node)
                 if len(found) > 1:
                     names = ", ".join(sorted(group.metadata.name or "" for group in found if group.metadata))
-                    raise ClusterError(f"node {name} belongs to several node groups: {names}; their selectors overlap")
+                    raise KubernetesError(
+                        f"node {name} belongs to several node groups: {names}; their selectors overlap"
+                    )
                 if found and found[0].metadata:
                     self._group_of[name] = found[0].metadata.name or ""
         after = {name: 0 for name in groups} | _sizes(self._group_of)
@@ -218,6 +228,7 @@ class SnapshotMaker:
         every = store.objects
         chosen: dict[str, list[Any]] = {
             "Node": _present(every["Node"], (("", name) for name in changes.nodes)),
+            "CSIDriver": list(every["CSIDriver"].values()),
             "CSINode": _present(every["CSINode"], (("", name) for name in changes.nodes)),
             "Namespace": _present(every["Namespace"], (("", name) for name in changes.namespaces)),
             "PodDisruptionBudget": _present(every["PodDisruptionBudget"], changes.budgets),
@@ -226,19 +237,23 @@ class SnapshotMaker:
         for kind in OWNERS:
             chosen[kind] = _present(every[kind], (key for of, key in changes.owners if of == kind))
         touched = [one for kind in OWNERS for one in chosen[kind]]
-        known = Known(
-            pods=[store.pods[key] for key in sorted(changes.pods) if key in store.pods],
-            storage=Storage(
+        part = ChangedPart(
+            Storage(
                 every["PersistentVolumeClaim"],
                 _ByName(every["PersistentVolume"]),
                 _ByName(every["StorageClass"]),
                 Migration(_ByName(every["Node"]), _ByName(every["CSINode"])),
+                required_drivers(every["CSIDriver"].values()),
             ),
             owners={uid for one in touched if (uid := one.metadata.uid or "") in store.pods_of},
             group_of=self._group_of,
-            actuation=actuation if actuation != self._actuation else None,
         )
-        return build_snapshot(_objects(chosen, groups), known=known)
+        known = Prebuilt(
+            pods=[store.pods[key] for key in sorted(changes.pods) if key in store.pods],
+            actuation=actuation if actuation != self._actuation else None,
+            part=part,
+        )
+        return build_watched_snapshot(_objects(chosen, groups), known)
 
 
 class _ByName(Mapping[str, Any]):
@@ -257,7 +272,7 @@ class _ByName(Mapping[str, Any]):
         return len(self._objects)
 
 
-def _add_deleted_keys(delta: pb.SnapshotDelta, sent: _Sent, changes: Changes, store: Store) -> None:
+def _add_deleted_keys(delta: pb.SnapshotDelta, sent: _SentKeys, changes: Changes, store: WatchedObjects) -> None:
     """List the rows that were sent and are gone; update `sent`."""
     objects = store.objects
     for namespace, name in _gone(sent.pods, changes.pods, store.pods):
@@ -281,9 +296,9 @@ def _add_deleted_keys(delta: pb.SnapshotDelta, sent: _Sent, changes: Changes, st
     delta.deleted_owners.extend(sorted(deleted - listed))
 
 
-def _touched(sent: _Sent, changes: Changes) -> _Sent:
+def _touched(sent: _SentKeys, changes: Changes) -> _SentKeys:
     """Return the keys of the last snapshot that the changes touch, and all of its groups."""
-    return _Sent(
+    return _SentKeys(
         sent.pods & changes.pods,
         sent.nodes & changes.nodes,
         sent.groups,
@@ -323,4 +338,4 @@ def _sizes(group_of: Mapping[str, str]) -> dict[str, int]:
 
 def _objects(by_kind: dict[str, list[Any]], groups: Iterable[NodeGroup]) -> Objects:
     """Return objects in the builder's form; a kind without objects counts as given and empty."""
-    return Objects(by_kind={**by_kind, "NodeGroup": list(groups)}, given=set(BY_KIND))
+    return Objects(by_kind={**by_kind, "NodeGroup": list(groups)}, given=set(WATCHED))

@@ -3,7 +3,7 @@
 `read_files` reads files, recordings too; `decode_objects` takes plain values; `build_snapshot` turns either into rows.
 """
 
-from trimtab.clients.kubernetes.object_errors import FieldError, InputError, ObjectError
+from trimtab.clients.kubernetes.object_errors import FieldError, InvalidInputError, ObjectError
 from trimtab.clients.snapshots.objects.admission import admitted, pod_of_template
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot, Progress, build_snapshot
 from trimtab.clients.snapshots.objects.decode import decode_objects
@@ -13,7 +13,7 @@ from trimtab.clients.snapshots.objects.objects import Objects
 __all__ = [
     "BuiltSnapshot",
     "FieldError",
-    "InputError",
+    "InvalidInputError",
     "ObjectError",
     "Objects",
     "Progress",

@@ -5,6 +5,7 @@ the planner, for every caller.
 
 from collections import Counter
 
+from trimtab.clients.kubernetes.registry import BY_KIND
 from trimtab.clients.snapshots.objects.objects import Objects
 from trimtab.clients.snapshots.objects.owners import controller_of
 from trimtab.v1 import snapshot_pb2 as pb
@@ -23,7 +24,7 @@ def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
             missed[controller.kind] += 1
     notes = [
         f"{count} pods have a {kind} as controller, which counts as not found, because the input has no {kind}; "
-        f"add `kubectl get {kind.lower()}s -A`"
+        f"add `kubectl get {BY_KIND[kind].plural} -A`"
         for kind, count in sorted(missed.items())
         if snapshot.owners
     ]

@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from trimtab.clients.kubernetes.kinds import Pod
-from trimtab.clients.kubernetes.kinds.pods import PodAnnotations, PodMeta
+from trimtab.clients.kubernetes.kinds.pods import Pod, PodAnnotations, PodMeta
 
 Numbers = tuple[tuple[str, float], ...]
 """(key of the annotation, its number or NaN), sorted by key."""

@@ -7,8 +7,12 @@ maxUnavailable, a number of at least 0 or a percentage).
 
 import re
 
-from trimtab.clients.kubernetes.kinds import ObjectMeta, PodDisruptionBudget
-from trimtab.clients.kubernetes.kinds.policies import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes.kinds.policies import (
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+)
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.kubernetes.selectors import label_selector
 from trimtab.clients.snapshots.objects.dictionary import Dictionary

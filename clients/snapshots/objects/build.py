@@ -14,18 +14,22 @@ from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.kubernetes.kinds import CSINode, DaemonSet, Node, Pod
+from trimtab.clients.kubernetes.kinds.controllers import DaemonSet
+from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node
+from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
+from trimtab.clients.kubernetes.registry import BY_KIND, CONTROLLERS
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.budgets import budget_row
+from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from trimtab.clients.snapshots.objects.nodes import node_notes, node_row, resource_names, unreported_note
 from trimtab.clients.snapshots.objects.object_names import FREELY_NAMED, first_refused
-from trimtab.clients.snapshots.objects.objects import CLUSTER_SCOPED, Objects, kind_problem, name_of
-from trimtab.clients.snapshots.objects.owners import API_VERSIONS, owner_row, pod_template
+from trimtab.clients.snapshots.objects.objects import Objects, kind_problem, name_of
+from trimtab.clients.snapshots.objects.owners import owner_row, pod_template
 from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row
 from trimtab.clients.snapshots.objects.pod_specs import PodSpecTable, PriorityClasses
 from trimtab.clients.snapshots.objects.pods import PodColumnsBuilder
@@ -62,65 +66,88 @@ class Actuation(NamedTuple):
     evictions: Sequence[Eviction] = ()
 
 
-class Known(NamedTuple):
-    """Results that a caller who watches a cluster already has. None = computed here from the objects.
+class Prebuilt(NamedTuple):
+    """Results that a caller who watches a cluster already has.
 
-    pods : rows of all pods, sorted by (namespace, name), in place of Pod objects
-    storage : claims and volumes, in place of objects
-    owners : uids of controllers that own pods, besides those of `pods`
-    group_of : node to node group, in place of the groups' own selectors; a node not named has none
+    pods : rows of all pods, or of the changed ones, sorted by (namespace, name), in place of Pod objects
     group_of_instance : provider id to node group, as the cloud knows it; wins over selectors
+    part : None = the objects are the whole cluster
     """
 
-    pods: Sequence[PodRow] | None = None
-    storage: Storage | None = None
-    owners: Set[str] = frozenset()
-    group_of: Mapping[str, str] | None = None
+    pods: Sequence[PodRow]
     actuation: Actuation | None = None
     group_of_instance: Mapping[str, str] = MappingProxyType({})
+    part: "ChangedPart | None" = None
 
 
-def build_snapshot(objects: Objects, progress: Progress | None = None, known: Known | None = None) -> BuiltSnapshot:
-    """Return the snapshot of a cluster's objects. With `known`, objects may be a part of the cluster, as for a delta.
+class ChangedPart(NamedTuple):
+    """What the rows of a part of a cluster need of the rest of it, as for a delta.
+
+    storage : claims and volumes, in place of objects
+    owners : uids of controllers that own pods, besides those of the changed pods
+    group_of : node to node group, in place of the groups' own selectors; a node not named has none
+    """
+
+    storage: Storage
+    owners: Set[str]
+    group_of: Mapping[str, str]
+
+
+def build_snapshot(objects: Objects, progress: Progress | None = None) -> BuiltSnapshot:
+    """Return the snapshot of a cluster's objects.
 
     Errors: ObjectError for an object that Kubernetes would refuse, for two objects of one kind and name, and for a
     node in two groups. Cost: a few microseconds a pod.
     """
     with collection_paused():
-        return _Builder(objects, known or Known()).build(progress)
+        return _Builder(objects).build(progress)
+
+
+def build_watched_snapshot(objects: Objects, prebuilt: Prebuilt) -> BuiltSnapshot:
+    """Return the snapshot of a watched cluster, or of its changed part. Errors and cost as of `build_snapshot`."""
+    with collection_paused():
+        return _WatchedBuilder(objects, prebuilt).build(None)
 
 
 class _Builder:
-    """The state of one call."""
+    """The state of one call, for objects of files."""
 
-    def __init__(self, objects: Objects, known: Known) -> None:
-        self._objects, self._known = objects, known
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
         self._sorted = {kind: _sorted_unique(objects, kind) for kind in objects.by_kind}
         self._snapshot = pb.ClusterSnapshot()
         self._notes = [*objects.notes, *_skipped_notes(objects)]
         templates = [group.spec.template for group in self._of("NodeGroup") if group.spec and group.spec.template]
         self._dictionary = Dictionary(sorted(resource_names([*self._of("Node"), *templates])))
         self._specs = PodSpecTable(self._dictionary, priority_classes(self._of("PriorityClass")))
+        self._required_drivers = required_drivers(self._of("CSIDriver"))
 
     def build(self, progress: Progress | None) -> BuiltSnapshot:
         """Build every table, the dictionaries last."""
         owners = self._pods(progress)
         self._nodes()
-        self._owners(owners | self._known.owners)
+        self._owners(owners)
         self._note_specs()
         for budget in self._of("PodDisruptionBudget"):
             with self._naming("PodDisruptionBudget", budget):
                 self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
         self._namespaces()
-        if self._known.storage is None:  # otherwise the workloads are only a part of the cluster
-            classes = priority_classes(self._of("PriorityClass"))
-            found = slack_requests(self._sorted, classes, self._known.pods or ())
-            if found is not None:
-                self._snapshot.slack_requests.CopyFrom(found)
+        self._slack()
         self._dictionary.write(self._snapshot)
-        if self._known.pods is None:
-            self._notes.extend(absent_notes(self._objects, self._snapshot))
+        self._note_absent_kinds()
         return BuiltSnapshot(self._snapshot, self._notes)
+
+    def _rows(self) -> Sequence[PodRow]:
+        """Return rows in place of Pod objects."""
+        return ()
+
+    def _slack(self) -> None:
+        requests = slack_requests(self._sorted, priority_classes(self._of("PriorityClass")), self._rows())
+        if requests is not None:
+            self._snapshot.slack_requests.CopyFrom(requests)
+
+    def _note_absent_kinds(self) -> None:
+        self._notes.extend(absent_notes(self._objects, self._snapshot))
 
     def _of(self, kind: str) -> list[Any]:
         return self._sorted.get(kind, [])
@@ -134,13 +161,9 @@ class _Builder:
 
     def _pods(self, progress: Progress | None) -> set[str]:
         builder = PodColumnsBuilder(self._dictionary, self._specs, self._storage())
-        if self._known.pods is None:
-            self._add_pods(builder, self._of("Pod"), progress)
-        else:
-            self._add_rows(builder, self._known.pods)
+        self._add_pods(builder, progress)
         owners = builder.write(self._snapshot.pods)
-        if self._known.actuation is not None:
-            self._add_actuation(self._known.actuation)
+        self._actuation()
         self._note_specs()
         if builder.unknown_claims:
             self._notes.append(
@@ -154,7 +177,11 @@ class _Builder:
         self._notes.extend(sorted(set(self._specs.notes)))
         self._specs.notes.clear()
 
-    def _add_pods(self, builder: PodColumnsBuilder, pods: list[Pod], progress: Progress | None) -> None:
+    def _actuation(self) -> None:
+        """Add the actuator's status: files have none."""
+
+    def _add_pods(self, builder: PodColumnsBuilder, progress: Progress | None) -> None:
+        pods: list[Pod] = self._of("Pod")
         for start in range(0, len(pods), _STEP):
             for pod in pods[start : start + _STEP]:
                 try:
@@ -164,35 +191,7 @@ class _Builder:
             if progress is not None:
                 progress(min(start + _STEP, len(pods)), len(pods))
 
-    def _add_rows(self, builder: PodColumnsBuilder, rows: Sequence[PodRow]) -> None:
-        refused = first_refused([row.name for row in rows], [row.namespace for row in rows])
-        if refused is not None:
-            row = rows[refused[0]]
-            raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", refused[1])
-        for row in rows:
-            try:
-                builder.add(row)
-            except FieldError as error:
-                raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", error) from None
-
-    def _add_actuation(self, actuation: Actuation) -> None:
-        status = self._snapshot.actuation_status
-        status.SetInParent()
-        status.deletions.extend(actuation.deletions)
-        for row, time in actuation.evictions:
-            status.recent_evictions.add(
-                namespace=row.namespace,
-                name=row.name,
-                uid=row.uid,
-                spec=self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}"),
-                label_set=self._dictionary.label_pairs(row.labels),
-                owner=row.owner,
-                evict_time=time,
-            )
-
     def _storage(self) -> Storage | None:
-        if self._known.storage is not None:
-            return self._known.storage
         if "PersistentVolumeClaim" not in self._objects.given:
             return None
         if "PersistentVolume" not in self._objects.given and any(
@@ -204,6 +203,7 @@ class _Builder:
             {volume.metadata.name: volume for volume in self._of("PersistentVolume")},
             {one.metadata.name: one for one in self._of("StorageClass")},
             Migration([node.metadata.name for node in self._of("Node")], self._csi_nodes()),
+            self._required_drivers,
         )
 
     def _csi_nodes(self) -> dict[str, CSINode]:
@@ -219,21 +219,23 @@ class _Builder:
                 row = group_row(group, sizes[group.metadata.name], self._dictionary)
             self._snapshot.node_groups.append(row)
             self._notes.extend(size_notes(group, row))
-            if self._known.group_of is None:  # otherwise the nodes are only a part of the cluster
-                self._note_absent(group, nodes)
+            self._note_absent(group, nodes)
         for name, node in nodes.items():
             with self._naming("Node", node):
-                self._snapshot.nodes.append(node_row(node, limits.get(name), self._dictionary))
+                self._snapshot.nodes.append(node_row(node, limits.get(name), self._dictionary, self._required_drivers))
             self._snapshot.nodes[-1].node_group = group_of.get(name, "")
         self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
-        if self._known.pods is None:  # otherwise the nodes are those of a live cluster, of which some are new
-            self._notes.extend(unreported_note(nodes.values()))
+        self._note_unreported(nodes)
+
+    def _note_unreported(self, nodes: dict[str, Node]) -> None:
+        self._notes.extend(unreported_note(nodes.values()))
+
+    def _membership(self) -> Membership:
+        return Membership(self._of("NodeGroup"))
 
     def _group_of(self, nodes: dict[str, Node]) -> Mapping[str, str]:
         """Return the name of the group of each node that has one. Errors: ObjectError for a node in two groups."""
-        if self._known.group_of is not None:
-            return self._known.group_of
-        membership = Membership(self._of("NodeGroup"), self._known.group_of_instance)
+        membership = self._membership()
         group_of: dict[str, str] = {}
         for name, node in nodes.items():
             for group in membership.groups_of(name, node):
@@ -254,7 +256,7 @@ class _Builder:
         those of all DaemonSets with a template.
         """
         rows = []
-        for kind in API_VERSIONS:
+        for kind in CONTROLLERS:
             for controller in self._of(kind):
                 with self._naming(kind, controller):
                     row = owner_row(kind, controller, self._dictionary)
@@ -276,6 +278,77 @@ class _Builder:
             name = one.metadata.name
             labels = {NAME_LABEL: name} | (one.metadata.labels or {})
             self._snapshot.namespaces.append(pb.Namespace(name=name, label_set=self._dictionary.label_set(labels)))
+
+
+class _WatchedBuilder(_Builder):
+    """The state of one call for a watched cluster: pods are rows, and nodes may be new."""
+
+    def __init__(self, objects: Objects, prebuilt: Prebuilt) -> None:
+        super().__init__(objects)
+        self._prebuilt = prebuilt
+
+    def _rows(self) -> Sequence[PodRow]:
+        return self._prebuilt.pods
+
+    def _slack(self) -> None:
+        if self._prebuilt.part is None:  # otherwise the workloads are only a part of the cluster
+            super()._slack()
+
+    def _note_absent_kinds(self) -> None:
+        """A watched cluster lacks no kind."""
+
+    def _note_unreported(self, nodes: dict[str, Node]) -> None:
+        """A new node may not have reported yet."""
+
+    def _note_absent(self, group: Any, nodes: dict[str, Node]) -> None:
+        if self._prebuilt.part is None:
+            super()._note_absent(group, nodes)
+
+    def _storage(self) -> Storage | None:
+        part = self._prebuilt.part
+        return super()._storage() if part is None else part.storage
+
+    def _membership(self) -> Membership:
+        return Membership(self._of("NodeGroup"), self._prebuilt.group_of_instance)
+
+    def _group_of(self, nodes: dict[str, Node]) -> Mapping[str, str]:
+        part = self._prebuilt.part
+        return super()._group_of(nodes) if part is None else part.group_of
+
+    def _owners(self, wanted: set[str]) -> None:
+        part = self._prebuilt.part
+        super()._owners(wanted if part is None else wanted | part.owners)
+
+    def _add_pods(self, builder: PodColumnsBuilder, progress: Progress | None) -> None:
+        del progress  # rows take no time to show
+        rows = self._rows()
+        refused = first_refused([row.name for row in rows], [row.namespace for row in rows])
+        if refused is not None:
+            row = rows[refused[0]]
+            raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", refused[1])
+        for row in rows:
+            try:
+                builder.add(row)
+            except FieldError as error:
+                raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", error) from None
+
+    def _actuation(self) -> None:
+        actuation = self._prebuilt.actuation
+        if actuation is None:
+            return
+        status = self._snapshot.actuation_status
+        status.SetInParent()
+        status.deletions.extend(actuation.deletions)
+        for row, time in actuation.evictions:
+            status.recent_evictions.add(
+                namespace=row.namespace,
+                name=row.name,
+                uid=row.uid,
+                spec=self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}"),
+                label_set=self._dictionary.label_pairs(row.labels),
+                owner=row.owner,
+                evict_time=time,
+            )
 
 
 def priority_classes(objects: Iterable[Any]) -> PriorityClasses:
@@ -306,7 +379,7 @@ def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:
     """Check names and namespaces as the API server does. Errors: ObjectError."""
     if kind in FREELY_NAMED:
         return
-    namespaces = [] if kind in CLUSTER_SCOPED else [one.metadata.namespace for one in items]
+    namespaces = [] if not BY_KIND[kind].is_namespaced else [one.metadata.namespace for one in items]
     refused = first_refused([one.metadata.name for one in items], namespaces)
     if refused is not None:
         raise objects.error(kind, items[refused[0]], refused[1])
@@ -321,7 +394,7 @@ def _sorted_unique(objects: Objects, kind: str) -> list[Any]:
             raise objects.error(kind, one, error)
     _check_names(objects, kind, items)
     keys = [one.metadata.name for one in items]
-    if kind not in CLUSTER_SCOPED:
+    if BY_KIND[kind].is_namespaced:
         keys = list(zip([one.metadata.namespace for one in items], keys, strict=True))
     if all(map(lt, keys, islice(keys, 1, None))):  # as kubectl lists them
         return list(items)

@@ -21,9 +21,9 @@ from trimtab.clients.documents.strict_json import (
     refuse_repeated_keys,
 )
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec
-from trimtab.clients.kubernetes.object_errors import FieldError, InputError, ObjectError
+from trimtab.clients.kubernetes.object_errors import FieldError, InvalidInputError, ObjectError
+from trimtab.clients.kubernetes.registry import OUR_GROUP
 from trimtab.clients.snapshots.objects.objects import (
-    OUR_GROUP,
     Objects,
     is_read,
     kind_problem,
@@ -48,7 +48,7 @@ _GROUP_FIELDS = ", ".join(info.encode_name for info in msgspec.structs.fields(No
 _REMEDY = "correct the object, or leave it out"
 
 
-class _Head(Struct, rename="camel"):
+class _ObjectHead(Struct, rename="camel"):
     """The first fields of every object."""
 
     api_version: str | None = None
@@ -77,7 +77,7 @@ def _decoder(struct: Hashable) -> Any:
     return msgspec.json.Decoder(struct)
 
 
-_HEADS = msgspec.json.Decoder(_Head)
+_HEADS = msgspec.json.Decoder(_ObjectHead)
 _DOCUMENTS = msgspec.json.Decoder(_Document)
 
 
@@ -271,14 +271,14 @@ def _skip(api_version: str, kind: str, file: str, objects: Objects) -> None:
     objects.skipped[f"{api_version} {kind}"] += 1
 
 
-def _not_kubernetes(file: str, problem: str) -> InputError:
+def _not_kubernetes(file: str, problem: str) -> InvalidInputError:
     where = f"{file}: " if file else ""
-    return InputError(
+    return InvalidInputError(
         f"{where}not Kubernetes objects: {problem}; give what `kubectl get -o json` or `-o yaml` prints, or a recording"
     )
 
 
-def _wrong_field(file: str, kind: str, raw: Raw, error: Exception) -> ObjectError | InputError:
+def _wrong_field(file: str, kind: str, raw: Raw, error: Exception) -> ObjectError | InvalidInputError:
     if not isinstance(error, msgspec.ValidationError):
         return _not_kubernetes(file, str(error))
     return _field_error(file, kind, _named(raw), str(error))

@@ -20,7 +20,7 @@ from trimtab.clients.documents.bounded_input import (
     read_bounded,
 )
 from trimtab.clients.documents.loading import DocumentError, NotADocumentError, load_documents
-from trimtab.clients.kubernetes.object_errors import InputError
+from trimtab.clients.kubernetes.object_errors import InvalidInputError
 from trimtab.clients.recording import RecordingError, RecordingReader, is_recording
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.deltas import Application
@@ -52,7 +52,7 @@ def read_files(
     a recording, or has a broken object; the message says what to do.
     """
     if not paths:
-        raise InputError("no file is given; give what `kubectl get -o json` or `-o yaml` prints, or a recording")
+        raise InvalidInputError("no file is given; give what `kubectl get -o json` or `-o yaml` prints, or a recording")
     with collection_paused():
         content = _read(paths, _part(progress, 0.0, _READ_SHARE), max_bytes, numbers)
         after = _part(progress, _READ_SHARE, 1.0)
@@ -66,7 +66,7 @@ def read_objects(paths: Iterable[str | PathLike[str]], max_bytes: int = MAX_INPU
     """Return the objects of several files. Errors: as `read_files`, and InputError for a recording."""
     content = _read(list(paths), _part(None, 0.0, 1.0), max_bytes)
     if not isinstance(content, Objects):
-        raise InputError("a recording cannot be used here; give Kubernetes objects")
+        raise InvalidInputError("a recording cannot be used here; give Kubernetes objects")
     return content
 
 
@@ -76,7 +76,7 @@ def _read(
     """Return the objects of all files, or the content of a recording. Each file is opened once: it may be a pipe."""
     files = [Path(path) for path in paths]
     if files.count(STANDARD_INPUT) > 1:
-        raise InputError("standard input (-) is given twice; give it once")
+        raise InvalidInputError("standard input (-) is given twice; give it once")
     objects = Objects(numbers=tuple(sorted(set(numbers))))
     sizes = [_size(file) for file in files]
     total, before = sum(sizes) or 1, 0
@@ -89,7 +89,7 @@ def _read(
         with _reading(path), open_input(path) as file:
             if is_recording(file.peek(4)):
                 if len(files) > 1:
-                    raise InputError(f"{path} is a recording, which is a whole cluster; give it alone")
+                    raise InvalidInputError(f"{path} is a recording, which is a whole cluster; give it alone")
                 return _read_recording(file, path, max_bytes)
             data = read_bounded(file, max_bytes)
         _add_content(_as_utf8(data), shown(path), objects, within)
@@ -109,9 +109,9 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except InputSizeError as error:
-        raise InputError(f"{shown(path)}: {error}; if it is as large as it should be, {_RAISE_LIMIT}") from None
+        raise InvalidInputError(f"{shown(path)}: {error}; if it is as large as it should be, {_RAISE_LIMIT}") from None
     except DamagedInputError as error:
-        raise InputError(f"{shown(path)}: {error}; copy it again") from None
+        raise InvalidInputError(f"{shown(path)}: {error}; copy it again") from None
     except OSError as error:
         raise _unreadable(path, error) from None
 
@@ -134,9 +134,9 @@ def _read_recording(file: IO[bytes], path: Path, max_bytes: int) -> BuiltSnapsho
             if kept_bytes > max_bytes:
                 raise InputSizeError(f"unpacked, its last cluster and the changes after it are {kept_bytes} bytes")
     except RecordingError as error:
-        raise InputError(str(error)) from None
+        raise InvalidInputError(str(error)) from None
     if snapshot is None:
-        raise InputError(f"{shown(path)}: the recording holds no whole cluster; record again")
+        raise InvalidInputError(f"{shown(path)}: the recording holds no whole cluster; record again")
     notes = [] if reader.complete else [f"{shown(path)} was not closed: its last loops may be missing"]
     if snapshot_count > 1:
         notes.append(f"{shown(path)} holds a cluster at {snapshot_count} moments; this is the last")
@@ -152,7 +152,7 @@ def _brought_forward(path: Path, snapshot: ClusterSnapshot, deltas: list[Snapsho
             cluster.add(delta)
     except (ValueError, IndexError) as error:
         problem = f"its changes do not fit the cluster before them ({error})"
-        raise InputError(f"{shown(path)}: {problem}; record again") from None
+        raise InvalidInputError(f"{shown(path)}: {problem}; record again") from None
     return cluster.result()
 
 
@@ -176,7 +176,9 @@ def _as_utf8(data: bytes) -> bytes:
 def _add_content(data: bytes, file: str, objects: Objects, advance: Callable[[float], None]) -> None:
     first = (data[:_PEEK].lstrip() or data.lstrip())[:1]
     if not first:
-        raise InputError(f"{file}: it is empty; give what `kubectl get -o json` or `-o yaml` prints, or a recording")
+        raise InvalidInputError(
+            f"{file}: it is empty; give what `kubectl get -o json` or `-o yaml` prints, or a recording"
+        )
     if first == b"{":
         _add_json(data, file, objects, advance)
     else:
@@ -203,9 +205,11 @@ def _add_yaml(data: bytes, file: str, objects: Objects) -> None:
             if document is not None:
                 _add_document(document, file, objects)
     except NotADocumentError as error:
-        raise InputError(f"{file}: neither JSON nor YAML: {str(error)[:300]}; give what kubectl prints") from None
+        raise InvalidInputError(
+            f"{file}: neither JSON nor YAML: {str(error)[:300]}; give what kubectl prints"
+        ) from None
     except DocumentError as error:
-        raise InputError(f"{file}: {error}; correct it there") from None
+        raise InvalidInputError(f"{file}: {error}; correct it there") from None
 
 
 def _add_document(document: Any, file: str, objects: Objects) -> None:
@@ -213,8 +217,10 @@ def _add_document(document: Any, file: str, objects: Objects) -> None:
         add_value(value, file, objects)
 
 
-def _unreadable(file: Path, error: OSError) -> InputError:
-    return InputError(f"{shown(file)}: cannot be read: {error.strerror or error}; check the path and its permissions")
+def _unreadable(file: Path, error: OSError) -> InvalidInputError:
+    return InvalidInputError(
+        f"{shown(file)}: cannot be read: {error.strerror or error}; check the path and its permissions"
+    )
 
 
 def _part(progress: Progress | None, start: float, end: float) -> Callable[[float], None]:

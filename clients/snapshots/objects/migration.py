@@ -12,7 +12,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from trimtab.clients.kubernetes.kinds import CSINode
+from trimtab.clients.kubernetes.kinds.nodes import CSINode
 from trimtab.clients.kubernetes.kinds.storage import VolumeSpec
 from trimtab.clients.kubernetes.selectors import IN, NODE_NAME_FIELD, NOT_IN, Requirements, Terms
 
@@ -31,6 +31,7 @@ DRIVERS = {
     CINDER: "cinder.csi.openstack.org",
 }
 """The driver of each plugin that the scheduler treats as migrated."""
+PLUGINS = {driver: plugin for plugin, driver in DRIVERS.items()}
 _ZONE_KEYS = {
     EBS: "topology.ebs.csi.aws.com/zone",
     GCE_PD: "topology.gke.io/zone",

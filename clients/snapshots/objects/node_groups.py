@@ -9,8 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec, NodeGroupStatus
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup, NodeGroupSpec, NodeGroupStatus
 from trimtab.clients.kubernetes.object_errors import FieldError, below
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.nodes import template_row

@@ -6,12 +6,12 @@ eligibility (annotations).
 
 from collections.abc import Iterable
 
-from trimtab.clients.kubernetes.kinds import CSINode, Node, ObjectMeta
-from trimtab.clients.kubernetes.kinds.metadata import Quantities
-from trimtab.clients.kubernetes.kinds.nodes import NodeSpec, NodeStatus
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, Quantities
+from trimtab.clients.kubernetes.kinds.nodes import CSINode, Node, NodeSpec, NodeStatus
 from trimtab.clients.kubernetes.object_errors import below
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MOST_OF_A_NODE, amount_of
+from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS, volume_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.placement_rules import taints
 from trimtab.clients.snapshots.objects.times import timestamp
@@ -24,8 +24,12 @@ operator, and must not influence the next plan."""
 DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
-def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb.Node:
+def node_row(
+    node: Node, csi_node: CSINode | None, dictionary: Dictionary, required: frozenset[str] = NO_DRIVERS
+) -> pb.Node:
     """Return the row of a node, without its group. Errors: FieldError with the path below the object.
+
+    required : drivers without which no pod is scheduled.
 
     A node without `status.allocatable` and `status.capacity` has registered but not reported yet: it has no resources.
     """
@@ -42,6 +46,7 @@ def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb
         scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED) == "true" and STEERED not in annotations,
         deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
         attach_limits=_attach_limits(csi_node, dictionary),
+        volume_drivers=volume_drivers(csi_node, required, dictionary),
     )
     _add_shared(row, node, dictionary)
     return row
@@ -66,6 +71,9 @@ def _add_shared(row: pb.Node | pb.NodeTemplate, node: Node, dictionary: Dictiona
     if status.capacity is not None and status.capacity != allocatable:
         with below("status.capacity"):
             row.capacity.extend(_amounts(status.capacity, dictionary))
+    row.declared_features.extend(
+        dictionary.string(name) for name in sorted(set(status.declared_features or ())) if name
+    )
 
 
 def node_notes(nodes: Iterable[Node], rows: Iterable[pb.Node]) -> list[str]:

@@ -8,70 +8,27 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from trimtab.clients.kubernetes import kinds
 from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
+from trimtab.clients.kubernetes.registry import BY_KIND, OUR_GROUP, STRUCTS
 from trimtab.clients.snapshots.objects.annotated_numbers import pod_struct
 
-GROUPS: dict[str, tuple[str, ...]] = {
-    "Node": ("",),
-    "Pod": ("",),
-    "Namespace": ("",),
-    "PersistentVolume": ("",),
-    "PersistentVolumeClaim": ("",),
-    "PodTemplate": ("",),
-    "ReplicationController": ("",),
-    "ReplicaSet": ("apps", "extensions"),
-    "StatefulSet": ("apps",),
-    "Deployment": ("apps", "extensions"),
-    "DaemonSet": ("apps", "extensions"),
-    "Job": ("batch",),
-    "PodDisruptionBudget": ("policy",),
-    "StorageClass": ("storage.k8s.io",),
-    "CSINode": ("storage.k8s.io",),
-    "PriorityClass": ("scheduling.k8s.io",),
-    "CapacityBuffer": ("autoscaling.x-k8s.io",),
-    "NodeGroup": ("trimtab.dev",),
-}
-"""API groups of each kind that is read; kinds of the same name in other groups are skipped."""
-
-CLUSTER_SCOPED = frozenset(
-    {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "PriorityClass", "NodeGroup"}
-)
-STRUCTS: dict[str, type[Any]] = {kind: getattr(kinds, kind) for kind in GROUPS}
-
-
-_VERSIONS = {
-    "": ("v1",),
-    "apps": ("v1", "v1beta1", "v1beta2"),
-    "extensions": ("v1beta1",),
-    "batch": ("v1",),
-    "policy": ("v1", "v1beta1"),
-    "storage.k8s.io": ("v1", "v1beta1"),
-    "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1"),
-    "autoscaling.x-k8s.io": ("v1", "v1beta1", "v1alpha1"),
-    "trimtab.dev": ("v1",),
-}
-_API_VERSIONS = frozenset(
-    f"{group}/{version}".removeprefix("/") for group, versions in _VERSIONS.items() for version in versions
-)
-OUR_GROUP = "trimtab.dev"
 _NEAR = 0.8
 """Least similarity of two names at which one is taken for the other, misspelled."""
 
 
 def version_problem(api_version: str, kind: str) -> str:
     """Return what is wrong with the version of a kind that is read; "" if nothing is."""
-    if api_version in _API_VERSIONS:
+    known = BY_KIND[kind].api_versions
+    if api_version in known:
         return ""
-    group = api_version.rpartition("/")[0]
-    known = ", ".join(f"{group}/{version}".removeprefix("/") for version in _VERSIONS[group])
-    return f"{api_version} {kind}: this version is unknown, known are {known}"
+    same_group = [version for version in known if _group(version) == _group(api_version)]
+    return f"{api_version} {kind}: this version is unknown, known are {', '.join(same_group)}"
 
 
 def kind_problem(api_version: str, kind: str) -> str:
     """Return the problem of a kind that is not read but looks like one that is; "" for any other kind."""
-    group = api_version.rpartition("/")[0]
-    candidates = [known for known, groups in GROUPS.items() if group in groups]
+    group = _group(api_version)
+    candidates = [known for known in STRUCTS if group in BY_KIND[known].groups]
     near = difflib.get_close_matches(kind, candidates, 1, _NEAR)
     if near:
         return f"{api_version} {kind}: this kind is unknown; did you mean {near[0]}?"
@@ -79,9 +36,12 @@ def kind_problem(api_version: str, kind: str) -> str:
 
 
 def is_read(api_version: str, kind: str) -> bool:
-    """Return whether objects of this kind are read."""
-    group = api_version.rpartition("/")[0]
-    return group in GROUPS.get(kind, ())
+    """Return whether objects of this kind are read; kinds of the same name in other groups are not."""
+    return kind in STRUCTS and _group(api_version) in BY_KIND[kind].groups
+
+
+def _group(api_version: str) -> str:
+    return api_version.rpartition("/")[0]
 
 
 @dataclass
@@ -111,7 +71,7 @@ class Objects:
 
     def add(self, kind: str, objects: list[Any], file: str = "") -> None:
         """Append objects that came from one file."""
-        if kind not in CLUSTER_SCOPED:
+        if BY_KIND[kind].is_namespaced:
             for one in objects:
                 if one.metadata is not None and not one.metadata.namespace:
                     one.metadata.namespace = "default"
@@ -138,4 +98,4 @@ def name_of(kind: str, obj: Any) -> str:
     """Return "name" or "namespace/name" of an object, for messages."""
     meta = obj.metadata
     name = (meta.name if meta else None) or "(without name)"
-    return name if kind in CLUSTER_SCOPED else f"{(meta.namespace if meta else None) or 'default'}/{name}"
+    return name if not BY_KIND[kind].is_namespaced else f"{(meta.namespace if meta else None) or 'default'}/{name}"

@@ -7,21 +7,20 @@ Autoscaler drainability rule replicacount and planner.filterOutRecreatedPods.
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
-from trimtab.clients.kubernetes.kinds import (
+from trimtab.clients.kubernetes.kinds.controllers import (
     DaemonSet,
     Deployment,
     Job,
-    ObjectMeta,
-    OwnerReference,
-    Pod,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
 )
-from trimtab.clients.kubernetes.kinds.metadata import LabelSelector
+from trimtab.clients.kubernetes.kinds.metadata import LabelSelector, ObjectMeta, OwnerReference
+from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError, below
+from trimtab.clients.kubernetes.registry import CONTROLLERS
 from trimtab.clients.kubernetes.selectors import Requirements, label_selector
 from trimtab.clients.snapshots.objects.admission import daemon_pod
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
@@ -33,14 +32,6 @@ REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
 _REVISION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 Controller = ReplicaSet | StatefulSet | ReplicationController | Deployment | Job | DaemonSet
-API_VERSIONS: Mapping[str, str] = {
-    "ReplicaSet": "apps/v1",
-    "StatefulSet": "apps/v1",
-    "ReplicationController": "v1",
-    "Deployment": "apps/v1",
-    "Job": "batch/v1",
-    "DaemonSet": "apps/v1",
-}
 
 
 def controller_of(references: Iterable[OwnerReference] | None) -> OwnerReference | None:
@@ -79,7 +70,7 @@ def is_mirror_pod(pod: Pod, controller: OwnerReference | None) -> bool:
 
 def is_of_other_kind(controller: OwnerReference) -> bool:
     """Return whether a controller is of a kind that snapshots do not list. A node, which owns mirror pods, is not."""
-    return controller.kind not in API_VERSIONS and controller.kind != "Node"
+    return controller.kind not in CONTROLLERS and controller.kind != "Node"
 
 
 def is_other_stateful_set(controller: OwnerReference) -> bool:
@@ -102,7 +93,7 @@ def owner_row(kind: str, controller: Controller, dictionary: Dictionary) -> pb.O
         namespace=namespace,
         desired_replicas=desired,
         current_replicas=current,
-        api_version=API_VERSIONS[kind],
+        api_version=CONTROLLERS[kind].api_version,
         selector=dictionary.selector(_selector(controller)),
         controller=_controller(meta, namespace),
         revision=_revision(meta),

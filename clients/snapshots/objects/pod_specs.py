@@ -48,6 +48,8 @@ _RESTART_POLICIES = {
     "Never": pb.RestartPolicy.NEVER,
 }
 _NO_ANNOTATIONS = PodAnnotations()
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
 
 
 class PriorityClasses(dict[str, int]):
@@ -97,7 +99,7 @@ def _own_key(spec: PodSpec) -> tuple[bytes, str]:
             spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.node_selector, affinity,
             spec.tolerations, spec.topology_spread_constraints, spec.host_network, spec.priority,
             spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
-            spec.termination_grace_period_seconds, bool(spec.resource_claims),
+            spec.termination_grace_period_seconds, bool(spec.resource_claims), spec.host_users,
         )
     )  # fmt: skip
     return key, pinned
@@ -141,6 +143,7 @@ class PodSpecTable:
                 unsupported=["resourceClaims"] if spec.resource_claims else [],
                 exclusive_disks=[dictionary.string(disk) for disk in mounts.exclusive_disks],
                 read_only_disks=[dictionary.string(disk) for disk in mounts.read_only_disks],
+                node_features=[dictionary.string(name) for name in node_features(spec)],
             )
             if affinity is not None:
                 with below("affinity"):
@@ -207,6 +210,23 @@ class PodSpecTable:
         if not -(2**31) <= value < 2**31:
             raise FieldError("priority", f"{value} is out of range", "give a 32-bit integer")
         return value
+
+
+def node_features(spec: PodSpec) -> list[str]:
+    """Return the features that a node must declare for a pod, sorted.
+
+    Not modelled: bind mount options (feature VolumeBindMountOptions, alpha in 1.37).
+    Source: component-helpers nodedeclaredfeatures, InferForScheduling of each feature, 0.37.2.
+    """
+    rules = (
+        rule
+        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        for rule in container.restart_policy_rules or ()
+    )
+    names = [RESTART_ALL_CONTAINERS] if any(rule.action == "RestartAllContainers" for rule in rules) else []
+    if spec.host_network and spec.host_users is False:
+        names.append(USER_NAMESPACES_ON_HOST_NETWORK)
+    return names
 
 
 def _restart_policy(policy: str | None) -> pb.RestartPolicy.Code.ValueType:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeVar
 
 from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.mounts import NOTHING, Mounts
 from trimtab.clients.snapshots.objects.pod_rows import PodRow
@@ -52,7 +53,8 @@ class PodColumnsBuilder:
         self._rows.append(row)
 
     def _add_mounts(self, mounts: Mounts, mounter: Mounter) -> None:
-        rows = [disk_row(disk, self._dictionary) for disk in mounts.disks]
+        required = NO_DRIVERS if self._storage is None else self._storage.required_drivers
+        rows = [disk_row(disk, self._dictionary, required) for disk in mounts.disks]
         if self._storage is None:
             self.unknown_claims += len(mounts.claims)
         else:

@@ -7,9 +7,9 @@ one bad object does not stop the others.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from trimtab.clients.kubernetes.kinds import CapacityBuffer, Pod
 from trimtab.clients.kubernetes.kinds.controllers import PodTemplateSpec
-from trimtab.clients.kubernetes.kinds.policies import CapacityBufferSpec
+from trimtab.clients.kubernetes.kinds.pods import Pod
+from trimtab.clients.kubernetes.kinds.policies import CapacityBuffer, CapacityBufferSpec
 from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.kubernetes.pod_requests import amounts
 from trimtab.clients.kubernetes.quantities import MILLI, NANO
@@ -36,7 +36,7 @@ def slack_requests(
 
     rows : pods that are known as rows, sorted by namespace and name.
     """
-    reader = _Reader(objects, priorities, [row for row in rows if slack_of(row) is not None])
+    reader = _SlackReader(objects, priorities, [row for row in rows if slack_of(row) is not None])
     found = {row.object: row for row in reader.buffers()}
     for row in (*reader.workloads(), *reader.pods()):
         found.setdefault(row.object, row)
@@ -45,7 +45,7 @@ def slack_requests(
     return pb.SlackRequests(dictionary=reader.dictionary(), requests=[found[key] for key in sorted(found)])
 
 
-class _Reader:
+class _SlackReader:
     """Reads one collection of objects; specs and labels go into one dictionary."""
 
     def __init__(self, objects: Sorted, priorities: PriorityClasses, rows: Sequence[PodRow]) -> None:

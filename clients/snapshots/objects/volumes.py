@@ -12,9 +12,14 @@ volumerestrictions, nodevolumelimits; csi-translation-lib.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from trimtab.clients.kubernetes.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
-from trimtab.clients.kubernetes.kinds.storage import ClaimSpec, VolumeSpec
+from trimtab.clients.kubernetes.kinds.storage import (
+    ClaimSpec,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeSpec,
+)
 from trimtab.clients.kubernetes.object_errors import below
 from trimtab.clients.kubernetes.quantities import quantity
 from trimtab.clients.kubernetes.selectors import (
@@ -28,6 +33,7 @@ from trimtab.clients.kubernetes.selectors import (
     topology_terms,
 )
 from trimtab.clients.snapshots.objects import migration
+from trimtab.clients.snapshots.objects.csi_drivers import NO_DRIVERS, driver_requirement
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.migration import NO_MIGRATION, Migration
 from trimtab.clients.snapshots.objects.mounts import Claim, Disk, ebs_handle, gce_handle
@@ -45,12 +51,15 @@ ZONE_LABELS = (migration.OLD_ZONE, migration.OLD_REGION, migration.ZONE, migrati
 
 
 class Storage(NamedTuple):
-    """The claims, volumes and classes of a cluster: by (namespace, name), by name, by name; and its nodes' drivers."""
+    """The claims, volumes and classes of a cluster: by (namespace, name), by name, by name; its nodes' drivers;
+    and the drivers without which no pod is scheduled.
+    """
 
     claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     volumes: Mapping[str, PersistentVolume]
     classes: Mapping[str, StorageClass]
     migration: Migration = NO_MIGRATION
+    required_drivers: frozenset[str] = NO_DRIVERS
 
 
 class Mounter(NamedTuple):
@@ -81,13 +90,14 @@ def claim_row(claim: Claim, pod: Mounter, storage: Storage, dictionary: Dictiona
     return row
 
 
-def disk_row(disk: Disk, dictionary: Dictionary) -> pb.Volume:
-    """Return the row of an inline disk: nothing but an attachment."""
+def disk_row(disk: Disk, dictionary: Dictionary, required: frozenset[str] = NO_DRIVERS) -> pb.Volume:
+    """Return the row of an inline disk: nothing but an attachment; `required` : as in `Storage`."""
     return pb.Volume(
         id=f"{disk.driver}^{disk.handle}",
         state=pb.VolumeState.UNSPECIFIED,
         driver=dictionary.string(disk.driver),
         handle=dictionary.string(disk.handle),
+        required_driver=dictionary.string(driver_requirement(disk.driver, migration.PLUGINS[disk.driver], required)),
     )
 
 
@@ -115,7 +125,13 @@ def _bound_row(
     meta, spec = volume.metadata or ObjectMeta(), volume.spec or VolumeSpec()
     disk = _attached(meta, spec)
     disk = disk if disk.driver and disk.handle else Disk("", "")
-    row = pb.Volume(id=key, driver=dictionary.string(disk.driver), handle=dictionary.string(disk.handle))
+    required = driver_requirement(disk.driver, migration.plugin_of(spec), storage.required_drivers)
+    row = pb.Volume(
+        id=key,
+        driver=dictionary.string(disk.driver),
+        handle=dictionary.string(disk.handle),
+        required_driver=dictionary.string(required),
+    )
     if BIND_COMPLETED not in ((claim.metadata and claim.metadata.annotations) or {}):
         row.state, row.detail = pb.VolumeState.UNBOUND_IMMEDIATE, f"claim {key} is not fully bound to volume {name}"
         return row
@@ -160,7 +176,9 @@ def _count_by_class(row: pb.Volume, claim: PersistentVolumeClaim, storage: Stora
     storage_class = storage.classes.get(_class_of(claim))
     provisioner = (storage_class.provisioner if storage_class else None) or ""
     if provisioner not in UNCOUNTED_PLUGINS:
-        row.driver = dictionary.string(migration.DRIVERS.get(provisioner, provisioner))
+        driver = migration.DRIVERS.get(provisioner, provisioner)
+        row.driver = dictionary.string(driver)
+        row.required_driver = dictionary.string(driver_requirement(driver, provisioner, storage.required_drivers))
 
 
 def _attached(meta: ObjectMeta, spec: VolumeSpec) -> Disk:

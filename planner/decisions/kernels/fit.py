@@ -1,6 +1,6 @@
 """Why pods do not fit nodes, many at once. Twin: tests/reference/decisions/fit.py."""
 
-from trimtab.planner.model.jit import kernel, widened
+from trimtab.planner.compiled.decorators import kernel, widened
 from trimtab.planner.simulation.kernels import failing, mark, remove, revert
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64

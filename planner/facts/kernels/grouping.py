@@ -3,7 +3,7 @@
 Source: counting sort.
 """
 
-from trimtab.planner.model.jit import kernel
+from trimtab.planner.compiled.decorators import kernel
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 

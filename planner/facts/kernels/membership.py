@@ -3,7 +3,7 @@
 Source: compressed rows by counting, in two passes over the pods of the namespaces that have budgets.
 """
 
-from trimtab.planner.model.jit import kernel, widened
+from trimtab.planner.compiled.decorators import kernel, widened
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from google.protobuf.message import Message
 
 from trimtab.planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number, share
+from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
 from trimtab.v1 import plan_pb2 as pb
 
 DEFAULT_ORDERS: Final = (pb.CandidateOrder.UTILIZATION, pb.CandidateOrder.EVICTION_COST, pb.CandidateOrder.PRICE)
@@ -97,6 +98,8 @@ class ScaleDownSettings:
     """If a larger share of all nodes is unready, no node goes. `--max-total-unready-percentage`."""
     ok_unready_count: int = 3
     """Up to this many unready nodes do not stop scale-down. `--ok-total-unready-count`."""
+    search: SearchBudgets = USUAL
+    """How much is searched for a better plan."""
 
     def of_group(self, group: str) -> GroupScaleDownSettings:
         """Return the settings of a node group; "" and groups without overrides have the general ones."""
@@ -138,6 +141,7 @@ def resolve_scale_down(message: pb.PlanSettings) -> ScaleDownSettings:
         delay_after_failure_ns=duration_ns(given, "delay_after_failure", defaults.delay_after_failure_ns, path),
         max_unready_share=_percentage(given, "max_total_unready_percentage", defaults.max_unready_share, path),
         ok_unready_count=count(given, "ok_total_unready_count", defaults.ok_unready_count, path),
+        search=resolve_search(message),
         **_switches(given, defaults) | {"balance": given.balance or message.planner.balance.max_difference > 0},
     )
 

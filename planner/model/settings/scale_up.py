@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.planner.model.settings.reading import SettingsError, count, duration_ns, flag
+from trimtab.planner.model.settings.search import USUAL, SearchBudgets, resolve_search
 from trimtab.v1 import plan_pb2 as pb
 
 DEFAULT_EXPANDERS: Final = (pb.Expander.LEAST_WASTE, pb.Expander.RANDOM)
@@ -76,6 +77,10 @@ class ScaleUpSettings:
     """Most nodes that one plan adds. `--max-nodes-per-scaleup`."""
     max_evaluated_groups: int = 0
     """Compute options for at most this many node groups; 0 = no limit, because an option costs little."""
+    search: SearchBudgets = USUAL
+    """How much is searched for a better plan."""
+    names_expanders: bool = False
+    """Whether the request names `expanders`. Others then replace them only if `search` allows it."""
 
     @property
     def not_ready_taints(self) -> TaintNames:
@@ -107,6 +112,8 @@ def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
         scheduler_names=frozenset(_not_empty(given.scheduler_names, f"{_PATH}.scheduler_names", "scheduler")),
         max_new_nodes=count(given, "max_new_nodes", defaults.max_new_nodes, _PATH, 1),
         max_evaluated_groups=count(given, "max_evaluated_node_groups", defaults.max_evaluated_groups, _PATH),
+        search=resolve_search(message),
+        names_expanders=bool(given.expanders),
     )
 
 

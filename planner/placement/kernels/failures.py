@@ -4,8 +4,9 @@ node while it is checked. Its own node is not a destination. The simulation is l
 Source: own.
 """
 
-from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from trimtab.planner.simulation.kernels import failing, fits, mark, remove, revert
+from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.predicates.kernels.compose import is_unlike_its_class
+from trimtab.planner.simulation.kernels import failing, mark, remove, revert
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
@@ -34,29 +35,10 @@ def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: I
         revert(sim, fork)
 
 
-@kernel
-def mark_placeable(sim: SimulationState, pods: Int32, nodes: Int32, allowed: Bool, placeable: Bool) -> int:
-    """Mark in placeable : bool[K] the pods that an allowed node other than nodes : int32[K] admits. Returns how many
-    were marked. O(K · N).
-    """
-    count = 0
-    for row in range(len(pods)):
-        pod = widened(pods[row])
-        fork = mark(sim)
-        take_off_counted(sim, pod)
-        for node in range(len(allowed)):
-            if allowed[node] and node != nodes[row] and fits(sim, pod, widened(node)):
-                placeable[row] = True
-                count += 1
-                break
-        revert(sim, fork)
-    return count
-
-
 @copied_kernel
 def take_off_counted(sim: SimulationState, pod: int) -> None:
     """Take a pod off its node if that can affect which nodes admit it."""
-    if sim.local_class[sim.pod_class[pod]] == 0 or sim.volumes.row[pod] >= 0:
+    if sim.local_class[sim.pod_class[pod]] == 0 or is_unlike_its_class(sim.counters, pod):
         remove(sim, pod)
 
 

@@ -6,24 +6,12 @@ goes to the node that takes most of those that come next, not to the first one t
 
 from typing import Final
 
-from trimtab.planner.model.jit import copied_kernel
+from trimtab.planner.compiled.decorators import copied_kernel
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Int32
 
 LOOK_AHEAD: Final = 1024
 """Number of next pods among which those of the group are counted; more hardly ever fit one node."""
-
-
-@copied_kernel
-def starts_on_one_node(sim: SimulationState, pod_class: int) -> bool:
-    """Return whether all pods of a class have to be on one node, and none has a place. O(affinity terms)."""
-    by_node, counted = False, 0
-    if sim.presence.starts_group[pod_class] != 0:
-        for at in range(sim.presence.filled_offsets[pod_class], sim.presence.filled_offsets[pod_class + 1]):
-            counter = sim.presence.filled[at, 0]
-            by_node = by_node or sim.virtual.own_row[sim.presence.row[counter]] != 0
-            counted += sim.presence.total[counter]
-    return bool(by_node and counted == 0)
 
 
 @copied_kernel

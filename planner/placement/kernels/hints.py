@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 from trimtab.planner.snapshot.kernels.words import read_word
 

@@ -8,14 +8,14 @@ until that may have changed. Equal pods that depend only on amounts are placed m
 for the candidates; own loop.
 """
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-import numpy as np
-
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_for, starts_on_one_node
-from trimtab.planner.predicates.kernels import presence, spread, volumes
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_for
+from trimtab.planner.predicates.counters import CounterNotes
+from trimtab.planner.predicates.kernels import compose
+from trimtab.planner.predicates.kernels.compose import ADMITTED, FOR_GOOD, THIS_POD
 from trimtab.planner.simulation.kernels import fits, mark, open_as, place, place_several, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
@@ -24,7 +24,6 @@ from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 OPENED, PLACED = 0, 1
 """Positions in `Task.counts`."""
 COUNTS = 2
-_ADMITTED, _FOR_GOOD, _FOR_NOW, _THIS_POD = (cast(int, np.int64(n)) for n in range(4))
 
 
 class PackingGroups(NamedTuple):
@@ -42,20 +41,25 @@ class PackingGroups(NamedTuple):
 
 
 class KnownRefusals(NamedTuple):
-    """Known refusals of each class, reusable for the next packing; S classes, L spread limits, A affinities. cursor :
-    int32[S] new nodes before it refuse the class permanently; passed : int32[S] new nodes before it refuse it as long
-    as no smallest count exceeds `passed_lowest` : int32[L]; failed : uint8[S] no node admits the class as long as no
-    smallest count exceeds `failed_lowest` : int32[L], the domains are `failed_domains` : int32[L] and the counters
-    `failed_total` : int32[A].
+    """Known refusals of each class, reusable for the next packing; S classes. cursor : int32[S] new nodes before it
+    refuse the class permanently; passed : int32[S] >= cursor, new nodes before it refuse it at least for now; failed :
+    uint8[S] no node admits the class for now; notes : the counters on which "for now" depends.
+
+    A class is in one of three states, each pod of it moves it on:
+
+        searching --(a node admits it)--> searching
+        searching --(all refuse it)--> failed: no node is asked
+        failed --(noted counters have changed: `may_fit_now`)--> searching, from `passed` on
+        searching --(noted counters have changed: `may_pass_again`)--> searching, from `cursor` on
+
+    A refusal FOR_GOOD moves `cursor` and `passed` on, FOR_NOW only `passed`; THIS_POD neither, and such a pod never
+    makes its class failed.
     """
 
     cursor: Int32
     passed: Int32
-    passed_lowest: Int32
     failed: UInt8
-    failed_lowest: Int32
-    failed_domains: Int32
-    failed_total: Int32
+    notes: CounterNotes
 
 
 @by_reference()
@@ -93,7 +97,7 @@ def pack_pods(sim: SimulationState, task: PackingTask) -> None:
         pod_class = sim.pod_class[pod]
         several, end = is_countable(sim, pod), row + 1
         while several and end < len(task.pods) and sim.pod_class[task.pods[end]] == pod_class:
-            if sim.volumes.row[task.pods[end]] >= 0 or sim.pinned[task.pods[end]] != -1:
+            if not is_like_its_class(sim, task.pods[end]):
                 break
             end += 1
         while row < end:
@@ -123,16 +127,21 @@ def forget(sim: SimulationState, task: PackingTask, pod_class: int) -> None:
     memory.failed[pod_class] = 0
     for q in range(len(task.groups.prototype)):
         task.refused[pod_class, q] = 0
-    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
-        memory.passed_lowest[at] = 0
+    compose.forget(sim.counters, memory.notes, pod_class)
 
 
 @copied_kernel
 def is_countable(sim: SimulationState, pod: int) -> bool:
     """Return whether only amounts and static predicates decide how many pods like this one a node takes."""
     pod_class = sim.pod_class[pod]
-    bound = sim.presence.empty_offsets[pod_class] < sim.presence.empty_offsets[pod_class + 1]
-    return bool(sim.local_class[pod_class] != 0 and not bound and sim.volumes.row[pod] < 0 and sim.pinned[pod] == -1)
+    by_amounts = sim.local_class[pod_class] != 0 and not compose.excludes_pods(sim.counters, pod_class)
+    return bool(by_amounts and is_like_its_class(sim, pod))
+
+
+@copied_kernel
+def is_like_its_class(sim: SimulationState, pod: int) -> bool:
+    """Return whether nothing of its own, such as volumes or the node it is pinned to, decides where a pod may go."""
+    return bool(not compose.is_unlike_its_class(sim.counters, pod) and sim.pinned[pod] == -1)
 
 
 @inner_kernel
@@ -142,12 +151,14 @@ def place_for(sim: SimulationState, task: PackingTask, pod: int, row: int) -> in
     row : its position in `task.pods`. The first pod of a group that has to be on one node goes where most of them fit.
     """
     memory, groups, pod_class = task.memory, task.groups, sim.pod_class[pod]
-    if sim.pinned[pod] != -1 or (memory.failed[pod_class] != 0 and not may_fit_now(sim, memory, pod_class)):
+    if sim.pinned[pod] != -1 or (
+        memory.failed[pod_class] != 0 and not compose.may_fit_now(sim.counters, memory.notes, pod_class)
+    ):
         return NOWHERE
     groups.tried[:] = 0
-    if starts_on_one_node(sim, pod_class):
+    if compose.starts_on_one_node(sim.counters, pod_class):
         first = place_first(sim, task, pod, widened(alike_ahead(sim, task.pods, row)))
-        if first < 0 and sim.volumes.row[pod] < 0:
+        if first < 0 and not compose.is_unlike_its_class(sim.counters, pod):
             note_failure(sim, memory, pod_class)
         return int(first)
     at = first_to_ask(sim, memory, pod_class)
@@ -162,23 +173,23 @@ def place_for(sim: SimulationState, task: PackingTask, pod: int, row: int) -> in
             before = widened(mark(sim))
             open_as(sim, task.blanks[at], groups.prototype[chosen])
         found = refusal(sim, pod, pod_class, task.blanks[at])
-        if found == _ADMITTED:
+        if found == ADMITTED:
             if chosen >= 0:
                 note_opened(task, chosen)
             return int(at)
         if chosen >= 0:
-            task.refused[pod_class, chosen] = found == _FOR_GOOD
+            task.refused[pod_class, chosen] = found == FOR_GOOD
             revert(sim, before)
             continue
         at += 1
-        for_good = for_good and found == _FOR_GOOD
-        for_now = for_now and found != _THIS_POD
+        for_good = for_good and found == FOR_GOOD
+        for_now = for_now and found != THIS_POD
         if for_good:
             memory.cursor[pod_class] = at
         if for_now:
             memory.passed[pod_class] = at
-    # A refusal because of this pod's own volumes does not hold for others of its class.
-    if sim.volumes.row[pod] < 0:
+    # A refusal because of what this pod has of its own does not hold for others of its class.
+    if not compose.is_unlike_its_class(sim.counters, pod):
         note_failure(sim, memory, pod_class)
     return NOWHERE
 
@@ -191,7 +202,7 @@ def place_first(sim: SimulationState, task: PackingTask, pod: int, several: int)
     groups, pod_class, opened = task.groups, sim.pod_class[pod], widened(task.counts[OPENED])
     best, most, chosen = widened(NOWHERE), widened(0), widened(NOWHERE)
     for at in range(opened):
-        if most < several and refusal(sim, pod, pod_class, task.blanks[at]) == _ADMITTED:
+        if most < several and refusal(sim, pod, pod_class, task.blanks[at]) == ADMITTED:
             room = room_for(sim, pod_class, task.blanks[at], several)
             if room > most:
                 best, most = widened(at), widened(room)
@@ -200,7 +211,7 @@ def place_first(sim: SimulationState, task: PackingTask, pod: int, several: int)
         groups.tried[group] = 1
         before = mark(sim)
         open_as(sim, task.blanks[opened], groups.prototype[group])
-        if refusal(sim, pod, pod_class, task.blanks[opened]) == _ADMITTED:
+        if refusal(sim, pod, pod_class, task.blanks[opened]) == ADMITTED:
             room = room_for(sim, pod_class, task.blanks[opened], several)
             if room > most:
                 chosen, most = group, widened(room)
@@ -216,8 +227,7 @@ def place_first(sim: SimulationState, task: PackingTask, pod: int, several: int)
 @copied_kernel
 def first_to_ask(sim: SimulationState, memory: KnownRefusals, pod_class: int) -> int:
     """Return the first new node that has to be checked again for a class."""
-    needs_others = sim.presence.filled_offsets[pod_class] < sim.presence.filled_offsets[pod_class + 1]
-    if has_risen(sim, memory, pod_class) or needs_others:
+    if compose.may_pass_again(sim.counters, memory.notes, pod_class):
         memory.passed[pod_class] = memory.cursor[pod_class]
     return int(widened(memory.passed[pod_class]))
 
@@ -252,89 +262,27 @@ def may_be_admitted(sim: SimulationState, groups: PackingGroups, pod_class: int)
     example, a refusal in a group's zone applies to all nodes of the group: adding a node to a domain that already has
     nodes changes nothing.
     """
-    limits = sim.spread.limit_offsets[pod_class] < sim.spread.limit_offsets[pod_class + 1]
-    if not limits and sim.presence.filled_offsets[pod_class] == sim.presence.filled_offsets[pod_class + 1]:
+    if not compose.may_need_others(sim.counters, pod_class):
         return True
     for q in range(len(groups.prototype)):
-        if groups.opened[q] == 0 or not is_refused_there(sim, pod_class, groups.prototype[q]):
+        if groups.opened[q] == 0 or not compose.is_refused_in_domains(sim.counters, pod_class, groups.prototype[q]):
             return True
     return False
 
 
 @copied_kernel
-def is_refused_there(sim: SimulationState, pod_class: int, prototype: int) -> bool:
-    """Return whether a class is refused in the domains that a prototype shares with other nodes."""
-    limit, own_row = sim.spread.limit, sim.virtual.own_row
-    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
-        pair = sim.spread.pair[limit[at, 0]]
-        if own_row[sim.spread.pair_row[pair]] == 0:
-            domain = sim.spread.domain[sim.spread.pair_row[pair], prototype]
-            if domain < 0:
-                return True
-            lowest = sim.spread.lowest[limit[at, 0]] if sim.spread.domains_in[pair] >= limit[at, 3] else 0
-            if sim.spread.counts[sim.spread.start[limit[at, 0]] + domain] + limit[at, 2] - lowest > limit[at, 1]:
-                return True
-    missing, counted = False, 0
-    for at in range(sim.presence.filled_offsets[pod_class], sim.presence.filled_offsets[pod_class + 1]):
-        counter = sim.presence.filled[at, 0]
-        counted += sim.presence.total[counter]
-        if own_row[sim.presence.row[counter]] == 0:
-            domain = sim.presence.domain[sim.presence.row[counter], prototype]
-            missing = missing or domain < 0 or sim.presence.counts[sim.presence.start[counter] + domain] <= 0
-    return bool(missing and (sim.presence.starts_group[pod_class] == 0 or counted > 0))
-
-
-@copied_kernel
 def refusal(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
     """Return how an open node refuses a pod: its class permanently, its class for now, only this pod, or not at all."""
-    if not fits_locally(sim, pod_class, node) or presence.is_kept_out(sim.presence, pod_class, node):
-        return _FOR_GOOD
-    if not spread.is_even(sim.spread, pod_class, node) or not presence.is_near_others(sim.presence, pod_class, node):
-        return _FOR_NOW
-    row = sim.volumes.row[pod]
-    if row >= 0 and (volumes.is_claim_used(sim.volumes, row) or volumes.is_over_limit(sim.volumes, row, node)):
-        return _THIS_POD
-    return _ADMITTED
-
-
-@copied_kernel
-def has_risen(sim: SimulationState, memory: KnownRefusals, pod_class: int) -> bool:
-    """Return whether a smallest count exceeds the one at which nodes were skipped; note the smaller one."""
-    risen = False
-    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
-        counter = sim.spread.limit[at, 0]
-        lowest = sim.spread.lowest[counter]
-        if sim.spread.domains_in[sim.spread.pair[counter]] < sim.spread.limit[at, 3]:
-            lowest = 0
-        risen = risen or lowest > memory.passed_lowest[at]
-        memory.passed_lowest[at] = lowest
-    return bool(risen)
+    if not fits_locally(sim, pod_class, node):
+        return FOR_GOOD
+    return compose.refusal(sim.counters, pod, pod_class, node)
 
 
 @copied_kernel
 def note_failure(sim: SimulationState, memory: KnownRefusals, pod_class: int) -> None:
     """Note that no node admits a class, and the counters on which this depends."""
     memory.failed[pod_class] = 1
-    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
-        counter = sim.spread.limit[at, 0]
-        memory.failed_lowest[at] = sim.spread.lowest[counter]
-        memory.failed_domains[at] = sim.spread.domains_in[sim.spread.pair[counter]]
-    for at in range(sim.presence.filled_offsets[pod_class], sim.presence.filled_offsets[pod_class + 1]):
-        memory.failed_total[at] = sim.presence.total[sim.presence.filled[at, 0]]
-
-
-@copied_kernel
-def may_fit_now(sim: SimulationState, memory: KnownRefusals, pod_class: int) -> bool:
-    """Return whether a class that no node admitted should be tried again."""
-    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
-        counter = sim.spread.limit[at, 0]
-        domains = sim.spread.domains_in[sim.spread.pair[counter]]
-        if sim.spread.lowest[counter] > memory.failed_lowest[at] or domains != memory.failed_domains[at]:
-            return True
-    for at in range(sim.presence.filled_offsets[pod_class], sim.presence.filled_offsets[pod_class + 1]):
-        if sim.presence.total[sim.presence.filled[at, 0]] != memory.failed_total[at]:
-            return True
-    return False
+    compose.note_failure(sim.counters, memory.notes, pod_class)
 
 
 @kernel

@@ -9,9 +9,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_for, starts_on_one_node
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_for
+from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.simulation.kernels import drop, fits, place, remove, retire
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
@@ -172,11 +173,13 @@ def seek_for_all(sim: SimulationState, search: Search, pods: Int32, row: int) ->
     pod = widened(pods[row])
     of_class = sim.pod_class[pod]
     # Pods of a class differ in the node that they are pinned to and in their volumes.
-    alike = sim.pinned[pod] == -1 and sim.volumes.row[pod] < 0
+    alike = sim.pinned[pod] == -1 and not compose.is_unlike_its_class(sim.counters, pod)
     if alike and search.failed[of_class] == 1 + sim.log.length[0]:
         return -1
-    limit = chained_limit(sim, search.domains, of_class) if sim.pinned[pod] == -1 else widened(-1)
-    if sim.pinned[pod] == -1 and starts_on_one_node(sim, of_class):
+    limit = widened(-1)
+    if sim.pinned[pod] == -1 and len(search.domains.chain) > 0:
+        limit = widened(compose.chained_limit(sim.counters, search.domains.chain, of_class))
+    if sim.pinned[pod] == -1 and compose.starts_on_one_node(sim.counters, of_class):
         target = seek_roomiest(sim, search, pod, widened(alike_ahead(sim, pods, row)))
     elif limit >= 0:
         target = seek_by_domain(sim, search, pod, limit)
@@ -203,37 +206,19 @@ def seek_roomiest(sim: SimulationState, search: Search, pod: int, several: int) 
     return int(best)
 
 
-@copied_kernel
-def chained_limit(sim: SimulationState, domains: Domains, of_class: int) -> int:
-    """Return the first spread constraint of a class whose domains are known, as a position in `limit`; -1 = none."""
-    if len(domains.chain) > 0:
-        for at in range(sim.spread.limit_offsets[of_class], sim.spread.limit_offsets[of_class + 1]):
-            if domains.chain[sim.spread.pair_row[sim.spread.pair[sim.spread.limit[at, 0]]]] >= 0:
-                return int(widened(at))
-    return int(widened(-1))
-
-
 @inner_kernel
 def seek_by_domain(sim: SimulationState, search: Search, pod: int, limit: int) -> int:
     """Return the first allowed node in search order that fits a pod, -1 if none. O(domains + nodes skipped)."""
-    spread, domains, of_class = sim.spread, search.domains, sim.pod_class[pod]
-    counter = spread.limit[limit, 0]
-    pair = spread.pair[counter]
-    chain = domains.chain[spread.pair_row[pair]]
+    domains, of_class = search.domains, sim.pod_class[pod]
+    chain = domains.chain[compose.row_of_limit(sim.counters, limit)]
     if domains.of[0] != of_class:
         for domain in range(len(domains.at)):
             domains.at[domain] = domains.head[chain, domain]
         domains.of[0] = of_class
-    lowest = widened(spread.lowest[counter])
-    if spread.domains_in[pair] < spread.limit[limit, 3]:
-        lowest = 0
     best = widened(len(search.order))
     for domain in range(len(domains.at)):
         at = widened(domains.at[domain])
-        if at < 0 or at >= best:
-            continue
-        count = spread.counts[spread.start[counter] + domain] + spread.limit[limit, 2]
-        if count - lowest > spread.limit[limit, 1]:
+        if at < 0 or at >= best or compose.excludes_domain(sim.counters, limit, domain):
             continue
         full_so_far = True
         while 0 <= at < best:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from trimtab.planner.model.jit import kernel, widened
+from trimtab.planner.compiled.decorators import kernel, widened
 from trimtab.planner.simulation.kernels import fits, place
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
 from trimtab.planner.snapshot.columns import Int32, Int64

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from trimtab.planner.model.jit import kernel
+from trimtab.planner.compiled.decorators import kernel
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 

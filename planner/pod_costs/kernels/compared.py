@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import inner_kernel, kernel
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import inner_kernel, kernel
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 

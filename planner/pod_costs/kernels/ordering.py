@@ -2,7 +2,7 @@
 smaller entries, which avoids mispredicted branches.
 """
 
-from trimtab.planner.model.jit import kernel
+from trimtab.planner.compiled.decorators import kernel
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 
 RUN = 64

@@ -5,8 +5,8 @@ int64, so that sums are exact in any order.
 
 from typing import NamedTuple
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import inner_kernel, kernel
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import inner_kernel, kernel
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
@@ -14,10 +14,10 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 class Terms(NamedTuple):
     """T distinct terms.
 
-    weight : int64[T]; key : int64[T] row of the topology key in `Placed.domains`; scope : int64[T] row of `spaces`,
-    -1 = the namespace of the pod that has the term; spaces : bool[X, strings], the namespaces of each scope; specs :
-    int32 of term t at spec_offsets[t] : spec_offsets[t + 1], those that have it; sets : int32 likewise, the label sets
-    that it matches.
+    weight : int64[T]; key : int64[T] row of the topology key in `CountedPods.domains`; scope : int64[T] row of
+    `spaces`, -1 = the namespace of the pod that has the term; spaces : bool[X, strings], the namespaces of each scope;
+    specs : int32 of term t at spec_offsets[t] : spec_offsets[t + 1], those that have it; sets : int32 likewise, the
+    label sets that it matches.
     """
 
     weight: Int64
@@ -31,7 +31,7 @@ class Terms(NamedTuple):
 
 
 @by_reference()
-class Placed(NamedTuple):
+class CountedPods(NamedTuple):
     """Counted pods that are on nodes. by_spec, by_set : int32, rows of pods by spec and by label set, with offsets,
     ascending within each;
     node : int32[P]; namespace : int32[P], ascending; domains : int32[K, N], -1 = the node lacks the key.
@@ -109,7 +109,7 @@ def end(offsets: Int64, rows: Int32, number: int, namespace: Int32, space: int) 
 
 
 @inner_kernel
-def count_having(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) -> int:
+def count_having(terms: Terms, placed: CountedPods, tally: Tally, term: int, space: int) -> int:
     """Count by domain the pods that have a term, and note them; return how many. space : as for `add_term`."""
     domain, turn, count = placed.domains[terms.key[term]], tally.turn[0], 0
     for entry in range(terms.spec_offsets[term], terms.spec_offsets[term + 1]):
@@ -126,7 +126,7 @@ def count_having(terms: Terms, placed: Placed, tally: Tally, term: int, space: i
 
 
 @inner_kernel
-def count_matched(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) -> int:
+def count_matched(terms: Terms, placed: CountedPods, tally: Tally, term: int, space: int) -> int:
     """Count by domain the pods that a term matches, and note them; return how many."""
     domain, turn, scope, count = placed.domains[terms.key[term]], tally.turn[0], terms.scope[term], 0
     for entry in range(terms.set_offsets[term], terms.set_offsets[term + 1]):
@@ -153,7 +153,7 @@ def link_groups(tally: Tally, pods: Int32, group: int) -> int:
 
 
 @inner_kernel
-def add_term(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) -> None:
+def add_term(terms: Terms, placed: CountedPods, tally: Tally, term: int, space: int) -> None:
     """Add the contribution of a term, and link its groups; space : only in this namespace, -1 = in all."""
     tally.turn[0] += 1
     having = tally.pods_having[: count_having(terms, placed, tally, term, space)]
@@ -173,7 +173,7 @@ def add_term(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) 
 
 
 @inner_kernel
-def next_namespace(terms: Terms, placed: Placed, term: int, space: int) -> int:
+def next_namespace(terms: Terms, placed: CountedPods, term: int, space: int) -> int:
     """Return the next larger namespace in which pods have a term; -1 = there is none."""
     found = -1
     for entry in range(terms.spec_offsets[term], terms.spec_offsets[term + 1]):
@@ -186,7 +186,7 @@ def next_namespace(terms: Terms, placed: Placed, term: int, space: int) -> int:
 
 
 @kernel
-def add_terms(terms: Terms, placed: Placed, tally: Tally, first: int, last: int) -> None:
+def add_terms(terms: Terms, placed: CountedPods, tally: Tally, first: int, last: int) -> None:
     """Add the contributions of the terms first to last. O(pods that have or match each); terms that select from their
     pod's own namespace are handled namespace by namespace.
     """

@@ -6,8 +6,8 @@ Source: protobuf encoding, length-delimited fields and maps; a negative int32 ta
 
 from typing import NamedTuple
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
 from trimtab.planner.snapshot.texts import Names

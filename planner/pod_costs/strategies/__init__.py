@@ -1,19 +1,18 @@
-"""All strategies, in the order of their numbers. The only place that lists them."""
+"""All strategies, in the order of their numbers, and the data on which they depend. The only place that lists them."""
 
+from collections.abc import Callable
 from typing import Final
 
-from trimtab.planner.pod_costs.strategies.accumulated_work import ACCUMULATED_WORK
-from trimtab.planner.pod_costs.strategies.anti_affinity import ANTI_AFFINITY
-from trimtab.planner.pod_costs.strategies.balance_domains import BALANCE_DOMAINS
-from trimtab.planner.pod_costs.strategies.custom import CUSTOM
-from trimtab.planner.pod_costs.strategies.idle import IDLE
-from trimtab.planner.pod_costs.strategies.node_cost import NODE_COST
-from trimtab.planner.pod_costs.strategies.node_drain import NODE_DRAIN
-from trimtab.planner.pod_costs.strategies.oldest import OLDEST
-from trimtab.planner.pod_costs.strategies.prefer_no_schedule_nodes import PREFER_NO_SCHEDULE_NODES
-from trimtab.planner.pod_costs.strategies.untolerated_taints import UNTOLERATED_TAINTS
-from trimtab.planner.pod_costs.strategies.youngest import YOUNGEST
-from trimtab.planner.pod_costs.strategy import Strategy
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategies.ages import BALANCE_DOMAINS, OLDEST, YOUNGEST
+from trimtab.planner.pod_costs.strategies.annotated import ACCUMULATED_WORK, IDLE, annotation
+from trimtab.planner.pod_costs.strategies.anti_affinity import ANTI_AFFINITY, rank_of_pods
+from trimtab.planner.pod_costs.strategies.custom import CUSTOM, content_of_pods, looks_at_own_group_only
+from trimtab.planner.pod_costs.strategies.node_taints import PREFER_NO_SCHEDULE_NODES, UNTOLERATED_TAINTS
+from trimtab.planner.pod_costs.strategies.nodes import NODE_COST, NODE_DRAIN, level_of_pods
+from trimtab.planner.pod_costs.strategy import Input, RankingContext, Strategy
+from trimtab.planner.snapshot.columns import Float64
+from trimtab.v1 import plan_pb2 as pb
 
 STRATEGIES: Final[tuple[Strategy, ...]] = (
     BALANCE_DOMAINS,
@@ -29,3 +28,17 @@ STRATEGIES: Final[tuple[Strategy, ...]] = (
     CUSTOM,
 )
 BY_CODE: Final[dict[int, Strategy]] = {int(one.code): one for one in STRATEGIES}
+DATA_OF_PODS: Final[dict[Input, Callable[[RankingContext, PodCostTerm], tuple[Float64, ...]]]] = {
+    Input.ANNOTATION: annotation,
+    Input.CONTENT: content_of_pods,
+    Input.OTHER_PODS: rank_of_pods,
+    Input.SCALE_DOWN: level_of_pods,
+}
+"""Return the data of each member for an input, float64[M] each. Other inputs are the same for all members."""
+
+
+def depends_on(term: PodCostTerm) -> frozenset[Input]:
+    """Return the data on which the ranks of a term depend."""
+    inputs = BY_CODE[term.strategy].depends_on
+    promises = term.strategy == pb.PodCostStrategy.CUSTOM and looks_at_own_group_only(term)
+    return inputs - {Input.ANYTHING} if promises else inputs

@@ -1,15 +1,24 @@
-"""Shared by YOUNGEST and OLDEST: seconds between the creation of a group's oldest pod and of each pod. With a threshold
+"""By age. YOUNGEST: pods that were created last go first; OLDEST: those that were created first; BALANCE_DOMAINS: by
+age within the topology domain, 1 for the first pod of its domain.
+
+YOUNGEST and OLDEST count the seconds between the creation of a group's oldest pod and of each pod. With a threshold
 they are counted from the oldest pod itself. Without one, only the order matters, and ranks should not change when the
 oldest pod goes: they are then counted from the start of the period of 388 days (since 1970) in which the oldest pod was
 created.
+
+BALANCE_DOMAINS: if the highest rank is always removed, the domains of a group even out to a difference of at most one
+pod: each domain has the ranks 1 to its number of pods. Names break ties of pods created in the same second. A pod of
+unknown age counts as old. Does not depend on how many pods a group has: a removal changes ranks only of younger pods in
+the same domain.
 """
 
 from typing import Final
 
 import numpy as np
 
+from trimtab.planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
 from trimtab.planner.pod_costs.settings import PodCostTerm
-from trimtab.planner.pod_costs.strategy import RankingContext, Unranked
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
 from trimtab.planner.snapshot.columns import Float64
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
@@ -34,3 +43,43 @@ def seconds_after_oldest(context: RankingContext, term: PodCostTerm) -> tuple[Fl
         return f"the creation time of {context.pod(member)} is unknown"
 
     return seconds, (Unranked(unknown, Reason.AGE_UNKNOWN, detail),)
+
+
+def _youngest(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    del threshold
+    return Ranks(*seconds_after_oldest(context, term))
+
+
+YOUNGEST = Strategy(Code.YOUNGEST, _youngest, SECONDS)
+
+
+def _oldest(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    seconds, unranked = seconds_after_oldest(context, term)
+    return Ranks(threshold - np.minimum(seconds, threshold), unranked)
+
+
+OLDEST = Strategy(Code.OLDEST, _oldest, SECONDS)
+
+
+def _by_domain(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    del threshold
+    members, count = context.members, len(context.members.pods)
+    row, domains = context.domains(term.topology_key)
+    domain = context.of_node_or(row, -1)
+    order, rank = np.empty(count, np.int64), np.empty(count, np.float64)
+    created_s = context.snapshot.pods.created_s[members.pods]
+    sort_groups(created_s, members.bounds, order, np.empty(count, np.int64))
+    count_in_turn(order, domain, members.bounds, np.zeros(domains, np.int64), rank)
+    unranked = context.without_node
+    lacking = context.placed & (domain < 0)
+    if lacking.any():
+
+        def detail(member: int) -> str:
+            node = context.snapshot.nodes.name[context.node[member]]
+            return f"node {node} of {context.pod(member)} has no label {term.topology_key}"
+
+        unranked += (Unranked(lacking, Reason.TOPOLOGY_KEY_MISSING, detail),)
+    return Ranks(rank, unranked)
+
+
+BALANCE_DOMAINS = Strategy(Code.BALANCE_DOMAINS, _by_domain)

@@ -1,4 +1,8 @@
-"""Shared by IDLE and ACCUMULATED_WORK: the number in an annotation of each pod. Negative numbers count as 0. With an
+"""By the number in an annotation of each pod. IDLE: pods with the largest one, such as the seconds since their last
+work, go first; ACCUMULATED_WORK: those with the smallest one, the work that is lost with them, counted down from the
+threshold, so that all work above it counts the same.
+
+ Negative numbers count as 0. With an
 invalid number, or without the annotation, the pod is unranked.
 """
 
@@ -6,7 +10,7 @@ import numpy as np
 
 from trimtab.planner.pod_costs.members import Members
 from trimtab.planner.pod_costs.settings import PodCostTerm
-from trimtab.planner.pod_costs.strategy import RankingContext, Unranked
+from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy, Unranked
 from trimtab.planner.snapshot.columns import Float64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
@@ -23,7 +27,7 @@ def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
 
 
 def annotation(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
-    """Return the additional data on which ranks depend: the number of each member."""
+    """Return the data of `Input.ANNOTATION`: the number of each member."""
     return (annotated(context.snapshot, context.members, term.annotation),)
 
 
@@ -49,3 +53,19 @@ def numbers(context: RankingContext, term: PodCostTerm) -> tuple[Float64, tuple[
             )
         )
     return np.where(np.isfinite(found), np.maximum(found, 0.0), 0.0), tuple(unranked)
+
+
+def _idle(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    del threshold
+    return Ranks(*numbers(context, term))
+
+
+IDLE = Strategy(Code.IDLE, _idle, depends_on=frozenset({Input.ANNOTATION}))
+
+
+def _work_left(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    work, unranked = numbers(context, term)
+    return Ranks(threshold - np.minimum(work, threshold), unranked)
+
+
+ACCUMULATED_WORK = Strategy(Code.ACCUMULATED_WORK, _work_left, depends_on=frozenset({Input.ANNOTATION}))

@@ -13,12 +13,12 @@ import numpy as np
 
 from trimtab.planner.facts.kernels.grouping import group_by_node
 from trimtab.planner.facts.label_index import LabelIndex
-from trimtab.planner.model.effort import Effort
-from trimtab.planner.model.values import PodAffinityTerm, PodSpec
-from trimtab.planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
+from trimtab.planner.model.execution import RequestLimits
+from trimtab.planner.model.values import AffinityTerm, PodRequirements
+from trimtab.planner.pod_costs.kernels.terms import CountedPods, Tally, Terms, add_terms
 from trimtab.planner.pod_costs.members import active
 from trimtab.planner.pod_costs.settings import PodCostTerm
-from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
+from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 
@@ -28,7 +28,7 @@ _AT_ONCE: Final = 256
 """Terms between two checks of the deadline."""
 
 
-class _Known(NamedTuple):
+class _SnapshotTerms(NamedTuple):
     """All terms of a snapshot. keys : topology keys, as `Terms.key` numbers them."""
 
     terms: Terms
@@ -47,14 +47,16 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
     return Ranks(_counted(context).rank[context.members.pods], context.without_node)
 
 
-def _rank_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
-    """Return the additional data on which ranks depend: the contributions of other pods to each member's rank."""
+def rank_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
+    """Return the data of `Input.OTHER_PODS`: the contributions of other pods to each member's rank."""
     del term
     return (_counted(context).rank[context.members.pods],)
 
 
-def _linked(context: RankingContext) -> Int64:
-    """Return the smallest of all groups that each of them is linked with. int64[G]."""
+def linked_groups(context: RankingContext) -> Int64:
+    """Return the smallest of all groups that each of them is linked with: of groups with the same one only one may be
+    scaled down at a time. int64[G].
+    """
     return _counted(context).linked
 
 
@@ -66,7 +68,7 @@ def _counted(context: RankingContext) -> _Counted:
 def _count(context: RankingContext) -> _Counted:
     snapshot, members = context.snapshot, context.every
     of = ("specs", "namespaces", "strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
-    known = context.round.work.derive("pod cost terms", partial(_terms, snapshot, context.round.work.effort), of)
+    known = context.round.work.derive("pod cost terms", partial(_terms, snapshot, context.round.work.limits), of)
     domains = [context.domains(key) for key in known.keys]
     most = max((count for _, count in domains), default=0)
     group = np.full(len(snapshot.pods.spec), -1, np.int64)
@@ -86,7 +88,7 @@ def _count(context: RankingContext) -> _Counted:
     rows = [row for row, _ in domains] or [np.zeros(len(snapshot.nodes.name), np.int32)]
     placed, count = _placed(snapshot, np.stack(rows)), len(known.terms.weight)
     for first in range(0, count, _AT_ONCE):
-        context.round.work.effort.check()
+        context.round.work.limits.check()
         add_terms(known.terms, placed, tally, first, min(first + _AT_ONCE, count))
     return _Counted(tally.rank.astype(np.float64), _lowest(tally.above))
 
@@ -98,13 +100,13 @@ def _lowest(above: Int64) -> Int64:
     return above
 
 
-def _placed(snapshot: Snapshot, domains: Int32) -> Placed:
+def _placed(snapshot: Snapshot, domains: Int32) -> CountedPods:
     pods = snapshot.pods
     counts: Bool = active(pods) & (pods.node >= 0)
     spec_offsets, by_spec = _grouped(np.where(counts, pods.spec, np.int32(-1)), len(snapshot.specs))
     set_count = max(len(snapshot.label_sets.offsets) - 1, 1)
     set_offsets, by_set = _grouped(np.where(counts, pods.label_set, np.int32(-1)), set_count)
-    return Placed(spec_offsets, by_spec, set_offsets, by_set, pods.node, pods.namespace, domains)
+    return CountedPods(spec_offsets, by_spec, set_offsets, by_set, pods.node, pods.namespace, domains)
 
 
 def _grouped(number: Int32, count: int) -> tuple[Int64, Int32]:
@@ -114,9 +116,9 @@ def _grouped(number: Int32, count: int) -> tuple[Int64, Int32]:
     return offsets, rows
 
 
-def _terms(snapshot: Snapshot, effort: Effort) -> _Known:
+def _terms(snapshot: Snapshot, limits: RequestLimits) -> _SnapshotTerms:
     """Return the distinct terms, with the specs that have them and the label sets that they match."""
-    found: list[tuple[PodAffinityTerm, int, list[int]]] = []
+    found: list[tuple[AffinityTerm, int, list[int]]] = []
     for (one, weight), times in _by_term(snapshot).items():
         # A spec that has a term twice counts twice.
         for repeated in sorted(set(times.values())):
@@ -124,7 +126,7 @@ def _terms(snapshot: Snapshot, effort: Effort) -> _Known:
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
     keys = {key: number for number, key in enumerate(dict.fromkeys(one.topology_key for one, _, _ in found))}
     scopes = {_scope(one): one for one, _, _ in found if _scope(one) is not None}
-    effort.take(len(scopes) * len(snapshot.strings), "namespaces of terms of anti-affinity")
+    limits.reserve(len(scopes) * len(snapshot.strings), "namespaces of terms of anti-affinity")
     number = {scope: row for row, scope in enumerate(scopes)}
     spaces = [_named(snapshot, one, index) for one in scopes.values()]
     spec_offsets, specs = _joined([np.array(having, np.int32) for _, _, having in found])
@@ -139,12 +141,12 @@ def _terms(snapshot: Snapshot, effort: Effort) -> _Known:
         set_offsets=set_offsets,
         sets=sets,
     )
-    return _Known(terms, tuple(keys))
+    return _SnapshotTerms(terms, tuple(keys))
 
 
-def _by_term(snapshot: Snapshot) -> dict[tuple[PodAffinityTerm, int], dict[int, int]]:
+def _by_term(snapshot: Snapshot) -> dict[tuple[AffinityTerm, int], dict[int, int]]:
     """Return by term and weight how often each spec has it."""
-    found: dict[tuple[PodAffinityTerm, int], dict[int, int]] = {}
+    found: dict[tuple[AffinityTerm, int], dict[int, int]] = {}
     for number, spec in enumerate(snapshot.specs):
         for one in _terms_of(spec):
             times = found.setdefault(one, {})
@@ -152,7 +154,7 @@ def _by_term(snapshot: Snapshot) -> dict[tuple[PodAffinityTerm, int], dict[int, 
     return found
 
 
-def _terms_of(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
+def _terms_of(spec: PodRequirements) -> list[tuple[AffinityTerm, int]]:
     required = [(one, REQUIRED_WEIGHT) for one in spec.pod_anti_affinity]
     return required + [(one.term, one.weight) for one in spec.preferred_pod_anti_affinity]
 
@@ -164,13 +166,13 @@ def _joined(parts: list[Int32]) -> tuple[Int64, Int32]:
     return offsets, np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
 
 
-def _scope(term: PodAffinityTerm) -> object:
+def _scope(term: AffinityTerm) -> object:
     """Return a key for the namespaces from which a term selects; None = that of its pod."""
     is_own = not term.namespaces and term.namespace_selector is None
     return None if is_own else (term.namespaces, term.namespace_selector)
 
 
-def _named(snapshot: Snapshot, term: PodAffinityTerm, index: LabelIndex) -> Bool:
+def _named(snapshot: Snapshot, term: AffinityTerm, index: LabelIndex) -> Bool:
     """Return the namespaces that a term names or selects; one that is not listed has no labels. bool[strings]."""
     selected = index.matching(term.namespace_selector)
     spaces = np.full(len(snapshot.strings), selected[0])
@@ -181,4 +183,4 @@ def _named(snapshot: Snapshot, term: PodAffinityTerm, index: LabelIndex) -> Bool
     return spaces
 
 
-ANTI_AFFINITY = Strategy(Code.ANTI_AFFINITY, _rank, after_each_removal=True, rests_on=_rank_of_pods, linked=_linked)
+ANTI_AFFINITY = Strategy(Code.ANTI_AFFINITY, _rank, depends_on=frozenset({Input.OTHER_PODS}), after_each_removal=True)

@@ -34,7 +34,7 @@ import numpy as np
 
 from trimtab.planner.pod_costs.members import owner_name
 from trimtab.planner.pod_costs.settings import PodCostTerm
-from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
+from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy, Unranked
 from trimtab.planner.snapshot.columns import FLAG_READY, Float64, LabelSets, Snapshot
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
@@ -104,8 +104,8 @@ def looks_at_own_group_only(term: PodCostTerm) -> bool:
     return bool(getattr(installed(term.name), "own_group_only", installed(term.name) is None))
 
 
-def _seen(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
-    """Return additional data of pods for such a strategy: whether they are ready, their labels and numbers."""
+def content_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
+    """Return the data of `Input.CONTENT`: whether pods are ready, their labels and numbers."""
     del term
     pods, members = context.snapshot.pods, context.members
     ready = (pods.flags & FLAG_READY)[members.pods] != 0
@@ -128,9 +128,9 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
         everybody = np.ones(len(rank), np.bool_)
         text = f"no strategy named {term.name!r} is installed with the planner"
         return Ranks(rank, (Unranked(everybody, Reason.STRATEGY_UNKNOWN, lambda _: text),))
-    read = _Reader(context, 0 if looks_at_own_group_only(term) else context.round.now_ns // 1_000_000_000)
+    read = _GroupReader(context, 0 if looks_at_own_group_only(term) else context.round.now_ns // 1_000_000_000)
     for group in range(len(members.owners)):
-        context.round.work.effort.check()
+        context.round.work.limits.check()
         first, last = int(members.bounds[group]), int(members.bounds[group + 1])
         try:
             rank[first:last] = _checked(strategy.ranks(read.group(group)), last - first)
@@ -152,7 +152,7 @@ def _checked(ranks: Sequence[float], count: int) -> Sequence[float]:
     return ranks
 
 
-class _Reader:
+class _GroupReader:
     """Makes groups from columns."""
 
     def __init__(self, context: RankingContext, now_s: int) -> None:
@@ -198,4 +198,4 @@ def labels_of(snapshot: Snapshot, sets: LabelSets, number: int) -> Mapping[str, 
     return {snapshot.strings[sets.keys[entry]]: snapshot.strings[sets.values[entry]] for entry in entries}
 
 
-CUSTOM = Strategy(Code.CUSTOM, _rank, rests_on=_seen, promises=looks_at_own_group_only)
+CUSTOM = Strategy(Code.CUSTOM, _rank, depends_on=frozenset({Input.CONTENT, Input.ANYTHING}))

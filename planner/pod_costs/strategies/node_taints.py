@@ -1,4 +1,6 @@
-"""Shared by two strategies: a number for each pod from its tolerations and its node's taints. Cost: O(M), plus the
+"""By the taints of a pod's node. UNTOLERATED_TAINTS: how many, of any effect, the pod does not tolerate; it was on the
+node before them. PREFER_NO_SCHEDULE_NODES: pods on nodes with a PreferNoSchedule taint that they do not tolerate go
+first. Cost: O(M), plus the
 product of their sizes for each pair of tolerations and taints that occurs.
 """
 
@@ -7,20 +9,23 @@ from functools import partial
 
 import numpy as np
 
-from trimtab.planner.model.values import Taint, Toleration
-from trimtab.planner.pod_costs.strategy import RankingContext, Ranks
+from trimtab.planner.model.values import TaintSpec, TolerationSpec
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
+from trimtab.planner.predicates.taints import any_tolerates
 from trimtab.planner.snapshot.columns import Int32, Snapshot
+from trimtab.v1.snapshot_pb2 import TaintEffect
 
-Tolerations = tuple[Toleration, ...]
+Tolerations = tuple[TolerationSpec, ...]
 
 
-def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[Taint, ...]], float]) -> Ranks:
+def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[TaintSpec, ...]], float]) -> Ranks:
     """Rank pods by a function of their tolerations and the taints of their node."""
     snapshot = context.snapshot
     number, distinct = context.round.work.derive("pod cost tolerations", partial(_numbers, snapshot), of=("specs",))
     taint_sets = snapshot.nodes.taint_sets
     width = max(len(taint_sets), 1)
-    context.round.work.effort.take(9 * len(distinct) * width, "tolerations times sets of taints")
+    context.round.work.limits.reserve(9 * len(distinct) * width, "tolerations times sets of taints")
     taints = context.of_node_or(snapshot.nodes.taint_set, 0)
     of_pod = number[snapshot.pods.spec[context.members.pods]].astype(np.int64)
     pair = np.where(context.placed, of_pod * width + taints, -1)
@@ -29,7 +34,7 @@ def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[T
     occurs[-1] = False
     rank = np.zeros(len(occurs))
     for at in np.flatnonzero(occurs).tolist():
-        context.round.work.effort.check()
+        context.round.work.limits.check()
         rank[at] = rate(distinct[at // width], taint_sets[at % width])
     return Ranks(rank[pair], context.without_node)
 
@@ -39,3 +44,28 @@ def _numbers(snapshot: Snapshot) -> tuple[Int32, list[Tolerations]]:
     known: dict[Tolerations, int] = {}
     number = np.array([known.setdefault(spec.tolerations, len(known)) for spec in snapshot.specs], np.int32)
     return number, list(known)
+
+
+def _count(tolerations: Tolerations, taints: tuple[TaintSpec, ...]) -> float:
+    return float(sum(not any_tolerates(tolerations, taint) for taint in taints))
+
+
+def _untolerated(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    del term, threshold
+    return rank_by_taints(context, _count)
+
+
+UNTOLERATED_TAINTS = Strategy(Code.UNTOLERATED_TAINTS, _untolerated)
+
+
+def _is_disliked(tolerations: Tolerations, taints: tuple[TaintSpec, ...]) -> float:
+    soft = (taint for taint in taints if taint.effect == TaintEffect.PREFER_NO_SCHEDULE)
+    return float(any(not any_tolerates(tolerations, taint) for taint in soft))
+
+
+def _disliked(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    del term, threshold
+    return rank_by_taints(context, _is_disliked)
+
+
+PREFER_NO_SCHEDULE_NODES = Strategy(Code.PREFER_NO_SCHEDULE_NODES, _disliked)

@@ -1,7 +1,10 @@
 """Host ports, disks and inter-pod (anti-)affinity over presence counters. O(terms of the class) each."""
 
-from trimtab.planner.model.jit import inlined_kernel
-from trimtab.planner.predicates.presence import PresenceCounters
+from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel
+from trimtab.planner.predicates.presence import PresenceCounters, PresenceNotes
+from trimtab.v1.reason_pb2 import PredicateReason
+
+_ALONE = int(PredicateReason.POD_AFFINITY_NOT_MATCHED)
 
 
 @inlined_kernel
@@ -27,18 +30,6 @@ def is_kept_out(presence: PresenceCounters, pod_class: int, node: int) -> bool:
 
 
 @inlined_kernel
-def kept_out_because(presence: PresenceCounters, pod_class: int, node: int) -> int:
-    """Return the mask `1 << reason` of the counters that must be 0 on the node but are not."""
-    mask = 0
-    for at in range(presence.empty_offsets[pod_class], presence.empty_offsets[pod_class + 1]):
-        counter = presence.empty[at, 0]
-        domain = presence.domain[presence.row[counter], node]
-        if domain >= 0 and presence.counts[presence.start[counter] + domain] > 0:
-            mask |= 1 << presence.empty[at, 1]
-    return mask
-
-
-@inlined_kernel
 def is_near_others(presence: PresenceCounters, pod_class: int, node: int) -> bool:
     """Return whether required affinity is met on the node.
 
@@ -60,3 +51,76 @@ def is_near_others(presence: PresenceCounters, pod_class: int, node: int) -> boo
     for at in range(begin, end):
         counted += presence.total[presence.filled[at, 0]]
     return bool(presence.starts_group[pod_class] != 0 and counted == 0)
+
+
+@inlined_kernel
+def because(presence: PresenceCounters, pod_class: int, node: int) -> int:
+    """Return the mask `1 << reason` of the predicates that refuse a pod of the class on the node."""
+    mask = 0 if is_near_others(presence, pod_class, node) else 1 << _ALONE
+    for at in range(presence.empty_offsets[pod_class], presence.empty_offsets[pod_class + 1]):
+        counter = presence.empty[at, 0]
+        domain = presence.domain[presence.row[counter], node]
+        if domain >= 0 and presence.counts[presence.start[counter] + domain] > 0:
+            mask |= 1 << presence.empty[at, 1]
+    return mask
+
+
+@inlined_kernel
+def may_need_others(presence: PresenceCounters, pod_class: int) -> bool:
+    """Return whether pods of the class have required affinity. O(1)."""
+    return bool(presence.filled_offsets[pod_class] < presence.filled_offsets[pod_class + 1])
+
+
+@inlined_kernel
+def excludes_pods(presence: PresenceCounters, pod_class: int) -> bool:
+    """Return whether some counter must be 0 for pods of the class. O(1)."""
+    return bool(presence.empty_offsets[pod_class] < presence.empty_offsets[pod_class + 1])
+
+
+@copied_kernel
+def look_like(presence: PresenceCounters, node: int, like: int) -> None:
+    """Copy the domains of a node to another one, except those that are the node itself. O(topology rows)."""
+    for row in range(len(presence.own_row)):
+        if presence.own_row[row] == 0:
+            presence.domain[row, node] = presence.domain[row, like]
+
+
+@copied_kernel
+def starts_on_one_node(presence: PresenceCounters, pod_class: int) -> bool:
+    """Return whether all pods of a class have to be on one node, and none has a place. O(affinity terms)."""
+    by_node, counted = False, 0
+    if presence.starts_group[pod_class] != 0:
+        for at in range(presence.filled_offsets[pod_class], presence.filled_offsets[pod_class + 1]):
+            counter = presence.filled[at, 0]
+            by_node = by_node or presence.own_row[presence.row[counter]] != 0
+            counted += presence.total[counter]
+    return bool(by_node and counted == 0)
+
+
+@copied_kernel
+def is_refused_in_domains(presence: PresenceCounters, pod_class: int, node: int) -> bool:
+    """Return whether required affinity is not met in the domains that a node shares with others."""
+    missing, counted = False, 0
+    for at in range(presence.filled_offsets[pod_class], presence.filled_offsets[pod_class + 1]):
+        counter = presence.filled[at, 0]
+        counted += presence.total[counter]
+        if presence.own_row[presence.row[counter]] == 0:
+            domain = presence.domain[presence.row[counter], node]
+            missing = missing or domain < 0 or presence.counts[presence.start[counter] + domain] <= 0
+    return bool(missing and (presence.starts_group[pod_class] == 0 or counted > 0))
+
+
+@copied_kernel
+def note_failure(presence: PresenceCounters, notes: PresenceNotes, pod_class: int) -> None:
+    """Note how many pods each affinity term of the class matches."""
+    for at in range(presence.filled_offsets[pod_class], presence.filled_offsets[pod_class + 1]):
+        notes.failed_total[at] = presence.total[presence.filled[at, 0]]
+
+
+@copied_kernel
+def has_changed(presence: PresenceCounters, notes: PresenceNotes, pod_class: int) -> bool:
+    """Return whether an affinity term of the class matches another number of pods than noted."""
+    for at in range(presence.filled_offsets[pod_class], presence.filled_offsets[pod_class + 1]):
+        if presence.total[presence.filled[at, 0]] != notes.failed_total[at]:
+            return True
+    return False

@@ -1,6 +1,6 @@
-"""NodeResourcesFit over counters. Source: plugin noderesources fit, v1.34.3."""
+"""NodeResourcesFit over counters. Source: plugin noderesources fit, v1.37.2."""
 
-from trimtab.planner.model.jit import inlined_kernel
+from trimtab.planner.compiled.decorators import inlined_kernel
 from trimtab.planner.predicates.resources import POD_ROOM, ResourceCounters
 
 

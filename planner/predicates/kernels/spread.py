@@ -1,7 +1,11 @@
 """PodTopologySpread over spread counters. O(constraints) per pod; the smallest count follows the changes."""
 
-from trimtab.planner.model.jit import inlined_kernel
-from trimtab.planner.predicates.spread_counters import SpreadCounters
+from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel, widened
+from trimtab.planner.predicates.spread_counters import SpreadCounters, SpreadNotes
+from trimtab.planner.snapshot.columns import Int32
+from trimtab.v1.reason_pb2 import PredicateReason
+
+_UNEVEN = int(PredicateReason.TOPOLOGY_SPREAD_VIOLATED)
 
 
 @inlined_kernel
@@ -61,20 +65,37 @@ def count(spread: SpreadCounters, pod_class: int, node: int, sign: int) -> None:
 
 
 @inlined_kernel
+def lowest_of(spread: SpreadCounters, limit: int) -> int:
+    """Return the smallest count of a constraint, 0 if it has fewer eligible domains than it asks for."""
+    counter = spread.limit[limit, 0]
+    few = spread.domains_in[spread.pair[counter]] < spread.limit[limit, 3]
+    return 0 if few else int(spread.lowest[counter])
+
+
+@inlined_kernel
+def excludes_domain(spread: SpreadCounters, limit: int, domain: int) -> bool:
+    """Return whether a constraint does not hold with one more pod in a domain."""
+    place = spread.start[spread.limit[limit, 0]] + domain
+    count = spread.counts[place] + spread.limit[limit, 2]
+    return bool(count - lowest_of(spread, limit) > spread.limit[limit, 1])
+
+
+@inlined_kernel
 def is_even(spread: SpreadCounters, pod_class: int, node: int) -> bool:
     """Return whether all constraints of the class still hold with one more of its pods on the node."""
     for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
         counter = spread.limit[at, 0]
         pair = spread.pair[counter]
         domain = spread.domain[spread.pair_row[pair], node]
-        if domain < 0:
-            return False
-        lowest = spread.lowest[counter]
-        if spread.domains_in[pair] < spread.limit[at, 3]:
-            lowest = 0
-        if spread.counts[spread.start[counter] + domain] + spread.limit[at, 2] - lowest > spread.limit[at, 1]:
+        if domain < 0 or excludes_domain(spread, at, domain):
             return False
     return True
+
+
+@inlined_kernel
+def because(spread: SpreadCounters, pod_class: int, node: int) -> int:
+    """Return the mask `1 << reason` of the predicates that refuse a pod of the class on the node."""
+    return 0 if is_even(spread, pod_class, node) else 1 << _UNEVEN
 
 
 @inlined_kernel
@@ -104,3 +125,84 @@ def move_node(spread: SpreadCounters, node: int, sign: int, stays: int) -> None:
             spread.nodes_in[place] = before + sign
             if before == 0 or before + sign == 0:
                 move_domain(spread, pair, domain, sign)
+
+
+@inlined_kernel
+def is_limited(spread: SpreadCounters, pod_class: int) -> bool:
+    """Return whether pods of the class have constraints. O(1)."""
+    return bool(spread.limit_offsets[pod_class] < spread.limit_offsets[pod_class + 1])
+
+
+@copied_kernel
+def look_like(spread: SpreadCounters, node: int, like: int) -> None:
+    """Copy the domains of a node, except those that are the node itself, and its node sets. O(rows + node sets)."""
+    for row in range(len(spread.own_row)):
+        if spread.own_row[row] == 0:
+            spread.domain[row, node] = spread.domain[row, like]
+    for nodes in range(len(spread.eligible)):
+        spread.eligible[nodes, node] = spread.eligible[nodes, like]
+
+
+@inlined_kernel
+def row_of_limit(spread: SpreadCounters, limit: int) -> int:
+    """Return the topology row of a constraint."""
+    return int(spread.pair_row[spread.pair[spread.limit[limit, 0]]])
+
+
+@copied_kernel
+def is_refused_in_domains(spread: SpreadCounters, pod_class: int, node: int) -> bool:
+    """Return whether a constraint of the class does not hold in a domain that a node shares with others."""
+    for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
+        row = row_of_limit(spread, at)
+        if spread.own_row[row] == 0:
+            domain = spread.domain[row, node]
+            if domain < 0 or excludes_domain(spread, at, domain):
+                return True
+    return False
+
+
+@copied_kernel
+def chained_limit(spread: SpreadCounters, chain: Int32, pod_class: int) -> int:
+    """Return the first constraint of the class in a row with chain[row] >= 0, as a position in `limit`; -1 = none."""
+    for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
+        if chain[row_of_limit(spread, at)] >= 0:
+            return int(widened(at))
+    return int(widened(-1))
+
+
+@copied_kernel
+def forget(spread: SpreadCounters, notes: SpreadNotes, pod_class: int) -> None:
+    """Forget the smallest counts of the class."""
+    for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
+        notes.passed_lowest[at] = 0
+
+
+@copied_kernel
+def has_risen(spread: SpreadCounters, notes: SpreadNotes, pod_class: int) -> bool:
+    """Return whether a smallest count exceeds the noted one, and note it."""
+    risen = False
+    for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
+        lowest = lowest_of(spread, at)
+        risen = risen or lowest > notes.passed_lowest[at]
+        notes.passed_lowest[at] = lowest
+    return bool(risen)
+
+
+@copied_kernel
+def note_failure(spread: SpreadCounters, notes: SpreadNotes, pod_class: int) -> None:
+    """Note the smallest counts and the eligible domains of the class."""
+    for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
+        counter = spread.limit[at, 0]
+        notes.failed_lowest[at] = spread.lowest[counter]
+        notes.failed_domains[at] = spread.domains_in[spread.pair[counter]]
+
+
+@copied_kernel
+def may_fit_now(spread: SpreadCounters, notes: SpreadNotes, pod_class: int) -> bool:
+    """Return whether a smallest count has risen, or eligible domains have changed, since no node admitted the class."""
+    for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
+        counter = spread.limit[at, 0]
+        domains = spread.domains_in[spread.pair[counter]]
+        if spread.lowest[counter] > notes.failed_lowest[at] or domains != notes.failed_domains[at]:
+            return True
+    return False

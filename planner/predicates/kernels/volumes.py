@@ -1,7 +1,11 @@
 """ReadWriteOncePod claims and attach limits over volume counters. O(volumes of the pod) each."""
 
-from trimtab.planner.model.jit import inlined_kernel
+from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel
 from trimtab.planner.predicates.pod_volumes import VolumeCounters
+from trimtab.v1.reason_pb2 import PredicateReason
+
+_CLAIM_USED = int(PredicateReason.VOLUME_RESTRICTED)
+_OVER_LIMIT = int(PredicateReason.VOLUME_LIMIT_EXCEEDED)
 
 
 @inlined_kernel
@@ -42,3 +46,19 @@ def mount(volumes: VolumeCounters, row: int, node: int, sign: int) -> None:
             volumes.mounted[shared, node] = before + sign
             if before == 0 or before + sign == 0:
                 volumes.attached[driver, node] += sign
+
+
+@inlined_kernel
+def because(volumes: VolumeCounters, row: int, node: int) -> int:
+    """Return the mask `1 << reason` of the predicates that refuse the pod on the node."""
+    mask = 1 << _CLAIM_USED if is_claim_used(volumes, row) else 0
+    if is_over_limit(volumes, row, node):
+        mask |= 1 << _OVER_LIMIT
+    return mask
+
+
+@copied_kernel
+def look_like(volumes: VolumeCounters, node: int, like: int) -> None:
+    """Copy the attach limits of a node to another one. O(drivers)."""
+    for driver in range(len(volumes.limit)):
+        volumes.limit[driver, node] = volumes.limit[driver, like]

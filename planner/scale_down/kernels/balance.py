@@ -5,7 +5,7 @@ of the cell whose group has the most nodes left; among equal ones, of the cell w
 the first in order. Source: own.
 """
 
-from trimtab.planner.model.jit import kernel
+from trimtab.planner.compiled.decorators import kernel
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 

@@ -12,15 +12,15 @@ import numpy as np
 
 from trimtab.planner.facts.utilization import Float64
 from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.scale_down.context import ScaleDownRequest
 from trimtab.planner.scale_down.report.kernels.wire import (
-    NodeRows,
     StayingRows,
+    UnneededRows,
     write_sorted_uids,
     write_staying,
     write_unneeded,
 )
-from trimtab.planner.scale_down.report.node_texts import Blocking, NodeTexts
-from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 from trimtab.planner.snapshot.dictionaries import offsets_of
 from trimtab.planner.snapshot.texts import Names, joined, texts_of
@@ -69,7 +69,7 @@ def unneeded_bytes(request: ScaleDownRequest, unneeded: Unneeded, share: Float64
     An unchanged plan for an unchanged snapshot may be encoded only once.
     """
     details, detail_offsets = _details(unneeded)
-    rows = NodeRows(
+    rows = UnneededRows(
         node=unneeded.nodes,
         seconds=unneeded.since_ns // SECOND_NS,
         nanos=unneeded.since_ns % SECOND_NS,
@@ -99,21 +99,21 @@ def _details(unneeded: Unneeded) -> tuple[UInt8, Int64]:
     return joined([unneeded.details.get(node, "") for node in unneeded.nodes.tolist()])
 
 
-def _write_side_by_side(request: ScaleDownRequest, rows: NodeRows) -> bytes:
+def _write_side_by_side(request: ScaleDownRequest, rows: UnneededRows) -> bytes:
     """Return the encoded entries; large answers are written in parts."""
-    together, count = request.round.work.together, len(rows.node)
-    parts = min(together.width, count) if len(rows.pods) >= WORTH_PODS else 1
+    parallel, count = request.round.work.parallel, len(rows.node)
+    parts = min(parallel.width, count) if len(rows.pods) >= WORTH_PODS else 1
     write = partial(_write_unneeded, request.snapshot, texts_of(request.snapshot, request.derive))
     if parts < 2:
         return write(rows)
     cuts = [count * at // parts for at in range(parts + 1)]
-    return b"".join(together([partial(write, _part_of(rows, *cut)) for cut in pairwise(cuts)]))
+    return b"".join(parallel([partial(write, _part_of(rows, *cut)) for cut in pairwise(cuts)]))
 
 
-def _part_of(rows: NodeRows, first: int, last: int) -> NodeRows:
+def _part_of(rows: UnneededRows, first: int, last: int) -> UnneededRows:
     """Return the entries from `first` up to but not including `last`; their digests are still to be computed."""
     start, end = rows.bounds[first], rows.bounds[last]
-    return NodeRows(
+    return UnneededRows(
         node=rows.node[first:last],
         seconds=rows.seconds[first:last],
         nanos=rows.nanos[first:last],
@@ -130,7 +130,7 @@ def _part_of(rows: NodeRows, first: int, last: int) -> NodeRows:
     )
 
 
-def _write_unneeded(snapshot: Snapshot, names: Names, content: NodeRows) -> bytes:
+def _write_unneeded(snapshot: Snapshot, names: Names, content: UnneededRows) -> bytes:
     """Return the encoded entries, with the digests that `content` lacks."""
     rows = content._replace(digests=_digests(snapshot, content))
     sizes = np.zeros(len(rows.node), np.int64)
@@ -187,7 +187,7 @@ def _failed(staying: Staying) -> tuple[UInt8, Int64]:
     return np.frombuffer(b"".join(parts), np.uint8).copy(), offsets_of(sizes)
 
 
-def _digests(snapshot: Snapshot, unneeded: NodeRows) -> UInt8:
+def _digests(snapshot: Snapshot, unneeded: UnneededRows) -> UInt8:
     """Return for each node 16 hexadecimal digits, a digest over the sorted uids of its pods to move. uint8[16·U]."""
     uids = snapshot.pods.uid
     most = int(np.diff(unneeded.bounds).max(initial=0))

@@ -8,15 +8,13 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.scale_down.context import Context
+from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.drainability import outcome
-from trimtab.planner.scale_down.report.codes import unremovable_name
-from trimtab.planner.scale_down.report.node_texts import NodeTexts
+from trimtab.planner.scale_down.report.texts import NodeTexts, unremovable_name
 from trimtab.planner.scale_down.search.displaced import name_of
-from trimtab.planner.scale_down.search.drain_sets import Attempt
-from trimtab.planner.scale_down.search.fewer_placeholders import FurtherNodes
+from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
 from trimtab.planner.scale_down.selection.removal import Removal
-from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.snapshot.columns import Int32, UInt8
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
@@ -28,17 +26,17 @@ DELAYED: Final = "its deletion waits up to 2 minutes for the removal of a delay-
 
 
 def why_waiting(
-    context: Context, codes: UInt8, nodes: Int32, removal: Removal, further: FurtherNodes
+    context: ScaleDownContext, codes: UInt8, nodes: Int32, removal: Removal, slack_dependent: SlackDependentNodes
 ) -> Mapping[int, str]:
-    """Return by node why an unneeded node does not go now. codes : uint8[P] of pods; nodes : int32[U]; further : those
-    that go only because slack then requests less.
+    """Return by node why an unneeded node does not go now. codes : uint8[P] of pods; nodes : int32[U]; slack_dependent
+    : those that go only because slack then requests less.
     """
     texts = {
         int(Reason.NOT_UNNEEDED_OTHER_REASON): "waits until fewer deletions are in progress",
         int(Reason.ATOMIC_SCALE_DOWN_FAILED): WHOLE,
         int(Reason.BALANCE): "waits until larger node groups and zones of its kind have shrunk",
         int(Reason.IN_COOLDOWN): context.cooldown.cluster,
-        int(Reason.NEEDED_FOR_SLACK): _why_slack(context, further),
+        int(Reason.NEEDED_FOR_SLACK): _why_slack(context, slack_dependent),
         int(Reason.CLUSTER_UNHEALTHY): context.unhealthy,
     }
     rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
@@ -51,39 +49,16 @@ def why_waiting(
     return found
 
 
-def _why_slack(context: Context, further: FurtherNodes) -> str:
+def _why_slack(context: ScaleDownContext, slack_dependent: SlackDependentNodes) -> str:
     """Return the text on what slack waits for."""
     slack, wait_ns = context.slack, context.undone.until_ns - context.request.now_ns
     if slack and not slack.lacking and wait_ns > 0:
         return UNDONE.format(seconds=-(-wait_ns // SECOND_NS))
     # Such nodes exist only while no placeholder waits for a new node.
-    return WITH_OTHERS if len(further.nodes) else NEW_NODES
+    return WITH_OTHERS if len(slack_dependent.nodes) else NEW_NODES
 
 
-def why_in_turn(context: Context, left: Int64, attempt: Attempt) -> Mapping[int, str]:
-    """Return by node the budget that does not allow evicting all its pods at once, so they are evicted one after the
-    other.
-
-    left : int64[B] of budgets before the plan. O(moved pods) if there is any such node, else O(B).
-    """
-    problem, under = attempt.problem, attempt.problem.budgets
-    if not (under.left < 0).any():
-        return {}
-    left, found = left.copy(), {}
-    for node in attempt.accepted.tolist():
-        pods = problem.pods[problem.offsets[node] : problem.offsets[node + 1]]
-        pairs = [pair for pod in pods.tolist() for pair in range(under.offsets[pod], under.offsets[pod + 1])]
-        np.subtract.at(left, under.budgets[pairs], under.needs[pairs])
-        short = [row for row in np.unique(under.budgets[pairs]).tolist() if left[row] < 0]
-        if short:
-            budget = context.request.snapshot.budgets[short[0]]
-            found[node] = (
-                f"more pods than budget {budget.namespace}/{budget.name} allows at once: evicted one after another"
-            )
-    return found
-
-
-def _awaited(context: Context, codes: UInt8, waiting: set[int]) -> dict[int, str]:
+def _awaited(context: ScaleDownContext, codes: UInt8, waiting: set[int]) -> dict[int, str]:
     """Return by node the pods that have to complete first."""
     node_of = context.request.snapshot.pods.node
     pods: dict[int, list[int]] = {}
@@ -92,12 +67,12 @@ def _awaited(context: Context, codes: UInt8, waiting: set[int]) -> dict[int, str
     return {node: _pods_text(context, pods[node]) for node in sorted(waiting)}
 
 
-def _pods_text(context: Context, pods: list[int]) -> str:
+def _pods_text(context: ScaleDownContext, pods: list[int]) -> str:
     more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
     return f"waits for pod {name_of(context, pods[0])}{more} to complete"
 
 
-def put_why_staying(context: Context, reasons: UInt8, texts: NodeTexts) -> None:
+def put_why_staying(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts) -> None:
     """Add details on why nodes stay. reasons : uint8[N], 0 = the node does not stay."""
     _put_recently_failed(context, reasons, texts)
     most = context.request.round.settings.max_balance_difference
@@ -120,7 +95,7 @@ def _with(reasons: UInt8, reason: int) -> Int32:
     return np.flatnonzero(reasons == reason).astype(np.int32)
 
 
-def _put_recently_failed(context: Context, reasons: UInt8, texts: NodeTexts) -> None:
+def _put_recently_failed(context: ScaleDownContext, reasons: UInt8, texts: NodeTexts) -> None:
     """Add, for nodes whose failed simulation is still valid, its result and how long ago it was."""
     failed = context.previous.failed
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)

@@ -10,8 +10,8 @@ import numpy as np
 from trimtab.planner.facts import pdb
 from trimtab.planner.placement.kernels.search import evacuate, place_all
 from trimtab.planner.placement.waiting import close_leaving, pods_to_move
-from trimtab.planner.scale_down.context import Context
-from trimtab.planner.scale_down.search.kernels.drain_sets import Problem, record_all_incoming
+from trimtab.planner.scale_down.context import ScaleDownContext
+from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, record_all_incoming
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
@@ -19,13 +19,13 @@ from trimtab.planner.snapshot.texts import pod_keys
 from trimtab.v1.plan_pb2 import Decision
 
 
-def pods_of_leaving_nodes(context: Context) -> Int32:
+def pods_of_leaving_nodes(context: ScaleDownContext) -> Int32:
     """Return the pods still to be evicted from nodes being deleted, node by node in pod order. int32."""
     request = context.request
     return pods_to_move(request.snapshot, context.nodes.leaving, request.round.settings.expendable_priority)
 
 
-def record_placed(context: Context, simulation: Simulation, problem: Problem) -> None:
+def record_placed(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> None:
     """Record pods placed by an earlier decision: they are on their nodes. O(P)."""
     placed, snapshot = simulation.state.pod_node, context.request.snapshot
     moved = placed >= 0
@@ -35,7 +35,7 @@ def record_placed(context: Context, simulation: Simulation, problem: Problem) ->
     record_all_incoming(problem, placed, pods)
 
 
-def promised_nodes(context: Context) -> Bool:
+def promised_nodes(context: ScaleDownContext) -> Bool:
     """Return the nodes on which a scale-up of this round places pending pods: they stay. bool[N]; O(P)."""
     this = context.request.round
     promised = np.zeros(len(context.nodes.leaving), bool)
@@ -46,22 +46,22 @@ def promised_nodes(context: Context) -> Bool:
     return promised
 
 
-def place_leaving(context: Context, simulation: Simulation, problem: Problem) -> int:
-    """Step 1: place the pods of nodes being deleted. Return the first that finds no place, -1 if none."""
+def place_leaving(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> int:
+    """Place the pods of nodes being deleted. Return the first that finds no place, -1 if none."""
     pods = pods_of_leaving_nodes(context)
     close_leaving(simulation, context.nodes.leaving, pods)
     pdb.use_up(context.pods.under, problem.budgets.left, pods.astype(np.int64))
     return place_and_record(simulation.state, problem, unplaced(simulation, pods), True)
 
 
-def place_evicted(context: Context, simulation: Simulation, problem: Problem) -> int:
-    """Step 2: place the recently evicted pods. Return the first that finds no place, -1 if none."""
+def place_evicted(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> int:
+    """Place the recently evicted pods. Return the first that finds no place, -1 if none."""
     first = simulation.pod_count
     evicted = np.arange(first, first + len(context.evictions), dtype=np.int32)
     return place_and_record(simulation.state, problem, unplaced(simulation, evicted), True)
 
 
-def place_and_record(state: SimulationState, problem: Problem, pods: Int32, strict: bool) -> int:
+def place_and_record(state: SimulationState, problem: DrainProblem, pods: Int32, strict: bool) -> int:
     """Place pods and record the node of each. With `strict`, return the first without a place, -1 if none."""
     stuck = place_all(state, problem.search, problem.hint, problem.destination, problem.counts, pods, strict)
     record_all_incoming(problem, state.pod_node, pods)
@@ -74,7 +74,7 @@ def unplaced(simulation: Simulation, pods: Int32) -> Int32:
     return unplaced
 
 
-def take_out(context: Context, simulation: Simulation, nodes: Int32) -> None:
+def take_out(context: ScaleDownContext, simulation: Simulation, nodes: Int32) -> None:
     """Remove nodes : int32 from the simulation, with the pods still on them. O(P)."""
     at = simulation.state.pod_node[: len(context.request.snapshot.pods.spec)]
     gone = np.zeros(len(simulation.state.node_state) + 1, bool)
@@ -82,7 +82,7 @@ def take_out(context: Context, simulation: Simulation, nodes: Int32) -> None:
     evacuate(simulation.state, nodes, np.flatnonzero(gone[at]).astype(np.int32), True)
 
 
-def names_of(context: Context, pods: Int64 | Int32) -> list[str]:
+def names_of(context: ScaleDownContext, pods: Int64 | Int32) -> list[str]:
     """Return "namespace/name" of each pod, recently evicted ones included, or the name of a placeholder."""
     snapshot = context.request.snapshot
     names = pod_keys(snapshot, pods[pods < len(snapshot.pods.spec)].astype(np.int64))
@@ -92,7 +92,7 @@ def names_of(context: Context, pods: Int64 | Int32) -> list[str]:
     return [next(known) if pod < len(snapshot.pods.spec) else name_of(context, pod) for pod in pods.tolist()]
 
 
-def name_of(context: Context, pod: int) -> str:
+def name_of(context: ScaleDownContext, pod: int) -> str:
     """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""
     snapshot = context.request.snapshot
     known = len(snapshot.pods.spec)

@@ -8,13 +8,13 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.execution import Parallel
 from trimtab.planner.model.settings import ScaleDownSettings
-from trimtab.planner.model.together import Together
 from trimtab.planner.placement.hints import PodGroups
 from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, unknown_room
 from trimtab.planner.scale_down.balance import Balance, uneven
 from trimtab.planner.scale_down.search.displaced import place_and_record
-from trimtab.planner.scale_down.search.headroom import Volume
+from trimtab.planner.scale_down.search.headroom import CapacityUse
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
     BLOCKED,
     DESTINATION,
@@ -22,10 +22,10 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
     NO_PLACE,
     NOT_EVALUATED,
     TAKEN,
-    Problem,
+    DrainProblem,
     drain_candidates,
     mark_unplaceable,
-    repeat,
+    repeat_plan,
 )
 from trimtab.planner.scale_down.search.kernels.joint_order import mark_without_order
 from trimtab.planner.scale_down.search.orders import NodeScores
@@ -47,7 +47,7 @@ instead of 1,945 nodes of 24 generated clusters with spread and anti-affinity.
 UNBOUNDED: Final = np.iinfo(np.int64).max
 
 
-class Rule(Enum):
+class BudgetRule(Enum):
     """The rule for disruption budgets. "In turn" means that the pods of a node, or of a budget's last node, are evicted
     one by one.
 
@@ -76,54 +76,54 @@ class TaskNodes(NamedTuple):
     waits: Bool
 
 
-class Task(NamedTuple):
+class DrainTask(NamedTuple):
     """The common input of attempts.
 
-    residents : pods by node; loose : int32 pods for which room is kept, but which are on no node; pending : int32 those
-    of them that each attempt places; basis_changed : the inputs of the choice among orders have changed; volume :
-    returns the cpu and memory that nodes have and need, not called by a loop that only repeats its plan; together :
-    runs attempts in parallel.
+    residents : pods by node; unbound_pods : int32 pods for which room is kept, but which are on no node; pending :
+    int32 those of them that each attempt places; basis_changed : the inputs of the choice among orders have changed;
+    capacity_use : returns the cpu and memory that nodes have and need, not called by a loop that only repeats its plan;
+    parallel : runs attempts in parallel.
     """
 
     state: SimulationState
-    problem: Problem
+    problem: DrainProblem
     settings: ScaleDownSettings
     previous: PreviousLoop
     nodes: TaskNodes
     residents: PodGroups
-    loose: Int32
+    unbound_pods: Int32
     pending: Int32
     balance: Balance | None
     basis_changed: bool
-    volume: Callable[[], Volume]
+    capacity_use: Callable[[], CapacityUse]
     time_left: Callable[[], bool] | None
-    together: Together
+    parallel: Parallel
 
     def in_time(self) -> bool:
         """Return whether there is time for another attempt."""
         return self.time_left is None or self.time_left()
 
-    def searching(self, staying: Int32) -> "Task":
-        """Return the task with the nodes that are not candidates in another search order."""
-        return self._replace(nodes=self.nodes._replace(staying=staying))
+    def searching(self, staying: Int32, state: SimulationState) -> "DrainTask":
+        """Return the task in another simulation, with the nodes that are not candidates in another search order."""
+        return self._replace(state=state, nodes=self.nodes._replace(staying=staying))
 
 
-class AttemptOptions(NamedTuple):
+class DrainOptions(NamedTuple):
     """Options of an attempt.
 
-    order : `CandidateOrder.Code`; rule : for budgets; at_most : candidates to evaluate, -1 = all; again : how many of
-    the first candidates were in the last plan; hinted : pending pods are placed on their nodes of the last loop, if
+    order : `CandidateOrder.Code`; rule : for budgets; at_most : candidates to evaluate, -1 = all; repeated : how many
+    of the first candidates were in the last plan; hinted : pending pods are placed on their nodes of the last loop, if
     possible.
     """
 
     order: int
-    rule: Rule = Rule.AT_ONCE
+    rule: BudgetRule = BudgetRule.AT_ONCE
     at_most: int = -1
-    again: int = 0
+    repeated: int = 0
     hinted: bool = False
 
 
-class Attempt(NamedTuple):
+class DrainSet(NamedTuple):
     """One run of the greedy loop.
 
     staying : int32 nodes that are not candidates, in search order; candidates : int32[E] as tried; reached : how many
@@ -132,7 +132,7 @@ class Attempt(NamedTuple):
     proven : how many of the accepted nodes were accepted all together, as in the last plan.
     """
 
-    options: AttemptOptions
+    options: DrainOptions
     staying: Int32
     candidates: Int32
     reached: int
@@ -142,11 +142,11 @@ class Attempt(NamedTuple):
     searches: int
     stopped_at: int
     fresh: int
-    problem: Problem
+    problem: DrainProblem
     proven: int
 
 
-def run(task: Task, candidates: Int32, options: AttemptOptions) -> Attempt:
+def run(task: DrainTask, candidates: Int32, options: DrainOptions) -> DrainSet:
     """Run the greedy loop over candidates : int32[E] from the current context.
 
     If pods would be unplaceable once all accepted nodes are gone, their nodes are left out and the loop runs again,
@@ -177,12 +177,12 @@ def run(task: Task, candidates: Int32, options: AttemptOptions) -> Attempt:
     return attempt._replace(evaluated=attempt.evaluated + int(out.sum()))
 
 
-def to_stay_even(task: Task, accepted: Int32) -> Int32:
+def to_stay_even(task: DrainTask, accepted: Int32) -> Int32:
     """Return the accepted nodes that have to stay to keep similar groups and zones within the limit."""
     return accepted[uneven(task.balance, accepted)] if task.balance else accepted[:0]
 
 
-def _parts(task: Task, attempt: Attempt) -> Int32:
+def _parts(task: DrainTask, attempt: DrainSet) -> Int32:
     """Return the accepted nodes of all-or-nothing groups in which other nodes stay; none if a bound
     stopped the loop.
     """
@@ -193,14 +193,14 @@ def _parts(task: Task, attempt: Attempt) -> Int32:
     return accepted[np.bincount(group)[group] < task.nodes.atomic_size[accepted]]
 
 
-def _unplaceable(task: Task, attempt: Attempt) -> Bool:
+def _unplaceable(task: DrainTask, attempt: DrainSet) -> Bool:
     """Mark accepted nodes with a pod that would be unplaceable once all are gone. bool[N]."""
     if attempt.proven == len(attempt.accepted):
         return np.zeros(len(task.nodes.unneeded_before), bool)
-    return ask_again(task, attempt.problem)
+    return nodes_with_unplaceable_pods(task, attempt.problem)
 
 
-def ask_again(task: Task, problem: Problem) -> Bool:
+def nodes_with_unplaceable_pods(task: DrainTask, problem: DrainProblem) -> Bool:
     """Mark the accepted nodes of pods that would not fit at their destinations. bool[N].
 
     All moved pods are checked once more, with pending pods placed or not: each has to fit in the end, and there has to
@@ -209,46 +209,92 @@ def ask_again(task: Task, problem: Problem) -> Bool:
     unplaceable = np.zeros(len(task.nodes.unneeded_before), bool)
     if not task.state.local_class.all():
         groups = task.residents
-        for loose in (task.loose[:0], task.loose) if len(task.loose) else (task.loose,):
-            mark_unplaceable(task.state, problem, groups.offsets, groups.members, loose, unplaceable)
-            mark_without_order(task.state, problem, loose, unplaceable)
+        for unbound_pods in (
+            (task.unbound_pods[:0], task.unbound_pods) if len(task.unbound_pods) else (task.unbound_pods,)
+        ):
+            mark_unplaceable(task.state, problem, groups.offsets, groups.members, unbound_pods, unplaceable)
+            mark_without_order(task.state, problem, unbound_pods, unplaceable)
     return unplaceable
 
 
-def _pass(task: Task, every: Int32, left_out: Bool, options: AttemptOptions) -> Attempt:
-    """Go over the candidates once, in batches as far as time and bounds allow.
+class _Cursor:
+    """How far a pass over the candidates is.
+
+    candidates : int32[C] those that are tried; repeated : how many of the first were in the last plan; end : how many
+    may be tried; position : the first that has not been; bounds : int64[2], how many more new nodes may be simulated,
+    and how many accepted.
+    """
+
+    def __init__(self, task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) -> None:
+        tried = ~left_out[every]
+        self.candidates: Int32 = every[tried]
+        self.repeated = int(np.count_nonzero(tried[: options.repeated]))
+        self.in_batches = options.at_most < 0
+        self.end = len(self.candidates) if self.in_batches else int(np.count_nonzero(tried[: options.at_most]))
+        self.position = 0
+        self._most_simulated = task.settings.max_evaluated or UNBOUNDED
+        self.bounds = np.array([self._most_simulated, task.settings.max_new_unneeded or UNBOUNDED], np.int64)
+
+    @property
+    def fresh(self) -> int:
+        """How many nodes have been simulated that were not unneeded in the last loop."""
+        return self._most_simulated - int(self.bounds[0])
+
+    @property
+    def tried(self) -> Int32:
+        """The candidates before the position. int32."""
+        return self.candidates[: self.position]
+
+    @property
+    def stopped_at(self) -> int:
+        """The candidate at the position, -1 = all have been tried."""
+        return int(self.candidates[self.position]) if self.position < len(self.candidates) else -1
+
+    def advance(self, task: DrainTask, problem: DrainProblem) -> None:
+        """Try the candidates from the position on, in batches as far as time and bounds allow."""
+        known = task.nodes.unneeded_before
+        while self.position < self.end:
+            last = self._batch_end(task)
+            first = self.position
+            self.position = int(
+                drain_candidates(task.state, problem, self.candidates, first, last, known, self.bounds, 0)
+            )
+            if self.position < last or first == last:
+                break
+
+    def _batch_end(self, task: DrainTask) -> int:
+        """Return how far to go before the clock is read again; the position itself if time is up."""
+        if task.time_left is None or not self.in_batches:
+            return self.end
+        if task.time_left():
+            return min(self.position + BATCH, self.end)
+        owed = task.settings.min_evaluated - self.fresh
+        if owed <= 0 and not task.nodes.unneeded_before[self.candidates[self.position]]:
+            return self.position
+        return min(self.position + max(owed, 1), self.end)
+
+
+def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) -> DrainSet:
+    """Go over the candidates once, as far as time and bounds allow.
 
     every : int32[E] candidates; left_out : bool[N], those that stay anyway. Destinations are searched among the nodes
     that stay anyway, then among the candidates, last first.
     """
-    candidates = every[~left_out[every]]
-    at_most, again = options.at_most, options.again
-    search_order = np.concatenate([task.nodes.staying, every[left_out[every]], candidates[::-1]])
-    before = candidates[: int((~left_out[every[:again]]).sum())]
-    problem, position = _begin(task, search_order, before, options)
-    proven = position
-    limits = (task.settings.max_evaluated or UNBOUNDED, task.settings.max_new_unneeded or UNBOUNDED)
-    bounds = np.array(limits, np.int64)
-    end = len(candidates) if at_most < 0 else int((~left_out[every[:at_most]]).sum())
-    while position < end:
-        last = _batch_end(task, candidates, position, end, limits[0] - int(bounds[0])) if at_most < 0 else end
-        if last == position:
-            break
-        reached = int(
-            drain_candidates(task.state, problem, candidates, position, last, task.nodes.unneeded_before, bounds, 0)
-        )
-        position = reached
-        if reached < last:
-            break
-    if _is_more_than_a_repetition(task, problem, limits[0] - int(bounds[0])):
-        drain_candidates(task.state, problem, candidates, 0, position, task.nodes.unneeded_before, bounds, PATIENCE)
-    if options.rule == Rule.IN_TURN_LAST:
-        blocked = candidates[:position][problem.outcome[candidates[:position]] == BLOCKED]
+    cursor, known = _Cursor(task, every, left_out, options), task.nodes.unneeded_before
+    search_order = np.concatenate([task.nodes.staying, every[left_out[every]], cursor.candidates[::-1]])
+    problem, proven = _begin(task, search_order, cursor.candidates[: cursor.repeated], options)
+    cursor.position = proven
+    cursor.advance(task, problem)
+    tried = cursor.tried
+    if _is_more_than_a_repetition(task, problem, cursor.fresh):
+        drain_candidates(task.state, problem, tried, 0, len(tried), known, cursor.bounds, PATIENCE)
+    if options.rule == BudgetRule.IN_TURN_LAST:
+        blocked = tried[problem.outcome[tried] == BLOCKED]
         problem.budgets.in_turn[:] = True
         problem.blocking_pod[blocked] = -1
-        drain_candidates(task.state, problem, blocked, 0, len(blocked), task.nodes.unneeded_before, bounds, 0)
-    stopped_at = int(candidates[position]) if position < len(candidates) else -1
-    return Attempt(
+        drain_candidates(task.state, problem, blocked, 0, len(blocked), known, cursor.bounds, 0)
+    stopped_at = cursor.stopped_at
+    return DrainSet(
         options=options,
         staying=task.nodes.staying,
         candidates=every,
@@ -258,13 +304,13 @@ def _pass(task: Task, every: Int32, left_out: Bool, options: AttemptOptions) -> 
         hint_hits=int(problem.counts[HINT_HITS]),
         searches=int(problem.counts[SEARCHES]),
         stopped_at=stopped_at,
-        fresh=limits[0] - int(bounds[0]),
+        fresh=cursor.fresh,
         problem=problem,
         proven=proven,
     )
 
 
-def _begin(task: Task, search_order: Int32, before: Int32, options: AttemptOptions) -> tuple[Problem, int]:
+def _begin(task: DrainTask, search_order: Int32, before: Int32, options: DrainOptions) -> tuple[DrainProblem, int]:
     """Return the problem to continue with, and how many nodes of the last plan are already gone in it: all, or none.
 
     Pending pods are placed first, so removed nodes leave them room. search_order : int32[N] nodes in the order in which
@@ -277,18 +323,18 @@ def _begin(task: Task, search_order: Int32, before: Int32, options: AttemptOptio
     problem = _prepared(task, search_order, options)
     if len(before) == 0:
         return problem, 0
-    if repeat(task.state, problem, before) and not ask_again(task, problem).any():
+    if repeat_plan(task.state, problem, before) and not nodes_with_unplaceable_pods(task, problem).any():
         return problem, len(before)
     revert(task.state, start)
     return _prepared(task, search_order, options), 0
 
 
-def _prepared(task: Task, search_order: Int32, options: AttemptOptions) -> Problem:
+def _prepared(task: DrainTask, search_order: Int32, options: DrainOptions) -> DrainProblem:
     """Return an initial problem, with the pending pods placed that fit somewhere."""
     problem = _fresh(task.problem, search_order)
     # A node may have been unneeded last time only because its pods are evicted in turn.
     unneeded_before = task.nodes.unneeded_before & task.settings.evict_in_turn
-    np.logical_or(unneeded_before, options.rule == Rule.IN_TURN, out=problem.budgets.in_turn)
+    np.logical_or(unneeded_before, options.rule == BudgetRule.IN_TURN, out=problem.budgets.in_turn)
     if len(task.pending):
         if not options.hinted:
             problem = problem._replace(hint=problem.hint.copy())
@@ -297,7 +343,7 @@ def _prepared(task: Task, search_order: Int32, options: AttemptOptions) -> Probl
     return problem
 
 
-def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool:
+def _is_more_than_a_repetition(task: DrainTask, problem: DrainProblem, fresh: int) -> bool:
     """Return whether a pass has found anything new since the last loop.
 
     That is: new candidates, lost ones, or a candidate with a pod for which no room was kept there in the last loop.
@@ -307,48 +353,40 @@ def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool
     return task.basis_changed or fresh > 0 or lost > 0 or _is_new_destination(task, problem)
 
 
-def _is_new_destination(task: Task, problem: Problem) -> bool:
+def _is_new_destination(task: DrainTask, problem: DrainProblem) -> bool:
     """Return whether a candidate became a destination because of a pod that was elsewhere, or unplaced, in the last
     loop. O(pods).
     """
     # A node added by scale-up is not a candidate.
-    at = problem.destination[task.loose]
+    at = problem.destination[task.unbound_pods]
     on_nodes = (at >= 0) & (at < len(problem.outcome))
-    pods, at = task.loose[on_nodes], at[on_nodes]
+    pods, at = task.unbound_pods[on_nodes], at[on_nodes]
     return bool(((problem.outcome[at] == DESTINATION) & (problem.hint[pods] != at)).any())
 
 
-def _batch_end(task: Task, candidates: Int32, position: int, end: int, fresh: int) -> int:
-    """Return how far to go before the clock is read again; `position` itself if time is up."""
-    if task.time_left is None:
-        return end
-    if task.time_left():
-        return min(position + BATCH, end)
-    owing = task.settings.min_evaluated - fresh
-    if owing <= 0 and not task.nodes.unneeded_before[candidates[position]]:
-        return position
-    return min(position + max(owing, 1), end)
+def _fresh(problem: DrainProblem, order: Int32) -> DrainProblem:
+    """Return a problem of its own for the next attempt, nothing evaluated. order : int32[N] destinations."""
+    own = copied(problem)
+    own.outcome[:] = NOT_EVALUATED
+    own.blocking_pod[:] = -1
+    return own._replace(search=own.search._replace(order=order, most=unknown_room(order)))
 
 
-def _fresh(problem: Problem, order: Int32) -> Problem:
-    """Copy the arrays that an attempt changes, for the next one. order : int32[N] destinations."""
+def copied(problem: DrainProblem) -> DrainProblem:
+    """Copy the arrays that an attempt changes; the search for destinations starts anew."""
     search, budgets, limits = problem.search, problem.budgets, problem.limits
     return problem._replace(
         search=search._replace(
-            order=order,
-            allowed=search.allowed.copy(),
-            cursor=np.zeros_like(search.cursor),
-            failed=np.zeros_like(search.failed),
-            most=unknown_room(order),
+            allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor), failed=np.zeros_like(search.failed)
         ),
         budgets=budgets._replace(left=budgets.left.copy(), in_turn=budgets.in_turn.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
         incoming_count=problem.incoming_count.copy(),
         first_incoming=problem.first_incoming.copy(),
         next_incoming=problem.next_incoming.copy(),
-        outcome=np.full(len(problem.outcome), NOT_EVALUATED, np.uint8),
-        blocking_pod=np.full(len(problem.blocking_pod), -1, np.int32),
+        outcome=problem.outcome.copy(),
+        blocking_pod=problem.blocking_pod.copy(),
         destination=problem.destination.copy(),
         counts=problem.counts.copy(),
-        accepted=np.empty(len(problem.accepted), np.int32),
+        accepted=problem.accepted.copy(),
     )

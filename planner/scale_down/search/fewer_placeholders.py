@@ -15,20 +15,25 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.placement.kernels.search import evacuate, place_all
+from trimtab.planner.placement.kernels.search import HINT_HITS, NO_MOST, SEARCHES, evacuate, place_all
 from trimtab.planner.round.round import HeldRoom, Round
-from trimtab.planner.scale_down.search.drain_sets import Attempt, Task, ask_again, to_stay_even
+from trimtab.planner.scale_down.search.drain_sets import (
+    DrainSet,
+    DrainTask,
+    copied,
+    nodes_with_unplaceable_pods,
+    to_stay_even,
+)
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
     ACCEPTED,
     DESTINATION,
     NO_PLACE,
     NOT_EVALUATED,
     TAKEN,
-    Problem,
+    DrainProblem,
     drain_candidates,
 )
-from trimtab.planner.scale_down.search.portfolio import Choice, choose
-from trimtab.planner.scale_down.search.second_look import continued, copied, goes_on, second_pass, try_node
+from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet, choose
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import NOWHERE, OPEN, SimulationState
@@ -54,7 +59,7 @@ class PlacedPlaceholders(NamedTuple):
     room: HeldRoom
 
 
-class FurtherNodes(NamedTuple):
+class SlackDependentNodes(NamedTuple):
     """nodes : int32, those that go because slack requests less without them; dropped : int64[Q], placeholders of each
     set that lose their place."""
 
@@ -62,7 +67,7 @@ class FurtherNodes(NamedTuple):
     dropped: Int64
 
 
-NO_FURTHER_NODES: Final = FurtherNodes(np.zeros(0, np.int32), np.zeros(0, np.int64))
+NO_SLACK_DEPENDENT_NODES: Final = SlackDependentNodes(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 def placeholders_on_nodes(this: Round) -> PlacedPlaceholders | None:
@@ -79,22 +84,21 @@ def placeholders_on_nodes(this: Round) -> PlacedPlaceholders | None:
     return PlacedPlaceholders((first + np.flatnonzero(local)).astype(np.int32), of_set, number, room)
 
 
-def choose_with(task: Task, placed: PlacedPlaceholders | None) -> tuple[Choice, FurtherNodes]:
-    """Return the choice of the other searches, extended by the further nodes that can go. Raises MoveLogFullError."""
-    late = NO_FURTHER_NODES.nodes
+def choose_with_slack(task: DrainTask, placed: PlacedPlaceholders | None) -> tuple[ChosenDrainSet, SlackDependentNodes]:
+    """Return the choice of the other searches, extended by those nodes that can go. Raises MoveLogFullError."""
+    slack_dependent = NO_SLACK_DEPENDENT_NODES.nodes
     if placed is not None:
-        last = task.previous.unneeded[len(task.previous.unneeded) - task.previous.fewer :]
-        late = last[np.isin(last, task.nodes.eligible)]
-        task = _kept_out(task, late) if len(late) else task
+        last = task.previous.unneeded[len(task.previous.unneeded) - task.previous.slack_dependent_count :]
+        slack_dependent = last[np.isin(last, task.nodes.eligible)]
+        task = _without_candidates(task, slack_dependent) if len(slack_dependent) else task
     choice = choose(task)
-    attempt = second_pass(task, choice.attempt)
     if placed is None:
-        return choice._replace(attempt=attempt), NO_FURTHER_NODES
-    attempt, further = _go_on(task, attempt, placed, late)
-    return choice._replace(attempt=attempt), further
+        return choice, NO_SLACK_DEPENDENT_NODES
+    attempt, removed = _extended(task, choice.drain_set, placed, slack_dependent)
+    return choice._replace(drain_set=attempt), removed
 
 
-def _kept_out(task: Task, nodes: Int32) -> Task:
+def _without_candidates(task: DrainTask, nodes: Int32) -> DrainTask:
     """Return the task without these nodes of the last plan; pods are placed there only if no other node has room."""
     these = task.nodes
     unneeded_before = these.unneeded_before.copy()
@@ -109,20 +113,46 @@ def _kept_out(task: Task, nodes: Int32) -> Task:
     return task._replace(previous=previous, nodes=these)
 
 
-def _go_on(task: Task, attempt: Attempt, placed: PlacedPlaceholders, late: Int32) -> tuple[Attempt, FurtherNodes]:
-    """Remove late nodes, together or one by one, then others as long as one can go."""
-    search = _Search(task, attempt, placed)
-    if len(late) and not search.go(late):
-        for node in late.tolist():
-            if not (search.go_as_any(node) or search.go(np.array([node], np.int32))):
-                search.stay(node)
+def _extended(
+    task: DrainTask, attempt: DrainSet, placed: PlacedPlaceholders, last: Int32
+) -> tuple[DrainSet, SlackDependentNodes]:
+    """Return the attempt with the nodes `last` : int32 of the last plan removed, together or one by one, then others as
+    long as one can go."""
+    search = _SlackSearch(task, attempt.problem, placed)
+    if len(last) and not search.try_remove(last):
+        for node in last.tolist():
+            if not search.try_remove(np.array([node], np.int32)):
+                _record_reason(search.problem, node, _first_pod(attempt.problem, node))
     if attempt.stopped_at < 0:
-        search.go_through(_candidates(task, search.problem))
-    found = continued(attempt, search.problem)
-    return found._replace(evaluated=attempt.evaluated + len(late)), search.further()
+        search.try_each(_candidates(task, search.problem))
+    problem = search.problem._replace(offsets=attempt.problem.offsets, pods=attempt.problem.pods)
+    extended = attempt._replace(
+        accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
+        hint_hits=int(problem.counts[HINT_HITS]),
+        searches=int(problem.counts[SEARCHES]),
+        evaluated=attempt.evaluated + len(last),
+        problem=problem,
+    )
+    return extended, search.slack_dependent()
 
 
-def _candidates(task: Task, problem: Problem) -> Int32:
+def _record_reason(problem: DrainProblem, node: int, first_pod: int = -1) -> None:
+    """Record why a node of the last plan stays, although each of its pods has a place.
+
+    Pods of other nodes would have none, or groups would be unbalanced. first_pod : of those to move, -1 = none.
+    """
+    if problem.outcome[node] == NOT_EVALUATED:
+        problem.outcome[node] = NO_PLACE if first_pod >= 0 else BALANCE
+        problem.blocking_pod[node] = first_pod
+
+
+def _first_pod(problem: DrainProblem, node: int) -> int:
+    """Return the first pod that a node has to move, -1 if none."""
+    first, end = problem.offsets[node : node + 2].tolist()
+    return int(problem.pods[first]) if first < end else -1
+
+
+def _candidates(task: DrainTask, problem: DrainProblem) -> Int32:
     """Return the nodes that could not go, the emptiest first; those of without all-or-nothing groups. int32."""
     stuck = (problem.outcome == NO_PLACE) | (problem.outcome == DESTINATION)
     eligible = task.nodes.eligible
@@ -131,110 +161,117 @@ def _candidates(task: Task, problem: Problem) -> Int32:
     return found
 
 
-class _Search:
-    """problem : the current state of the search, with its simulation in the state of the task."""
+class _SlackSearch:
+    """Tries to remove nodes while placeholders give way.
 
-    def __init__(self, task: Task, attempt: Attempt, placed: PlacedPlaceholders) -> None:
-        self.problem = attempt.problem
+    problem : the result of the last try that removed nodes, whose moves the task's simulation contains; placeholders
+    are not among its pods to move, because each try places them anew.
+    """
+
+    def __init__(self, task: DrainTask, problem: DrainProblem, placed: PlacedPlaceholders) -> None:
         self._task = task
         self._placeholders = placed
-        self._of_slack = np.zeros(len(attempt.problem.destination), np.bool_)
-        self._of_slack[placed.pods] = True
-        self._more: list[int] = []
+        self._is_placeholder = np.zeros(len(problem.destination), np.bool_)
+        self._is_placeholder[placed.pods] = True
+        self._removed: list[int] = []
+        self.problem = _without(problem, self._is_placeholder)
 
-    def further(self) -> FurtherNodes:
+    def slack_dependent(self) -> SlackDependentNodes:
         """Return the nodes removed in this way, and the placeholders dropped for them."""
-        return FurtherNodes(np.array(self._more, np.int32), self._dropped())
+        return SlackDependentNodes(np.array(self._removed, np.int32), self._dropped())
 
-    def go_as_any(self, node: int) -> bool:
-        """Remove a node if there is room for all its pods, placeholders included; return whether there is."""
-        self.problem, went = try_node(self._task, self.problem, node)
-        return went
-
-    def stay(self, node: int) -> None:
-        """Record why a node of the last plan stays although each of its pods has a place.
-
-        Pods of other nodes would have none, or groups would be unbalanced.
-        """
-        problem = self.problem
-        if problem.outcome[node] == NOT_EVALUATED:
-            pods = problem.pods[problem.offsets[node] : problem.offsets[node + 1]]
-            problem.outcome[node] = NO_PLACE if len(pods) else BALANCE
-            problem.blocking_pod[node] = pods[0] if len(pods) else -1
-
-    def go_through(self, nodes: Int32) -> None:
-        """Remove nodes one after the other if possible, at most `MOST`, until `PATIENCE` tries have failed."""
+    def try_each(self, nodes: Int32) -> None:
+        """Remove nodes : int32 one after the other if possible, at most `MOST`, until `PATIENCE` tries have failed."""
         patience = PATIENCE
         task, placed = self._task, self._placeholders
         less: dict[Hashable, Int64] = {}
         room = _room(task.state, self.problem, placed)
         for node in nodes.tolist():
-            if not patience or len(self._more) >= MOST or not goes_on(task, self.problem):
+            if not patience or len(self._removed) >= MOST or not _may_remove_more(task, self.problem):
                 break
-            kind = placed.room.kind(node)
+            kind = placed.room.demand.kind(node)
             if kind not in less:
                 less[kind] = self._less(np.array([node], np.int32))
             if room.takes.sum() - room.takes[node] < room.number - less[kind][room.of_set]:
                 continue
-            if self.go(np.array([node], np.int32)):
+            if self.try_remove(np.array([node], np.int32)):
                 less.clear()
                 room = _room(task.state, self.problem, placed)
             else:
                 patience -= 1
 
-    def go(self, nodes: Int32) -> bool:
-        """Remove nodes if there is room for their pods and for the placeholders required without them.
-
-        Otherwise everything is undone.
-        """
-        task, placed, state = self._task, self._placeholders, self._task.state
+    def try_remove(self, nodes: Int32) -> bool:
+        """Remove nodes : int32 if there is room for their pods and for the placeholders required without them; return
+        whether there is. If not, the simulation and the problem are as before."""
         less = self._less(nodes)
         if (less < 0).any() or not all(self._holds_only_placeholders(node) for node in nodes.tolist()):
             return False
-        fork, hint = current_mark(state), np.full(len(state.pod_node), -1, np.int32)
-        hint[placed.pods] = state.pod_node[placed.pods]
-        evacuate(state, np.zeros(0, np.int32), placed.pods, False)
-        tried = copied(_without(self.problem, self._of_slack))
+        fork = current_mark(self._task.state)
+        tried = self._tried(nodes, less)
+        if tried is None:
+            check_log(self._task.state)
+            revert(self._task.state, fork)
+            return False
+        self.problem = tried
+        self._removed += nodes.tolist()
+        return True
+
+    def _tried(self, nodes: Int32, less: Int64) -> DrainProblem | None:
+        """Take all placeholders off, remove the nodes, and place the placeholders again, where they were if possible.
+
+        Return the problem with the nodes removed; None if one of them cannot go, or if more placeholders than `less` :
+        int64[Q] of a set have no place. The moves stay in the simulation either way.
+        """
+        state, pods = self._task.state, self._placeholders.pods
+        hint = np.full(len(state.pod_node), -1, np.int32)
+        hint[pods] = state.pod_node[pods]
+        evacuate(state, np.zeros(0, np.int32), pods, False)
+        tried = copied(self.problem)
+        # Placeholders have been taken off, so that room has grown.
+        tried = tried._replace(search=tried.search._replace(most=NO_MOST))
         tried.first_incoming[nodes], tried.incoming_count[nodes] = -1, 0
         bounds = np.full(2, len(nodes), np.int64)
-        drain_candidates(
-            state, tried, nodes, 0, len(nodes), np.zeros(len(task.nodes.unneeded_before), np.bool_), bounds, 0
-        )
-        if (tried.outcome[nodes] == ACCEPTED).all() and self._may_all_go(tried):
-            tried.search.cursor[:] = 0
-            place_all(state, tried.search, hint, tried.destination, tried.counts.copy(), placed.pods, False)
-            check_log(state)
-            if (self._dropped() <= less).all():
-                self.problem = tried._replace(offsets=self.problem.offsets, pods=self.problem.pods)
-                self._more += nodes.tolist()
-                return True
+        drain_candidates(state, tried, nodes, 0, len(nodes), np.zeros(len(tried.outcome), np.bool_), bounds, 0)
+        if not ((tried.outcome[nodes] == ACCEPTED).all() and self._may_all_go(tried)):
+            return None
+        tried.search.cursor[:] = 0
+        place_all(state, tried.search, hint, tried.destination, tried.counts.copy(), pods, False)
         check_log(state)
-        revert(state, fork)
-        return False
+        return tried if (self._dropped() <= less).all() else None
 
     def _less(self, nodes: Int32) -> Int64:
         """Return how many placeholders of each set are no longer required if these nodes go, too. int64[Q]."""
         accepted = self.problem.accepted[: self.problem.counts[TAKEN]]
-        return self._placeholders.number - self._placeholders.room.without(np.concatenate([accepted, nodes]))
+        return self._placeholders.number - self._placeholders.room.demand.without(np.concatenate([accepted, nodes]))
 
     def _dropped(self) -> Int64:
         """Return how many placeholders of each set have no place. int64[Q]."""
         nowhere = self._task.state.pod_node[self._placeholders.pods] == NOWHERE
         return np.bincount(self._placeholders.of_set[nowhere], minlength=len(self._placeholders.number))
 
-    def _may_all_go(self, problem: Problem) -> bool:
+    def _may_all_go(self, problem: DrainProblem) -> bool:
         accepted = problem.accepted[: problem.counts[TAKEN]]
-        return not ask_again(self._task, problem).any() and len(to_stay_even(self._task, accepted)) == 0
+        return (
+            not nodes_with_unplaceable_pods(self._task, problem).any() and len(to_stay_even(self._task, accepted)) == 0
+        )
 
     def _holds_only_placeholders(self, node: int) -> bool:
         """Return whether a node has received placeholders only."""
         pod = int(self.problem.first_incoming[node])
-        while pod >= 0 and self._of_slack[pod]:
+        while pod >= 0 and self._is_placeholder[pod]:
             pod = int(self.problem.next_incoming[pod])
         return pod < 0
 
 
-def _without(problem: Problem, these: Bool) -> Problem:
+def _may_remove_more(task: DrainTask, problem: DrainProblem) -> bool:
+    """Return whether time and the bound on new nodes allow one more."""
+    accepted = problem.accepted[: problem.counts[TAKEN]]
+    most = task.settings.max_new_unneeded
+    full = most and int((~task.nodes.unneeded_before[accepted]).sum()) >= most
+    return not full and task.in_time()
+
+
+def _without(problem: DrainProblem, these: Bool) -> DrainProblem:
     """Return a problem in which these pods : bool[P'] do not have to move. O(pods to move)."""
     moves = ~these[problem.pods]
     upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
@@ -250,7 +287,7 @@ class _Room(NamedTuple):
     takes: Int64
 
 
-def _room(state: SimulationState, problem: Problem, placed: PlacedPlaceholders) -> _Room:
+def _room(state: SimulationState, problem: DrainProblem, placed: PlacedPlaceholders) -> _Room:
     """Return the room for the largest set. O(N · R + M)."""
     takes = np.zeros(len(state.node_state), np.int64)
     if len(placed.pods) == 0:

@@ -10,14 +10,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.facts.prices import total
+from trimtab.planner.facts.nodes import total
 from trimtab.planner.facts.utilization import Float64
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 Amounts = NDArray[np.int64]
 
 
-class Volume(NamedTuple):
+class CapacityUse(NamedTuple):
     """weight : int64[Q, N], by resource, a node's free amount plus the requests of its pods to move; free : int64[Q],
     free amounts of all nodes together."""
 
@@ -25,15 +25,15 @@ class Volume(NamedTuple):
     free: Int64
 
 
-def volume(room: Amounts, used: Amounts, moving: Amounts, leaving: Bool) -> Volume:
+def capacity_use(room: Amounts, used: Amounts, moving: Amounts, leaving: Bool) -> CapacityUse:
     """Return free amounts and requests of nodes. room, used, moving : int64[Q, N]; leaving : bool[N], nodes being
     deleted.
     """
     free = np.where(leaving, 0, np.maximum(room - used, 0))
-    return Volume(free + moving, free.sum(axis=1))
+    return CapacityUse(free + moving, free.sum(axis=1))
 
 
-def saving_bound(given: Volume, candidates: Int32, saving: Float64) -> float:
+def saving_bound(given: CapacityUse, candidates: Int32, saving: Float64) -> float:
     """Return the most that any set of candidates could save. candidates : int32[E]; saving : float64[N], positive."""
     worth = saving[candidates]
     return min(

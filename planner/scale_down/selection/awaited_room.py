@@ -9,12 +9,12 @@ there is too little room for what slack still requests.
 
 import numpy as np
 
-from trimtab.planner.scale_down.context import Context
-from trimtab.planner.scale_down.search.fewer_placeholders import FurtherNodes
+from trimtab.planner.scale_down.context import ScaleDownContext
+from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
 from trimtab.planner.snapshot.columns import Bool, Int32
 
 
-def awaited_by_slack(context: Context, nodes: Int32) -> Bool:
+def awaited_by_slack(context: ScaleDownContext, nodes: Int32) -> Bool:
     """Return which of the unneeded nodes : int32[U], their pods moved, could hold a placeholder that is on a new node.
 
     bool[U]. For a placeholder, only amounts and static predicates are checked. O(placeholders + kinds · U · R).
@@ -32,12 +32,12 @@ def awaited_by_slack(context: Context, nodes: Int32) -> Bool:
     return held
 
 
-def leaves_too_little(context: Context, going: Int32, further: FurtherNodes) -> bool:
+def leaves_too_little(context: ScaleDownContext, going: Int32, slack_dependent: SlackDependentNodes) -> bool:
     """Return whether slack, once `going` : int32 are gone, requests more than the whole plan leaves room for.
 
     Only checked if one of them goes because slack requests less without the whole plan. O(N).
     """
-    if not np.isin(going, further.nodes).any():
+    if not np.isin(going, slack_dependent.nodes).any():
         return False
     room = context.request.round.room
-    return bool((np.diff(room.bounds) - further.dropped < room.without(going)).any())
+    return bool((np.diff(room.bounds) - slack_dependent.dropped < room.demand.without(going)).any())

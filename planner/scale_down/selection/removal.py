@@ -8,34 +8,38 @@ set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.scale_down.balance import level, uneven
-from trimtab.planner.scale_down.context import Context
-from trimtab.planner.scale_down.search.fewer_placeholders import FurtherNodes
+from trimtab.planner.scale_down.context import ScaleDownContext
+from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes
 from trimtab.planner.scale_down.selection.awaited_room import awaited_by_slack, leaves_too_little
 from trimtab.planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
-from trimtab.planner.scale_down.selection.timers import too_early
 from trimtab.planner.scale_down.selection.whole_groups import sizes
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
 
 
-class UnneededSet(NamedTuple):
-    """Unneeded nodes ascending. nodes : int32[U]; since_ns : int64[U]; empty, waiting, risky : bool[U]: no pods to
-    move; a pod must complete first; its drain uses up a shared budget; further : those that can go only because slack
-    requests less without all of them."""
+class UnneededNodes(NamedTuple):
+    """Nodes that can go. nodes : int32[U] ascending; pods, destination : int32[M] their pods to move, those of nodes[i]
+    being pods[bounds[i]:bounds[i+1]], and where each goes; bounds : int64[U+1]; waiting, risky : bool[U], a pod must
+    complete first; the drain uses up a shared budget; in_turn : by node why its pods are evicted in turn;
+    slack_dependent : those that can go only because slack requests less without all of them."""
 
     nodes: Int32
-    since_ns: Int64
-    empty: Bool
+    bounds: Int64
+    pods: Int32
+    destination: Int32
     waiting: Bool
     risky: Bool
-    further: FurtherNodes
+    in_turn: Mapping[int, str]
+    slack_dependent: SlackDependentNodes
 
 
 class Removal(NamedTuple):
@@ -47,18 +51,18 @@ class Removal(NamedTuple):
     left: Room
 
 
-def select(context: Context, unneeded: UnneededSet) -> Removal:
-    """Select the nodes that go now. O(U log U)."""
+def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) -> Removal:
+    """Select the nodes that go now. since_ns : int64[U] since when they are unneeded. O(U log U)."""
     request = context.request
     snapshot, settings = request.snapshot, request.settings
     ready = context.nodes.ready & ~context.nodes.utilization.awaits_gpu
-    not_now = too_early(snapshot, settings, unneeded.nodes, ready, unneeded.since_ns, request.now_ns)
+    not_now = too_early(snapshot, settings, unneeded.nodes, ready, since_ns, request.now_ns)
     whole = _whole_groups(context, unneeded, not_now == 0)
     _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
     _mark(not_now, unneeded.waiting, Reason.BLOCKED_BY_ON_COMPLETION_POD)
     _mark(not_now, awaited_by_slack(context, unneeded.nodes), Reason.NEEDED_FOR_SLACK)
     if request.now_ns < context.undone.until_ns:
-        _mark(not_now, ~unneeded.empty, Reason.NEEDED_FOR_SLACK)
+        _mark(not_now, np.diff(unneeded.bounds) > 0, Reason.NEEDED_FOR_SLACK)
     # A group that waits for one of its nodes is no longer complete.
     _mark(not_now, ~_whole_groups(context, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
     left = room_left(context)
@@ -66,17 +70,17 @@ def select(context: Context, unneeded: UnneededSet) -> Removal:
         _mark(not_now, not_now == 0, Reason.CLUSTER_UNHEALTHY)
     if context.cooldown.cluster:
         _mark(not_now, not_now == 0, Reason.IN_COOLDOWN)
-    chosen = _even_crop(context, unneeded, not_now, left)
+    chosen = _even_crop(context, unneeded, since_ns, not_now, left)
     goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
-    if leaves_too_little(context, unneeded.nodes[goes], unneeded.further):
-        _mark(not_now, np.isin(unneeded.nodes, unneeded.further.nodes), Reason.NEEDED_FOR_SLACK)
-        chosen = _even_crop(context, unneeded, not_now, left)
+    if leaves_too_little(context, unneeded.nodes[goes], unneeded.slack_dependent):
+        _mark(not_now, np.isin(unneeded.nodes, unneeded.slack_dependent.nodes), Reason.NEEDED_FOR_SLACK)
+        chosen = _even_crop(context, unneeded, since_ns, not_now, left)
         goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
     _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
     return Removal(not_now, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
 
 
-def room_left(context: Context) -> Room:
+def room_left(context: ScaleDownContext) -> Room:
     """Return how many nodes may still be deleted, and how many of them drained."""
     request = context.request
     deletions = request.snapshot.deletions
@@ -92,7 +96,7 @@ def _mark(not_now: UInt8, mask: Bool, reason: int) -> None:
     np.copyto(not_now, np.uint8(reason), where=mask & (not_now == 0))
 
 
-def _whole_groups(context: Context, unneeded: UnneededSet, ready: Bool) -> Bool:
+def _whole_groups(context: ScaleDownContext, unneeded: UnneededNodes, ready: Bool) -> Bool:
     """Return for each unneeded node whether its group, if all-or-nothing, has all its nodes among those ready to go.
     bool[U].
     """
@@ -105,10 +109,10 @@ def _whole_groups(context: Context, unneeded: UnneededSet, ready: Bool) -> Bool:
     return whole
 
 
-def _even_crop(context: Context, unneeded: UnneededSet, not_now: UInt8, left: Room) -> Crop:
+def _even_crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, not_now: UInt8, left: Room) -> Crop:
     """Return the nodes that go; those that have to wait for balance are marked in `not_now` : uint8[U], in place."""
     while True:
-        chosen = _crop(context, unneeded, not_now == 0, left)
+        chosen = _crop(context, unneeded, since_ns, not_now == 0, left)
         going = np.array(chosen.empty + chosen.drain, np.int32)
         wait = going[uneven(context.balance, going)] if context.balance else going[:0]
         if len(wait) == 0:
@@ -116,10 +120,10 @@ def _even_crop(context: Context, unneeded: UnneededSet, not_now: UInt8, left: Ro
         _mark(not_now, np.isin(unneeded.nodes, wait), Reason.BALANCE)
 
 
-def _crop(context: Context, unneeded: UnneededSet, ready: Bool, left: Room) -> Crop:
-    order = np.lexsort((unneeded.nodes, unneeded.since_ns, unneeded.risky))
+def _crop(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64, ready: Bool, left: Room) -> Crop:
+    order = np.lexsort((unneeded.nodes, since_ns, unneeded.risky))
     rows = order[ready[order]]
-    empty, risky = unneeded.empty[rows], unneeded.risky[rows]
+    empty, risky = (np.diff(unneeded.bounds) == 0)[rows], unneeded.risky[rows]
     nodes = unneeded.nodes[rows]
     first, second, last = nodes[empty], nodes[~empty & ~risky], nodes[~empty & risky]
     if context.balance and context.request.settings.balance:
@@ -129,7 +133,7 @@ def _crop(context: Context, unneeded: UnneededSet, ready: Bool, left: Room) -> C
     return crop(_buckets(context, first), _buckets(context, np.concatenate([second, last])), left)
 
 
-def _buckets(context: Context, nodes: Int32) -> tuple[Bucket, ...]:
+def _buckets(context: ScaleDownContext, nodes: Int32) -> tuple[Bucket, ...]:
     """Return the nodes in order: one bucket for each all-or-nothing group, then one for all the others."""
     snapshot = context.request.snapshot
     group = snapshot.nodes.group[nodes]
@@ -141,3 +145,29 @@ def _buckets(context: Context, nodes: Int32) -> tuple[Bucket, ...]:
         for row in rows[np.argsort(first)].tolist()
     ]
     return (*atomic, Bucket("", tuple(nodes[~whole].tolist()), False, 0))
+
+
+def since(unneeded: Int32, known: Int32, known_since_ns: Int64, node_count: int, now_ns: int) -> Int64:
+    """Return since when each of the nodes `unneeded` : int32[U] has been unneeded. int64[U].
+
+    known : int32[K], known_since_ns : int64[K]  the unneeded nodes of the last loop.
+    """
+    start = np.full(node_count, now_ns, np.int64)
+    start[known] = np.minimum(known_since_ns, now_ns)
+    return start[unneeded]
+
+
+def too_early(
+    snapshot: Snapshot, settings: ScaleDownSettings, nodes: Int32, ready: Bool, since_ns: Int64, now_ns: int
+) -> UInt8:
+    """Return by node why it must wait, an `UnremovableReason.Code`; 0 = it has waited long enough. uint8[U].
+
+    ready : bool[N], as the Cluster Autoscaler counts it.
+    """
+    of_groups = [settings.of_group(group.id) for group in snapshot.groups]
+    rows = [(one.unneeded_time_ns, one.unready_time_ns) for one in [*of_groups, settings.general]]
+    times = np.array(rows, np.int64)[snapshot.nodes.group[nodes]]
+    needed = np.where(ready[nodes], times[:, 0], times[:, 1])
+    reason = np.where(ready[nodes], Reason.NOT_UNNEEDED_LONG_ENOUGH, Reason.NOT_UNREADY_LONG_ENOUGH)
+    waiting: UInt8 = np.where(now_ns - since_ns < needed, reason, 0).astype(np.uint8)
+    return waiting

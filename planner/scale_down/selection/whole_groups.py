@@ -6,21 +6,21 @@ cloud provider. Source: Cluster Autoscaler, AtomicResizeFilteringProcessor.
 
 import numpy as np
 
-from trimtab.planner.scale_down.context import Context
+from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 from trimtab.v1 import reason_pb2
 
 _FAILED = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
 
 
-def sizes(context: Context) -> Int64:
+def sizes(context: ScaleDownContext) -> Int64:
     """Return how many registered nodes of each group are not being deleted. int64[G]."""
     snapshot = context.request.snapshot
     group = snapshot.nodes.group[~context.nodes.leaving]
     return np.bincount(group[group >= 0], minlength=len(snapshot.groups)).astype(np.int64)
 
 
-def whole_size(context: Context) -> Int32:
+def whole_size(context: ScaleDownContext) -> Int32:
     """Return by node how many nodes have to go with it, itself included; 0 if it can go alone. int32[N]."""
     snapshot = context.request.snapshot
     atomic = np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)
@@ -28,7 +28,7 @@ def whole_size(context: Context) -> Int32:
     return np.where(atomic, size, 0)[snapshot.nodes.group].astype(np.int32)
 
 
-def without_parts(context: Context, reasons: UInt8) -> UInt8:
+def without_parts(context: ScaleDownContext, reasons: UInt8) -> UInt8:
     """Keep all nodes of an all-or-nothing group if one of them cannot go. reasons : uint8[N] why not, 0 = eligible."""
     whole = whole_size(context)
     if whole.any():
@@ -36,7 +36,7 @@ def without_parts(context: Context, reasons: UInt8) -> UInt8:
     return reasons
 
 
-def _complete(context: Context, going: Bool, whole: Int32) -> Bool:
+def _complete(context: ScaleDownContext, going: Bool, whole: Int32) -> Bool:
     """Return for each node whether as many nodes of its group go as required. bool[N]."""
     group = context.request.snapshot.nodes.group
     count = np.bincount(group[going & (group >= 0)], minlength=len(context.request.snapshot.groups) + 1)

@@ -7,13 +7,13 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.facts.prices import total
+from trimtab.planner.facts.nodes import total
 from trimtab.planner.scale_up.cheapest.canonical import canonical_order
 from trimtab.planner.scale_up.cheapest.kernels.build import Batches
-from trimtab.planner.scale_up.cheapest.kernels.fill import Rest
+from trimtab.planner.scale_up.cheapest.kernels.fill import FillState
 from trimtab.planner.scale_up.cheapest.portfolio import best_attempt
 from trimtab.planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Float64, Plan, PlanBounds, Problem
-from trimtab.planner.scale_up.cheapest.work import append_batches, batches_for
+from trimtab.planner.scale_up.cheapest.work import append_batches, batches_for, fill_state_for
 from trimtab.planner.scale_up.cheapest.zones import split_by_zone
 from trimtab.planner.snapshot.columns import Bool, Int64
 
@@ -25,17 +25,17 @@ NODE_COST: Final = 1e-6
 def cheapest_plan(problem: Problem, bounds: PlanBounds = NO_BOUNDS) -> Plan:
     """Return a plan for as many pods as groups and limits allow, at a low total price.
 
-    Raises only the errors of `bounds.effort`. Once the time is over, the first complete plan is returned.
+    Raises only the errors of `bounds.limits`. Once the time is over, the first complete plan is returned.
     """
     ordered, classes, groups = prepared(problem)
     priced = ~np.isnan(ordered.price)
-    rest = Rest(ordered.pods.copy(), ordered.most.copy(), ordered.zone_most.copy())
-    made = batches_for(ordered)
+    state = fill_state_for(ordered, ordered.price)
+    batches = batches_for(ordered)
     for members, price in ((priced, ordered.price), (~priced, np.ones(len(priced)))):
-        if members.any() and rest.pods.any():
-            bounds.effort.check()
-            _plan_stage(ordered, (members, price), rest, made, bounds)
-    return _restored(problem, made, classes, groups)
+        if members.any() and state.pods.any():
+            bounds.limits.check()
+            _plan_stage(ordered, members, price, state, batches, bounds)
+    return _restored(problem, batches, classes, groups)
 
 
 def prepared(problem: Problem) -> tuple[Problem, Int64, Int64]:
@@ -85,32 +85,30 @@ def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
     )
 
 
-def _plan_stage(problem: Problem, stage: tuple[Bool, Float64], rest: Rest, made: Batches, bounds: PlanBounds) -> None:
-    """Plan nodes of some groups: append them to made, lower rest. stage : bool[G] which groups, float64[G] their
-    prices.
-    """
-    members, price = stage
+def _plan_stage(
+    problem: Problem, members: Bool, price: Float64, state: FillState, batches: Batches, bounds: PlanBounds
+) -> None:
+    """Plan nodes of some groups: append them to batches, lower state. members : bool[G]; price : float64[G]."""
     groups = np.flatnonzero(members & (problem.most > 0)).astype(np.int32)
     top = float(price[members].max()) or 1.0
     cost = np.where(members, price, top) + NODE_COST * top
-    found = best_attempt(problem, cost, groups, rest, bounds)
-    for target, source in zip(rest, found.rest, strict=True):
-        target[:] = source
-    append_batches(made, found.made)
+    best = best_attempt(problem, state._replace(cost=cost), groups, bounds)
+    state.pods[:], state.nodes[:], state.zone_pods[:] = best.state.pods, best.state.nodes, best.state.zone_pods
+    append_batches(batches, best.batches)
 
 
-def _restored(problem: Problem, made: Batches, classes: Int64, groups: Int64) -> Plan:
+def _restored(problem: Problem, batches: Batches, classes: Int64, groups: Int64) -> Plan:
     """Return the result in the problem's own numbering."""
-    count, entries = (int(one) for one in made.counts)
-    group = groups[made.group[:count]]
-    lengths = np.diff(made.offsets[: count + 1])
+    count, entries = (int(one) for one in batches.counts)
+    group = groups[batches.group[:count]]
+    lengths = np.diff(batches.offsets[: count + 1])
     order = np.argsort(group, kind="stable")
     batch_of_entry = np.repeat(np.argsort(order, kind="stable"), lengths)
-    its_class, pods = classes[made.classes[:entries]], made.pods[:entries]
+    its_class, pods = classes[batches.classes[:entries]], batches.pods[:entries]
     by_batch = np.lexsort([its_class, batch_of_entry])
     left = problem.pods.astype(np.int64)
-    np.subtract.at(left, its_class, pods * np.repeat(made.nodes[:count], lengths))
-    nodes = made.nodes[:count][order]
+    np.subtract.at(left, its_class, pods * np.repeat(batches.nodes[:count], lengths))
+    nodes = batches.nodes[:count][order]
     return Plan(
         group[order].astype(np.int32),
         nodes,

@@ -9,36 +9,35 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.prices import total
+from trimtab.planner.facts.nodes import total
 from trimtab.planner.scale_up.cheapest.candidates import candidates, least_value, share_cost
 from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
 from trimtab.planner.scale_up.cheapest.kernels.dive import dive
-from trimtab.planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, look_at_left
-from trimtab.planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
-from trimtab.planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
-from trimtab.planner.scale_up.cheapest.kernels.master import Master, begin
+from trimtab.planner.scale_up.cheapest.kernels.fill import FillState, consider_remaining
+from trimtab.planner.scale_up.cheapest.kernels.generate import PricingState, add_fill, generate
+from trimtab.planner.scale_up.cheapest.kernels.improve import MANY, RuinRecreateScratch, improve
+from trimtab.planner.scale_up.cheapest.kernels.master import MasterProblem, reset_basis
 from trimtab.planner.scale_up.cheapest.problem import Float64, PlanBounds, Problem
 from trimtab.planner.scale_up.cheapest.work import (
     append_batches,
     batches_for,
-    bench_for,
     master_for,
-    shapes_of,
-    watch_for,
+    pricing_for,
+    unshared,
 )
 from trimtab.planner.snapshot.columns import Int32, Int64
 
-FIRST_WAYS: Final = 3
-"""Number of ways in which nodes are filled for the first plan."""
-TURNS: Final = 6
+FIRST_WEIGHTINGS: Final = 3
+"""Number of weightings with which nodes are filled for the first plan."""
+PLANS_BY_DUALS: Final = 6
 """Most plans by duals; each takes about as long as the linear programme between two of them."""
 GENERATED: Final = 200_000
 """Nodes filled for the linear programme, times classes."""
-TURN_WORK: Final = 120_000
+PLANS_WORK: Final = 120_000
 """Plans by duals, times the square of the programme's rows."""
 DIVE_WORK: Final = 80_000
 """Solutions of the programme while it is rounded, times the square of its rows."""
-NEARLY: Final = (0.5, 0.9)
+ROUND_UP_FROM: Final = (0.5, 0.9)
 """Levels of the linear programme from which nodes are planned immediately."""
 LIMIT_ROUNDS: Final = 4
 """How often the programme is restarted because it has more nodes of a group than allowed."""
@@ -57,179 +56,166 @@ FEW_GROUPS: Final = 96
 """Number of groups up to which all are used while a plan is improved; otherwise only those in the plan."""
 
 
-class Tools(NamedTuple):
-    """A problem, the cost of a node of each group, float64[G] > 0, and the groups evaluated in detail, int32[H]."""
+class SearchInputs(NamedTuple):
+    """A problem; the state before any of the plans, with the cost of a node of each group; and the groups evaluated in
+    detail, int32[H]."""
 
     problem: Problem
-    cost: Float64
-    shapes: Shapes
-    bench: Bench
+    state: FillState
     groups: Int32
 
 
 class TriedPlan(NamedTuple):
-    """Planned nodes, what is left afterwards, and the assumed worth of a pod of each class, float64[C]."""
+    """The state after a plan, its nodes, and the assumed worth of a pod of each class, float64[C]."""
 
-    rest: Rest
-    made: Batches
+    state: FillState
+    batches: Batches
     value: Float64
 
-    def rank(self, cost: Float64) -> tuple[int, float]:
-        """Return the key by which attempts are compared: pods left, then cost."""
-        count = int(self.made.counts[0])
-        return int(self.rest.pods.sum()), total(cost[self.made.group[:count]] * self.made.nodes[:count])
+    def rank(self) -> tuple[int, float]:
+        """Return the key by which plans are compared: pods left, then cost."""
+        count = int(self.batches.counts[0])
+        cost = self.state.cost[self.batches.group[:count]]
+        return int(self.state.pods.sum()), total(cost * self.batches.nodes[:count])
 
 
-def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest, bounds: PlanBounds) -> TriedPlan:
+def best_attempt(problem: Problem, state: FillState, groups: Int32, bounds: PlanBounds) -> TriedPlan:
     """Return the cheapest of the plans found with nodes of `groups` that leave the fewest pods."""
-    tools = tools_for(problem, cost, groups)
-    found = sorted(attempts(tools, rest, bounds), key=lambda one: one.rank(cost))
-    best = _best_improved(tools, found, bounds)
-    if best.rest.pods.any():
+    inputs = SearchInputs(problem, state, candidates(problem, state.cost, groups))
+    best = _best_improved(inputs, sorted(attempts(inputs, bounds), key=TriedPlan.rank), bounds)
+    if best.state.pods.any():
         # With groups not evaluated in detail, and with nodes that the improvement has freed.
-        tools = tools._replace(groups=groups)
-        _build_more(tools, best, 1)
+        _build_more(best, groups, 1)
     return best
 
 
-def attempts(tools: Tools, rest: Rest, bounds: PlanBounds) -> list[TriedPlan]:
+def attempts(inputs: SearchInputs, bounds: PlanBounds) -> list[TriedPlan]:
     """Return several plans, the first by the minimum cost of pods."""
-    value = least_value(share_cost(tools.problem, tools.cost, tools.groups))
-    first = _built(tools, rest, value, FIRST_WAYS)
-    if not first.made.counts[0] or len(value) > MOST_CLASSES or not bounds.may_go_on():
+    value = least_value(share_cost(inputs.problem, inputs.state.cost, inputs.groups))
+    first = _built(inputs, inputs.state, value, FIRST_WEIGHTINGS)
+    if not first.batches.counts[0] or len(value) > MOST_CLASSES or not bounds.may_go_on():
         return [first]
-    return [first, *_relaxed(tools, rest, first, bounds)]
+    return [first, *_relaxed(inputs, first, bounds)]
 
 
-def _best_improved(tools: Tools, found: list[TriedPlan], bounds: PlanBounds) -> TriedPlan:
-    """Improve the best plans and return the best result. found : best first."""
+def _best_improved(inputs: SearchInputs, plans: list[TriedPlan], bounds: PlanBounds) -> TriedPlan:
+    """Improve the best plans and return the best result. plans : best first."""
     best: TriedPlan | None = None
-    few = len(tools.problem.pods) <= FEW_CLASSES
-    finalists = found[: FINALISTS if few else 1] if found[0].made.counts[0] else []
+    few = len(inputs.problem.pods) <= FEW_CLASSES
+    finalists = plans[: FINALISTS if few else 1] if plans[0].batches.counts[0] else []
     tries = TRIES if bounds.improvements is None else bounds.improvements
-    for number, one in enumerate(finalists):
+    for number, plan in enumerate(finalists):
         share = -(-tries // (len(finalists) - number))
         if share == 0 or not bounds.may_go_on():
             break
         tries -= share
-        better = _improved(tools, one, share)
-        if best is None or better.rank(tools.cost) < best.rank(tools.cost):
+        better = _improved(inputs, plan, share)
+        if best is None or better.rank() < best.rank():
             best = better
-    return best or found[0]
+    return best or plans[0]
 
 
-def tools_for(problem: Problem, cost: Float64, groups: Int32) -> Tools:
-    """Return the data for attempts."""
-    return Tools(problem, cost, shapes_of(problem, cost), bench_for(problem), candidates(problem, cost, groups))
+def _built(inputs: SearchInputs, before: FillState, value: Float64, weightings: int) -> TriedPlan:
+    plan = TriedPlan(unshared(before), batches_for(inputs.problem), value)
+    _build_more(plan, inputs.groups, weightings)
+    return plan
 
 
-def _copied(rest: Rest) -> Rest:
-    return Rest(*(one.copy() for one in rest))
+def _build_more(plan: TriedPlan, groups: Int32, weightings: int) -> None:
+    build(plan.state, plan.value, groups, np.zeros(len(groups)), weightings, plan.batches)
 
 
-def _built(tools: Tools, rest: Rest, value: Float64, ways: int) -> TriedPlan:
-    attempt = TriedPlan(_copied(rest), batches_for(tools.problem), value)
-    _build_more(tools, attempt, ways)
-    return attempt
-
-
-def _build_more(tools: Tools, attempt: TriedPlan, ways: int) -> None:
-    ratio = np.zeros(len(tools.groups))
-    build(tools.shapes, attempt.rest, attempt.value, tools.bench, tools.groups, ratio, ways, attempt.made)
-
-
-def _relaxed(tools: Tools, rest: Rest, first: TriedPlan, bounds: PlanBounds) -> list[TriedPlan]:
+def _relaxed(inputs: SearchInputs, first: TriedPlan, bounds: PlanBounds) -> list[TriedPlan]:
     """Return plans by the linear programme for the pods placed by the first plan."""
-    left = first.rest.pods
-    to_plan = rest._replace(pods=rest.pods - left)
-    found, limited = [first], np.zeros(0, np.int64)
+    left = first.state.pods
+    to_plan = inputs.state._replace(pods=inputs.state.pods - left)
+    plans, limited = [first], np.zeros(0, np.int64)
     for _ in range(LIMIT_ROUNDS):
-        master, watch = _programme(tools, to_plan, limited, found, bounds)
-        more = np.setdiff1d(_over_limit(rest, master), limited)
+        master, pricing = _programme(inputs, to_plan, limited, plans, bounds)
+        more = np.setdiff1d(_over_limit(to_plan, master), limited)
         if not len(more) or not bounds.may_go_on():
             break
         limited = np.union1d(limited, more)
     if bounds.may_go_on():
-        found += _dived(tools, to_plan, master, watch)
-    for one in found[1:]:
-        one.rest.pods[:] += left
-        _build_more(tools, one, 2)
-    return found[1:]
+        plans += _dived(inputs, to_plan, master, pricing)
+    for plan in plans[1:]:
+        plan.state.pods[:] += left
+        _build_more(plan, inputs.groups, 2)
+    return plans[1:]
 
 
-def _dived(tools: Tools, to_plan: Rest, master: Master, watch: Watch) -> list[TriedPlan]:
+def _dived(inputs: SearchInputs, to_plan: FillState, master: MasterProblem, pricing: PricingState) -> list[TriedPlan]:
     """Return plans by rounding the programme's fractions, once quickly and once carefully."""
     solutions = max(1, DIVE_WORK // len(master.bound) ** 2)
-    value, bound = watch.value.copy(), master.bound.copy()
-    found: list[TriedPlan] = []
-    for nearly in NEARLY[:solutions]:
-        if found:
+    value, bound = pricing.value.copy(), master.bound.copy()
+    plans: list[TriedPlan] = []
+    for round_up_from in ROUND_UP_FROM[:solutions]:
+        if plans:
             master.bound[:] = bound
-            begin(master)
-            generate(tools.shapes, to_plan, master, tools.bench, watch, 0)
-        dived = TriedPlan(_copied(to_plan), batches_for(tools.problem), value)
-        dive(tools.shapes, dived.rest, master, tools.bench, watch, nearly, solutions, dived.made)
-        found.append(dived)
-    return found
+            reset_basis(master)
+            generate(to_plan, master, pricing, 0)
+        plan = TriedPlan(unshared(to_plan), batches_for(inputs.problem), value)
+        dive(plan.state, master, pricing, round_up_from, solutions, plan.batches)
+        plans.append(plan)
+    return plans
 
 
 def _programme(
-    tools: Tools, to_plan: Rest, limited: Int64, found: list[TriedPlan], bounds: PlanBounds
-) -> tuple[Master, Watch]:
-    """Return the linear programme with the fills of all plans found, at its minimum; append more plans by its duals."""
-    problem = tools.problem._replace(pods=to_plan.pods, most=to_plan.nodes)
-    master, watch = master_for(problem, tools.cost, limited), watch_for(problem, tools.groups, limited)
-    for one in found:
-        _seed(tools, to_plan, watch, master, one.made)
-    turns = min(TURNS, max(2, TURN_WORK // len(master.bound) ** 2))
-    pours = GENERATED // TURNS // len(problem.pods)
-    generate(tools.shapes, to_plan, master, tools.bench, watch, pours)
-    for turn in range(turns - 1):
+    inputs: SearchInputs, to_plan: FillState, limited: Int64, plans: list[TriedPlan], bounds: PlanBounds
+) -> tuple[MasterProblem, PricingState]:
+    """Return the linear programme with the fills of all plans, at its minimum; append more plans by its duals."""
+    problem = inputs.problem._replace(pods=to_plan.pods, most=to_plan.nodes)
+    master, pricing = master_for(problem, to_plan.cost, limited), pricing_for(problem, inputs.groups, limited)
+    for plan in plans:
+        _seed(to_plan, pricing, master, plan.batches)
+    most_plans = min(PLANS_BY_DUALS, max(2, PLANS_WORK // len(master.bound) ** 2))
+    most_fills = GENERATED // PLANS_BY_DUALS // len(problem.pods)
+    generate(to_plan, master, pricing, most_fills)
+    for number in range(most_plans - 1):
         if not bounds.may_go_on():
             break
-        found.append(_built(tools, to_plan, watch.value.copy(), 1 + turn % 2))
-        _seed(tools, to_plan, watch, master, found[-1].made)
-        watch.turn[:] = 0
-        generate(tools.shapes, to_plan, master, tools.bench, watch, pours)
-    return master, watch
+        plans.append(_built(inputs, to_plan, pricing.value.copy(), 1 + number % 2))
+        _seed(to_plan, pricing, master, plans[-1].batches)
+        pricing.schedule[:] = 0
+        generate(to_plan, master, pricing, most_fills)
+    return master, pricing
 
 
-def _seed(tools: Tools, to_plan: Rest, watch: Watch, master: Master, made: Batches) -> None:
+def _seed(to_plan: FillState, pricing: PricingState, master: MasterProblem, batches: Batches) -> None:
     """Add the fills of a plan to the programme."""
-    bench = tools.bench
-    look_at_left(to_plan, bench)
-    for at in range(int(made.counts[0])):
-        entries = slice(made.offsets[at], made.offsets[at + 1])
-        bench.best[:] = 0
-        bench.best[made.classes[entries]] = made.pods[entries]
-        add_fill(tools.shapes, bench, watch, int(made.group[at]), master)
+    consider_remaining(to_plan)
+    for at in range(int(batches.counts[0])):
+        entries = slice(batches.offsets[at], batches.offsets[at + 1])
+        to_plan.best[:] = 0
+        to_plan.best[batches.classes[entries]] = batches.pods[entries]
+        add_fill(to_plan, pricing, int(batches.group[at]), master)
 
 
-def _over_limit(rest: Rest, master: Master) -> Int64:
+def _over_limit(to_plan: FillState, master: MasterProblem) -> Int64:
     """Return the groups of which the programme has more nodes than allowed."""
     fill = master.basis - len(master.bound) - int(master.classes[0])
-    nodes = np.zeros(len(rest.nodes))
+    nodes = np.zeros(len(to_plan.nodes))
     np.add.at(nodes, master.group[fill[fill >= 0]], master.level[fill >= 0])
-    return np.flatnonzero(nodes > rest.nodes + 1e-2)
+    return np.flatnonzero(nodes > to_plan.nodes + 1e-2)
 
 
-def _improved(tools: Tools, best: TriedPlan, tries: int) -> TriedPlan:
+def _improved(inputs: SearchInputs, best: TriedPlan, tries: int) -> TriedPlan:
     """Return a plan for the same pods that is not more expensive, after at most the given number of tries. The given
     one is overwritten.
     """
-    left = best.rest.pods.copy()
-    best.rest.pods[:] = 0
-    watch = watch_for(tools.problem, tools.groups, np.zeros(0, np.int64))
-    watch.value[:] = best.value
-    used = np.unique(best.made.group[: int(best.made.counts[0])])
-    groups = tools.groups if len(tools.groups) <= FEW_GROUPS else used
+    left = best.state.pods.copy()
+    best.state.pods[:] = 0
+    pricing = pricing_for(inputs.problem, inputs.groups, np.zeros(0, np.int64))
+    pricing.value[:] = best.value
+    used = np.unique(best.batches.group[: int(best.batches.counts[0])])
+    groups = inputs.groups if len(inputs.groups) <= FEW_GROUPS else used
     ratio = np.zeros(len(groups))
-    trial = Trial(np.zeros(len(left)), ratio.copy(), ratio, np.zeros(MANY, np.int64), np.array([1, tries]))
-    pours = IMPROVED * FEW_CLASSES // max(FEW_CLASSES, len(left)) // CHUNKS
+    ruin = RuinRecreateScratch(np.zeros(len(left)), ratio.copy(), ratio, np.zeros(MANY, np.int64), np.array([1, tries]))
+    most_fills = IMPROVED * FEW_CLASSES // max(FEW_CLASSES, len(left)) // CHUNKS
     for _ in range(CHUNKS):
-        kept = batches_for(tools.problem)
-        append_batches(kept, best.made)
-        best = best._replace(made=kept)
-        improve(tools.shapes, best.rest, tools.bench, watch, groups, trial, pours, best.made)
-    best.rest.pods[:] = left
+        batches = batches_for(inputs.problem)
+        append_batches(batches, best.batches)
+        best = best._replace(batches=batches)
+        improve(best.state, pricing, groups, ruin, most_fills, best.batches)
+    best.state.pods[:] = left
     return best

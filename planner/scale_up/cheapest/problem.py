@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.model.effort import UNLIMITED as NO_LIMITS
-from trimtab.planner.model.effort import Effort
+from trimtab.planner.model.execution import UNLIMITED as NO_LIMITS
+from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 Float64 = NDArray[np.float64]
@@ -47,18 +47,18 @@ class Problem(NamedTuple):
 
 
 class PlanBounds(NamedTuple):
-    """Bounds on trying plans, besides those of work. effort : raises the errors that end the request; time_left : False
+    """Bounds on trying plans, besides those of work. limits : raises the errors that end the request; time_left : False
     once no other plan should be tried, None = no such bound; improvements : most tries to improve a plan, None = no
     such bound.
     """
 
-    effort: Effort = NO_LIMITS
+    limits: RequestLimits = NO_LIMITS
     time_left: Callable[[], bool] | None = None
     improvements: int | None = None
 
     def may_go_on(self) -> bool:
         """Return whether another plan may be tried."""
-        self.effort.check()
+        self.limits.check()
         return self.time_left is None or self.time_left()
 
 

@@ -12,16 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.scale_up.expanders import (
-    balanced,
-    highest_priority,
-    least_nodes,
-    least_waste,
-    most_pods,
-    price,
-    priority,
-    seeded_random,
-)
+from trimtab.planner.scale_up.expanders import price, scores
 from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
@@ -38,14 +29,14 @@ class Expander(NamedTuple):
 
 
 EXPANDERS: Final[Mapping[int, Expander]] = {
-    pb.Expander.LEAST_WASTE: Expander(least_waste.score),
-    pb.Expander.MOST_PODS: Expander(most_pods.score),
-    pb.Expander.LEAST_NODES: Expander(least_nodes.score),
+    pb.Expander.LEAST_WASTE: Expander(scores.least_waste),
+    pb.Expander.MOST_PODS: Expander(scores.most_pods),
+    pb.Expander.LEAST_NODES: Expander(scores.least_nodes),
     pb.Expander.PRICE: Expander(price.score, NodeGroupReason.PRICE_UNKNOWN),
-    pb.Expander.PRIORITY: Expander(priority.score),
-    pb.Expander.HIGHEST_PRIORITY: Expander(highest_priority.score, NodeGroupReason.PRIORITY_INVALID),
-    pb.Expander.BALANCED: Expander(balanced.score),
-    pb.Expander.RANDOM: Expander(seeded_random.score),
+    pb.Expander.PRIORITY: Expander(scores.priority),
+    pb.Expander.HIGHEST_PRIORITY: Expander(scores.highest_priority, NodeGroupReason.PRIORITY_INVALID),
+    pb.Expander.BALANCED: Expander(scores.balanced),
+    pb.Expander.RANDOM: Expander(scores.seeded_random),
 }
 NONE: Final = -1
 
@@ -65,6 +56,31 @@ class Verdict(NamedTuple):
     decided_by: Int32
     reason: Int32
     order: Int64
+
+
+class Chooser(NamedTuple):
+    """One choice among node groups. context : the expanders' input; expanders : those configured, `Expander.Code`s;
+    state : what differs from one choice to the next."""
+
+    context: ExpanderContext
+    expanders: tuple[int, ...]
+    state: ChoiceState
+
+    def verdict(self, options: Options) -> Verdict:
+        """Choose among options by the configured expanders."""
+        price = self.context.groups.price_per_hour[options.group]
+        return choose(self.context, self.state, options, nearest_to_cheapest(self.expanders, price))
+
+
+def nearest_to_cheapest(configured: tuple[int, ...], price: Float64) -> tuple[int, ...]:
+    """Return the expanders that choose among options: if CHEAPEST_PLAN is the only one, those nearest to it.
+
+    price : float64[O] of a node of each option, NaN = unknown.
+    """
+    if configured != (pb.Expander.CHEAPEST_PLAN, pb.Expander.RANDOM):
+        return configured
+    nearest = pb.Expander.LEAST_NODES if np.isnan(price).any() else pb.Expander.PRICE
+    return (nearest, pb.Expander.LEAST_WASTE, pb.Expander.RANDOM)
 
 
 def choose(context: ExpanderContext, state: ChoiceState, options: Options, expanders: Iterable[int]) -> Verdict:

@@ -5,7 +5,7 @@ longer considered. Rounds in which only sizes change are combined.
 Source: Cluster Autoscaler, BalanceScaleUpBetweenGroups, which makes the same choice among groups of equal size.
 """
 
-from trimtab.planner.model.jit import kernel
+from trimtab.planner.compiled.decorators import kernel
 from trimtab.planner.snapshot.columns import Int64
 
 

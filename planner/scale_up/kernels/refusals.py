@@ -1,6 +1,6 @@
 """Why a new node of each group refuses each pod. O(groups · pods · terms)."""
 
-from trimtab.planner.model.jit import kernel, widened
+from trimtab.planner.compiled.decorators import kernel, widened
 from trimtab.planner.simulation.kernels import failing, mark, open_as, revert
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Int32, Int64

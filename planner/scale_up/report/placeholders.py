@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.scale_up.report.finding import Finding, growth_in_plan, reasons_of
-from trimtab.planner.scale_up.report.sentences import why_pending
+from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.planner.scale_up.report.sentences import growth_in_plan, reasons_of, why_pending
 from trimtab.v1 import plan_pb2 as pb
 
 MOST_NOTES: Final = 3
@@ -15,22 +15,22 @@ MOST_NOTES: Final = 3
 _NAMED: Final = 2
 
 
-def add_waiting_placeholders(decision: pb.ScaleUpDecision, finding: Finding) -> None:
+def add_waiting_placeholders(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     """Add the placeholders without a node, by reason; the reason of the most placeholders comes first.
 
     O(placeholders + kinds · groups).
     """
-    refusals, request = finding.refusals, finding.context.request
-    count = len(finding.growing.state.pod_node)
+    refusals, request = plan.refusals, plan.context.request
+    count = len(plan.progress.state.pod_node)
     rows = np.flatnonzero(refusals.pods >= count - len(request.round.placeholders))
-    names, kinds = finding.names_of(refusals.pods[rows]), refusals.kind[rows].tolist()
+    names, kinds = plan.names_of(refusals.pods[rows]), refusals.kind[rows].tolist()
     by_kind: dict[int, list[str]] = defaultdict(list)
     for name, kind in zip(names, kinds, strict=True):
         by_kind[kind].append(name)
     by_reason: dict[str, pb.WaitingPlaceholders] = {}
-    growth = growth_in_plan(finding)
+    growth = growth_in_plan(plan)
     for kind in sorted(by_kind):
-        reasons, failed = reasons_of(finding, kind)
+        reasons, failed = reasons_of(plan, kind)
         one = by_reason.setdefault(
             repr((reasons, failed)),
             pb.WaitingPlaceholders(

@@ -4,6 +4,9 @@ from collections import Counter
 from collections.abc import Mapping, Set
 from typing import Final, NamedTuple
 
+import numpy as np
+
+from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 _OF_GROUP: Final = {
@@ -38,6 +41,8 @@ _OF_NODE: Final = {
     PredicateReason.VOLUME_LIMIT_EXCEEDED: "a new node cannot attach that many volumes",
     PredicateReason.VOLUME_NOT_BINDABLE: "a volume cannot be bound there",
     PredicateReason.VOLUME_ZONE_MISMATCH: "a volume is in another zone",
+    PredicateReason.CSI_DRIVER_MISSING: "the CSI driver of a volume is missing",
+    PredicateReason.NODE_FEATURE_NOT_DECLARED: "a feature that the pod needs is not declared",
     PredicateReason.TOPOLOGY_SPREAD_VIOLATED: "a topology spread constraint would be violated",
     PredicateReason.POD_AFFINITY_NOT_MATCHED: "no pod that its affinity requires is there",
     PredicateReason.POD_ANTI_AFFINITY_VIOLATED: "its anti-affinity would be violated",
@@ -51,8 +56,28 @@ class GrowthInPlan(NamedTuple):
     """What a plan adds. growing : ids of the node groups that grow; limits : by group, the resource whose limit keeps
     it from growing further."""
 
-    growing: Set[str]
+    progress: Set[str]
     limits: Mapping[str, str]
+
+
+def growth_in_plan(plan: ScaleUpPlan) -> GrowthInPlan:
+    """Return which node groups grow, and which limits keep groups from growing further."""
+    progress = plan.progress
+    at_limit = np.flatnonzero(progress.limits.reasons == NodeGroupReason.RESOURCE_LIMIT_REACHED).tolist()
+    binding = {progress.groups[group].id: progress.limits.binding(group) for group in at_limit}
+    resources = {group: limit.resource for group, limit in binding.items() if limit is not None}
+    return GrowthInPlan({progress.groups[group].id for group in set(progress.group_of)}, resources)
+
+
+def reasons_of(
+    plan: ScaleUpPlan, kind: int
+) -> tuple[dict[str, "NodeGroupReason.Code.ValueType"], dict[str, "PredicateReason.Code.ValueType"]]:
+    """Return why pods of a kind are left: `NodeGroupReason.Code` by node group, and `PredicateReason.Code` by those of
+    the groups whose new nodes refuse them.
+    """
+    refusals, ids = plan.refusals, [group.id for group in plan.progress.groups]
+    reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
+    return reasons, {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
 
 
 def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int], growth: GrowthInPlan) -> str:
@@ -67,7 +92,7 @@ def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int], growth: G
         if group in failed:
             texts[_OF_NODE[failed[group]]] += 1  # type: ignore[index]
             continue
-        full = _OF_GROWN_GROUP.get(reason) if group in growth.growing else None  # type: ignore[call-overload]
+        full = _OF_GROWN_GROUP.get(reason) if group in growth.progress else None  # type: ignore[call-overload]
         is_full |= full is not None
         texts[(full or _OF_GROUP[reason]).format(resource=growth.limits.get(group, "resources"))] += 1  # type: ignore[index]
     many = len(reasons)

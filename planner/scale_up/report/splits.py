@@ -1,4 +1,4 @@
-"""The groups that grow, with the pods of each new node, as a message. Decides nothing.
+"""The groups that grow, with the pods of each new node, as a message.
 
 A kernel writes names of pods as protobuf bytes, which are then merged, because building them entry by entry is far
 slower.
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.model.wire import entry, tag
-from trimtab.planner.scale_up.report.finding import Finding
+from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.report.kernels.wire import write_pods
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 from trimtab.planner.snapshot.texts import Names, joined, texts_of
@@ -22,24 +22,24 @@ NEW_NODES: Final = tag(pb.ScaleUpSplit, "new_nodes")
 PODS_OF_NODE: Final = pb.NewNode.DESCRIPTOR.fields_by_name["pods"].number << 3 | LENGTH_DELIMITED
 
 
-def add_splits(decision: pb.ScaleUpDecision, finding: Finding) -> None:
+def add_splits(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     """Add the groups that grow, by id; new nodes in the order of opening. O(bytes of names)."""
-    growing = finding.growing
-    if not growing.group_of:
+    progress = plan.progress
+    if not progress.group_of:
         return
-    group_of = np.array(growing.group_of, np.int64)
-    place = np.full(len(growing.state.node_state), -1, np.int64)
-    place[growing.opened] = np.arange(len(group_of))
-    there = place[growing.nodes] >= 0
-    pods, place = growing.pods[there], place[growing.nodes[there]]
-    rank, names = _ranks(finding, pods), _names(finding)
+    group_of = np.array(progress.group_of, np.int64)
+    place = np.full(len(progress.state.node_state), -1, np.int64)
+    place[progress.opened] = np.arange(len(group_of))
+    there = place[progress.nodes] >= 0
+    pods, place = progress.pods[there], place[progress.nodes[there]]
+    rank, names = _ranks(plan, pods), _names(plan)
     nodes = _entries(names, pods[np.lexsort((rank, place))], PODS_OF_NODE, np.bincount(place, minlength=len(group_of)))
     groups = _entries(
         names, pods[np.lexsort((rank, group_of[place]))], PODS_OF_SPLIT,
-        np.bincount(group_of[place], minlength=len(growing.groups)),
+        np.bincount(group_of[place], minlength=len(progress.groups)),
     )  # fmt: skip
     for group in np.unique(group_of).tolist():
-        row, members = growing.groups[group], np.flatnonzero(group_of == group).tolist()
+        row, members = progress.groups[group], np.flatnonzero(group_of == group).tolist()
         price = 0.0 if np.isnan(row.price_per_hour) else row.price_per_hour * len(members)
         split = decision.splits.add(
             node_group=row.id,
@@ -53,12 +53,12 @@ def add_splits(decision: pb.ScaleUpDecision, finding: Finding) -> None:
         decision.price_per_hour += price
 
 
-def _ranks(finding: Finding, pods: Int32) -> Int64:
+def _ranks(plan: ScaleUpPlan, pods: Int32) -> Int64:
     """Return numbers that sort pods : int32[M] like their names. int64[M]."""
-    snapshot = finding.context.request.snapshot
+    snapshot = plan.context.request.snapshot
     if len(pods) and int(pods.max()) >= len(snapshot.pods.spec):
-        place = {name: at for at, name in enumerate(sorted(finding.names_of(pods)))}
-        return np.array([place[name] for name in finding.names_of(pods)], np.int64)
+        place = {name: at for at, name in enumerate(sorted(plan.names_of(pods)))}
+        return np.array([place[name] for name in plan.names_of(pods)], np.int64)
     # Pods are sorted by namespace and name; "a-b/x" comes before "a/x".
     spaces, of = np.unique(snapshot.pods.namespace[pods], return_inverse=True)
     texts = [f"{snapshot.strings[space]}/" for space in spaces.tolist()]
@@ -68,11 +68,11 @@ def _ranks(finding: Finding, pods: Int32) -> Int64:
     return ranks
 
 
-def _names(finding: Finding) -> Names:
+def _names(plan: ScaleUpPlan) -> Names:
     """Return the names of pods, with those of virtual pods in place of node names."""
-    request = finding.context.request
-    virtual = np.arange(len(request.snapshot.pods.spec), len(finding.growing.state.pod_node), dtype=np.int32)
-    data, offsets = joined([finding.name_of(pod) for pod in virtual.tolist()])
+    request = plan.context.request
+    virtual = np.arange(len(request.snapshot.pods.spec), len(plan.progress.state.pod_node), dtype=np.int32)
+    data, offsets = joined([plan.name_of(pod) for pod in virtual.tolist()])
     return texts_of(request.snapshot, request.derive)._replace(nodes=data, node_offsets=offsets)
 
 

@@ -1,20 +1,19 @@
 """Checks whether a pod fits a node, and why not. Nothing is changed. O(terms of the pod)."""
 
-from trimtab.planner.model.jit import inlined_kernel, kernel, shared_kernel
-from trimtab.planner.predicates.kernels import presence, resources, spread, volumes
-from trimtab.planner.predicates.order import STATIC_REASONS
+from trimtab.planner.compiled.decorators import inlined_kernel, kernel, shared_kernel
+from trimtab.planner.predicates.kernels import compose, resources
+from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
+from trimtab.planner.predicates.node_unschedulable import NODE_UNSCHEDULABLE
+from trimtab.planner.predicates.order import STATIC
 from trimtab.planner.simulation.state import OPEN, SimulationState
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1.reason_pb2 import PredicateReason
 
-_PINNED = int(PredicateReason.NODE_AFFINITY_NOT_MATCHED)
+_NOT_OPEN = int(NODE_UNSCHEDULABLE.reason)
+_PINNED = int(NODE_AFFINITY.reason)
 _NO_POD_ROOM = int(PredicateReason.TOO_MANY_PODS)
 _NO_AMOUNTS = int(PredicateReason.INSUFFICIENT_RESOURCES)
-_CLAIM_USED = int(PredicateReason.VOLUME_RESTRICTED)
-_OVER_LIMIT = int(PredicateReason.VOLUME_LIMIT_EXCEEDED)
-_UNEVEN = int(PredicateReason.TOPOLOGY_SPREAD_VIOLATED)
-_ALONE = int(PredicateReason.POD_AFFINITY_NOT_MATCHED)
-_STATIC = tuple(int(reason) for reason in STATIC_REASONS)
+_STATIC = tuple(int(one.reason) for one in STATIC)
 
 
 @inlined_kernel
@@ -27,15 +26,8 @@ def fits_locally(sim: SimulationState, pod_class: int, node: int) -> bool:
 
 @shared_kernel
 def fits_counters(sim: SimulationState, pod: int, pod_class: int, node: int) -> bool:
-    """Return whether ports, disks, volumes, spread and affinity admit the pod."""
-    if presence.is_kept_out(sim.presence, pod_class, node):
-        return False
-    row = sim.volumes.row[pod]
-    if row >= 0 and (volumes.is_claim_used(sim.volumes, row) or volumes.is_over_limit(sim.volumes, row, node)):
-        return False
-    if not spread.is_even(sim.spread, pod_class, node):
-        return False
-    return presence.is_near_others(sim.presence, pod_class, node)
+    """Return whether the dynamic predicates other than room admit the pod."""
+    return compose.refusal(sim.counters, pod, pod_class, node) == compose.ADMITTED
 
 
 @inlined_kernel
@@ -56,7 +48,7 @@ def failing(sim: SimulationState, pod: int, node: int) -> int:
     pod_class = sim.pod_class[pod]
     mask = 0
     if sim.node_state[node] != OPEN:
-        mask |= 1 << _STATIC[0]
+        mask |= 1 << _NOT_OPEN
     if sim.pinned[pod] != -1 and sim.pinned[pod] != node:
         mask |= 1 << _PINNED
     blocked = sim.blocked[pod_class, sim.node_class[node]]
@@ -67,16 +59,7 @@ def failing(sim: SimulationState, pod: int, node: int) -> int:
         mask |= 1 << _NO_POD_ROOM
     if not resources.has_amounts(sim.resources, pod_class, node):
         mask |= 1 << _NO_AMOUNTS
-    mask |= presence.kept_out_because(sim.presence, pod_class, node)
-    row = sim.volumes.row[pod]
-    if row >= 0 and volumes.is_claim_used(sim.volumes, row):
-        mask |= 1 << _CLAIM_USED
-    if row >= 0 and volumes.is_over_limit(sim.volumes, row, node):
-        mask |= 1 << _OVER_LIMIT
-    if not spread.is_even(sim.spread, pod_class, node):
-        mask |= 1 << _UNEVEN
-    if not presence.is_near_others(sim.presence, pod_class, node):
-        mask |= 1 << _ALONE
+    mask |= compose.because(sim.counters, pod, pod_class, node)
     return mask
 
 

@@ -4,8 +4,8 @@ from typing import cast
 
 import numpy as np
 
-from trimtab.planner.model.jit import copied_kernel, inlined_kernel, inner_kernel, kernel, shared_kernel
-from trimtab.planner.predicates.kernels import presence, resources, spread, volumes
+from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel, inner_kernel, kernel, shared_kernel
+from trimtab.planner.predicates.kernels import compose, resources
 from trimtab.planner.simulation.state import (
     CLOSE_NODE,
     CLOSED,
@@ -38,8 +38,7 @@ _OPEN, _CLOSE, _SEVERAL, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, 
 def _count(sim: SimulationState, pod_class: int, node: int, sign: int) -> None:
     """Count `sign` pods of a class on a node; a negative number takes them off."""
     resources.take(sim.resources, pod_class, node, sign)
-    presence.count(sim.presence, pod_class, node, sign)
-    spread.count(sim.spread, pod_class, node, sign)
+    compose.count(sim.counters, pod_class, node, sign)
 
 
 @copied_kernel
@@ -51,21 +50,19 @@ def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
 
 @copied_kernel
 def _note_place(sim: SimulationState, pod: int, node: int, sign: int) -> None:
-    row = sim.volumes.row[pod]
-    if row >= 0:
-        volumes.mount(sim.volumes, row, node, sign)
+    compose.count_own(sim.counters, pod, node, sign)
     sim.pod_node[pod] = node if sign > 0 else NOWHERE
 
 
 @copied_kernel
 def _retire(sim: SimulationState, node: int, sign: int) -> None:
-    spread.move_node(sim.spread, node, sign, _RETIRED_LEAVE)
+    compose.move_node(sim.counters, node, sign, _RETIRED_LEAVE)
     sim.node_state[node] = RETIRED if sign < 0 else OPEN
 
 
 @copied_kernel
 def _drop(sim: SimulationState, node: int, sign: int) -> None:
-    spread.move_node(sim.spread, node, sign, _RETIRED_STAY)
+    compose.move_node(sim.counters, node, sign, _RETIRED_STAY)
     if has_residents(sim, node):
         move_residents(sim, node, sign)
     sim.node_state[node] = DROPPED if sign < 0 else RETIRED
@@ -75,17 +72,10 @@ def _drop(sim: SimulationState, node: int, sign: int) -> None:
 def look_like(sim: SimulationState, node: int, like: int) -> None:
     """Copy a template's columns from one node to another, which keeps its name. O(node sets + topology rows)."""
     sim.node_class[node] = sim.node_class[like]
-    free, eligible, limit = sim.resources.free, sim.spread.eligible, sim.volumes.limit
+    free = sim.resources.free
     for resource in range(free.shape[1]):
         free[node, resource] = free[like, resource]
-    for row in range(len(sim.virtual.own_row)):
-        if sim.virtual.own_row[row] == 0:
-            sim.presence.domain[row, node] = sim.presence.domain[row, like]
-            sim.spread.domain[row, node] = sim.spread.domain[row, like]
-    for nodes in range(len(eligible)):
-        eligible[nodes, node] = eligible[nodes, like]
-    for driver in range(len(limit)):
-        limit[driver, node] = limit[driver, like]
+    compose.look_like(sim.counters, node, like)
 
 
 @inner_kernel
@@ -112,16 +102,16 @@ def join(sim: SimulationState, node: int, prototype: int) -> None:
         look_like(sim, node, prototype)
         sim.virtual.opened_as[node] = prototype
     move_residents(sim, node, _JOIN)
-    spread.move_node(sim.spread, node, _JOIN, _RETIRED_LEAVE)
-    spread.move_node(sim.spread, node, _JOIN, _RETIRED_STAY)
+    compose.move_node(sim.counters, node, _JOIN, _RETIRED_LEAVE)
+    compose.move_node(sim.counters, node, _JOIN, _RETIRED_STAY)
     sim.node_state[node] = OPEN
 
 
 @inner_kernel
 def leave(sim: SimulationState, node: int) -> None:
     """Undo `join`."""
-    spread.move_node(sim.spread, node, _LEAVE, _RETIRED_LEAVE)
-    spread.move_node(sim.spread, node, _LEAVE, _RETIRED_STAY)
+    compose.move_node(sim.counters, node, _LEAVE, _RETIRED_LEAVE)
+    compose.move_node(sim.counters, node, _LEAVE, _RETIRED_STAY)
     move_residents(sim, node, _LEAVE)
     if sim.virtual.opened_as[node] >= 0:
         look_like(sim, node, sim.virtual.blank[0])
@@ -313,7 +303,7 @@ def fill(sim: SimulationState, node_of_pod: Int64) -> None:
             _enter(sim, pod, node_of_pod[pod], _JOIN)
     for node in range(len(sim.node_state)):
         if sim.node_state[node] == OPEN:
-            spread.move_node(sim.spread, node, _JOIN, _RETIRED_LEAVE)
+            compose.move_node(sim.counters, node, _JOIN, _RETIRED_LEAVE)
         if sim.node_state[node] <= RETIRED:
-            spread.move_node(sim.spread, node, _JOIN, _RETIRED_STAY)
+            compose.move_node(sim.counters, node, _JOIN, _RETIRED_STAY)
             move_residents(sim, node, _JOIN)

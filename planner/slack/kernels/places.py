@@ -5,7 +5,7 @@ placeholders, as few as possible leave. The others are placed in one scan over t
 shrinks, so a node that one of equal placeholders has skipped need not be tried for the others.
 """
 
-from trimtab.planner.model.jit import inner_kernel, kernel, widened
+from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
 from trimtab.planner.simulation.kernels import fits, place
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
@@ -17,14 +17,14 @@ MOST_CHOICES = 4096
 
 
 @kernel
-def choose_kept(
-    free: Int64, request: Int64, pod_class: Int64, offsets: Int64, node: Int32, scratch: Int64, kept: Bool
+def choose_staying(
+    free: Int64, request: Int64, pod_class: Int64, offsets: Int64, node: Int32, scratch: Int64, stays: Bool
 ) -> int:
     """Determine which placeholders have room on their previous nodes, as many as possible; return how many leave.
 
     free : int64[N, R], without placeholders; request : int64[S, R]; pod_class : int64[M], placeholders grouped by node
     and, on a node, equal ones adjacent; offsets : int64[Q+1] into them; node : int32[Q]; scratch : int64[4, RUNS + 1];
-    kept : bool[M], written. Of equal placeholders the first stay, and among equally good choices the one that keeps
+    stays : bool[M], written. Of equal placeholders the first stay, and among equally good choices the one that keeps
     more of the first set. Only amounts count here. O(M · R), and choices · RUNS · R for nodes without room.
     """
     leaving = 0
@@ -32,17 +32,17 @@ def choose_kept(
         first, last = offsets[group], offsets[group + 1]
         at = widened(node[group])
         if is_enough(free, request, pod_class, first, last, at):
-            kept[first:last] = True
+            stays[first:last] = True
             continue
         runs, choices = runs_of(pod_class, first, last, scratch)
         if runs <= RUNS and choices <= MOST_CHOICES:
-            best(free, request, pod_class, at, runs, scratch)
+            write_best_choice(free, request, pod_class, at, runs, scratch)
             for run in range(runs):
                 for row in range(scratch[0, run], scratch[0, run] + scratch[1, run]):
-                    kept[row] = row - scratch[0, run] < scratch[3, run]
-                    leaving += not kept[row]
+                    stays[row] = row - scratch[0, run] < scratch[3, run]
+                    leaving += not stays[row]
         else:
-            leaving += first_ones(free, request, pod_class, first, last, at, kept)
+            leaving += keep_first(free, request, pod_class, first, last, at, stays)
     return leaving
 
 
@@ -81,7 +81,7 @@ def runs_of(pod_class: Int64, first: int, last: int, scratch: Int64) -> tuple[in
 
 
 @inner_kernel
-def best(free: Int64, request: Int64, pod_class: Int64, node: int, runs: int, scratch: Int64) -> None:
+def write_best_choice(free: Int64, request: Int64, pod_class: Int64, node: int, runs: int, scratch: Int64) -> None:
     """Write how many of each run stay: the choice that keeps most; among equal ones, the first in descending order."""
     most = -1
     for run in range(runs):
@@ -112,26 +112,26 @@ def best(free: Int64, request: Int64, pod_class: Int64, node: int, runs: int, sc
 
 
 @inner_kernel
-def first_ones(free: Int64, request: Int64, pod_class: Int64, first: int, last: int, node: int, kept: Bool) -> int:
+def keep_first(free: Int64, request: Int64, pod_class: Int64, first: int, last: int, node: int, stays: Bool) -> int:
     """Keep one placeholder after the other as long as there is room; return how many leave."""
     leaving = 0
     for row in range(first, last):
-        kept[row] = True
+        stays[row] = True
         for resource in range(free.shape[1]):
             own = request[pod_class[row], resource]
             total = own
             for other in range(first, row):
-                if kept[other]:
+                if stays[other]:
                     total += request[pod_class[other], resource]
             if own > 0 and total > free[node, resource]:
-                kept[row] = False
+                stays[row] = False
                 break
-        leaving += not kept[row]
+        leaving += not stays[row]
     return leaving
 
 
 @kernel
-def settle(
+def place_placeholders(
     sim: SimulationState, bounds: Int64, pods: Int64, hint: Int32, order: Int32, allowed: Bool, tried: Int64
 ) -> int:
     """Place placeholders: first those with a hint on the hinted nodes, then all others wherever there is room.

@@ -6,7 +6,7 @@ parsing them. Source: protobuf encoding, base 128 varints.
 
 import numpy as np
 
-from trimtab.planner.model.jit import inner_kernel
+from trimtab.planner.compiled.decorators import inner_kernel
 from trimtab.planner.snapshot.columns import UInt8
 from trimtab.planner.snapshot.kernels.words import read_word, write_word
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.jit import inner_kernel, kernel
+from trimtab.planner.compiled.decorators import inner_kernel, kernel
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Text, UInt8
 
 

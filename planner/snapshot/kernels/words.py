@@ -3,7 +3,7 @@ store, of them."""
 
 import numpy as np
 
-from trimtab.planner.model.jit import inner_kernel
+from trimtab.planner.compiled.decorators import inner_kernel
 from trimtab.planner.snapshot.columns import UInt8
 
 

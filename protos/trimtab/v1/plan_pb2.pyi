@@ -384,11 +384,18 @@ class DecisionSummary(_message.Message):
     DECISION_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     COUNTS_FIELD_NUMBER: _builtins.int
+    FAILED_FIELD_NUMBER: _builtins.int
     decision: Global___Decision.Code.ValueType
     """The decision."""
     result: _builtins.str
     """Outcome: the name of a value of the decision's result, such as
     "SCALE_DOWN_NO_CANDIDATES".
+    """
+    failed: _builtins.bool
+    """The decision ended with an error of the planner, as one of `notes` says:
+    its result is "…_ERROR" and has no content, which means nothing and must
+    not be acted on; its state is that of the request; the other decisions are
+    as if it had not been requested.
     """
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
@@ -400,10 +407,11 @@ class DecisionSummary(_message.Message):
         decision: Global___Decision.Code.ValueType = ...,
         result: _builtins.str = ...,
         counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        failed: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "decision", b"decision", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "decision", b"decision", "failed", b"failed", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -915,9 +923,9 @@ class ScaleUpOption(_message.Message):
     """With NOT_CHOSEN: the expander that preferred another option. It may be one
     that is not configured itself. PRICE decides before RANDOM among options
     of known price that all other expanders rate equal, there without regard
-    to the preferred size of nodes. MOST_PODS, or CHEAPEST_PLAN if PRICE is
-    configured first, are also tried in small clusters, and used if their plan
-    is better.
+    to the preferred size of nodes. With `SearchEffort.BEST`, or if the settings
+    name no expanders, MOST_PODS, or CHEAPEST_PLAN if PRICE comes first, are
+    also tried, and used if their plan is better; a note says so.
     """
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpanderScore]:
@@ -1115,12 +1123,15 @@ class SlackDecision(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
     OBJECTS_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
     price_per_hour: _builtins.float
     """Hourly cost of the room that placeholders hold, in the currency of the
     prices; 0 = unknown or nothing.
     """
     result: _reason_pb2.SlackResult.Code.ValueType
     """Outcome."""
+    detail: _builtins.str
+    """More about `result`, for people."""
     @_builtins.property
     def placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placeholder]:
         """Placeholders to keep: those of one set together, sets by name, then by
@@ -1175,10 +1186,11 @@ class SlackDecision(_message.Message):
         problems: _abc.Iterable[_builtins.str] | None = ...,
         result: _reason_pb2.SlackResult.Code.ValueType = ...,
         objects: _abc.Iterable[Global___SlackObject] | None = ...,
+        detail: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["desired", b"desired", "dictionary", b"dictionary", "objects", b"objects", "placeholders", b"placeholders", "present", b"present", "price_per_hour", b"price_per_hour", "problems", b"problems", "pushed_out", b"pushed_out", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["desired", b"desired", "detail", b"detail", "dictionary", b"dictionary", "objects", b"objects", "placeholders", b"placeholders", "present", b"present", "price_per_hour", b"price_per_hour", "problems", b"problems", "pushed_out", b"pushed_out", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1509,8 +1521,8 @@ class CandidateOrder(_message.Message):
         many its budget has left.
         """
         SHUFFLED: CandidateOrder._Code.ValueType  # 8
-        """An arbitrary but fixed order. In a small cluster a few of these are tried
-        in addition to the others.
+        """An arbitrary but fixed order. As many as `PlanSettings.search_effort`
+        allows are tried in addition to the others, at most 8.
         """
         MINIMUMS: CandidateOrder._Code.ValueType  # 9
         """Smallest use of the headroom above resource minimums first, per saving.
@@ -1545,8 +1557,8 @@ class CandidateOrder(_message.Message):
     many its budget has left.
     """
     SHUFFLED: CandidateOrder.Code.ValueType  # 8
-    """An arbitrary but fixed order. In a small cluster a few of these are tried
-    in addition to the others.
+    """An arbitrary but fixed order. As many as `PlanSettings.search_effort`
+    allows are tried in addition to the others, at most 8.
     """
     MINIMUMS: CandidateOrder.Code.ValueType  # 9
     """Smallest use of the headroom above resource minimums first, per saving.
@@ -1753,6 +1765,12 @@ class PodCostsDecision(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     GROUPS_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    result: _reason_pb2.PodCostsResult.Code.ValueType
+    """Outcome."""
+    detail: _builtins.str
+    """More about `result`, for people."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostGroup]:
         """One entry per owner whose pods a target selects, sorted by owner."""
@@ -1761,10 +1779,12 @@ class PodCostsDecision(_message.Message):
         self,
         *,
         groups: _abc.Iterable[Global___PodCostGroup] | None = ...,
+        result: _reason_pb2.PodCostsResult.Code.ValueType = ...,
+        detail: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "groups", b"groups", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2511,6 +2531,9 @@ class PlanSettings(_message.Message):
     NODE_GROUPS_FIELD_NUMBER: _builtins.int
     SIMULATION_FIELD_NUMBER: _builtins.int
     PLANNER_FIELD_NUMBER: _builtins.int
+    SEARCH_EFFORT_FIELD_NUMBER: _builtins.int
+    search_effort: Global___SearchEffort.Code.ValueType
+    """How much scale-up and scale-down search for a better plan. Default USUAL."""
     @_builtins.property
     def scale_up(self) -> Global___ScaleUpSettings:
         """Scale-up. OPTIONAL."""
@@ -2549,14 +2572,78 @@ class PlanSettings(_message.Message):
         node_groups: _abc.Mapping[_builtins.str, Global___NodeGroupSettings] | None = ...,
         simulation: Global___SimulationSettings | None = ...,
         planner: Global___PlannerSettings | None = ...,
+        search_effort: Global___SearchEffort.Code.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["planner", b"planner", "pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanSettings: _TypeAlias = PlanSettings  # noqa: Y015
+
+@_typing.final
+class SearchEffort(_message.Message):
+    """How much is searched for a better plan. Budgets are amounts of work: what
+    they pay for becomes less as a cluster grows, and the deadline bounds all of
+    it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[SearchEffort._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: SearchEffort._Code.ValueType  # 0
+        """USUAL."""
+        FIRST: SearchEffort._Code.ValueType  # 1
+        """The first plan: scale-down continues the last one, or takes the first of
+        `candidate_orders`; scale-up makes one plan with the configured expanders.
+        """
+        USUAL: SearchEffort._Code.ValueType  # 2
+        """Also the other orders of candidates, and arbitrary ones as far as a few
+        milliseconds go; other plans of scale-up that cost little. A plan of other
+        expanders is taken only if the settings name no expanders.
+        """
+        BEST: SearchEffort._Code.ValueType  # 3
+        """Every attempt at any size, until the deadline. A plan of other expanders
+        than the configured ones is taken if it serves more pods, or as many with
+        fewer nodes at no higher price; a note says so.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: SearchEffort.Code.ValueType  # 0
+    """USUAL."""
+    FIRST: SearchEffort.Code.ValueType  # 1
+    """The first plan: scale-down continues the last one, or takes the first of
+    `candidate_orders`; scale-up makes one plan with the configured expanders.
+    """
+    USUAL: SearchEffort.Code.ValueType  # 2
+    """Also the other orders of candidates, and arbitrary ones as far as a few
+    milliseconds go; other plans of scale-up that cost little. A plan of other
+    expanders is taken only if the settings name no expanders.
+    """
+    BEST: SearchEffort.Code.ValueType  # 3
+    """Every attempt at any size, until the deadline. A plan of other expanders
+    than the configured ones is taken if it serves more pods, or as many with
+    fewer nodes at no higher price; a note says so.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SearchEffort: _TypeAlias = SearchEffort  # noqa: Y015
 
 @_typing.final
 class PlannerSettings(_message.Message):
@@ -2884,21 +2971,35 @@ class SimulationSettings(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPOLOGY_SPREAD_TIMEOUT_FIELD_NUMBER: _builtins.int
+    TAINT_TOLERATION_COMPARISON_OPERATORS_FIELD_NUMBER: _builtins.int
     topology_spread_timeout: _builtins.bool
     """Honour the annotation `zalando.org/topology-spread-timeout`. Default
     false: it needs a scheduler that does the same.
+    """
+    taint_toleration_comparison_operators: _builtins.bool
+    """Compare numbers where tolerations have the operators LT and GT, also for
+    the taint policy of topology spread. Default false, as the feature gate of
+    this name of kube-scheduler (alpha in 1.37): such tolerations then
+    tolerate nothing. Pods of DaemonSets on new nodes, slack and pod deletion
+    costs do not compare in either case.
     """
     def __init__(
         self,
         *,
         topology_spread_timeout: _builtins.bool | None = ...,
+        taint_toleration_comparison_operators: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_topology_spread_timeout", b"_topology_spread_timeout", "topology_spread_timeout", b"topology_spread_timeout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_taint_toleration_comparison_operators", b"_taint_toleration_comparison_operators", "_topology_spread_timeout", b"_topology_spread_timeout", "taint_toleration_comparison_operators", b"taint_toleration_comparison_operators", "topology_spread_timeout", b"topology_spread_timeout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_topology_spread_timeout", b"_topology_spread_timeout", "topology_spread_timeout", b"topology_spread_timeout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_taint_toleration_comparison_operators", b"_taint_toleration_comparison_operators", "_topology_spread_timeout", b"_topology_spread_timeout", "taint_toleration_comparison_operators", b"taint_toleration_comparison_operators", "topology_spread_timeout", b"topology_spread_timeout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__taint_toleration_comparison_operators: _TypeAlias = _typing.Literal["taint_toleration_comparison_operators"]  # noqa: Y015
+    _WhichOneofArgType__taint_toleration_comparison_operators: _TypeAlias = _typing.Literal["_taint_toleration_comparison_operators", b"_taint_toleration_comparison_operators"]  # noqa: Y015
     _WhichOneofReturnType__topology_spread_timeout: _TypeAlias = _typing.Literal["topology_spread_timeout"]  # noqa: Y015
     _WhichOneofArgType__topology_spread_timeout: _TypeAlias = _typing.Literal["_topology_spread_timeout", b"_topology_spread_timeout"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__taint_toleration_comparison_operators) -> _WhichOneofReturnType__taint_toleration_comparison_operators | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__topology_spread_timeout) -> _WhichOneofReturnType__topology_spread_timeout | None: ...
 
 Global___SimulationSettings: _TypeAlias = SimulationSettings  # noqa: Y015
@@ -3375,7 +3476,8 @@ class ScaleDownSettings(_message.Message):
     """
     try_list_order: _builtins.bool
     """Besides `candidate_orders`, try candidates as listed, like upstream: by
-    name, empty nodes first; in a small cluster in some other orders too. So no
+    name, empty nodes first; in arbitrary orders too, as `search_effort`
+    allows. With `SearchEffort.FIRST` it is not tried; with the others no
     new plan frees fewer nodes, or as many for less money, than one pass in
     list order (with `saving_before_count`: saves less, or as much with fewer
     nodes). Default true; false tries only `candidate_orders`: with [NAME], one

@@ -93,6 +93,14 @@ class PredicateReason(_message.Message):
         """The pod has `spec.schedulingGates`; the scheduler does not consider
         it. Reported for pending pods only.
         """
+        NODE_FEATURE_NOT_DECLARED: PredicateReason._Code.ValueType  # 18
+        """The node does not declare a feature that the pod needs. Plugin
+        NodeDeclaredFeatures.
+        """
+        CSI_DRIVER_MISSING: PredicateReason._Code.ValueType  # 19
+        """The node lacks the CSI driver of a volume, which asks that no pod is
+        scheduled without it. Plugin NodeVolumeLimits.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -154,6 +162,14 @@ class PredicateReason(_message.Message):
     SCHEDULING_GATED: PredicateReason.Code.ValueType  # 17
     """The pod has `spec.schedulingGates`; the scheduler does not consider
     it. Reported for pending pods only.
+    """
+    NODE_FEATURE_NOT_DECLARED: PredicateReason.Code.ValueType  # 18
+    """The node does not declare a feature that the pod needs. Plugin
+    NodeDeclaredFeatures.
+    """
+    CSI_DRIVER_MISSING: PredicateReason.Code.ValueType  # 19
+    """The node lacks the CSI driver of a volume, which asks that no pod is
+    scheduled without it. Plugin NodeVolumeLimits.
     """
 
     def __init__(
@@ -445,7 +461,8 @@ class ScaleDownResult(_message.Message):
         """Not decided."""
         SCALE_DOWN_ERROR: ScaleDownResult._Code.ValueType  # 1
         """Pods of nodes in deletion, or recently evicted pods, have no place; no
-        candidates this time. `detail` names the pod.
+        candidates this time. `detail` names the pod. Or the decision failed
+        (`DecisionSummary.failed`).
         """
         SCALE_DOWN_NO_NODE_DELETED: ScaleDownResult._Code.ValueType  # 2
         """Unneeded nodes exist, none may be deleted now."""
@@ -473,7 +490,8 @@ class ScaleDownResult(_message.Message):
     """Not decided."""
     SCALE_DOWN_ERROR: ScaleDownResult.Code.ValueType  # 1
     """Pods of nodes in deletion, or recently evicted pods, have no place; no
-    candidates this time. `detail` names the pod.
+    candidates this time. `detail` names the pod. Or the decision failed
+    (`DecisionSummary.failed`).
     """
     SCALE_DOWN_NO_NODE_DELETED: ScaleDownResult.Code.ValueType  # 2
     """Unneeded nodes exist, none may be deleted now."""
@@ -525,6 +543,8 @@ class SlackResult(_message.Message):
         """All placeholders are on nodes."""
         SLACK_LACKING: SlackResult._Code.ValueType  # 3
         """Some placeholders are on no node: they wait for new nodes."""
+        SLACK_ERROR: SlackResult._Code.ValueType  # 4
+        """The decision failed (`DecisionSummary.failed`)."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -537,6 +557,8 @@ class SlackResult(_message.Message):
     """All placeholders are on nodes."""
     SLACK_LACKING: SlackResult.Code.ValueType  # 3
     """Some placeholders are on no node: they wait for new nodes."""
+    SLACK_ERROR: SlackResult.Code.ValueType  # 4
+    """The decision failed (`DecisionSummary.failed`)."""
 
     def __init__(
         self,
@@ -548,6 +570,50 @@ class SlackResult(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SlackResult: _TypeAlias = SlackResult  # noqa: Y015
+
+@_typing.final
+class PodCostsResult(_message.Message):
+    """Outcome of the decision on pod deletion costs."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PodCostsResult._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: PodCostsResult._Code.ValueType  # 0
+        """Not decided."""
+        POD_COSTS_RANKED: PodCostsResult._Code.ValueType  # 1
+        """At least one group is ranked."""
+        POD_COSTS_NONE: PodCostsResult._Code.ValueType  # 2
+        """No group is ranked."""
+        POD_COSTS_ERROR: PodCostsResult._Code.ValueType  # 3
+        """The decision failed (`DecisionSummary.failed`)."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: PodCostsResult.Code.ValueType  # 0
+    """Not decided."""
+    POD_COSTS_RANKED: PodCostsResult.Code.ValueType  # 1
+    """At least one group is ranked."""
+    POD_COSTS_NONE: PodCostsResult.Code.ValueType  # 2
+    """No group is ranked."""
+    POD_COSTS_ERROR: PodCostsResult.Code.ValueType  # 3
+    """The decision failed (`DecisionSummary.failed`)."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodCostsResult: _TypeAlias = PodCostsResult  # noqa: Y015
 
 @_typing.final
 class ScaleUpResult(_message.Message):
@@ -574,7 +640,9 @@ class ScaleUpResult(_message.Message):
         SCALE_UP_NO_OPTIONS: ScaleUpResult._Code.ValueType  # 4
         """Pods have no place, and no node group can grow for them."""
         SCALE_UP_ERROR: ScaleUpResult._Code.ValueType  # 5
-        """No decision is possible for the cluster; `detail` gives the cause."""
+        """No decision is possible for the cluster, or the decision failed
+        (`DecisionSummary.failed`); `detail` gives the cause.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -592,7 +660,9 @@ class ScaleUpResult(_message.Message):
     SCALE_UP_NO_OPTIONS: ScaleUpResult.Code.ValueType  # 4
     """Pods have no place, and no node group can grow for them."""
     SCALE_UP_ERROR: ScaleUpResult.Code.ValueType  # 5
-    """No decision is possible for the cluster; `detail` gives the cause."""
+    """No decision is possible for the cluster, or the decision failed
+    (`DecisionSummary.failed`); `detail` gives the cause.
+    """
 
     def __init__(
         self,

@@ -506,6 +506,7 @@ class PodSpec(_message.Message):
     SCALE_UP_DELAY_S_FIELD_NUMBER: _builtins.int
     PREFERRED_POD_ANTI_AFFINITY_FIELD_NUMBER: _builtins.int
     IGNORED_BY_SLACK_FIELD_NUMBER: _builtins.int
+    NODE_FEATURES_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """Priority. OPTIONAL: 0 is the default priority."""
     scheduler_name: _builtins.int
@@ -601,6 +602,15 @@ class PodSpec(_message.Message):
         pod deletion costs. OPTIONAL.
         """
 
+    @_builtins.property
+    def node_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Features that a node must declare (`Node.declared_features`), such as
+        "UserNamespacesHostNetworkSupport": string indices, none 0, no duplicates.
+        OPTIONAL: empty means none. As long as no node, present or simulated,
+        declares any feature, none is required: nodes declare features, and the
+        scheduler looks at them, since Kubernetes 1.36.
+        """
+
     def __init__(
         self,
         *,
@@ -626,10 +636,11 @@ class PodSpec(_message.Message):
         scale_up_delay_s: _builtins.int | None = ...,
         preferred_pod_anti_affinity: _abc.Iterable[Global___WeightedPodAffinityTerm] | None = ...,
         ignored_by_slack: _builtins.bool = ...,
+        node_features: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay_s", b"scale_up_delay_s", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_features", b"node_features", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__enable_ds_eviction: _TypeAlias = _typing.Literal["enable_ds_eviction"]  # noqa: Y015
     _WhichOneofArgType__enable_ds_eviction: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction"]  # noqa: Y015
@@ -1301,6 +1312,7 @@ class Volume(_message.Message):
     ZONE_LABELS_FIELD_NUMBER: _builtins.int
     READ_WRITE_ONCE_POD_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    REQUIRED_DRIVER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Identity: two mounts of the same volume count once against attach limits.
     For claims "namespace/name". REQUIRED.
@@ -1317,6 +1329,12 @@ class Volume(_message.Message):
     """The claim's only access mode is ReadWriteOncePod."""
     detail: _builtins.str
     """Why the claim cannot be used, for people. OPTIONAL."""
+    required_driver: _builtins.int
+    """String index of the driver, or of the in-tree plugin, that a node must
+    list in `Node.volume_drivers`, because the driver asks that no pod is
+    scheduled without it (`CSIDriver.spec.preventPodSchedulingIfMissing`).
+    OPTIONAL: 0 = none.
+    """
     @_builtins.property
     def node_affinity(self) -> Global___NodeSelector:
         """Node affinity of the bound volume, or allowed topologies of the storage
@@ -1340,10 +1358,11 @@ class Volume(_message.Message):
         zone_labels: _abc.Iterable[Global___LabelPair] | None = ...,
         read_write_once_pod: _builtins.bool = ...,
         detail: _builtins.str = ...,
+        required_driver: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["node_affinity", b"node_affinity"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "driver", b"driver", "handle", b"handle", "id", b"id", "node_affinity", b"node_affinity", "read_write_once_pod", b"read_write_once_pod", "state", b"state", "zone_labels", b"zone_labels"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "driver", b"driver", "handle", b"handle", "id", b"id", "node_affinity", b"node_affinity", "read_write_once_pod", b"read_write_once_pod", "required_driver", b"required_driver", "state", b"state", "zone_labels", b"zone_labels"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1421,6 +1440,8 @@ class Node(_message.Message):
     SCALE_DOWN_DISABLED_FIELD_NUMBER: _builtins.int
     DELETION_DELAYED_FIELD_NUMBER: _builtins.int
     ATTACH_LIMITS_FIELD_NUMBER: _builtins.int
+    DECLARED_FEATURES_FIELD_NUMBER: _builtins.int
+    VOLUME_DRIVERS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """`metadata.name`. REQUIRED, unique."""
     provider_id: _builtins.str
@@ -1468,6 +1489,18 @@ class Node(_message.Message):
     def attach_limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttachLimit]:
         """Attach limits by CSI driver. OPTIONAL: a driver not listed has no limit."""
 
+    @_builtins.property
+    def declared_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """`status.declaredFeatures`: string indices, none 0, no duplicates. OPTIONAL:
+        empty means none.
+        """
+
+    @_builtins.property
+    def volume_drivers(self) -> Global___VolumeDrivers:
+        """Drivers that volumes may require. OPTIONAL: absent means not known, and no
+        pod is refused for a missing driver.
+        """
+
     def __init__(
         self,
         *,
@@ -1485,14 +1518,46 @@ class Node(_message.Message):
         scale_down_disabled: _builtins.bool = ...,
         deletion_delayed: _builtins.bool = ...,
         attach_limits: _abc.Iterable[Global___AttachLimit] | None = ...,
+        declared_features: _abc.Iterable[_builtins.int] | None = ...,
+        volume_drivers: Global___VolumeDrivers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "ready_transition_time", b"ready_transition_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "ready_transition_time", b"ready_transition_time", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "capacity", b"capacity", "create_time", b"create_time", "deletion_delayed", b"deletion_delayed", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "capacity", b"capacity", "create_time", b"create_time", "declared_features", b"declared_features", "deletion_delayed", b"deletion_delayed", "label_set", b"label_set", "name", b"name", "node_group", b"node_group", "provider_id", b"provider_id", "ready", b"ready", "ready_transition_time", b"ready_transition_time", "scale_down_disabled", b"scale_down_disabled", "taints", b"taints", "unschedulable", b"unschedulable", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class VolumeDrivers(_message.Message):
+    """The CSI drivers and in-tree plugins by which a node mounts volumes, of those
+    that some `Volume.required_driver` may name.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Names, string indices, none 0, no duplicates: the CSI drivers on the node,
+        and each in-tree plugin (such as "kubernetes.io/aws-ebs") whose CSI driver
+        the node has, or all of them if it has no CSINode. OPTIONAL: empty means
+        none.
+        """
+
+    def __init__(
+        self,
+        *,
+        names: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["names", b"names"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___VolumeDrivers: _TypeAlias = VolumeDrivers  # noqa: Y015
 
 @_typing.final
 class NodeTemplate(_message.Message):
@@ -1508,6 +1573,8 @@ class NodeTemplate(_message.Message):
     CAPACITY_FIELD_NUMBER: _builtins.int
     ATTACH_LIMITS_FIELD_NUMBER: _builtins.int
     DAEMONSET_PODS_FIELD_NUMBER: _builtins.int
+    DECLARED_FEATURES_FIELD_NUMBER: _builtins.int
+    VOLUME_DRIVERS_FIELD_NUMBER: _builtins.int
     label_set: _builtins.int
     """Index into `label_sets`. OPTIONAL: 0 = no labels."""
     @_builtins.property
@@ -1534,6 +1601,16 @@ class NodeTemplate(_message.Message):
         as `Owner.pod_template` says, or else like the newest pod that it has.
         """
 
+    @_builtins.property
+    def declared_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """As `Node.declared_features`."""
+
+    @_builtins.property
+    def volume_drivers(self) -> Global___VolumeDrivers:
+        """As `Node.volume_drivers`. A template that was not taken from a node has
+        none: DaemonSets bring the drivers to new nodes.
+        """
+
     def __init__(
         self,
         *,
@@ -1543,10 +1620,12 @@ class NodeTemplate(_message.Message):
         capacity: _abc.Iterable[_builtins.int] | None = ...,
         attach_limits: _abc.Iterable[Global___AttachLimit] | None = ...,
         daemonset_pods: _abc.Iterable[Global___TemplatePod] | None = ...,
+        declared_features: _abc.Iterable[_builtins.int] | None = ...,
+        volume_drivers: Global___VolumeDrivers | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["volume_drivers", b"volume_drivers"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "capacity", b"capacity", "daemonset_pods", b"daemonset_pods", "label_set", b"label_set", "taints", b"taints"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "capacity", b"capacity", "daemonset_pods", b"daemonset_pods", "declared_features", b"declared_features", "label_set", b"label_set", "taints", b"taints", "volume_drivers", b"volume_drivers"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

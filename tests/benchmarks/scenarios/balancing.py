@@ -57,7 +57,7 @@ scenario(
     setup=Splitting,
     run=split,
     verify=verify,
-    aims={"service": 0.000_5},
+    aims={"service": 0.002},
     repeats=30,
     reference="the Cluster Autoscaler splits them in 0.2 ms, without reading and writing messages",
 )

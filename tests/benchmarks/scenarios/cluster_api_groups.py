@@ -34,12 +34,12 @@ class Answers:
     def parse(self) -> None:
         """Parse all answers as the cloud does, and do nothing else."""
         # Imported late: other scenarios do without, and their memory is measured.
-        from trimtab.actuator.cloud.clusterapi.lists import GROUPS as DECODER
-        from trimtab.actuator.cloud.clusterapi.lists import MACHINES as MACHINE_DECODER
+        from trimtab.clients.kubernetes.json_envelope import ObjectList, decode
+        from trimtab.clients.kubernetes.kinds.cluster_api import Machine
 
         for plural, pages in self._pages.items():
             for page in pages:
-                (MACHINE_DECODER if plural == "machines" else DECODER).decode(page)
+                decode(ObjectList[Machine] if plural == "machines" else ObjectList[dict[str, Any]], page)
 
 
 class Groups:
@@ -48,10 +48,10 @@ class Groups:
     def __init__(self) -> None:
         # Imported late: other scenarios do without, and their memory is measured.
         from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
-        from trimtab.actuator.kube.api import Api
+        from trimtab.actuator.kube.api import KubeApi
 
         self.answers: Any = Answers()
-        self.answers.pages = partial(Api.pages, self.answers)
+        self.answers.objects = partial(KubeApi.objects, self.answers)
         self.cloud = ClusterApiCloud(self.answers)
         self.names = [f"MachineDeployment/{NAMESPACE}/{_name(number)}" for number in range(GROUPS)]
 

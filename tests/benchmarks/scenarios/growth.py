@@ -7,7 +7,7 @@ import numpy as np
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders.columns import snapshot as columns
 from tests.builders.rows import NodeRow, PodRow
-from trimtab.planner.model.values import LabelRequirement, NodeGroup, PodSpec, SpreadConstraint
+from trimtab.planner.model.values import LabelRequirement, NodeGroupInfo, PodRequirements, SpreadConstraint
 from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, pack, packer, place_on_new_nodes
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.growth import growth_rows
@@ -35,10 +35,10 @@ def full_nodes(count: int) -> list[NodeRow]:
     return [NodeRow(f"n{i:05}", {HOST: f"n{i:05}", ZONE: f"zone-{i % 3}"}, room) for i in range(count)]
 
 
-def waiting(nodes: list[NodeRow], specs: list[PodSpec], pods: int, templates: list[dict[str, int]]) -> Waiting:
+def waiting(nodes: list[NodeRow], specs: list[PodRequirements], pods: int, templates: list[dict[str, int]]) -> Waiting:
     """Pods by specs in equal shares; one group for each template's amounts, their zones in turn."""
     rows = [PodRow(f"p{i:06}", specs[i % len(specs)], labels={"app": f"app-{i % len(specs)}"}) for i in range(pods)]
-    groups = tuple(NodeGroup(f"g{at:04}", 0, 5_000, 0, -1, 1.0, 1, 0, False) for at in range(len(templates)))
+    groups = tuple(NodeGroupInfo(f"g{at:04}", 0, 5_000, 0, -1, 1.0, 1, 0, False) for at in range(len(templates)))
     made = columns(nodes, rows)._replace(groups=groups)
     given = [
         GroupTemplate(NodeTemplate(((ZONE, f"zone-{at % 3}"),), tuple(sorted(one.items()))))
@@ -51,11 +51,11 @@ def waiting(nodes: list[NodeRow], specs: list[PodSpec], pods: int, templates: li
     return Waiting(packer(simulation, grown.growth), order, len(templates))
 
 
-def requests(cpu: int, memory: int) -> PodSpec:
-    return PodSpec(requests=(("cpu", cpu), ("memory", memory)))
+def requests(cpu: int, memory: int) -> PodRequirements:
+    return PodRequirements(requests=(("cpu", cpu), ("memory", memory)))
 
 
-def spread(app: int) -> PodSpec:
+def spread(app: int) -> PodRequirements:
     own = (LabelRequirement("app", LabelOperator.IN, (f"app-{app}",)),)
     return requests(100, 1 << 20)._replace(topology_spread=(SpreadConstraint(1, ZONE, own, 1, True, False, ()),))
 

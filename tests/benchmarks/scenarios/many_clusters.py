@@ -20,12 +20,12 @@ from tests.benchmarks.services import RunningPlanner
 from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 PLANS = 3
 SMALL = ClusterShape(nodes=500, pods=10_000)
-NOTHING = Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
+NOTHING = SnapshotUpdate(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
 PAUSE_S = 0.5
 TIMEOUT_S = 300.0
 REFUSED = (Reason.OVERLOADED, Reason.MEMORY_EXCEEDED)
@@ -36,7 +36,7 @@ class Many:
     """A planner, the snapshot that all clusters have, and what their loops were answered."""
 
     planner: RunningPlanner
-    whole: Taken
+    whole: SnapshotUpdate
     clusters: int
     refused: Counter[str] = field(default_factory=Counter)
     sizes: set[tuple[int, int]] = field(default_factory=set)
@@ -51,7 +51,7 @@ class Many:
 
 def prepare(clusters: int, shape: ClusterShape, *options: str) -> Many:
     """Start a planner. options : of its command line."""
-    return Many(RunningPlanner(*options), Taken(snapshot(shape), None), clusters)
+    return Many(RunningPlanner(*options), SnapshotUpdate(snapshot(shape), None), clusters)
 
 
 def run(made: Many, stages: Stages) -> list[int]:

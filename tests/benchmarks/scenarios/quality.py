@@ -20,7 +20,7 @@ from trimtab.clients.cluster_generator import ClusterShape
 from trimtab.clients.snapshots.objects import read_files
 from trimtab.planner.model.settings import ScaleDownSettings, resolve_scale_down
 from trimtab.planner.round.decision import Decided
-from trimtab.planner.scale_down.loop import decide_scale_down
+from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb

@@ -17,9 +17,9 @@ from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
-from trimtab.planner.scale_down.loop import decide_scale_down
-from trimtab.planner.scale_down.request import ScaleDownRequest
-from trimtab.planner.service.side_by_side import SideBySide
+from trimtab.planner.scale_down.context import ScaleDownRequest
+from trimtab.planner.scale_down.decision import decide_scale_down
+from trimtab.planner.service.thread_lanes import ThreadLanes
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import revert
@@ -28,7 +28,7 @@ from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 
 NOW_NS = 1_800_000_000 * 10**9
-SIDE_BY_SIDE = SideBySide()
+THREAD_LANES = ThreadLanes()
 """Threads for attempts, as the service has them."""
 
 
@@ -53,7 +53,7 @@ class Deciding:
         derive = self.derive or CachedSnapshot(self.cluster).derive
         this = Round(
             self.cluster, lambda _: self.simulation, self.now_ns,
-            work=Work(derive=derive, reuse=self.reuse, latest=self.latest, together=SIDE_BY_SIDE),
+            work=Work(derive=derive, reuse=self.reuse, latest=self.latest, parallel=THREAD_LANES),
         )  # fmt: skip
         return ScaleDownRequest(this, self.settings, self.state)
 

@@ -15,7 +15,7 @@ from random import Random
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders.snapshots import Cluster, Group, Labels, Node, Pod, write
 from trimtab.planner.decisions.plan import plan_in_parts
-from trimtab.planner.model.values import LabelRequirement, PodAffinityTerm, PodSpec, SpreadConstraint
+from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodRequirements, SpreadConstraint
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.snapshot.decode import canonicalize
@@ -94,7 +94,7 @@ def group(amounts: Mapping[str, int], zone: str, price: float, **labels: str) ->
     return Group(max_size=5_000, target_size=0, template=template, price=price)
 
 
-def waiting(count: int, specs: list[PodSpec], labels: list[Labels]) -> dict[tuple[str, str], Pod]:
+def waiting(count: int, specs: list[PodRequirements], labels: list[Labels]) -> dict[tuple[str, str], Pod]:
     """Pods by specs and labels in turn."""
     size = len(specs)
     return {
@@ -103,15 +103,15 @@ def waiting(count: int, specs: list[PodSpec], labels: list[Labels]) -> dict[tupl
     }
 
 
-def requests(cpu_milli: int, memory_bytes: int) -> PodSpec:
-    return PodSpec(requests=(("cpu", cpu_milli), ("memory", memory_bytes)))
+def requests(cpu_milli: int, memory_bytes: int) -> PodRequirements:
+    return PodRequirements(requests=(("cpu", cpu_milli), ("memory", memory_bytes)))
 
 
 def selecting(key: str, value: str) -> tuple[LabelRequirement, ...]:
     return (LabelRequirement(key, LabelOperator.IN, (value,)),)
 
 
-def even(spec: PodSpec, over: str, key: str, value: str) -> PodSpec:
+def even(spec: PodRequirements, over: str, key: str, value: str) -> PodRequirements:
     return spec._replace(topology_spread=(SpreadConstraint(1, over, selecting(key, value), 1, True, False, ()),))
 
 
@@ -183,8 +183,8 @@ def crowded(pods: int) -> Cluster:
 _KARPENTER_MIB = (100, 256, 512, 1024, 2048, 4096)
 
 
-def near(over: str, key: str, value: str) -> PodAffinityTerm:
-    return PodAffinityTerm(selecting(key, value), (), None, over)
+def near(over: str, key: str, value: str) -> AffinityTerm:
+    return AffinityTerm(selecting(key, value), (), None, over)
 
 
 def verify(made: Growing, answer: pb.PlanResponse) -> None:
@@ -221,7 +221,7 @@ def verify(made: Growing, answer: pb.PlanResponse) -> None:
             assert max(found.values()) - min(found[zone] for zone in zones) <= 1
 
 
-def asked_of_others(spec: PodSpec) -> Iterator[tuple[str, str, str]]:
+def asked_of_others(spec: PodRequirements) -> Iterator[tuple[str, str, str]]:
     """Yield topology key, label and value of what a pod asks about pods like itself."""
     found = [(one.topology_key, one.selector) for one in (*spec.pod_affinity, *spec.pod_anti_affinity)]
     for over, selector in found + [(one.topology_key, one.selector) for one in spec.topology_spread]:

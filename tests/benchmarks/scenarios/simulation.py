@@ -7,15 +7,15 @@ import numpy as np
 from tests.benchmarks.clusters import CONSTRAINED, LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders.columns import snapshot as columns
+from tests.builders.messages import decode_snapshot
 from tests.builders.rows import NodeRow, PodRow
-from trimtab.planner.model.jit import kernel
-from trimtab.planner.model.values import LabelRequirement, PodSpec, SpreadConstraint
+from trimtab.planner.compiled.decorators import kernel
+from trimtab.planner.model.values import LabelRequirement, PodRequirements, SpreadConstraint
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import fits, place, remove, revert
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Snapshot
-from trimtab.planner.snapshot.decode import decode_snapshot
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -99,7 +99,7 @@ def waiting(pods: int, nodes: int = 1000) -> Pending:
     for number in range(WORKLOADS):
         own = (LabelRequirement("app", LabelOperator.IN, (f"app-{number}",)),)
         constraint = SpreadConstraint(1, ZONE, own, 1, True, False, ())
-        specs.append(PodSpec(requests=(("cpu", 100), ("memory", 1 << 20)), topology_spread=(constraint,)))
+        specs.append(PodRequirements(requests=(("cpu", 100), ("memory", 1 << 20)), topology_spread=(constraint,)))
     made = columns(
         rows,
         [PodRow(f"p{i:06}", specs[i % WORKLOADS], labels={"app": f"app-{i % WORKLOADS}"}) for i in range(pods)],
@@ -132,13 +132,14 @@ def verify_placed(pending: Pending, simulation: Simulation) -> None:
 def move(made: Snapshot, stages: Stages) -> tuple[Simulation, bytes, bytes]:
     simulation = build_simulation(made)
     state = simulation.state
-    before = state.spread.counts.tobytes() + state.presence.counts.tobytes() + state.resources.free.tobytes()
+    counted = (state.counters.spread.counts, state.counters.presence.counts, state.resources.free)
+    before = b"".join(one.tobytes() for one in counted)
     with stages.stage("move"):
         moved = move_every_third(state, np.ones(len(state.node_state), np.bool_))
     with stages.stage("undo"):
         revert(state, 0)
     stages.fact("moved", moved)
-    after = state.spread.counts.tobytes() + state.presence.counts.tobytes() + state.resources.free.tobytes()
+    after = b"".join(one.tobytes() for one in counted)
     return simulation, before, after
 
 

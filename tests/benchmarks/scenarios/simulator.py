@@ -12,7 +12,7 @@ import structlog
 
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.clients.cli.simulate.command import settings_from
-from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.result import encoded, result_of
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.settings_grid import NamedSettings, grid, read_axis
@@ -54,7 +54,7 @@ def quiet() -> None:
 def simulated(chosen: Scenario, stages: Stages) -> dict[str, Any]:
     """Simulate, and note how much there was."""
     quiet()
-    result = result_of(Simulation(chosen).run(), "defaults")
+    result = result_of(ClusterSimulation(chosen).run(), "defaults")
     most = max(sum(row) for row in zip(*result["samples"]["nodes"].values(), strict=True))
     stages.fact("nodes at most", most)
     stages.fact("rounds of the loop", result["summary"]["rounds"])
@@ -65,7 +65,7 @@ def simulated(chosen: Scenario, stages: Stages) -> dict[str, Any]:
 def warm() -> None:
     """Have the kernels compiled or loaded."""
     quiet()
-    Simulation(load("warm", 8, 1, services=2)).run()
+    ClusterSimulation(load("warm", 8, 1, services=2)).run()
 
 
 def prepared(name: str, nodes: int, hours: float) -> Scenario:

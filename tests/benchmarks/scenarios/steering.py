@@ -9,8 +9,9 @@ import msgspec
 
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
-from trimtab.clients.kubernetes.connection import Request
-from trimtab.clients.kubernetes.kinds import Node, ObjectMeta
+from trimtab.clients.kubernetes.connection import ApiRequest
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import Node
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.marks import writes
 from trimtab.clients.steering.plan import nodes_to_keep
@@ -38,7 +39,7 @@ class Steered:
         self.annotations: dict[str, dict[str, str]] = {name: {} for name in self.names}
         self.writes = 0
 
-    def read(self, request: Request) -> bytes:
+    def read(self, request: ApiRequest) -> bytes:
         """Take a write."""
         body = msgspec.json.decode(request.body)
         self.annotations[body["metadata"]["name"]] = body["metadata"]["annotations"]

@@ -6,11 +6,11 @@ from google.protobuf.message import Message
 
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders import kubernetes as k8s
-from tests.builders.kubernetes_protobuf import encoded
-from trimtab.clients.kubernetes.envelope import read_page, wrap
+from tests.builders.kubernetes_protobuf import encoded, wrap
+from trimtab.clients.kubernetes.envelope import read_page
 from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.store import Store
+from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.v1 import snapshot_pb2
 
@@ -89,20 +89,20 @@ def body(objects: list[Message]) -> bytes:
 
 def run(replay: Replay, stages: Stages) -> Answer:
     """List, take the whole, change one pod, take the delta, take once more."""
-    store = Store()
+    store = WatchedObjects()
     maker = SnapshotMaker(store)
     with collection_paused():
         with stages.stage("list"):
             for kind, data in replay.bodies:
                 store.put(kind, read_page(data).items)
         with stages.stage("whole snapshot"):
-            whole = maker.take([], None).snapshot
-    maker.take([], None)
+            whole = maker.next_update([], None).snapshot
+    maker.next_update([], None)
     with stages.stage("one changed pod"):
         store.put("Pod", replay.moved)
-        delta = maker.take([], None).delta
+        delta = maker.next_update([], None).delta
     with stages.stage("no change"):
-        nothing = maker.take([], None).is_empty
+        nothing = maker.next_update([], None).is_empty
     stages.fact("list MB", sum(len(data) for _, data in replay.bodies) / 1e6)
     assert whole is not None
     assert delta is not None

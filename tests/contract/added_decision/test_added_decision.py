@@ -55,7 +55,7 @@ def test_a_package_and_a_line_are_a_decision_that_every_command_knows(seen: Any)
 
 def test_its_settings_ask_for_it_and_are_checked_by_name(seen: Any) -> None:
     answer = json.loads(seen["first"]["out"])
-    assert answer["headroom"] == {"nodes": [{"node": "n1", "freeCpuMilli": "3000"}]}
+    assert answer["headroom"] == {"nodes": [{"node": "n1", "freeCpuMilli": "3000"}], "detail": ""}
     assert answer["diagnostics"]["decisions"][-1]["counts"] == {"nodes": "1"}
     for case, told in (("bad value", "headroom.leastCpuMilli"), ("bad field", "headroom.leastCpu")):
         assert (seen[case]["code"], seen[case]["out"]) == (2, "")
@@ -72,7 +72,7 @@ def test_what_it_says_of_a_node_is_part_of_the_nodes_explanation(seen: Any) -> N
     told = seen["explained"]["out"].split("\nHeadroom\n")[1]
     assert [line.split() for line in told.splitlines() if line][-1] == ["n1", "3000"]
     document = json.loads(seen["explained as JSON"]["out"])
-    assert document["headroom"] == {"nodes": [{"node": "n1", "freeCpuMilli": "3000"}]}
+    assert document["headroom"] == {"nodes": [{"node": "n1", "freeCpuMilli": "3000"}], "detail": ""}
 
 
 def test_the_service_counts_it_and_compiles_its_kernels_first(seen: Any) -> None:

@@ -66,6 +66,7 @@ def _contract() -> bytes:
         )
     result = file.message_type.add(name="HeadroomDecision")
     result.field.add(name="nodes", number=1, type=_MESSAGE, type_name=f".{file.package}.RoomyNode", label=_REPEATED)
+    result.field.add(name="detail", number=2, type=_STRING, label=_OPTIONAL)
     _scalars(file.message_type.add(name="RoomyNode"), node=_STRING, free_cpu_milli=_INT64)
     _scalars(file.message_type.add(name="HeadroomState"), layout_version=_INT32, rounds=_INT32)
     settings = file.message_type.add(name="HeadroomSettings")

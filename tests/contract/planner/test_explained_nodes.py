@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.contract.planner.test_planner_service import asking, make_shell, parts, refused, send
+from tests.builders.planner_service import asking, make_shell, parts, refused, send
 from trimtab.clients.rpc.client import connect
 from trimtab.clients.rpc.errors import Reason
 from trimtab.planner.service.warm_up import small_cluster

@@ -13,7 +13,7 @@ from trimtab.clients.rpc.client import RetryPolicy, invoke
 from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clients.rpc.telemetry import start_telemetry
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.planner.process import MAX_MESSAGE_BYTES, SERVICE
 from trimtab.planner.service.request_handler import RequestHandler
 from trimtab.planner.service.servicer import PlannerServicer
@@ -75,13 +75,13 @@ def test_the_client_takes_large_answers_and_sends_large_states(
 
 
 def test_the_loop_sends_a_large_state_when_it_is_requested(address: str, cluster: snapshot_pb2.ClusterSnapshot) -> None:
-    def whole() -> Taken:
-        return Taken(cluster, None)
+    def whole() -> SnapshotUpdate:
+        return SnapshotUpdate(cluster, None)
 
     with GrpcLink(address, policy=ONCE) as link:
         session = PlannerSession(link)
         session.plan(asking(), whole(), whole)
-        answer, _ = session.plan(asking(), Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True), whole)
+        answer, _ = session.plan(asking(), SnapshotUpdate(None, snapshot_pb2.SnapshotDelta(), is_empty=True), whole)
     assert answer.state.ByteSize() > GRPC_LIMIT
 
 

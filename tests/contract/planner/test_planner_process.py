@@ -1,15 +1,9 @@
 """`python -m trimtab.planner` as a process: ready once it can answer, stopped, and given bad settings."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from time import sleep
 
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -17,6 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.builders import metrics
 from tests.builders.forked import Programs
 from tests.builders.metrics import check_page
+from tests.builders.planner_process import running
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.client import RetryPolicy, connect
@@ -25,23 +20,6 @@ from trimtab.v1 import plan_pb2
 
 # A planner compiles its kernels before it serves, unless they are cached.
 START_S = 2.5 * LIMIT_S
-
-
-@contextmanager
-def running(directory: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Yield a listening process and its address; kill it at the end if it still runs."""
-    file = directory / "address"
-    command = [sys.executable, "-m", "trimtab.planner", f"--address-file={file}", *options]
-    with (directory / "log").open("w") as log:
-        process = subprocess.Popen(command, stderr=log, env=os.environ | environment, text=True)
-        try:
-            while not file.exists():
-                assert process.poll() is None, (directory / "log").read_text()
-                sleep(0.01)
-            yield process, file.read_text().strip()
-        finally:
-            process.kill()
-            process.wait()
 
 
 def request() -> plan_pb2.PlanRequest:

@@ -15,7 +15,7 @@ from trimtab.clients.cli.demo.services import planner
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.rpc.client import RetryPolicy
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -136,13 +136,16 @@ def test_if_calls_are_spread_a_whole_snapshot_repairs_each_delta_with_equal_answ
 
 
 def test_the_loop_names_its_cluster_too(replicas: Mapping[str, str]) -> None:
-    whole, nothing = Taken(small_cluster(), None), Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
+    whole, nothing = (
+        SnapshotUpdate(small_cluster(), None),
+        SnapshotUpdate(None, snapshot_pb2.SnapshotDelta(), is_empty=True),
+    )
     with CallBalancer(replicas, by_cluster) as balancer, GrpcLink(balancer.address, policy=PATIENT) as link:
         session = PlannerSession(link)
-        for taken in (whole, nothing, nothing):
+        for update in (whole, nothing, nothing):
             request = plan_pb2.PlanRequest(cluster="loop", now=Timestamp(seconds=NOW_S))
             request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
-            session.plan(request, taken, lambda: whole)
+            session.plan(request, update, lambda: whole)
     assert kinds(balancer.plans) == [WHOLE, DELTA, DELTA]
     assert {one.cluster for one in balancer.plans} == {"loop"}
     assert session.whole_count == 1

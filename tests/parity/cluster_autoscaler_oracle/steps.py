@@ -19,7 +19,7 @@ from trimtab.clients.cli.simulate.command import built_in
 from trimtab.clients.simulation.cluster.state import ClusterState
 from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.simulation import Options, Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.v1 import plan_pb2
 
 POLICY = "upstream"
@@ -98,7 +98,9 @@ class Watching(InProcessLink):
 def simulated(seed: int) -> list[Step]:
     """The rounds of a simulation that differ from the ones before."""
     planner = Watching(f"steps-{seed}")
-    simulation = Simulation(scenario(seed), settings=built_in(POLICY), options=Options(link=planner))
+    simulation = ClusterSimulation(
+        scenario(seed), settings=built_in(POLICY), options=SimulationRunOptions(link=planner)
+    )
     planner.state = simulation.cluster.state
     simulation.run()
     return planner.steps

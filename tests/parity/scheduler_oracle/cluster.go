@@ -14,6 +14,8 @@ type cluster struct {
 	byName map[string]*framework.NodeInfo
 	aff    []fwk.NodeInfo
 	anti   []fwk.NodeInfo
+	// antiWider: anti with a term of a topology wider than a host.
+	antiWider []fwk.NodeInfo
 }
 
 func podKey(p *v1.Pod) string { return p.Namespace + "/" + p.Name }
@@ -42,7 +44,7 @@ func newCluster(nodes []*v1.Node, pods []*v1.Pod) (*cluster, int) {
 
 // relist finds the nodes with affinity anew, after pods came or went.
 func (c *cluster) relist() {
-	c.aff, c.anti = nil, nil
+	c.aff, c.anti, c.antiWider = nil, nil, nil
 	for _, x := range c.list {
 		ni := x.(*framework.NodeInfo)
 		if len(ni.PodsWithAffinity) > 0 {
@@ -50,6 +52,9 @@ func (c *cluster) relist() {
 		}
 		if len(ni.PodsWithRequiredAntiAffinity) > 0 {
 			c.anti = append(c.anti, ni)
+		}
+		if len(ni.GetPodsWithRequiredNonHostScopedAntiAffinity()) > 0 {
+			c.antiWider = append(c.antiWider, ni)
 		}
 	}
 }
@@ -83,11 +88,14 @@ func (c *cluster) place(p *v1.Pod, node string) {
 
 // The rest makes it a framework.SharedLister.
 
-func (c *cluster) NodeInfos() framework.NodeInfoLister                           { return c }
-func (c *cluster) StorageInfos() framework.StorageInfoLister                     { return c }
+func (c *cluster) NodeInfos() fwk.NodeInfoLister                                 { return c }
+func (c *cluster) StorageInfos() fwk.StorageInfoLister                           { return c }
 func (c *cluster) List() ([]fwk.NodeInfo, error)                                 { return c.list, nil }
 func (c *cluster) HavePodsWithAffinityList() ([]fwk.NodeInfo, error)             { return c.aff, nil }
 func (c *cluster) HavePodsWithRequiredAntiAffinityList() ([]fwk.NodeInfo, error) { return c.anti, nil }
+func (c *cluster) HavePodsWithRequiredNonHostScopedAntiAffinityList() ([]fwk.NodeInfo, error) {
+	return c.antiWider, nil
+}
 
 func (c *cluster) IsPVCUsedByPods(key string) bool {
 	for _, ni := range c.byName {
@@ -104,3 +112,10 @@ func (c *cluster) Get(name string) (fwk.NodeInfo, error) {
 	}
 	return nil, fmt.Errorf("no node %q", name)
 }
+
+// There are no pod groups.
+
+func (c *cluster) PodGroupStates() fwk.PodGroupStateLister                   { return nil }
+func (c *cluster) PodGroups() fwk.PodGroupLister                             { return nil }
+func (c *cluster) CompositePodGroupStates() fwk.CompositePodGroupStateLister { return nil }
+func (c *cluster) CompositePodGroups() fwk.CompositePodGroupLister           { return nil }

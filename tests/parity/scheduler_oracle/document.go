@@ -16,6 +16,9 @@ type Document struct {
 	//   normalize  the document as an API server would have stored it.
 	Mode string `json:"mode"`
 
+	// FeatureGates: gates of Kubernetes that differ from their default, for this document.
+	FeatureGates map[string]bool `json:"featureGates,omitempty"`
+
 	NodeOrder  []string    `json:"nodeOrder,omitempty"`
 	Placements []Placement `json:"placements,omitempty"`
 	// Admit: for whom matchLabelKeys is merged, as the API server does on create:

@@ -16,6 +16,8 @@ import (
 	"os"
 	"time"
 
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
@@ -121,6 +123,14 @@ func answer(d *Document) (any, map[string]any, error) {
 	start := time.Now()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	before := map[string]bool{}
+	for name := range d.FeatureGates {
+		before[name] = utilfeature.DefaultFeatureGate.Enabled(featuregate.Feature(name))
+	}
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(d.FeatureGates); err != nil {
+		return nil, nil, err
+	}
+	defer utilfeature.DefaultMutableFeatureGate.SetFromMap(before)
 	p, err := prepare(d)
 	if err != nil {
 		return nil, nil, err

@@ -29,6 +29,8 @@ STATIC = FEATURES - {
     *("spread", "minDomains", "spreadPolicies", "gates"),
 }
 
+SPREAD = ("spread", "minDomains", "spreadPolicies")
+
 
 class Recording(NamedTuple):
     """`count` clusters of a mix, with seeds from `first_seed` up."""
@@ -98,6 +100,24 @@ RECORDINGS: dict[str, list[Recording]] = {
     "taken_out": [
         Recording(8_000, 24, Mix("selfcheck", FEATURES, (4, 12), (60, 100))),
         Recording(8_500, 12, Mix("selfcheck", frozenset({"volumes", "podAntiAffinity", "spread"}), (4, 8), (50, 80))),
+    ],
+    "declared_features": [
+        Recording(9_000, 220, Mix("matrix", frozenset({"declaredFeatures", "init", "sidecar"}), (3, 6), (12, 24))),
+        Recording(9_300, 20, Mix("matrix", FEATURES | {"declaredFeatures"}, (6, 12), (24, 40))),
+        Recording(9_400, 20, Mix("simulate", frozenset({"declaredFeatures", "hostPorts", "spread"}), (3, 6), (12, 24))),
+    ],
+    # drivers that a node lacks: claims in every state, inline volumes, migrated plugins
+    "csi_drivers": [
+        Recording(10_000, 220, Mix("matrix", frozenset({"csiDrivers", "volumes"}), (4, 8), (12, 24))),
+        Recording(10_300, 20, Mix("matrix", FEATURES | {"csiDrivers", "volumes"}, (6, 12), (24, 40))),
+        Recording(10_400, 20, Mix("simulate", frozenset({"csiDrivers", "volumes"}), (4, 8), (16, 30))),
+        Recording(10_500, 10, Mix("verify", frozenset({"csiDrivers", "volumes"}), (4, 8), (16, 30))),
+        Recording(10_600, 10, Mix("selfcheck", frozenset({"csiDrivers", "volumes"}), (4, 8), (16, 30))),
+    ],
+    "compared_tolerations": [
+        Recording(11_000, 200, Mix("matrix", frozenset({"comparedTolerations", "taints"}), (4, 8), (12, 24))),
+        Recording(11_300, 40, Mix("matrix", frozenset({"comparedTolerations", *SPREAD}), (6, 10), (24, 40))),
+        Recording(11_400, 20, Mix("simulate", frozenset({"comparedTolerations", *SPREAD}), (4, 8), (16, 30))),
     ],
     "verify": [
         Recording(7_000, 30, Mix("verify", FEATURES, (8, 20), (80, 140))),

@@ -19,6 +19,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/dynamicresources"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/nodevolumelimits"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/util/assumecache"
 )
@@ -30,7 +31,7 @@ type scheduler struct {
 	full   framework.Framework
 	single map[string]framework.Framework
 	order  []string // Filter plugins in the order in which they run
-	gate   framework.PreEnqueuePlugin
+	gate   fwk.PreEnqueuePlugin
 }
 
 func newScheduler(ctx context.Context, d *Document, c *cluster) (*scheduler, error) {
@@ -54,6 +55,7 @@ func newScheduler(ctx context.Context, d *Document, c *cluster) (*scheduler, err
 		frameworkruntime.WithSnapshotSharedLister(c),
 		frameworkruntime.WithParallelism(1),
 		frameworkruntime.WithSharedDRAManager(dynamicresources.NewDRAManager(ctx, claims, slices, factory)),
+		frameworkruntime.WithSharedCSIManager(nodevolumelimits.NewCSIManager(factory.Storage().V1().CSINodes().Lister())),
 	}
 	s := &scheduler{single: map[string]framework.Framework{}}
 	if s.full, err = frameworkruntime.NewFramework(ctx, plugins.NewInTreeRegistry(), &profile, opts...); err != nil {
@@ -82,7 +84,7 @@ func newScheduler(ctx context.Context, d *Document, c *cluster) (*scheduler, err
 func alone(profile *config.KubeSchedulerProfile, name string, all *config.Plugins) *config.KubeSchedulerProfile {
 	set := func(n string) config.PluginSet { return config.PluginSet{Enabled: []config.Plugin{{Name: n}}} }
 	one := &config.KubeSchedulerProfile{
-		SchedulerName: profile.SchedulerName,
+		SchedulerName: profile.SchedulerName + "-" + name, // a plugin may register an index under it only once
 		PluginConfig:  profile.PluginConfig,
 		Plugins:       &config.Plugins{QueueSort: set("PrioritySort"), Bind: set("DefaultBinder"), Filter: set(name)},
 	}
@@ -142,7 +144,7 @@ type cycle struct {
 	f      framework.Framework
 	pod    *v1.Pod
 	state  fwk.CycleState
-	nodes  *framework.PreFilterResult
+	nodes  *fwk.PreFilterResult
 	status *fwk.Status
 	by     sets.Set[string]
 }

@@ -6,10 +6,10 @@ from typing import Any
 
 #: Of a pod's spec: kept as they are. The API server's defaults restore the rest.
 POD_SPEC = [
-    *("affinity", "hostNetwork", "nodeName", "nodeSelector", "overhead", "resources", "resourceClaims"),
+    *("affinity", "hostNetwork", "hostUsers", "nodeName", "nodeSelector", "overhead", "resources", "resourceClaims"),
     *("runtimeClassName", "schedulingGates", "tolerations", "topologySpreadConstraints", "volumes"),
 ]
-CONTAINER = ["name", "ports", "resources", "restartPolicy"]
+CONTAINER = ["name", "ports", "resources", "restartPolicy", "restartPolicyRules"]
 METADATA = ["name", "namespace", "labels", "annotations", "deletionTimestamp", "deletionGracePeriodSeconds"]
 #: Annotations of claims and CSINodes that the plugins read.
 ANNOTATIONS = [
@@ -81,7 +81,8 @@ def _node(node: dict[str, Any]) -> dict[str, Any]:
     for taint in spec.get("taints", []):
         taint.pop("timeAdded", None)
     allocatable = node["status"].get("allocatable") or node["status"].get("capacity") or {}
-    return {"metadata": _metadata(node), "spec": spec, "status": {"allocatable": allocatable}}
+    status = {"allocatable": allocatable} | _keep(node["status"], ["declaredFeatures"])
+    return {"metadata": _metadata(node), "spec": spec, "status": status}
 
 
 def _claim(claim: dict[str, Any]) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def _storage_class(item: dict[str, Any]) -> dict[str, Any]:
 
 def strip(document: dict[str, Any]) -> dict[str, Any]:
     """The same question in as few bytes as readable JSON allows. The uid of a pod becomes "namespace/name"."""
-    kept = _keep(document, ["name", "mode", "nodeOrder", "placements"])
+    kept = _keep(document, ["name", "mode", "featureGates", "nodeOrder", "placements"])
     kept["nodes"] = [_node(n) for n in document["nodes"]]
     kept["pods"] = [_pod(p, "Running") for p in document.get("pods") or []]
     kept["pending"] = [_pod(p, "Pending") for p in document.get("pending") or []]

@@ -3,7 +3,7 @@
 import re
 
 from tests.builders.rows import Labels, NodeRow
-from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, Selector
+from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, PodRequirements, Selector
 from trimtab.v1.snapshot_pb2 import LabelOperator as Op
 
 NAME = re.compile(r"([A-Za-z0-9]|[A-Za-z0-9][-A-Za-z0-9_.]{0,61}[A-Za-z0-9])\Z")
@@ -49,7 +49,7 @@ def parsable(requirement: LabelRequirement) -> bool:
     return all(value == "" or NAME.match(value) for value in requirement.values)
 
 
-def term_matches(term: NodeSelectorTerm, node: NodeRow) -> bool:
+def term_matches(term: NodeAffinityTerm, node: NodeRow) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
     if not all(parsable(requirement) for requirement in term.match_expressions):
@@ -63,7 +63,7 @@ def term_matches(term: NodeSelectorTerm, node: NodeRow) -> bool:
     return all(holds(requirement, node.labels) for requirement in term.match_expressions)
 
 
-def node_matches(spec: PodSpec, node: NodeRow) -> bool:
+def node_matches(spec: PodRequirements, node: NodeRow) -> bool:
     if any(node.labels.get(key) != value for key, value in spec.node_selector):
         return False
     return spec.node_affinity is None or any(term_matches(term, node) for term in spec.node_affinity)

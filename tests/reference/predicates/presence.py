@@ -1,8 +1,8 @@
-"""Host ports, disks, inter-pod affinity and anti-affinity, by checking every pod. Source: kube-scheduler v1.34.3."""
+"""Host ports, disks, inter-pod affinity and anti-affinity, by checking every pod. Source: kube-scheduler v1.37.2."""
 
 from tests.builders.rows import Labels, NodeRow, PodRow
 from tests.reference.classes.selectors import selects
-from trimtab.planner.model.values import PodAffinityTerm
+from trimtab.planner.model.values import AffinityTerm
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
 Placed = list[tuple[PodRow, NodeRow]]
@@ -25,22 +25,22 @@ def disks_conflict(pod: PodRow, other: PodRow) -> bool:
     return bool(every & set(mine.exclusive_disks)) or bool(set(mine.read_only_disks) & set(theirs.exclusive_disks))
 
 
-def own_namespaces(term: PodAffinityTerm, owner: PodRow) -> tuple[str, ...]:
+def own_namespaces(term: AffinityTerm, owner: PodRow) -> tuple[str, ...]:
     own = not term.namespaces and term.namespace_selector is None
     return (owner.namespace,) if own else term.namespaces
 
 
-def incoming_matches(term: PodAffinityTerm, owner: PodRow, other: PodRow, namespaces: Namespaces) -> bool:
-    """Return whether a term of the incoming pod matches; its namespace selector is also tried on an empty label set."""
+def incoming_matches(term: AffinityTerm, owner: PodRow, other: PodRow, namespaces: Namespaces) -> bool:
+    """Return whether a term of the incoming pod matches; only the empty selector selects unlisted namespaces."""
     selector = term.namespace_selector
     names = set(own_namespaces(term, owner))
     if selector is not None:
         names |= {name for name, labels in namespaces.items() if selects(selector, labels)}
-    there = other.namespace in names or selects(selector, {})
+    there = other.namespace in names or selector == ()
     return there and selects(term.selector, other.labels)
 
 
-def existing_matches(term: PodAffinityTerm, owner: PodRow, pod: PodRow, namespaces: Namespaces) -> bool:
+def existing_matches(term: AffinityTerm, owner: PodRow, pod: PodRow, namespaces: Namespaces) -> bool:
     """Return whether a term of a placed pod matches the incoming pod."""
     there = pod.namespace in own_namespaces(term, owner) or selects(
         term.namespace_selector, namespaces.get(pod.namespace, {})
@@ -56,7 +56,7 @@ def affinity_refuses(pod: PodRow, node: NodeRow, placed: Placed, namespaces: Nam
     if any(term.topology_key not in node.labels for term in terms):
         return True
 
-    def met(term: PodAffinityTerm) -> bool:
+    def met(term: AffinityTerm) -> bool:
         key = term.topology_key
         return any(there.labels.get(key) == node.labels[key] for there in matching)
 

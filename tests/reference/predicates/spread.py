@@ -3,11 +3,11 @@
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.classes.selectors import node_matches, selects
 from tests.reference.predicates.static import tolerates_all
-from trimtab.planner.model.values import LabelRequirement, SpreadConstraint, Taint
+from trimtab.planner.model.values import LabelRequirement, SpreadConstraint, TaintSpec
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
-DRAINED = Taint("ToBeDeletedByClusterAutoscaler", "1234", TaintEffect.NO_SCHEDULE)
+DRAINED = TaintSpec("ToBeDeletedByClusterAutoscaler", "1234", TaintEffect.NO_SCHEDULE)
 
 
 def eligible(pod: PodRow, constraint: SpreadConstraint, node: NodeRow) -> bool:

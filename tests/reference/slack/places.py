@@ -36,7 +36,7 @@ def has_room(free: list[int], requests: list[list[int]]) -> bool:
     return all(total == 0 or total <= room for total, room in zip(totals, free, strict=True))
 
 
-def settle(
+def place_placeholders(
     cluster: Cluster, sets: list[list[int]], hints: dict[int, str], order: list[str], alone: set[int]
 ) -> list[int]:
     """Place the pods of each set at their hints, then on the first node that fits; return the number of nodes that each

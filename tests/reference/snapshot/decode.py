@@ -9,20 +9,20 @@ import struct
 from typing import Any
 
 from trimtab.planner.model.values import (
+    AffinityTerm,
     DeletionInProgress,
+    DisruptionBudget,
     HostPort,
     LabelRequirement,
-    NodeSelectorTerm,
+    MountedVolume,
+    NodeAffinityTerm,
     Owner,
-    PodAffinityTerm,
-    PodDisruptionBudget,
-    PodSpec,
+    PodRequirements,
     SpreadConstraint,
-    Taint,
+    TaintSpec,
     TemplatePod,
-    Toleration,
-    Volume,
-    WeightedPodAffinityTerm,
+    TolerationSpec,
+    WeightedAffinityTerm,
 )
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -72,7 +72,7 @@ class Reader:
         created, deletion = int64(table.created, count), int64(table.deletion, count)
         flags, cost = table.flags or bytes(count), int32(table.deletion_cost, count)
         pinned = int32(table.pinned_node, count)
-        mounts: list[set[Volume]] = [set() for _ in range(count)]
+        mounts: list[set[MountedVolume]] = [set() for _ in range(count)]
         for pod, volume in zip(int32(table.volume_pod), int32(table.volume), strict=True):
             mounts[pod].add(self._volume(self._m.volumes[volume]))
         numbers: list[list[tuple[str, float]]] = [[] for _ in range(count)]
@@ -108,7 +108,7 @@ class Reader:
             m.name,
             m.provider_id,
             self._labels(m.label_set),
-            tuple(sorted({Taint(self._text[t.key], self._text[t.value], t.effect) for t in m.taints})),
+            tuple(sorted({TaintSpec(self._text[t.key], self._text[t.value], t.effect) for t in m.taints})),
             m.unschedulable,
             tuple(sorted(allocatable.items())),
             tuple(sorted(capacity.items())),
@@ -119,11 +119,16 @@ class Reader:
             m.scale_down_disabled,
             m.deletion_delayed,
             tuple(sorted((self._text[one.driver], one.count) for one in m.attach_limits)),
+            tuple(sorted(self._text[name] for name in m.declared_features)),
+            tuple(sorted(map(self._text.__getitem__, m.volume_drivers.names)))
+            if m.HasField("volume_drivers")
+            else None,
         )
 
     def _template(self, m: pb.NodeTemplate) -> Any:
-        names = ("label_set", "taints", "allocatable", "capacity", "attach_limits")
-        return self._node(pb.Node(ready=True, **{name: getattr(m, name) for name in names}))
+        names = ("label_set", "taints", "allocatable", "capacity", "attach_limits", "declared_features")
+        drivers = m.volume_drivers if m.HasField("volume_drivers") else None
+        return self._node(pb.Node(ready=True, volume_drivers=drivers, **{name: getattr(m, name) for name in names}))
 
     def _template_pods(self, m: pb.NodeTemplate) -> list[Any]:
         return [
@@ -161,8 +166,8 @@ class Reader:
             template = TemplatePod(m.pod_template.namespace, spec, self._labels(m.pod_template.label_set))
         return Owner(m.uid, m.kind, m.name, m.namespace, *counts, m.api_version, selector, *above, template)
 
-    def _budget(self, m: pb.PodDisruptionBudget) -> PodDisruptionBudget:
-        return PodDisruptionBudget(
+    def _budget(self, m: pb.PodDisruptionBudget) -> DisruptionBudget:
+        return DisruptionBudget(
             m.namespace,
             m.name,
             self._selector(m, "selector"),
@@ -190,17 +195,17 @@ class Reader:
     def _selector(self, holder: Any, field: str) -> tuple[LabelRequirement, ...] | None:
         return self._requirements(getattr(holder, field).requirements) if holder.HasField(field) else None
 
-    def _terms(self, holder: Any) -> tuple[NodeSelectorTerm, ...] | None:
+    def _terms(self, holder: Any) -> tuple[NodeAffinityTerm, ...] | None:
         if not holder.HasField("node_affinity"):
             return None
         return tuple(
-            NodeSelectorTerm(self._requirements(term.match_expressions), self._requirements(term.match_fields))
+            NodeAffinityTerm(self._requirements(term.match_expressions), self._requirements(term.match_fields))
             for term in holder.node_affinity.terms
         )
 
-    def _affinity(self, terms: Any) -> tuple[PodAffinityTerm, ...]:
+    def _affinity(self, terms: Any) -> tuple[AffinityTerm, ...]:
         return tuple(
-            PodAffinityTerm(
+            AffinityTerm(
                 self._selector(term, "selector"),
                 tuple(sorted({self._text[i] for i in term.namespaces})),
                 self._selector(term, "namespace_selector"),
@@ -209,14 +214,16 @@ class Reader:
             for term in terms
         )
 
-    def _spec(self, m: pb.PodSpec) -> PodSpec:
+    def _spec(self, m: pb.PodSpec) -> PodRequirements:
         t = self._text
-        return PodSpec(
+        return PodRequirements(
             requests=tuple(sorted((self._m.resources[r.resource], r.amount) for r in m.requests if r.amount)),
             node_selector=tuple(sorted((t[one.key], t[one.value]) for one in m.node_selector)),
             node_affinity=self._terms(m),
             tolerations=tuple(
-                sorted({Toleration(t[one.key], one.operator or 1, t[one.value], one.effect) for one in m.tolerations})
+                sorted(
+                    {TolerationSpec(t[one.key], one.operator or 1, t[one.value], one.effect) for one in m.tolerations}
+                )
             ),
             host_ports=tuple(
                 sorted(
@@ -238,8 +245,7 @@ class Reader:
                 for one in m.topology_spread
             ),
             preferred_pod_anti_affinity=tuple(
-                WeightedPodAffinityTerm(one.weight, *self._affinity([one.term]))
-                for one in m.preferred_pod_anti_affinity
+                WeightedAffinityTerm(one.weight, *self._affinity([one.term])) for one in m.preferred_pod_anti_affinity
             ),
             priority=m.priority,
             scheduler_name=t[m.scheduler_name],
@@ -256,13 +262,17 @@ class Reader:
             read_only_disks=tuple(sorted({t[i] for i in m.read_only_disks})),
             scale_up_delay_s=m.scale_up_delay_s if m.HasField("scale_up_delay_s") else -1,
             ignored_by_slack=m.ignored_by_slack,
+            node_features=tuple(sorted({t[i] for i in m.node_features})),
         )
 
-    def _volume(self, m: pb.Volume) -> Volume:
+    def _volume(self, m: pb.Volume) -> MountedVolume:
         t = self._text
         zone_labels = tuple(sorted((t[one.key], t[one.value]) for one in m.zone_labels))
         terms = self._terms(m)
-        return Volume(m.id, m.state, t[m.driver], t[m.handle], terms, zone_labels, m.read_write_once_pod, m.detail)
+        return MountedVolume(
+            m.id, m.state, t[m.driver], t[m.handle], terms, zone_labels, m.read_write_once_pod, m.detail,
+            t[m.required_driver],
+        )  # fmt: skip
 
 
 def read_rows(message: pb.ClusterSnapshot) -> Rows:

@@ -9,8 +9,8 @@ from google.protobuf.message import Message
 from tests.benchmarks.tiles import _uids, tiled
 from tests.builders import node, pod, snapshot_of
 from trimtab.clients.cli.cluster_view import ClusterView
-from trimtab.clients.simulation.recorded_rounds import _Rounds, _rows
-from trimtab.clients.snapshots.objects.spec_reader import SpecReader
+from trimtab.clients.simulation.recorded_rounds import _RoundsReader, _rows
+from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
 from trimtab.v1 import snapshot_pb2 as pb
 
 
@@ -34,12 +34,12 @@ def look_up(snapshot: Any, _: pb.ClusterSnapshot) -> None:
 
 
 def read_labels(snapshot: Any, _: pb.ClusterSnapshot) -> None:
-    reader = SpecReader(snapshot)
+    reader = PodSpecExporter(snapshot)
     assert [reader.labels(at) for at in (0, 1, 1, 1)] == [{}, {"a": "b"}, {"a": "b"}, {"a": "b"}]
 
 
 def make_items(snapshot: Any, plain: pb.ClusterSnapshot) -> None:
-    rounds, reader = _Rounds(), SpecReader(plain)
+    rounds, reader = _RoundsReader(), PodSpecExporter(plain)
     for row in _rows(snapshot):
         assert rounds._item(row, snapshot, reader)["metadata"]["labels"] == {"a": "b"}
 

@@ -9,16 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from trimtab.actuator.cloud.kwok.entry import kwok_rules
+from tests.builders.manifests import known_options
 from trimtab.actuator.cloud.kwok.groups import read_group
+from trimtab.actuator.cloud.kwok.ledger import NAME as LEDGER
 from trimtab.actuator.cloud.table import CLOUDS
-from trimtab.actuator.kube.permissions import ACTUATOR, BUFFERS, POD_COSTS
 from trimtab.clients.cli.certificates.parts import PARTS
 from trimtab.clients.cli.documents import read_settings
-from trimtab.clients.kubernetes.permissions import lease_rules, own_object
-from trimtab.clients.kubernetes.rules import Rule
+from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
 from trimtab.clients.rpc.access_policy import AccessPolicy, Right, read_policy
-from trimtab.clients.snapshots.live.resources import RESOURCES
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MANIFESTS, CHART = DEPLOY / "manifests", DEPLOY / "chart"
@@ -47,30 +45,31 @@ def granted(*roles: tuple[str, str]) -> set[tuple[str, str, str, str, str]]:
     }
 
 
-def asked(rules: Iterable[Rule]) -> set[tuple[str, str, str, str, str]]:
+def asked(rules: Iterable[PermissionRule]) -> set[tuple[str, str, str, str, str]]:
     return {(rule.group, rule.resource, verb, rule.namespace, rule.name) for rule in rules for verb in rule.verbs}
 
 
 def test_the_actuator_is_granted_exactly_what_it_asks_for() -> None:
     roles = [("ClusterRole", "trimtab-actuator"), ("Role", "trimtab-actuator")]
-    assert granted(*roles) == asked([*ACTUATOR, *lease_rules(NAMESPACE, "trimtab-actuator")])
-    assert granted(("ClusterRole", "trimtab-actuator-pod-costs")) == asked(POD_COSTS)
-    assert granted(("ClusterRole", "trimtab-actuator-capacity-buffers")) == asked(BUFFERS)
+    assert granted(*roles) == asked([*rules_of(User.ACTUATOR), *rules_of(User.LEADER, NAMESPACE, "trimtab-actuator")])
+    assert granted(("ClusterRole", "trimtab-actuator-pod-costs")) == asked(rules_of(User.POD_COSTS))
+    assert granted(("ClusterRole", "trimtab-actuator-capacity-buffers")) == asked(rules_of(User.BUFFERS))
 
 
 def test_the_cloud_kwok_is_granted_exactly_what_it_asks_for() -> None:
     roles = [("ClusterRole", "trimtab-actuator-kwok"), ("Role", "trimtab-actuator-kwok")]
-    assert granted(*roles) == asked(kwok_rules(NAMESPACE))
+    assert granted(*roles) == asked(rules_of(User.KWOK, NAMESPACE, LEDGER))
 
 
 def test_the_loop_may_watch_all_that_a_snapshot_is_made_of_and_write_what_it_reports() -> None:
-    watched = {(one.group, one.plural, verb, "", "") for one in RESOURCES for verb in ("list", "watch")}
-    leases = asked(lease_rules(NAMESPACE, "trimtab-loop"))
-    state = asked(own_object("", "configmaps", ("get", "patch"), NAMESPACE, "trimtab-state"))
-    status = asked(own_object("", "configmaps", ("patch",), NAMESPACE, "trimtab-status"))
-    own = state | status | {("", "events", "create", "", "")}
-    assert granted(("ClusterRole", "trimtab-reader")) == watched
-    assert granted(("ClusterRole", "trimtab-loop"), ("Role", "trimtab-loop")) == leases | own
+    own = [
+        *rules_of(User.LEADER, NAMESPACE, "trimtab-loop"),
+        *rules_of(User.STATE, NAMESPACE, "trimtab-state"),
+        *rules_of(User.STATUS, NAMESPACE, "trimtab-status"),
+        *rules_of(User.EVENTS),
+    ]
+    assert granted(("ClusterRole", "trimtab-reader")) == asked(rules_of(User.SNAPSHOTS))
+    assert granted(("ClusterRole", "trimtab-loop"), ("Role", "trimtab-loop")) == asked(own)
 
 
 @pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
@@ -130,20 +129,6 @@ def test_the_policy_allows_the_loop_its_work_and_a_person_only_to_read(tmp_path:
     assert policy.deletions.max_nodes_per_hour
 
 
-def known_options(command: str) -> set[str]:
-    """Return the options of one of our commands."""
-    import typer
-
-    from trimtab.actuator.service.command import app as actuator
-    from trimtab.clients.cli.commands import app as cli
-    from trimtab.planner.command import app as planner
-
-    found: Any = typer.main.get_command({"actuator": actuator, "planner": planner}.get(command, cli))
-    if command in {"run", "steer"}:
-        found = found.get_command(found.make_context("trimtab", [command], resilient_parsing=True), command)
-    return {name for parameter in found.params for name in parameter.opts}
-
-
 def test_the_settings_can_be_read_by_those_who_read_them(tmp_path: Path) -> None:
     data = objects()["ConfigMap", "trimtab-settings"]["data"]
     group = read_group(yaml.safe_load(data["groups.yaml"]))
@@ -190,7 +175,7 @@ def test_pods_have_a_budget_a_network_policy_and_an_account_of_their_own(kind: s
     assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} <= ports
 
 
-def test_the_loop_reaches_both_services_and_nobody_reaches_the_loop() -> None:
+def test_the_loop_reaches_both_services_and_no_service_reaches_the_loop() -> None:
     found = objects()
     loop = found["NetworkPolicy", "trimtab-loop"]["spec"]
     assert loop["ingress"] == []

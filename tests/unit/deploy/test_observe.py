@@ -1,9 +1,7 @@
 """Alerting rules and the dashboard query existing metrics, and each alert is documented."""
 
-import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import promql_parser
@@ -11,27 +9,12 @@ import pytest
 import yaml
 
 from tests.builders import metrics
+from tests.builders.metrics import DEPLOY, alerts, queries
 
-DEPLOY = Path(__file__).parents[3] / "deploy"
-OBSERVE = DEPLOY / "chart" / "observe"
 JOBS = {"trimtab-planner": metrics.PLANNER, "trimtab-actuator": metrics.ACTUATOR}
 TARGET_LABELS = {"job", "instance", "namespace", "pod"}
 """Labels that Prometheus adds to what it scrapes."""
 PARTS = ("expr", "lhs", "rhs", "vector_selector", "param")
-
-
-def alerts() -> list[dict[str, Any]]:
-    groups = yaml.safe_load((OBSERVE / "rules.yaml").read_text())["groups"]
-    return [rule for group in groups for rule in group["rules"]]
-
-
-def queries() -> Iterator[tuple[str, str]]:
-    """Return each query with the title of its rule or panel."""
-    for rule in alerts():
-        yield rule["alert"], rule["expr"]
-    for panel in json.loads((OBSERVE / "dashboard.json").read_text())["panels"]:
-        for target in panel["targets"]:
-            yield panel["title"], target["expr"].replace("$__rate_interval", "5m")
 
 
 def parts(expression: Any) -> Iterator[Any]:

@@ -1,5 +1,5 @@
 """The history of a cluster from its recorded rounds, in the form of a simulation's result, for the same page."""
 
-from trimtab.clients.cli.report.history.reading import History, last_cluster, read_history
+from trimtab.clients.cli.report.history.reading import RecordedHistory, last_cluster, read_history
 
-__all__ = ["History", "last_cluster", "read_history"]
+__all__ = ["RecordedHistory", "last_cluster", "read_history"]

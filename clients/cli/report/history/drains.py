@@ -6,13 +6,13 @@ first round after it. Form: as `trimtab.clients.simulation.drains`. Times are Un
 
 from typing import Any
 
-from trimtab.clients.cli.report.history.nodes import Nodes
+from trimtab.clients.cli.report.history.nodes import RecordedNodes
 from trimtab.clients.cli.report.history.pods import Pods
 from trimtab.clients.simulation.drains import MOST_DRAINS
 from trimtab.v1 import snapshot_pb2 as pb
 
 
-class Drains:
+class RecordedRemovals:
     """The removals of a recording. evicted : number of evictions, None = no status was recorded."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Drains:
         self._evictions = {one.uid for one in status.recent_evictions}
         self.evicted = self.evicted or 0
 
-    def end_round(self, now_s: float, nodes: Nodes) -> None:
+    def end_round(self, now_s: float, nodes: RecordedNodes) -> None:
         """Begin and end removals according to the nodes of a round."""
         going = nodes.going
         for node in sorted(going):

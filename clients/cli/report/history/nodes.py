@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.label_groups import DEFAULT_LABELS, ZONE, label_group, label_value
-from trimtab.clients.cli.prices import Machine, Prices, machine_of, machines_of, one_price, price_of
-from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT
+from trimtab.clients.cli.prices import PricedMachine, Prices, machine_of, machines_of, one_price, price_of
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.v1 import snapshot_pb2 as pb
 
 
@@ -21,11 +21,11 @@ class _Node(NamedTuple):
     zone: str
     cpu: int
     memory: int
-    machine: Machine
+    machine: PricedMachine
     is_going: bool
 
 
-class _Group(NamedTuple):
+class _RecordedGroup(NamedTuple):
     price: float | None
     template: Mapping[str, str] | None
 
@@ -39,7 +39,7 @@ class Capacity(NamedTuple):
     price_per_hour: float
 
 
-class Nodes:
+class RecordedNodes:
     """The present nodes. prices : of a file; labels : of groups, if the cluster has none, () = no groups.
 
     group_of : group of each present node; price_of : price of a node by group; added, removed : numbers so far, since
@@ -52,7 +52,7 @@ class Nodes:
         self.added = self.removed = 0
         self._prices, self._labels = prices, DEFAULT_LABELS if labels is None else tuple(labels)
         self._nodes: dict[str, _Node] = {}
-        self._groups: dict[str, _Group] = {}
+        self._groups: dict[str, _RecordedGroup] = {}
         self._capacity: Capacity | None = None
         self._has_begun = False
 
@@ -91,7 +91,7 @@ class Nodes:
         for group in changed.node_groups:
             template = view.labels(group.template.label_set) if group.HasField("template") else None
             price = group.price_per_hour if group.HasField("price_per_hour") else None
-            self._groups[group.id] = _Group(price, template)
+            self._groups[group.id] = _RecordedGroup(price, template)
         before = len(self._nodes)
         for node in changed.nodes:
             labels, amounts = view.labels(node.label_set), view.allocatable(node.name)
@@ -102,7 +102,7 @@ class Nodes:
                 amounts.get("cpu", 0),
                 amounts.get("memory", 0),
                 machine_of(labels),
-                any(view.text(taint.key) == TO_BE_DELETED_TAINT for taint in node.taints),
+                any(view.text(taint.key) == HARD_TAINT_KEY for taint in node.taints),
             )
         if self._has_begun:
             self.added += len(self._nodes) - before
@@ -134,12 +134,12 @@ class Nodes:
 
     def _priced(self) -> dict[str, float]:
         """Return the known prices: of the file, else the recorded ones."""
-        machines: dict[str, set[Machine]] = defaultdict(set)
+        machines: dict[str, set[PricedMachine]] = defaultdict(set)
         for name, group in self.group_of.items():
             machines[group].add(self._nodes[name].machine)
         found = {}
         for name in self._groups.keys() | (machines.keys() if not self._groups else set()):
-            own = self._groups.get(name, _Group(None, None))
+            own = self._groups.get(name, _RecordedGroup(None, None))
             of_file = None
             if self._prices is not None:
                 of_file = one_price(machines_of(own.template, machines.get(name, set())), self._prices)

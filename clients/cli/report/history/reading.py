@@ -2,7 +2,7 @@
 
 Decides what a figure means: amounts count from one round to the next; a sample is kept where anything differs from the
 one before, so that nothing is lost. Memory: one cluster and the samples. Of a file that is cut off inside a round or
-damaged there, the rounds before are the history, if there are several. Errors: InputError for any other file that
+damaged there, the rounds before are the history, if there are several. Errors: UsageError for any other file that
 cannot be read.
 """
 
@@ -11,13 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.report.history.decisions import RecordedDecisions
-from trimtab.clients.cli.report.history.drains import Drains
-from trimtab.clients.cli.report.history.nodes import Nodes
+from trimtab.clients.cli.report.history.drains import RecordedRemovals
+from trimtab.clients.cli.report.history.nodes import RecordedNodes
 from trimtab.clients.cli.report.history.pods import Pods
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES, open_input
 from trimtab.clients.simulation.slack_use import SlackUse
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 _HOUR_S: Final = 3600.0
 
 
-class History(NamedTuple):
+class RecordedHistory(NamedTuple):
     """round_count : rounds read; is_whole : none is missing because of damage; has_groups : the cluster has node groups
     of its own; result : in the form of a simulation's, with the figures that rounds tell; last : the last request and
     answer.
@@ -48,24 +48,26 @@ def read_history(
     prices: Prices | None = None,
     labels: Sequence[str] | None = None,
     max_input_bytes: int = MAX_INPUT_BYTES,
-) -> History:
+) -> RecordedHistory:
     """Read a recording. prices : of a file; labels : of node groups, for a cluster without them."""
-    rounds, is_whole = _Rounds(Nodes(prices, labels)), True
+    rounds, is_whole = _HistoryReader(RecordedNodes(prices, labels)), True
     try:
         with open_input(path) as file:
             for one in read_rounds(str(path), file, max_input_bytes):
                 if not isinstance(one, OptionChoice):
                     rounds.add(one)
-    except InputError as error:
+    except UsageError as error:
         if rounds.count <= 1:
             raise
         is_whole = False
         note(f"{error}; the report is about the {rounds.count} rounds before")
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+        raise UsageError(f"{path}: {error.strerror or error}") from None
     except (ValueError, IndexError, KeyError) as error:
-        raise InputError(f"{path}: its changes do not fit the cluster before them ({error!r}); record again") from None
-    return History(rounds.count, is_whole, rounds.has_groups, rounds.result(path.name.split(".")[0]), rounds.last)
+        raise UsageError(f"{path}: its changes do not fit the cluster before them ({error!r}); record again") from None
+    return RecordedHistory(
+        rounds.count, is_whole, rounds.has_groups, rounds.result(path.name.split(".")[0]), rounds.last
+    )
 
 
 def last_cluster(path: Path, round_count: int, max_input_bytes: int = MAX_INPUT_BYTES) -> pb.ClusterSnapshot:
@@ -76,22 +78,22 @@ def last_cluster(path: Path, round_count: int, max_input_bytes: int = MAX_INPUT_
     with open_input(path) as file:
         found = (one for one in read_rounds(str(path), file, max_input_bytes) if not isinstance(one, OptionChoice))
         for one in islice(found, round_count):
-            if one.taken.snapshot is not None:
-                cluster = Application(one.taken.snapshot)
-            elif cluster is not None and one.taken.delta is not None:
-                cluster.add(one.taken.delta)
+            if one.update.snapshot is not None:
+                cluster = Application(one.update.snapshot)
+            elif cluster is not None and one.update.delta is not None:
+                cluster.add(one.update.delta)
     assert cluster is not None, "there are rounds"
     return cluster.result()
 
 
-class _Rounds:
+class _HistoryReader:
     """The recording while it is read."""
 
-    def __init__(self, nodes: Nodes) -> None:
+    def __init__(self, nodes: RecordedNodes) -> None:
         self.count = 0
         self.last: tuple[plan_pb2.PlanRequest, plan_pb2.PlanResponse] | None = None
         self._nodes, self._pods = nodes, Pods()
-        self._drains, self._slack = Drains(), SlackUse()
+        self._drains, self._slack = RecordedRemovals(), SlackUse()
         self._decisions = RecordedDecisions(nodes.group_of, nodes.price_of)
         self._slack_now: Json = {"slackCpuWantedMilli": 0, "placeholders": 0, "placeholdersOnNodes": 0}
         self._begin_s = self._now_s = 0.0
@@ -108,7 +110,7 @@ class _Rounds:
         if now_s < self._now_s:
             raise ValueError(f"a round at {now_s:g} s follows one at {self._now_s:g} s")
         self._pass_time(now_s)
-        self._read(one.taken.snapshot, one.taken.delta)
+        self._read(one.update.snapshot, one.update.delta)
         self._drains.end_round(now_s, self._nodes)
         capacity = self._nodes.capacity()
         self._read_slack(now_s, one.answer)

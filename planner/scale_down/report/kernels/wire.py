@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import inner_kernel, kernel, widened
-from trimtab.planner.model.prefetch import prefetch
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
+from trimtab.planner.compiled.prefetch import prefetch
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
 from trimtab.planner.snapshot.texts import Names
@@ -102,7 +102,7 @@ def write_double(field: int, doubles: UInt8, row: int, out: UInt8, at: int) -> i
 
 
 @by_reference()
-class NodeRows(NamedTuple):
+class UnneededRows(NamedTuple):
     """The content of the entries of U nodes.
 
     node : int32[U]; seconds, nanos : int64[U] since when; reason : uint8[U]; utilization, saving, cost : uint8[8·U],
@@ -152,7 +152,7 @@ def fetch_names(names: Names, pods: Int32, index: int) -> None:
 
 
 @inner_kernel
-def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -> int:
+def write_content(names: Names, rows: UnneededRows, row: int, out: UInt8, at: int) -> int:
     """Write one `UnneededNode`; return the position after it."""
     node, detail = rows.node[row], rows.detail_offsets
     at = write_string(widened(NODE_FIELD), names.nodes, names.node_offsets[node], names.node_offsets[node + 1], out, at)
@@ -173,7 +173,7 @@ def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -
 
 
 @kernel
-def write_unneeded(names: Names, rows: NodeRows, sizes: Int64, out: UInt8) -> int:
+def write_unneeded(names: Names, rows: UnneededRows, sizes: Int64, out: UInt8) -> int:
     """Write all entries to `out` : uint8 and return the number of bytes. O(bytes).
 
     sizes : int64[U], of each entry's content: filled if `out` is empty (then nothing else is written), read otherwise.

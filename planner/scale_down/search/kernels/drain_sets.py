@@ -14,10 +14,11 @@ Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSim
 
 from typing import NamedTuple
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from trimtab.planner.model.prefetch import prefetch
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.compiled.prefetch import prefetch
 from trimtab.planner.placement.kernels.search import HINT_HITS, Search, destination_of, has_room_left
+from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.simulation.kernels import drop, fits, mark, place, remove, retire, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
@@ -28,11 +29,11 @@ MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION, NOT_EVALUATED = 6, 9, 14, 15,
 """Outcomes, as `UnremovableReason.Code`."""
 
 EVALUATED, MOVED, TAKEN = 2, 3, 4
-"""Positions in `Problem.counts` after those of a search; TAKEN counts accepted nodes."""
+"""Positions in `DrainProblem.counts` after those of a search; TAKEN counts accepted nodes."""
 COUNTS = 5
 
 
-class Budgets(NamedTuple):
+class DisruptionsLeft(NamedTuple):
     """Disruption budgets. offsets : int64[P'+1] into budgets : int32 and needs : uint8; left : int64[B], in place.
 
     in_turn : bool[N], nodes whose pods may be evicted one after the other: one disruption left is enough for them, and
@@ -56,7 +57,7 @@ class Minimums(NamedTuple):
 
 
 @by_reference()
-class Problem(NamedTuple):
+class DrainProblem(NamedTuple):
     """All data that one attempt reads and writes.
 
     offsets : int64[N+1], pods : int32[M] pods to move, by node; hint : int32[P'] node or -1; incoming_count : int32[N]
@@ -69,7 +70,7 @@ class Problem(NamedTuple):
     pods: Int32
     hint: Int32
     search: Search
-    budgets: Budgets
+    budgets: DisruptionsLeft
     limits: Minimums
     incoming_count: Int32
     first_incoming: Int32
@@ -82,7 +83,7 @@ class Problem(NamedTuple):
 
 
 @inner_kernel
-def over_budget(problem: Problem, node: int) -> int:
+def over_budget(problem: DrainProblem, node: int) -> int:
     """Use up the budgets of the pods of a node; return -1, or the first pod whose budget does not suffice, with nothing
     used up.
     """
@@ -99,7 +100,7 @@ def over_budget(problem: Problem, node: int) -> int:
 
 
 @inner_kernel
-def use_up(problem: Problem, node: int, times: int) -> None:
+def use_up(problem: DrainProblem, node: int, times: int) -> None:
     """Subtract from the budgets the disruptions of moving the pods of a node; -1 times adds them back."""
     under = problem.budgets
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
@@ -109,7 +110,7 @@ def use_up(problem: Problem, node: int, times: int) -> None:
 
 
 @inner_kernel
-def first_lacking(problem: Problem, node: int, least: int) -> int:
+def first_lacking(problem: DrainProblem, node: int, least: int) -> int:
     """Return the first pod of a node that uses up a budget of which less than `least` is left, -1 if none."""
     under = problem.budgets
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
@@ -132,7 +133,7 @@ def over_limit(limits: Minimums, node: int) -> int:
 
 
 @copied_kernel
-def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
+def first_pod_without_a_node(sim: SimulationState, problem: DrainProblem, node: int) -> int:
     """Return the first pod of a node for which no node has room even if it is alone, -1 if none; hinted pods are not
     checked.
     """
@@ -147,7 +148,7 @@ def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
 
 
 @copied_kernel
-def take_off(sim: SimulationState, problem: Problem, node: int) -> None:
+def remove_pods(sim: SimulationState, problem: DrainProblem, node: int) -> None:
     """Take off a node the pods it has to move, then those that it has received."""
     at, last = problem.offsets[node], problem.offsets[node + 1]
     incoming = widened(problem.first_incoming[node])
@@ -160,8 +161,8 @@ def take_off(sim: SimulationState, problem: Problem, node: int) -> None:
 
 
 @copied_kernel
-def settle(sim: SimulationState, problem: Problem, node: int) -> int:
-    """Place the pods that `take_off` has taken off, in its order; return -1, or the first that finds no place."""
+def place_pods(sim: SimulationState, problem: DrainProblem, node: int) -> int:
+    """Place the pods that `remove_pods` has taken off, in its order; return -1, or the first that finds no place."""
     at, last = problem.offsets[node], problem.offsets[node + 1]
     incoming = widened(problem.first_incoming[node])
     while at < last or incoming >= 0:
@@ -177,7 +178,7 @@ def settle(sim: SimulationState, problem: Problem, node: int) -> int:
 
 
 @inner_kernel
-def record_incoming(problem: Problem, pod: int, node: int) -> None:
+def record_incoming(problem: DrainProblem, pod: int, node: int) -> None:
     """Record that a node has received a pod."""
     problem.destination[pod] = node
     problem.next_incoming[pod] = problem.first_incoming[node]
@@ -186,7 +187,7 @@ def record_incoming(problem: Problem, pod: int, node: int) -> None:
 
 
 @copied_kernel
-def pass_on(problem: Problem, node: int) -> None:
+def commit_destinations(problem: DrainProblem, node: int) -> None:
     """Record the destinations of the node's own pods and of those that it had received."""
     pod = widened(problem.first_incoming[node])
     problem.first_incoming[node] = -1
@@ -202,20 +203,20 @@ def pass_on(problem: Problem, node: int) -> None:
 
 
 @copied_kernel
-def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
+def try_candidate(sim: SimulationState, problem: DrainProblem, node: int) -> int:
     """Try to empty a node; return its outcome. On success the simulation keeps the moves, otherwise it is unchanged."""
     might_receive = problem.search.allowed[node]
     problem.search.allowed[node] = False
-    blocking_pod = hopeless(sim, problem, node)
+    blocking_pod = first_pod_without_a_node(sim, problem, node)
     if blocking_pod < 0:
         fork = mark(sim)
         retire(sim, node)
-        take_off(sim, problem, node)
-        blocking_pod = settle(sim, problem, node)
+        remove_pods(sim, problem, node)
+        blocking_pod = place_pods(sim, problem, node)
         if blocking_pod >= 0:
             revert(sim, fork)
     if blocking_pod < 0:
-        pass_on(problem, node)
+        commit_destinations(problem, node)
         return ACCEPTED
     pod = widened(problem.first_incoming[node])
     while pod >= 0:
@@ -227,7 +228,7 @@ def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
 
 
 @copied_kernel
-def consider(sim: SimulationState, problem: Problem, node: int) -> int:
+def evaluate_candidate(sim: SimulationState, problem: DrainProblem, node: int) -> int:
     """Return the outcome of a candidate: kept by a limit, by a budget, for lack of places, or accepted and recorded."""
     limits = problem.limits
     outcome = over_limit(limits, node)
@@ -247,7 +248,7 @@ def consider(sim: SimulationState, problem: Problem, node: int) -> int:
 
 
 @inner_kernel
-def accept(problem: Problem, node: int) -> None:
+def accept(problem: DrainProblem, node: int) -> None:
     """Record that a node goes, and subtract it from the amounts above the minimums."""
     limits = problem.limits
     limits.group_left[limits.group[node]] -= 1
@@ -259,7 +260,7 @@ def accept(problem: Problem, node: int) -> None:
 
 
 @kernel
-def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
+def repeat_plan(sim: SimulationState, problem: DrainProblem, nodes: Int32) -> bool:
     """Remove the nodes of the last plan again, all together, each pod placed at its hint; False = one cannot go, and
     nothing was moved.
 
@@ -315,7 +316,7 @@ def fits_in_the_end(sim: SimulationState, pod: int, node: int) -> bool:
 
 
 @inner_kernel
-def fetch(sim: SimulationState, problem: Problem, node: int) -> None:
+def fetch(sim: SimulationState, problem: DrainProblem, node: int) -> None:
     """Request the data of the pods that a node has to move."""
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[row])
@@ -326,12 +327,12 @@ def fetch(sim: SimulationState, problem: Problem, node: int) -> None:
         prefetch(sim.pod_class, pod)
         prefetch(sim.pinned, pod)
         prefetch(sim.pod_node, pod)
-        prefetch(sim.volumes.row, pod)
+        compose.prefetch_own(sim.counters, pod)
 
 
 @kernel
 def drain_candidates(
-    sim: SimulationState, problem: Problem, candidates: Int32, first: int, last: int, known: Bool, bounds: Int64,
+    sim: SimulationState, problem: DrainProblem, candidates: Int32, first: int, last: int, known: Bool, bounds: Int64,
     patience: int,
 ) -> int:  # fmt: skip
     """Try candidates[first:last] in order; return the position of the first that was not evaluated.
@@ -361,7 +362,7 @@ def drain_candidates(
             problem.outcome[node] = DESTINATION
             continue
         before = problem.counts[EVALUATED]
-        outcome = consider(sim, problem, node)
+        outcome = evaluate_candidate(sim, problem, node)
         if outcome == ACCEPTED or not again:
             problem.outcome[node] = outcome
             failures = 0
@@ -376,19 +377,19 @@ def drain_candidates(
 
 @kernel
 def mark_unplaceable(
-    sim: SimulationState, problem: Problem, offsets: Int64, members: Int32, loose: Int32, unplaceable: Bool
+    sim: SimulationState, problem: DrainProblem, offsets: Int64, members: Int32, unbound_pods: Int32, unplaceable: Bool
 ) -> int:
     """Mark in unplaceable : bool[N] accepted nodes with a pod that would not fit at its destination with all nodes
     gone.
 
     As nodes go one after the other, a later one can break constraints that the pods of an earlier one depended on. So
     each moved pod is checked once more with all pods at their destinations; pods that depend only on their node need no
-    check. offsets, members : all pods by node; loose : pods to take off first, which are not there yet and may come
-    late. Returns how many nodes were marked; the simulation is left unchanged.
+    check. offsets, members : all pods by node; unbound_pods : pods to take off first, which are not there yet and may
+    come late. Returns how many nodes were marked; the simulation is left unchanged.
     """
     before = mark(sim)
-    for row in range(len(loose)):
-        remove(sim, widened(loose[row]))
+    for row in range(len(unbound_pods)):
+        remove(sim, widened(unbound_pods[row]))
     count = 0
     for row in range(problem.counts[TAKEN]):
         node = widened(problem.accepted[row])
@@ -413,7 +414,7 @@ def mark_unplaceable(
 
 
 @kernel
-def record_all_incoming(problem: Problem, pod_node: Int64, pods: Int32) -> None:
+def record_all_incoming(problem: DrainProblem, pod_node: Int64, pods: Int32) -> None:
     """Record for each of the pods that is on a node, pod_node : int64[P'], that its node has received it."""
     for row in range(len(pods)):
         if pod_node[pods[row]] != NOWHERE:

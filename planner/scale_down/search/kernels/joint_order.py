@@ -6,41 +6,42 @@ closed but still there, and are put back in rounds, each as soon as it fits. Nod
 Source: own; the scheduler's view while nodes are drained in parallel.
 """
 
-from trimtab.planner.model.jit import copied_kernel, inner_kernel, kernel, widened
-from trimtab.planner.scale_down.search.kernels.drain_sets import TAKEN, Problem
+from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
+from trimtab.planner.predicates.kernels import compose
+from trimtab.planner.scale_down.search.kernels.drain_sets import TAKEN, DrainProblem
 from trimtab.planner.simulation.kernels import fits, mark, place, remove, revert
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32
 
 
 @kernel
-def mark_without_order(sim: SimulationState, problem: Problem, loose: Int32, unplaceable: Bool) -> int:
+def mark_without_order(sim: SimulationState, problem: DrainProblem, unbound_pods: Int32, unplaceable: Bool) -> int:
     """Mark in unplaceable : bool[N] accepted nodes that have to stay to make room for the pods of all others.
 
     Nodes already marked count as staying. If no pod fits any more, the node of the first one in order of acceptance
-    stays, with its pods. loose : pods to take off first, which may come late. Returns how many nodes were marked, and
-    writes their blocking_pods; the simulation is left unchanged. O(rounds · moved pods · terms).
+    stays, with its pods. unbound_pods : pods to take off first, which may come late. Returns how many nodes were
+    marked, and writes their blocking_pods; the simulation is left unchanged. O(rounds · moved pods · terms).
     """
     before = mark(sim)
-    for row in range(len(loose)):
-        remove(sim, widened(loose[row]))
+    for row in range(len(unbound_pods)):
+        remove(sim, widened(unbound_pods[row]))
     waiting = 0
     for row in range(problem.counts[TAKEN]):
         node = widened(problem.accepted[row])
         if unplaceable[node]:
-            send_back(sim, problem, node)
+            return_pods(sim, problem, node)
         else:
-            waiting += take_off_dependent(sim, problem, node)
+            waiting += remove_dependent_pods(sim, problem, node)
     count = 0
     # Without room in the log no pod would ever be placed: the result is not used then.
     while waiting > 0 and sim.log.refused[0] == 0:
-        placed = put_back(sim, problem, unplaceable)
+        placed = place_waiting(sim, problem, unplaceable)
         waiting -= placed
         if placed == 0:
             node = first_waiting(sim, problem, unplaceable)
             unplaceable[node] = True
             count += 1
-            waiting -= send_back(sim, problem, node)
+            waiting -= return_pods(sim, problem, node)
     revert(sim, before)
     return count
 
@@ -48,13 +49,11 @@ def mark_without_order(sim: SimulationState, problem: Problem, loose: Int32, unp
 @copied_kernel
 def may_need_others(sim: SimulationState, pod: int) -> bool:
     """Return whether the placement of a pod can need others at their destinations."""
-    of_class = sim.pod_class[pod]
-    near = sim.presence.filled_offsets[of_class + 1] > sim.presence.filled_offsets[of_class]
-    return bool(near or sim.spread.limit_offsets[of_class + 1] > sim.spread.limit_offsets[of_class])
+    return compose.may_need_others(sim.counters, sim.pod_class[pod])
 
 
 @inner_kernel
-def take_off_dependent(sim: SimulationState, problem: Problem, node: int) -> int:
+def remove_dependent_pods(sim: SimulationState, problem: DrainProblem, node: int) -> int:
     """Take off a node the pods whose placement may need others; return how many."""
     count = 0
     for at in range(problem.offsets[node], problem.offsets[node + 1]):
@@ -66,7 +65,7 @@ def take_off_dependent(sim: SimulationState, problem: Problem, node: int) -> int
 
 
 @inner_kernel
-def put_back(sim: SimulationState, problem: Problem, unplaceable: Bool) -> int:
+def place_waiting(sim: SimulationState, problem: DrainProblem, unplaceable: Bool) -> int:
     """Place every waiting pod that fits at its destination, in order of acceptance; return how many."""
     count = 0
     for row in range(problem.counts[TAKEN]):
@@ -82,7 +81,7 @@ def put_back(sim: SimulationState, problem: Problem, unplaceable: Bool) -> int:
 
 
 @inner_kernel
-def first_waiting(sim: SimulationState, problem: Problem, unplaceable: Bool) -> int:
+def first_waiting(sim: SimulationState, problem: DrainProblem, unplaceable: Bool) -> int:
     """Return the first accepted node with a waiting pod, which becomes its blocking_pod; one must be there."""
     for row in range(problem.counts[TAKEN]):
         node = widened(problem.accepted[row])
@@ -97,7 +96,7 @@ def first_waiting(sim: SimulationState, problem: Problem, unplaceable: Bool) -> 
 
 
 @inner_kernel
-def send_back(sim: SimulationState, problem: Problem, node: int) -> int:
+def return_pods(sim: SimulationState, problem: DrainProblem, node: int) -> int:
     """Put all moved pods of a node back on it; return how many of them were waiting."""
     waiting = 0
     for at in range(problem.offsets[node], problem.offsets[node + 1]):

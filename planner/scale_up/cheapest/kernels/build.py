@@ -7,9 +7,9 @@ and planned if it still is, approximately. Source: greedy set covering, with laz
 
 from typing import NamedTuple
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import inner_kernel, kernel, widened
-from trimtab.planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, fill_node, look_at_left
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
+from trimtab.planner.scale_up.cheapest.kernels.fill import FillState, consider_remaining, fill_node
 from trimtab.planner.scale_up.cheapest.problem import Float64
 from trimtab.planner.snapshot.columns import Int32, Int64
 
@@ -37,37 +37,42 @@ class Batches(NamedTuple):
 
 @kernel
 def build(
-    shapes: Shapes, rest: Rest, value: Float64, bench: Bench, groups: Int32, ratio: Float64, ways: int, made: Batches
+    state: FillState,
+    value: Float64,
+    groups: Int32,
+    ratio: Float64,
+    weightings: int,
+    batches: Batches,
 ) -> None:
-    """Append batches to made until no group in `groups` : int32[H] takes any more pods; rest is lowered.
+    """Append batches until no group in `groups` : int32[H] takes any more pods; remaining is lowered.
 
     value : float64[C] >= 0; ratio : float64[H] scratch. Ties: the group named first. Cost: batches times that of
     filling a few nodes, plus one fill for each group.
     """
-    look_at_left(rest, bench)
+    consider_remaining(state)
     for at in range(len(groups)):
-        ratio[at] = worth_for_price(shapes, rest, value, bench, widened(groups[at]), ways)
+        ratio[at] = worth_for_price(state, value, widened(groups[at]), weightings)
     while True:
         at = first_best(ratio, -1)
         if at < 0:
             return
         group = widened(groups[at])
-        ratio[at] = worth_for_price(shapes, rest, value, bench, group, ways)
+        ratio[at] = worth_for_price(state, value, group, weightings)
         rival = first_best(ratio, at)
         if ratio[at] >= 0.0 and (rival < 0 or ratio[at] >= CLOSE * ratio[rival]):
-            take(shapes, rest, bench, groups, group, ALL, made)
-            look_at_left(rest, bench)
+            append_nodes(state, groups, group, ALL, batches)
+            consider_remaining(state)
 
 
 @inner_kernel
-def worth_for_price(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, ways: int) -> float:
+def worth_for_price(state: FillState, value: Float64, group: int, weightings: int) -> float:
     """Fill a node of the group; return its worth for its price, -1 if no pod fits."""
-    if rest.nodes[group] <= 0:
+    if state.nodes[group] <= 0:
         return -1.0
-    worth = fill_node(shapes, rest, value, bench, group, ways)
-    for at in range(bench.numbers[0]):
-        if bench.best[bench.live[at]] > 0:
-            return float(worth / shapes.cost[group])
+    worth = fill_node(state, value, group, weightings)
+    for at in range(state.numbers[0]):
+        if state.best[state.considered[at]] > 0:
+            return float(worth / state.cost[group])
     return -1.0
 
 
@@ -82,65 +87,65 @@ def first_best(ratio: Float64, but: int) -> int:
 
 
 @inner_kernel
-def holds(shapes: Shapes, rest: Rest, bench: Bench, group: int) -> bool:
-    """Return whether a node of a group can take the pods in bench.best."""
-    zone = shapes.zone[group]
-    for resource in range(len(bench.free)):
-        bench.free[resource] = shapes.capacity[group, resource]
-    for at in range(bench.numbers[0]):
-        of_class = widened(bench.live[at])
-        pods = bench.best[of_class]
+def holds(state: FillState, group: int) -> bool:
+    """Return whether a node of a group can take the pods in state.best."""
+    zone = state.zone[group]
+    for resource in range(len(state.free)):
+        state.free[resource] = state.capacity[group, resource]
+    for at in range(state.numbers[0]):
+        of_class = widened(state.considered[at])
+        pods = state.best[of_class]
         if pods > 0:
-            if not shapes.allowed[group, of_class] or (zone >= 0 and rest.zone_pods[of_class, zone] < pods):
+            if not state.allowed[group, of_class] or (zone >= 0 and state.zone_pods[of_class, zone] < pods):
                 return False
-            for resource in range(len(bench.free)):
-                bench.free[resource] -= shapes.demand[of_class, resource] * pods
-                if bench.free[resource] < 0:
+            for resource in range(len(state.free)):
+                state.free[resource] -= state.demand[of_class, resource] * pods
+                if state.free[resource] < 0:
                     return False
     return True
 
 
 @inner_kernel
-def cheapest_holder(shapes: Shapes, rest: Rest, bench: Bench, groups: Int32, group: int) -> int:
-    """Return the cheapest group, the given one or one in `groups`, whose nodes can take the pods in bench.best."""
+def cheapest_holder(state: FillState, groups: Int32, group: int) -> int:
+    """Return the cheapest group, the given one or one in `groups`, whose nodes can take the pods in state.best."""
     cheapest = group
     for at in range(len(groups)):
         other = widened(groups[at])
-        if shapes.cost[other] < shapes.cost[cheapest] and rest.nodes[other] > 0 and holds(shapes, rest, bench, other):
+        if state.cost[other] < state.cost[cheapest] and state.nodes[other] > 0 and holds(state, other):
             cheapest = other
     return int(cheapest)
 
 
 @inner_kernel
-def take(shapes: Shapes, rest: Rest, bench: Bench, groups: Int32, group: int, most: int, made: Batches) -> None:
-    """Append as many nodes, up to `most`, as can be filled like bench.best; lower rest.
+def append_nodes(state: FillState, groups: Int32, group: int, most: int, batches: Batches) -> None:
+    """Append as many nodes, up to `most`, as can be filled like state.best; lower remaining.
 
     They belong to the group, or to a cheaper one in `groups` : int32[H] that holds as much.
     """
-    group = cheapest_holder(shapes, rest, bench, groups, group)
-    zone, nodes = shapes.zone[group], min(rest.nodes[group], most)
-    for at in range(bench.numbers[0]):
-        of_class = widened(bench.live[at])
-        pods = bench.best[of_class]
+    group = cheapest_holder(state, groups, group)
+    zone, nodes = state.zone[group], min(state.nodes[group], most)
+    for at in range(state.numbers[0]):
+        of_class = widened(state.considered[at])
+        pods = state.best[of_class]
         if pods > 0:
-            nodes = min(nodes, rest.pods[of_class] // pods)
+            nodes = min(nodes, state.pods[of_class] // pods)
             if zone >= 0:
-                nodes = min(nodes, rest.zone_pods[of_class, zone] // pods)
-    batch, entry = made.counts[0], made.counts[1]
-    for at in range(bench.numbers[0]):
-        of_class = widened(bench.live[at])
-        pods = bench.best[of_class]
+                nodes = min(nodes, state.zone_pods[of_class, zone] // pods)
+    batch, entry = batches.counts[0], batches.counts[1]
+    for at in range(state.numbers[0]):
+        of_class = widened(state.considered[at])
+        pods = state.best[of_class]
         if pods > 0 and nodes > 0:
-            made.classes[entry] = of_class
-            made.pods[entry] = pods
+            batches.classes[entry] = of_class
+            batches.pods[entry] = pods
             entry += 1
-            rest.pods[of_class] -= pods * nodes
+            state.pods[of_class] -= pods * nodes
             if zone >= 0:
-                rest.zone_pods[of_class, zone] -= pods * nodes
-    if entry > made.counts[1]:
-        rest.nodes[group] -= nodes
-        made.group[batch] = group
-        made.nodes[batch] = nodes
-        made.offsets[batch + 1] = entry
-        made.counts[0] = batch + 1
-        made.counts[1] = entry
+                state.zone_pods[of_class, zone] -= pods * nodes
+    if entry > batches.counts[1]:
+        state.nodes[group] -= nodes
+        batches.group[batch] = group
+        batches.nodes[batch] = nodes
+        batches.offsets[batch + 1] = entry
+        batches.counts[0] = batch + 1
+        batches.counts[1] = entry

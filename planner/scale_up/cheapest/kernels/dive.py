@@ -4,21 +4,19 @@ Whole parts of levels are planned first; if there are none, one node of the fill
 more pods than are left gets fewer, and any other pods that fit are added. Source: diving heuristics.
 """
 
-from trimtab.planner.model.jit import inner_kernel, kernel, widened
-from trimtab.planner.scale_up.cheapest.kernels.build import Batches, take
+from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
+from trimtab.planner.scale_up.cheapest.kernels.build import Batches, append_nodes
 from trimtab.planner.scale_up.cheapest.kernels.fill import (
-    Bench,
-    Rest,
-    Shapes,
-    keep,
-    look_at_left,
-    pour,
-    put,
-    room,
+    FillState,
+    add_pods,
+    consider_remaining,
+    pods_that_fit,
+    put_pods,
+    save_best,
     start,
 )
-from trimtab.planner.scale_up.cheapest.kernels.generate import WAY, Watch, generate
-from trimtab.planner.scale_up.cheapest.kernels.master import Master, begin
+from trimtab.planner.scale_up.cheapest.kernels.generate import WEIGHTING, PricingState, generate
+from trimtab.planner.scale_up.cheapest.kernels.master import MasterProblem, reset_basis
 
 WHOLE = 1e-2
 """Tolerance by which a level may be below a whole number; bounds are slightly larger than exact."""
@@ -29,64 +27,74 @@ TRIED = 32
 
 @kernel
 def dive(
-    shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, nearly: float, solutions: int, made: Batches
+    state: FillState,
+    master: MasterProblem,
+    pricing: PricingState,
+    round_up_from: float,
+    solutions: int,
+    batches: Batches,
 ) -> int:
-    """Append batches to made, solving the remaining programme at most the given number of times; return how often it
+    """Append batches, solving the remaining programme at most the given number of times; return how often it
     was solved.
 
-    nearly : level from which a node is planned immediately, not only for the fill with the highest level. rest is
-    lowered. Pods may be left.
+    round_up_from : level from which a node is planned immediately, not only for the fill with the highest level.
+    remaining is lowered. Pods may be left.
     """
     for solved in range(solutions):
-        look_at_left(rest, bench)
-        before = made.counts[0]
+        consider_remaining(state)
+        before = batches.counts[0]
         highest = -1
         for row in range(len(master.bound)):
             fill = widened(master.basis[row]) - len(master.bound) - master.classes[0]
             if fill >= 0 and master.level[row] > WHOLE:
                 if master.level[row] >= 1.0 - WHOLE:
-                    plan_fill(shapes, rest, master, bench, watch, fill, int(master.level[row] + WHOLE), made)
-                elif master.level[row] >= nearly:
-                    plan_fill(shapes, rest, master, bench, watch, fill, 1, made)
+                    plan_fill(state, master, pricing, fill, int(master.level[row] + WHOLE), batches)
+                elif master.level[row] >= round_up_from:
+                    plan_fill(state, master, pricing, fill, 1, batches)
                 elif highest < 0 or master.level[row] > master.level[highest]:
                     highest = row
-        if made.counts[0] == before and highest >= 0:
+        if batches.counts[0] == before and highest >= 0:
             fill = widened(master.basis[highest]) - len(master.bound) - master.classes[0]
-            plan_fill(shapes, rest, master, bench, watch, fill, 1, made)
-        if made.counts[0] == before:
+            plan_fill(state, master, pricing, fill, 1, batches)
+        if batches.counts[0] == before:
             return solved
         if solved + 1 < solutions:
-            solve_rest(shapes, rest, master, bench, watch)
+            solve_remaining(state, master, pricing)
     return solutions
 
 
 @inner_kernel
-def solve_rest(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch) -> None:
+def solve_remaining(state: FillState, master: MasterProblem, pricing: PricingState) -> None:
     """Solve the programme for the remaining pods."""
-    for of_class in range(len(rest.pods)):
-        master.bound[of_class] = rest.pods[of_class]
-    for group in range(len(rest.nodes)):
-        if watch.limit_row[group] >= 0:
-            master.bound[watch.limit_row[group]] = rest.nodes[group]
-    begin(master)
-    watch.turn[WAY] = 0
-    generate(shapes, rest, master, bench, watch, TRIED)
+    for of_class in range(len(state.pods)):
+        master.bound[of_class] = state.pods[of_class]
+    for group in range(len(state.nodes)):
+        if pricing.limit_row[group] >= 0:
+            master.bound[pricing.limit_row[group]] = state.nodes[group]
+    reset_basis(master)
+    pricing.schedule[WEIGHTING] = 0
+    generate(state, master, pricing, TRIED)
 
 
 @inner_kernel
 def plan_fill(
-    shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, fill: int, most: int, made: Batches
+    state: FillState,
+    master: MasterProblem,
+    pricing: PricingState,
+    fill: int,
+    most: int,
+    batches: Batches,
 ) -> None:
     """Plan nodes with a fill of the programme, as long as its pods and nodes of its group are left."""
     group = widened(master.group[fill])
-    start(shapes, bench, group)
+    start(state, group)
     for at in range(master.offsets[fill], master.offsets[fill + 1]):
         of_class = widened(master.row[at])
-        if of_class < len(rest.pods) and rest.pods[of_class] > 0:
-            fits = room(shapes, rest, bench, group, of_class)
-            put(shapes, bench, of_class, min(fits, int(master.entry[at])))
-    pour(shapes, rest, watch.value, bench, group, 0)
-    keep(bench)
-    if rest.nodes[group] > 0:
-        take(shapes, rest, bench, watch.groups, group, most, made)
-        look_at_left(rest, bench)
+        if of_class < len(state.pods) and state.pods[of_class] > 0:
+            fits = pods_that_fit(state, group, of_class)
+            put_pods(state, of_class, min(fits, int(master.entry[at])))
+    add_pods(state, pricing.value, group, 0)
+    save_best(state)
+    if state.nodes[group] > 0:
+        append_nodes(state, pricing.groups, group, most, batches)
+        consider_remaining(state)

@@ -7,11 +7,11 @@ groups. Source: ruin and recreate (Schrimpf et al. 2000), accepting plans that a
 
 from typing import NamedTuple
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import inlined_kernel, inner_kernel, kernel, widened
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import inlined_kernel, inner_kernel, kernel, widened
 from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
-from trimtab.planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes
-from trimtab.planner.scale_up.cheapest.kernels.generate import Watch
+from trimtab.planner.scale_up.cheapest.kernels.fill import FILLS_TRIED, FillState
+from trimtab.planner.scale_up.cheapest.kernels.generate import PricingState
 from trimtab.planner.scale_up.cheapest.problem import Float64
 from trimtab.planner.snapshot.columns import Int32, Int64
 
@@ -23,7 +23,7 @@ SAME = 1e-12
 
 
 @by_reference()
-class Trial(NamedTuple):
+class RuinRecreateScratch(NamedTuple):
     """Scratch.
 
     value : float64[C]; cost, ratio : float64[H]; taken : int64[MANY] batches from which a node was taken; number :
@@ -38,115 +38,124 @@ class Trial(NamedTuple):
 
 
 @inlined_kernel
-def next_number(trial: Trial, below: int) -> int:
+def next_number(ruin: RuinRecreateScratch, below: int) -> int:
     """Return the next number of the sequence, 0 … below - 1. Source: Park and Miller 1988."""
-    trial.number[0] = trial.number[0] * 48271 % 2147483647
-    return int(trial.number[0] % below)
+    ruin.number[0] = ruin.number[0] * 48271 % 2147483647
+    return int(ruin.number[0] % below)
 
 
 @inner_kernel
-def worth_less(shapes: Shapes, watch: Watch, made: Batches, first: int, second: int) -> int:
+def worth_less(state: FillState, pricing: PricingState, batches: Batches, first: int, second: int) -> int:
     """Return which of two batches has nodes worth less for their price, the first of equals."""
     found, ratio = first, 0.0
-    for turn in range(2):
-        batch = first if turn == 0 else second
+    for number in range(2):
+        batch = first if number == 0 else second
         worth = 0.0
-        for at in range(made.offsets[batch], made.offsets[batch + 1]):
-            worth += watch.value[made.classes[at]] * made.pods[at]
-        its = worth / shapes.cost[made.group[batch]]
-        if turn == 0 or its < ratio:
+        for at in range(batches.offsets[batch], batches.offsets[batch + 1]):
+            worth += pricing.value[batches.classes[at]] * batches.pods[at]
+        its = worth / state.cost[batches.group[batch]]
+        if number == 0 or its < ratio:
             found, ratio = batch, its
     return found
 
 
 @inner_kernel
-def move_node(shapes: Shapes, rest: Rest, made: Batches, batch: int, by: int) -> None:
+def move_node(state: FillState, batches: Batches, batch: int, by: int) -> None:
     """Take out a node of a batch (by = -1), leaving its pods to be planned again, or put it back (1)."""
-    group = widened(made.group[batch])
-    zone = shapes.zone[group]
-    made.nodes[batch] += by
-    rest.nodes[group] -= by
-    for at in range(made.offsets[batch], made.offsets[batch + 1]):
-        rest.pods[made.classes[at]] -= by * made.pods[at]
+    group = widened(batches.group[batch])
+    zone = state.zone[group]
+    batches.nodes[batch] += by
+    state.nodes[group] -= by
+    for at in range(batches.offsets[batch], batches.offsets[batch + 1]):
+        state.pods[batches.classes[at]] -= by * batches.pods[at]
         if zone >= 0:
-            rest.zone_pods[made.classes[at], zone] -= by * made.pods[at]
+            state.zone_pods[batches.classes[at], zone] -= by * batches.pods[at]
 
 
 @inner_kernel
-def take_out(shapes: Shapes, rest: Rest, watch: Watch, trial: Trial, made: Batches) -> float:
+def take_out(state: FillState, pricing: PricingState, ruin: RuinRecreateScratch, batches: Batches) -> float:
     """Take out some nodes; return their cost. trial.taken names their batches, ended by -1."""
-    count, cost = FEW + next_number(trial, MANY - FEW), 0.0
-    for turn in range(MANY):
-        trial.taken[turn] = -1
-    for turn in range(count):
-        first = next_number(trial, int(made.counts[0]))
-        second = next_number(trial, int(made.counts[0]))
-        batch = worth_less(shapes, watch, made, first, second)
-        if made.nodes[batch] == 0:
-            batch = first if made.nodes[first] > 0 else second
-        if made.nodes[batch] > 0:
-            move_node(shapes, rest, made, batch, -1)
-            trial.taken[turn] = batch
-            cost += shapes.cost[made.group[batch]]
+    count, cost = FEW + next_number(ruin, MANY - FEW), 0.0
+    for number in range(MANY):
+        ruin.taken[number] = -1
+    for number in range(count):
+        first = next_number(ruin, int(batches.counts[0]))
+        second = next_number(ruin, int(batches.counts[0]))
+        batch = worth_less(state, pricing, batches, first, second)
+        if batches.nodes[batch] == 0:
+            batch = first if batches.nodes[first] > 0 else second
+        if batches.nodes[batch] > 0:
+            move_node(state, batches, batch, -1)
+            ruin.taken[number] = batch
+            cost += state.cost[batches.group[batch]]
     return cost
 
 
 @inner_kernel
-def undo(shapes: Shapes, rest: Rest, trial: Trial, made: Batches, before: int) -> None:
+def undo(state: FillState, ruin: RuinRecreateScratch, batches: Batches, before: int) -> None:
     """Discard the batches planned since, and put back the nodes taken out."""
-    for batch in range(before, made.counts[0]):
-        while made.nodes[batch] > 0:
-            move_node(shapes, rest, made, batch, -1)
-    made.counts[0] = before
-    made.counts[1] = made.offsets[before]
-    for turn in range(MANY):
-        if trial.taken[turn] >= 0:
-            move_node(shapes, rest, made, widened(trial.taken[turn]), 1)
+    for batch in range(before, batches.counts[0]):
+        while batches.nodes[batch] > 0:
+            move_node(state, batches, batch, -1)
+    batches.counts[0] = before
+    batches.counts[1] = batches.offsets[before]
+    for number in range(MANY):
+        if ruin.taken[number] >= 0:
+            move_node(state, batches, widened(ruin.taken[number]), 1)
 
 
 @inner_kernel
 def plan_again(
-    shapes: Shapes, rest: Rest, bench: Bench, watch: Watch, groups: Int32, trial: Trial, made: Batches
+    state: FillState,
+    pricing: PricingState,
+    groups: Int32,
+    ruin: RuinRecreateScratch,
+    batches: Batches,
 ) -> None:
     """Plan the pods left, with varied worth and, in half of the tries, varied costs; costs are restored afterwards."""
-    for of_class in range(len(rest.pods)):
-        by = next_number(trial, 1000) / 1000.0
-        trial.value[of_class] = watch.value[of_class] * (1.0 + STIR * by)
-    stirred = next_number(trial, 2) == 1
+    for of_class in range(len(state.pods)):
+        by = next_number(ruin, 1000) / 1000.0
+        ruin.value[of_class] = pricing.value[of_class] * (1.0 + STIR * by)
+    stirred = next_number(ruin, 2) == 1
     for at in range(len(groups)):
-        trial.cost[at] = shapes.cost[groups[at]]
+        ruin.cost[at] = state.cost[groups[at]]
         if stirred:
-            shapes.cost[groups[at]] *= 1.0 + STIR * (next_number(trial, 1000) / 1000.0)
-    build(shapes, rest, trial.value, bench, groups, trial.ratio, 1 + next_number(trial, 2), made)
+            state.cost[groups[at]] *= 1.0 + STIR * (next_number(ruin, 1000) / 1000.0)
+    build(state, ruin.value, groups, ruin.ratio, 1 + next_number(ruin, 2), batches)
     for at in range(len(groups)):
-        shapes.cost[groups[at]] = trial.cost[at]
+        state.cost[groups[at]] = ruin.cost[at]
 
 
 @kernel
 def improve(
-    shapes: Shapes, rest: Rest, bench: Bench, watch: Watch, groups: Int32, trial: Trial, pours: int, made: Batches
+    state: FillState,
+    pricing: PricingState,
+    groups: Int32,
+    ruin: RuinRecreateScratch,
+    most_fills: int,
+    batches: Batches,
 ) -> int:
-    """Make the plan in `made` cheaper until about the given number of nodes have been filled; return how many tries
+    """Make the plan in `batches` cheaper until about the given number of nodes have been filled; return how many tries
     succeeded.
 
-    At most the number of tries in trial.number is made, and subtracted from it. groups : int32[H] to which nodes may
-    belong. Batches may end up without nodes. Ends early if made is full. rest.pods : zero.
+    At most the number of tries in ruin.number is made, and subtracted from it. groups : int32[H] to which nodes may
+    belong. Batches may end up without nodes. Ends early if batches is full. state.pods : zero.
     """
-    better, until = 0, bench.numbers[POURS] + pours
-    while bench.numbers[POURS] < until and trial.number[1] > 0:
-        trial.number[1] -= 1
-        before = made.counts[0]
-        if before == 0 or made.counts[1] + len(made.pods) // 2 > len(made.pods):
+    better, until = 0, state.numbers[FILLS_TRIED] + most_fills
+    while state.numbers[FILLS_TRIED] < until and ruin.number[1] > 0:
+        ruin.number[1] -= 1
+        before = batches.counts[0]
+        if before == 0 or batches.counts[1] + len(batches.pods) // 2 > len(batches.pods):
             return better
-        cost = take_out(shapes, rest, watch, trial, made)
-        plan_again(shapes, rest, bench, watch, groups, trial, made)
+        cost = take_out(state, pricing, ruin, batches)
+        plan_again(state, pricing, groups, ruin, batches)
         left = 0
-        for of_class in range(len(rest.pods)):
-            left += rest.pods[of_class]
-        for batch in range(before, made.counts[0]):
-            cost -= made.nodes[batch] * shapes.cost[made.group[batch]]
+        for of_class in range(len(state.pods)):
+            left += state.pods[of_class]
+        for batch in range(before, batches.counts[0]):
+            cost -= batches.nodes[batch] * state.cost[batches.group[batch]]
         if left > 0 or cost < -SAME:
-            undo(shapes, rest, trial, made, widened(before))
+            undo(state, ruin, batches, widened(before))
         elif cost > SAME:
             better += 1
     return better

@@ -9,8 +9,8 @@ Source: Gilmore and Gomory 1961; Dantzig and Orchard-Hays 1954.
 
 from typing import Any, NamedTuple
 
-from trimtab.planner.model.by_reference import by_reference
-from trimtab.planner.model.jit import inlined_kernel, inner_kernel, kernel
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import inlined_kernel, inner_kernel, kernel
 from trimtab.planner.scale_up.cheapest.problem import Float64
 from trimtab.planner.snapshot.columns import Int32, Int64
 
@@ -23,7 +23,7 @@ NUDGE = 1e-3 / 65536
 
 
 @by_reference()
-class Master(NamedTuple):
+class MasterProblem(NamedTuple):
     """The programme and its current basis.
 
     classes  : int64[1]      C
@@ -56,13 +56,13 @@ class Master(NamedTuple):
 
 
 @inlined_kernel
-def columns(master: Master) -> int:
+def columns(master: MasterProblem) -> int:
     """Return the number of columns."""
     return int(len(master.bound) + master.classes[0] + master.counts[0])
 
 
 @inlined_kernel
-def times(master: Master, of_row: Float64, column: int) -> float:
+def column_product(master: MasterProblem, of_row: Float64, column: int) -> float:
     """Return the product of a row vector, float64[M], with a column."""
     rows = len(master.bound)
     if column < rows:
@@ -76,15 +76,15 @@ def times(master: Master, of_row: Float64, column: int) -> float:
 
 
 @inlined_kernel
-def towards(master: Master, column: int) -> None:
+def compute_step(master: MasterProblem, column: int) -> None:
     """Set step to the inverse times a column."""
     rows = len(master.bound)
     for row in range(rows):
-        master.step[row] = times(master, master.inverse[row], column)
+        master.step[row] = column_product(master, master.inverse[row], column)
 
 
 @inner_kernel
-def price_rows(master: Master) -> None:
+def compute_duals(master: MasterProblem) -> None:
     """Set the duals by the basis."""
     rows = len(master.bound)
     for row in range(rows):
@@ -97,7 +97,7 @@ def price_rows(master: Master) -> None:
 
 
 @kernel
-def begin(master: Master) -> None:
+def reset_basis(master: MasterProblem) -> None:
     """Start with only the missing and left amounts of each row in the basis."""
     rows = len(master.bound)
     for column in range(columns(master)):
@@ -110,7 +110,7 @@ def begin(master: Master) -> None:
 
 
 @inner_kernel
-def pivot(master: Master, leaving: int, entering: int, reduced: float) -> None:
+def pivot(master: MasterProblem, leaving: int, entering: int, reduced: float) -> None:
     """Enter a column into the basis at a row; step is set for it, reduced is its reduced cost."""
     rows = len(master.bound)
     by = 1.0 / master.step[leaving]
@@ -131,22 +131,22 @@ def pivot(master: Master, leaving: int, entering: int, reduced: float) -> None:
 
 
 @kernel
-def improve_levels(master: Master, most: int) -> int:
+def solve(master: MasterProblem, most: int) -> int:
     """Make at most the given number of steps of the primal simplex method from levels >= 0; return how
     many were made.
     """
-    price_rows(master)
+    compute_duals(master)
     rows, classes = len(master.bound), master.classes[0]
-    for made in range(most):
+    for steps in range(most):
         entering, least = -1, -SMALL * 1e3
         for column in range(classes, columns(master)):
             if not master.basic[column]:
-                reduced = master.cost[column] - times(master, master.dual, column)
+                reduced = master.cost[column] - column_product(master, master.dual, column)
                 if reduced < least:
                     entering, least = column, reduced
         if entering < 0:
-            return made
-        towards(master, entering)
+            return steps
+        compute_step(master, entering)
         leaving, ratio = -1, 0.0
         for row in range(rows):
             if master.step[row] > SMALL:
@@ -154,6 +154,6 @@ def improve_levels(master: Master, most: int) -> int:
                 if leaving < 0 or its < ratio or (its == ratio and master.basis[row] < master.basis[leaving]):
                     leaving, ratio = row, its
         if leaving < 0:
-            return made
+            return steps
         pivot(master, leaving, entering, least)
     return most

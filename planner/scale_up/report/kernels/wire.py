@@ -4,7 +4,7 @@ Written by hand because building tens of thousands of names one by one costs man
 Source: protobuf encoding, length-delimited fields.
 """
 
-from trimtab.planner.model.jit import kernel
+from trimtab.planner.compiled.decorators import kernel
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
 from trimtab.planner.snapshot.texts import Names

@@ -145,6 +145,7 @@ class PodSpec(_message.Message):
     RUNTIME_CLASS_NAME_FIELD_NUMBER: _builtins.int
     OVERHEAD_FIELD_NUMBER: _builtins.int
     TOPOLOGY_SPREAD_CONSTRAINTS_FIELD_NUMBER: _builtins.int
+    HOST_USERS_FIELD_NUMBER: _builtins.int
     SCHEDULING_GATES_FIELD_NUMBER: _builtins.int
     RESOURCE_CLAIMS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
@@ -164,6 +165,8 @@ class PodSpec(_message.Message):
     """Priority."""
     runtime_class_name: _builtins.str
     """Runtime class."""
+    host_users: _builtins.bool
+    """false = the pod has a user namespace of its own."""
     @_builtins.property
     def volumes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Volume]:
         """Volumes."""
@@ -227,20 +230,25 @@ class PodSpec(_message.Message):
         runtime_class_name: _builtins.str | None = ...,
         overhead: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
         topology_spread_constraints: _abc.Iterable[Global___TopologySpreadConstraint] | None = ...,
+        host_users: _builtins.bool | None = ...,
         scheduling_gates: _abc.Iterable[Global___PodSchedulingGate] | None = ...,
         resource_claims: _abc.Iterable[Global___PodResourceClaim] | None = ...,
         resources: Global___ResourceRequirements | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__host_users: _TypeAlias = _typing.Literal["host_users"]  # noqa: Y015
+    _WhichOneofArgType__host_users: _TypeAlias = _typing.Literal["_host_users", b"_host_users"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__runtime_class_name: _TypeAlias = _typing.Literal["runtime_class_name"]  # noqa: Y015
     _WhichOneofArgType__runtime_class_name: _TypeAlias = _typing.Literal["_runtime_class_name", b"_runtime_class_name"]  # noqa: Y015
     _WhichOneofReturnType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["termination_grace_period_seconds"]  # noqa: Y015
     _WhichOneofArgType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__host_users) -> _WhichOneofReturnType__host_users | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
@@ -272,6 +280,7 @@ class RawPodSpec(_message.Message):
     RUNTIME_CLASS_NAME_FIELD_NUMBER: _builtins.int
     OVERHEAD_FIELD_NUMBER: _builtins.int
     TOPOLOGY_SPREAD_CONSTRAINTS_FIELD_NUMBER: _builtins.int
+    HOST_USERS_FIELD_NUMBER: _builtins.int
     SCHEDULING_GATES_FIELD_NUMBER: _builtins.int
     RESOURCE_CLAIMS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
@@ -291,6 +300,8 @@ class RawPodSpec(_message.Message):
     """Priority."""
     runtime_class_name: _builtins.str
     """Runtime class."""
+    host_users: _builtins.bool
+    """false = the pod has a user namespace of its own."""
     @_builtins.property
     def volumes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
         """`Volume` each."""
@@ -354,20 +365,25 @@ class RawPodSpec(_message.Message):
         runtime_class_name: _builtins.str | None = ...,
         overhead: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
         topology_spread_constraints: _abc.Iterable[Global___TopologySpreadConstraint] | None = ...,
+        host_users: _builtins.bool | None = ...,
         scheduling_gates: _abc.Iterable[Global___PodSchedulingGate] | None = ...,
         resource_claims: _abc.Iterable[Global___PodResourceClaim] | None = ...,
         resources: Global___ResourceRequirements | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "host_users", b"host_users", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_host_users", b"_host_users", "_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "host_users", b"host_users", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__host_users: _TypeAlias = _typing.Literal["host_users"]  # noqa: Y015
+    _WhichOneofArgType__host_users: _TypeAlias = _typing.Literal["_host_users", b"_host_users"]  # noqa: Y015
     _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
     _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
     _WhichOneofReturnType__runtime_class_name: _TypeAlias = _typing.Literal["runtime_class_name"]  # noqa: Y015
     _WhichOneofArgType__runtime_class_name: _TypeAlias = _typing.Literal["_runtime_class_name", b"_runtime_class_name"]  # noqa: Y015
     _WhichOneofReturnType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["termination_grace_period_seconds"]  # noqa: Y015
     _WhichOneofArgType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__host_users) -> _WhichOneofReturnType__host_users | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
     @_typing.overload
@@ -511,6 +527,7 @@ class Container(_message.Message):
     PORTS_FIELD_NUMBER: _builtins.int
     RESOURCES_FIELD_NUMBER: _builtins.int
     RESTART_POLICY_FIELD_NUMBER: _builtins.int
+    RESTART_POLICY_RULES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     restart_policy: _builtins.str
@@ -523,6 +540,10 @@ class Container(_message.Message):
     def resources(self) -> Global___ResourceRequirements:
         """Resources."""
 
+    @_builtins.property
+    def restart_policy_rules(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerRestartRule]:
+        """What its exits lead to."""
+
     def __init__(
         self,
         *,
@@ -530,16 +551,39 @@ class Container(_message.Message):
         ports: _abc.Iterable[Global___ContainerPort] | None = ...,
         resources: Global___ResourceRequirements | None = ...,
         restart_policy: _builtins.str | None = ...,
+        restart_policy_rules: _abc.Iterable[Global___ContainerRestartRule] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_restart_policy", b"_restart_policy", "resources", b"resources", "restart_policy", b"restart_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_restart_policy", b"_restart_policy", "name", b"name", "ports", b"ports", "resources", b"resources", "restart_policy", b"restart_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_restart_policy", b"_restart_policy", "name", b"name", "ports", b"ports", "resources", b"resources", "restart_policy", b"restart_policy", "restart_policy_rules", b"restart_policy_rules"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__restart_policy: _TypeAlias = _typing.Literal["restart_policy"]  # noqa: Y015
     _WhichOneofArgType__restart_policy: _TypeAlias = _typing.Literal["_restart_policy", b"_restart_policy"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__restart_policy) -> _WhichOneofReturnType__restart_policy | None: ...
 
 Global___Container: _TypeAlias = Container  # noqa: Y015
+
+@_typing.final
+class ContainerRestartRule(_message.Message):
+    """What an exit of a container leads to."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTION_FIELD_NUMBER: _builtins.int
+    action: _builtins.str
+    """"Restart" or "RestartAllContainers"."""
+    def __init__(
+        self,
+        *,
+        action: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContainerRestartRule: _TypeAlias = ContainerRestartRule  # noqa: Y015
 
 @_typing.final
 class ContainerPort(_message.Message):
@@ -1660,6 +1704,7 @@ class NodeStatus(_message.Message):
     CAPACITY_FIELD_NUMBER: _builtins.int
     ALLOCATABLE_FIELD_NUMBER: _builtins.int
     CONDITIONS_FIELD_NUMBER: _builtins.int
+    DECLARED_FEATURES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def capacity(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.QuantityEntry]:
         """What it has."""
@@ -1672,16 +1717,21 @@ class NodeStatus(_message.Message):
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeCondition]:
         """Conditions."""
 
+    @_builtins.property
+    def declared_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Features that its kubelet has, sorted."""
+
     def __init__(
         self,
         *,
         capacity: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
         allocatable: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
         conditions: _abc.Iterable[Global___NodeCondition] | None = ...,
+        declared_features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "capacity", b"capacity", "conditions", b"conditions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "capacity", b"capacity", "conditions", b"conditions", "declared_features", b"declared_features"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -114,6 +114,60 @@ class TopologySelectorLabelRequirement(_message.Message):
 Global___TopologySelectorLabelRequirement: _TypeAlias = TopologySelectorLabelRequirement  # noqa: Y015
 
 @_typing.final
+class CSIDriver(_message.Message):
+    """A CSI driver of a cluster."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METADATA_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def metadata(self) -> _meta_pb2.ObjectMeta:
+        """Metadata; the name is the driver's."""
+
+    @_builtins.property
+    def spec(self) -> Global___CSIDriverSpec:
+        """What it asks of Kubernetes."""
+
+    def __init__(
+        self,
+        *,
+        metadata: _meta_pb2.ObjectMeta | None = ...,
+        spec: Global___CSIDriverSpec | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "spec", b"spec"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CSIDriver: _TypeAlias = CSIDriver  # noqa: Y015
+
+@_typing.final
+class CSIDriverSpec(_message.Message):
+    """What a CSI driver asks of Kubernetes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PREVENT_POD_SCHEDULING_IF_MISSING_FIELD_NUMBER: _builtins.int
+    prevent_pod_scheduling_if_missing: _builtins.bool
+    """Pods with its volumes are not to be scheduled on nodes without it."""
+    def __init__(
+        self,
+        *,
+        prevent_pod_scheduling_if_missing: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_prevent_pod_scheduling_if_missing", b"_prevent_pod_scheduling_if_missing", "prevent_pod_scheduling_if_missing", b"prevent_pod_scheduling_if_missing"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_prevent_pod_scheduling_if_missing", b"_prevent_pod_scheduling_if_missing", "prevent_pod_scheduling_if_missing", b"prevent_pod_scheduling_if_missing"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__prevent_pod_scheduling_if_missing: _TypeAlias = _typing.Literal["prevent_pod_scheduling_if_missing"]  # noqa: Y015
+    _WhichOneofArgType__prevent_pod_scheduling_if_missing: _TypeAlias = _typing.Literal["_prevent_pod_scheduling_if_missing", b"_prevent_pod_scheduling_if_missing"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__prevent_pod_scheduling_if_missing) -> _WhichOneofReturnType__prevent_pod_scheduling_if_missing | None: ...
+
+Global___CSIDriverSpec: _TypeAlias = CSIDriverSpec  # noqa: Y015
+
+@_typing.final
 class CSINode(_message.Message):
     """What CSI drivers say of a node."""
 

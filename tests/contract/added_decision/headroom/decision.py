@@ -37,4 +37,9 @@ def warm_up(settings: Any) -> None:
     settings.headroom.least_cpu_milli = 0
 
 
-HEADROOM: Final = Decision(_MESSAGES.Decision.HEADROOM, resolve, decide, summarize, warm_up)
+def failed(detail: str) -> Any:
+    """Return the result if the decision fails."""
+    return _MESSAGES.HeadroomDecision(detail=detail)
+
+
+HEADROOM: Final = Decision(_MESSAGES.Decision.HEADROOM, resolve, decide, summarize, warm_up, failed)

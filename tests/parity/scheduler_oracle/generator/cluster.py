@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .additions import ADDITIONS
 from .nodes import node
 from .pods import even_workload, pod, workload_spec
 from .source import APPS, NAMESPACES, TIERS, Source
@@ -161,4 +162,8 @@ def cluster(name: str, seed: int, mix: Mix) -> dict[str, Any]:
     """A document in the oracle's form, before the API server's defaults."""
     builder = _Builder(seed, mix)
     builder.fill()
-    return builder.document(name)
+    document = builder.document(name)
+    for feature, add in ADDITIONS.items():
+        if feature in mix.features:
+            add(Source(seed, mix.features), document)
+    return document

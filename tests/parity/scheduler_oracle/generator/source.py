@@ -12,7 +12,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-#: Everything a Filter plugin may look at. `volumes` is asked for by name only.
+#: Everything a Filter plugin may look at. `volumes` and the features of `additions` are asked for by name only.
 FEATURES = frozenset(
     {
         *("taints", "nodeSelector", "nodeAffinity", "matchFields", "unschedulable", "nodeName"),

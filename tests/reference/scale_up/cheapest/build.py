@@ -7,24 +7,24 @@ Batch = tuple[int, int, Fill]
 ALL = 1 << 40
 
 
-def built(market: Market, value: list[float], groups: list[int], ways: int) -> list[Batch]:
+def built(market: Market, value: list[float], groups: list[int], weightings: int) -> list[Batch]:
     """Return the planned batches; reduces the market's pods, nodes and zones."""
-    ratio = [_ratio(market, value, group, ways)[0] for group in groups]
+    ratio = [_ratio(market, value, group, weightings)[0] for group in groups]
     batches: list[Batch] = []
     while (best := max(ratio, default=-1.0)) >= 0.0:
         at = ratio.index(best)
-        ratio[at], fill = _ratio(market, value, groups[at], ways)
+        ratio[at], fill = _ratio(market, value, groups[at], weightings)
         rival = max([one for place, one in enumerate(ratio) if place != at], default=-1.0)
         if ratio[at] >= 0.0 and (rival < 0.0 or ratio[at] >= 0.95 * rival):
             batches += taken(market, groups, groups[at], fill, ALL)
     return batches
 
 
-def _ratio(market: Market, value: list[float], group: int, ways: int) -> tuple[float, Fill]:
+def _ratio(market: Market, value: list[float], group: int, weightings: int) -> tuple[float, Fill]:
     """Return the value per price of a newly filled node; the earlier value is kept while others are checked."""
     if market.nodes[group] <= 0:
         return -1.0, {}
-    worth, fill = filled(market, value, group, ways)
+    worth, fill = filled(market, value, group, weightings)
     return (worth / market.cost[group], fill) if any(fill.values()) else (-1.0, {})
 
 

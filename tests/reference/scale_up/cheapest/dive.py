@@ -6,7 +6,7 @@ from tests.reference.scale_up.cheapest.generate import Search, generated
 from tests.reference.scale_up.cheapest.master import Programme
 
 
-def dived(market: Market, programme: Programme, search: Search, nearly: float, solutions: int) -> list[Batch]:
+def dived(market: Market, programme: Programme, search: Search, round_up_from: float, solutions: int) -> list[Batch]:
     """Return the planned batches."""
     batches: list[Batch] = []
     for solved in range(solutions):
@@ -18,7 +18,7 @@ def dived(market: Market, programme: Programme, search: Search, nearly: float, s
                 continue
             if level >= 1.0 - 1e-2:
                 found += _planned(market, programme, search, fill, int(level + 1e-2))
-            elif level >= nearly:
+            elif level >= round_up_from:
                 found += _planned(market, programme, search, fill, 1)
             else:
                 fractions[row] = level
@@ -33,8 +33,8 @@ def dived(market: Market, programme: Programme, search: Search, nearly: float, s
                 if row >= 0:
                     programme.bound[row] = float(market.nodes[group])
             programme.bound[: programme.classes] = map(float, market.pods)
-            programme.begin()
-            search.way = 0
+            programme.reset_basis()
+            search.weighting = 0
             generated(market, programme, search, 32)
     return batches
 
@@ -44,6 +44,6 @@ def _planned(market: Market, programme: Programme, search: Search, number: int, 
     fill: dict[int, int] = {}
     for of_class, pods in entries.items():
         if of_class < programme.classes and market.pods[of_class] > 0:
-            fill[of_class] = min(market.room(group, of_class, fill), int(pods))
-    market.pour(search.value, group, 0, fill)
+            fill[of_class] = min(market.pods_that_fit(group, of_class, fill), int(pods))
+    market.add_pods(search.value, group, 0, fill)
     return taken(market, search.groups, group, fill, most) if market.nodes[group] > 0 else []

@@ -19,9 +19,9 @@ class Market:
     pods: list[int]
     nodes: list[int]
     zone_pods: list[list[int]] = field(default_factory=list)
-    pours: int = 0
+    most_fills: int = 0
 
-    def room(self, group: int, of_class: int, fill: Fill) -> int:
+    def pods_that_fit(self, group: int, of_class: int, fill: Fill) -> int:
         """Return how many more pods of a class a node with a fill takes."""
         limits = [self.pods[of_class], self.per_node[of_class]]
         if self.zone[group] >= 0:
@@ -37,14 +37,14 @@ class Market:
             for at, has in enumerate(self.capacity[group])
         ]
 
-    def pour(self, value: list[float], group: int, way: int, fill: Fill) -> float:
+    def add_pods(self, value: list[float], group: int, weighting: int, fill: Fill) -> float:
         """Add pods to a fill; return their value."""
-        self.pours += 1
-        worth, weight = 0.0, self._weights(group, way, fill)
+        self.most_fills += 1
+        worth, weight = 0.0, self._weights(group, weighting, fill)
         while True:
             density = {}
             for of_class, takes in enumerate(self.demand):
-                if self.allowed[of_class][group] and self.room(group, of_class, fill) > 0:
+                if self.allowed[of_class][group] and self.pods_that_fit(group, of_class, fill) > 0:
                     size = 1e-12
                     for one, its_weight in zip(takes, weight, strict=True):
                         size += one * its_weight
@@ -52,26 +52,26 @@ class Market:
             if not density:
                 return worth
             best = max(density, key=lambda of_class: (density[of_class], -of_class))
-            pods = self.room(group, best, fill)
+            pods = self.pods_that_fit(group, best, fill)
             share = max([0.0, *(one * its for one, its in zip(self.demand[best], weight, strict=True))])
-            if way == 0 and pods > 1 and share * pods > 0.25:
+            if weighting == 0 and pods > 1 and share * pods > 0.25:
                 pods = (pods + 1) // 2
             fill[best] = fill.get(best, 0) + pods
             worth += value[best] * pods
-            if way == 0:
-                weight = self._weights(group, way, fill)
+            if weighting == 0:
+                weight = self._weights(group, weighting, fill)
 
-    def _weights(self, group: int, way: int, fill: Fill) -> list[float]:
-        of_all = self.capacity[group] if way else self.free(group, fill)
-        return [(8.0 if way == at + 2 else 1.0) / has if has > 0 else 0.0 for at, has in enumerate(of_all)]
+    def _weights(self, group: int, weighting: int, fill: Fill) -> list[float]:
+        of_all = self.capacity[group] if weighting else self.free(group, fill)
+        return [(8.0 if weighting == at + 2 else 1.0) / has if has > 0 else 0.0 for at, has in enumerate(of_all)]
 
 
-def filled(market: Market, value: list[float], group: int, ways: int) -> tuple[float, Fill]:
+def filled(market: Market, value: list[float], group: int, weightings: int) -> tuple[float, Fill]:
     """Return the best fill of the first ways, with its value."""
     best: tuple[float, Fill] = (-1.0, {})
-    for way in range(ways):
+    for weighting in range(weightings):
         fill: Fill = {}
-        worth = market.pour(value, group, way, fill)
+        worth = market.add_pods(value, group, weighting, fill)
         if worth > best[0]:
             best = worth, fill
     return best
@@ -87,9 +87,9 @@ def refined(market: Market, value: list[float], group: int, found: tuple[float, 
                 continue
             fill = {of_class: pods - (of_class == out) for of_class, pods in best.items() if pods > (of_class == out)}
             left, market.pods[out] = market.pods[out], fill.get(out, 0)
-            more = market.pour(value, group, 0, fill)
+            more = market.add_pods(value, group, 0, fill)
             market.pods[out] = left
-            more = more + market.pour(value, group, 0, fill) - value[out]
+            more = more + market.add_pods(value, group, 0, fill) - value[out]
             if more > 1e-9 * worth:
                 best, worth, helped = fill, worth + more, True
         if not helped:

@@ -16,7 +16,7 @@ class Search:
     limit_row: list[int]
     value: list[float]
     lane: int = 0
-    way: int = 0
+    weighting: int = 0
     helped: int = 0
 
 
@@ -28,14 +28,14 @@ def added(market: Market, programme: Programme, search: Search, group: int, fill
     return programme.add(group, market.cost[group], entries)
 
 
-def generated(market: Market, programme: Programme, search: Search, pours: int) -> int:
+def generated(market: Market, programme: Programme, search: Search, most_fills: int) -> int:
     """Return the number of added fills."""
-    ways, until, total = len(market.demand[0]) + 2, market.pours + pours, 0
-    lanes = -(-len(search.groups) // TOGETHER)
+    weightings, until, total = len(market.demand[0]) + 2, market.most_fills + most_fills, 0
+    parts = -(-len(search.groups) // TOGETHER)
     programme.improve(STEPS)
     _learn(programme, search, 0.0)
-    while search.way <= ways and market.pours < until:
-        rows = range(search.lane, len(search.groups), lanes)
+    while search.weighting <= weightings and market.most_fills < until:
+        rows = range(search.lane, len(search.groups), parts)
         ratio = {at: _appraised(market, programme, search, search.groups[at])[0] for at in rows}
         count = 0
         for _ in range(ADDED):
@@ -55,7 +55,7 @@ def generated(market: Market, programme: Programme, search: Search, pours: int) 
             programme.improve(STEPS)
         _learn(programme, search, 0.6 if count > 0 else 0.0)
         total += count
-        _go_on(search, lanes, count)
+        _go_on(search, parts, count)
     programme.improve(STEPS)
     _learn(programme, search, 0.0)
     return total
@@ -68,8 +68,8 @@ def _appraised(market: Market, programme: Programme, search: Search, group: int)
     if row >= 0:
         price -= min(programme.dual[row], 0.0)
     last, fill = len(market.demand[0]) + 2, {}
-    worth = market.pour(search.value, group, search.way if search.way < last else 0, fill)
-    if search.way == last:
+    worth = market.add_pods(search.value, group, search.weighting if search.weighting < last else 0, fill)
+    if search.weighting == last:
         worth, fill = refined(market, search.value, group, (worth, fill))
     return worth / price, fill
 
@@ -82,12 +82,12 @@ def _helps(market: Market, programme: Programme, search: Search, group: int, fil
     return worth > market.cost[group] * (1.0 + 1e-6)
 
 
-def _go_on(search: Search, lanes: int, count: int) -> None:
+def _go_on(search: Search, parts: int, count: int) -> None:
     search.helped += count
     search.lane += 1
-    if search.lane >= lanes:
+    if search.lane >= parts:
         search.lane = 0
-        search.way = search.way + 1 if search.helped == 0 else int(search.way == 0)
+        search.weighting = search.weighting + 1 if search.helped == 0 else int(search.weighting == 0)
         search.helped = 0
 
 

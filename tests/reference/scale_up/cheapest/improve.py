@@ -22,9 +22,9 @@ def improved(
 
     most : approximate number of filled nodes, and of tries.
     """
-    pours, tries = most
-    number, until = Numbers(1), market.pours + pours
-    while batches and market.pours < until and tries > 0:
+    most_fills, tries = most
+    number, until = Numbers(1), market.most_fills + most_fills
+    while batches and market.most_fills < until and tries > 0:
         tries -= 1
         out: list[int] = []
         for _ in range(2 + number(5)):

@@ -12,7 +12,7 @@ class Programme:
     classes: int
     bound: list[float]
     missing: float
-    room: tuple[int, int]
+    pods_that_fit: tuple[int, int]
     fills: list[tuple[int, dict[int, float]]] = field(default_factory=list)
     fill_cost: list[float] = field(default_factory=list)
     basis: list[int] = field(default_factory=list)
@@ -22,9 +22,9 @@ class Programme:
 
     def __post_init__(self) -> None:
         self.dual = [0.0] * len(self.bound)
-        self.begin()
+        self.reset_basis()
 
-    def begin(self) -> None:
+    def reset_basis(self) -> None:
         """Start with only the shortage and slack columns of the rows."""
         rows = len(self.bound)
         self.basis = list(range(rows))
@@ -41,7 +41,7 @@ class Programme:
             return self.missing
         return self.fill_cost[column - self.first_fill()] if column >= self.first_fill() else 0.0
 
-    def times(self, of_row: list[float], column: int) -> float:
+    def column_product(self, of_row: list[float], column: int) -> float:
         """Return a row vector times a column."""
         if column < len(self.bound):
             return of_row[column]
@@ -55,7 +55,7 @@ class Programme:
     def add(self, group: int, cost: float, entries: dict[int, float]) -> bool:
         """Add a fill if there is room."""
         used = sum(len(its) for _, its in self.fills)
-        if len(self.fills) + 1 >= self.room[0] or used + self.classes >= self.room[1]:
+        if len(self.fills) + 1 >= self.pods_that_fit[0] or used + self.classes >= self.pods_that_fit[1]:
             return False
         self.fills.append((group, entries))
         self.fill_cost.append(cost)
@@ -69,21 +69,21 @@ class Programme:
                 self.dual = [
                     dual + self.cost(column) * its for dual, its in zip(self.dual, self.inverse[row], strict=True)
                 ]
-        for made in range(most):
+        for batches in range(most):
             reduced = {
-                column: self.cost(column) - self.times(self.dual, column)
+                column: self.cost(column) - self.column_product(self.dual, column)
                 for column in range(self.classes, self.first_fill() + len(self.fills))
                 if column not in self.basis
             }
             entering = min(reduced, key=lambda column: (reduced[column], column), default=-1)
             if entering < 0 or reduced[entering] >= -SMALL * 1e3:
-                return made
-            step = [self.times(row, entering) for row in self.inverse]
+                return batches
+            step = [self.column_product(row, entering) for row in self.inverse]
             ratio = {
                 row: (max(self.level[row], 0.0) / by, self.basis[row]) for row, by in enumerate(step) if by > SMALL
             }
             if not ratio:
-                return made
+                return batches
             self._pivot(min(ratio, key=lambda row: ratio[row]), entering, step, reduced[entering])
         return most
 

@@ -10,12 +10,13 @@ from tests.builders.kubernetes import daemon_set, node, node_group, pdb, pod, po
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
 from trimtab.actuator.drain.daemons import DaemonEvictor
 from trimtab.actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move, stays
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, ClusterError, PodView, RefusedError, TooManyRequestsError
+from trimtab.actuator.kube.cluster import ClusterError, PodView, RefusedError, TooManyRequestsError
 from trimtab.actuator.service.options import priority_groups
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DrainSettings, PriorityGroup
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 
 NOW_MS = 1_000_000
 
@@ -39,8 +40,8 @@ def view(name: str = "p", **fields: object) -> PodView:
         pytest.param(view(mirror=True), True, id="a mirror pod stays"),
         pytest.param(view(priority=-11), True, id="an expendable pod stays"),
         pytest.param(view(priority=-10), False, id="one of just enough priority goes"),
-        pytest.param(view(phase="Succeeded"), True, id="a completed pod is no matter"),
-        pytest.param(view(phase="Failed"), True, id="a failed pod is no matter"),
+        pytest.param(view(phase="Succeeded"), True, id="completed pod is ignored"),
+        pytest.param(view(phase="Failed"), True, id="failed pod is ignored"),
         pytest.param(view(phase="Pending"), False, id="a pending pod goes"),
         pytest.param(view(deletion_ms=NOW_MS), False, id="a leaving pod is waited for"),
         pytest.param(view(deletion_ms=NOW_MS - 60_001), True, id="a pod that should long be gone is not"),
@@ -216,7 +217,7 @@ def test_an_unplanned_pod_that_came_before_the_taint_stops_the_drain() -> None:
     request = stage.request("r", "n0", assume=True)
     stage.actuator.deletions.begin(request)
     with stage.looking(), stage.cluster.transaction() as state:
-        state.put_pod(Pod(pod("stranger", node="n0")))
+        state.put_pod(SimulatedPod(pod("stranger", node="n0")))
     stage.run()
     assert stage.finished() == {"n0": ("FAILED", "NODE_CHANGED")}
     assert stage.noted("evicted") == []
@@ -228,7 +229,7 @@ def test_a_pod_that_comes_during_the_drain_goes_too() -> None:
     stage.start(stage.request("r", "n0"))
     stage.run_for(3)
     with stage.looking(), stage.cluster.transaction() as state:
-        state.put_pod(Pod(pod("late", node="n0", tolerations=[{"operator": "Exists"}])))
+        state.put_pod(SimulatedPod(pod("late", node="n0", tolerations=[{"operator": "Exists"}])))
     stage.run()
     assert stage.finished() == {"n0": ("DELETED", "UNSPECIFIED")}
     assert "late" in {eviction.name for eviction in stage.status().recent_evictions}
@@ -403,7 +404,7 @@ def test_a_removed_taint_is_restored_before_the_next_eviction_if_pods_arrive() -
     stage.run_for(3)
     with stage.looking(), stage.cluster.transaction() as state:
         stage.cluster.remove_taint("n0", HARD_TAINT_KEY)
-        state.put_pod(Pod(pod("late", node="n0")))
+        state.put_pod(SimulatedPod(pod("late", node="n0")))
     tainted_at_eviction = []
     stage.cluster.faults.before = lambda operation, subject: (
         tainted_at_eviction.append(stage.cluster.state.nodes["n0"].node["spec"]["taints"])

@@ -7,10 +7,10 @@ import pytest
 from tests.builders.actuator import DELAYS, Stage, small_cluster
 from tests.builders.kubernetes import pod, replica_set
 from trimtab.actuator.cloud.provider import CloudError
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
 from trimtab.actuator.tracker.states import State
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 
 BOTH = pytest.mark.parametrize("drain", [True, False], ids=["drained", "empty"])
 
@@ -32,7 +32,7 @@ def replace_node(stage: Stage, name: str) -> None:
         found.node["spec"].pop("taints", None)
         state.node_changed(found)
         owner = replica_set("other", 1)
-        state.put_pod(Pod(pod("other-0", node=name, owner=owner)))
+        state.put_pod(SimulatedPod(pod("other-0", node=name, owner=owner)))
 
 
 @BOTH
@@ -64,7 +64,7 @@ def test_a_pod_bound_before_the_scheduler_reads_the_restored_taint_is_not_lost_w
         if (operation, subject, moments) == ("list_pods", name, ["removed"]):
             moments.append("bound")
             with stage.looking(), stage.cluster.transaction() as state:
-                state.put_pod(Pod(pod("late", node=name)))
+                state.put_pod(SimulatedPod(pod("late", node=name)))
 
     stage.start(stage.request("r", name, drain=drain))
     stage.cluster.faults.before, stage.cluster.faults.after = remove_taint, bind
@@ -117,7 +117,7 @@ def test_a_taint_restored_just_before_a_crash_is_waited_for_again(drain: bool) -
     # A pod that was bound at the same time appears late, but before the scheduler has read the taint.
     stage.run_for(0.5)
     with stage.looking(), stage.cluster.transaction() as state:
-        state.put_pod(Pod(pod("late", node=name)))
+        state.put_pod(SimulatedPod(pod("late", node=name)))
     stage.run()
     if drain:
         assert stage.finished() == {name: ("DELETED", "UNSPECIFIED")}
@@ -144,7 +144,7 @@ def test_pods_that_came_while_no_actuator_ran_and_the_taint_was_away_are_not_los
     # A pod that was bound while the taint was away appears late, but before the scheduler has read the taint.
     stage.run_for(0.5)
     with stage.looking(), stage.cluster.transaction() as cluster:
-        cluster.put_pod(Pod(pod("late", node=name)))
+        cluster.put_pod(SimulatedPod(pod("late", node=name)))
     stage.run()
     if state == "DRAINING":
         assert stage.finished() == {name: ("DELETED", "UNSPECIFIED")}

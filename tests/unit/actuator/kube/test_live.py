@@ -8,9 +8,7 @@ import pytest
 
 from tests.builders.json_api import Fault, JsonApiServer
 from trimtab.actuator.kube.cluster import (
-    HARD_TAINT_KEY,
     NO_SCHEDULE,
-    SOFT_TAINT_KEY,
     ClusterError,
     ConflictError,
     CostWrite,
@@ -22,20 +20,21 @@ from trimtab.actuator.kube.cluster import (
     KnownBuffer,
     KnownGroupCost,
     NotFoundError,
+    NotLeaderError,
     NotServedError,
     RefusedError,
-    Taint,
+    TaintView,
     TooManyRequestsError,
 )
 from trimtab.actuator.kube.live import KubeCluster
-from trimtab.actuator.kube.permissions import ACTUATOR
 from trimtab.actuator.kube.settings import KubeSettings
-from trimtab.actuator.leadership import NotLeaderError
 from trimtab.clients.kubernetes.errors import MissingPermissionError
-from trimtab.clients.kubernetes.permissions import lease_rules, require
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, SOFT_TAINT_KEY
+from trimtab.clients.kubernetes.permissions import require
+from trimtab.clients.kubernetes.registry import User, rules_of
 
 FIVE = CostWrite(5, "2026-01-01T00:00:00Z")
-HARD = Taint(HARD_TAINT_KEY, "1700000000", NO_SCHEDULE)
+HARD = TaintView(HARD_TAINT_KEY, "1700000000", NO_SCHEDULE)
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def test_other_taints_stay_as_they_are(server: JsonApiServer) -> None:
     server.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"taints": [other]}})
     cluster = KubeCluster(server.api())
     cluster.add_taint("n1", HARD)
-    cluster.add_taint("n1", Taint(SOFT_TAINT_KEY, "1", "PreferNoSchedule"))
+    cluster.add_taint("n1", TaintView(SOFT_TAINT_KEY, "1", "PreferNoSchedule"))
     cluster.remove_taint("n1", HARD_TAINT_KEY)
     left = server.objects["/api/v1/nodes/n1"]["spec"]["taints"]
     assert left == [other, {"key": SOFT_TAINT_KEY, "value": "1", "effect": "PreferNoSchedule"}]
@@ -74,7 +73,7 @@ def test_other_taints_stay_as_they_are(server: JsonApiServer) -> None:
 
 def test_cordoning_comes_and_goes_with_the_hard_taint(server: JsonApiServer) -> None:
     cluster = KubeCluster(server.api(), KubeSettings(cordon=True))
-    cluster.add_taint("n1", Taint(SOFT_TAINT_KEY, "1", "PreferNoSchedule"))
+    cluster.add_taint("n1", TaintView(SOFT_TAINT_KEY, "1", "PreferNoSchedule"))
     assert "unschedulable" not in server.objects["/api/v1/nodes/n1"]["spec"]
     cluster.add_taint("n1", HARD)
     assert server.objects["/api/v1/nodes/n1"]["spec"]["unschedulable"] is True
@@ -338,7 +337,7 @@ def test_a_process_that_may_not_act_can_only_read(server: JsonApiServer) -> None
 def test_missing_permissions_are_reported_together_as_rules_to_add(server: JsonApiServer) -> None:
     server.forbidden = {"patch nodes", "create pods/eviction", "update leases"}
     with pytest.raises(MissingPermissionError) as caught:
-        require(server.api().http, (*ACTUATOR, *lease_rules("here", "mine")))
+        require(server.api().http, (*rules_of(User.ACTUATOR), *rules_of(User.LEADER, "here", "mine")))
     assert caught.value.rules.splitlines() == [
         '- {apiGroups: [""], resources: [nodes], verbs: [patch]}',
         '- {apiGroups: [""], resources: [pods/eviction], verbs: [create]}',
@@ -349,7 +348,7 @@ def test_missing_permissions_are_reported_together_as_rules_to_add(server: JsonA
 
 def test_a_cluster_that_forbids_access_reviews_counts_as_allowing(server: JsonApiServer) -> None:
     server.fail("POST", *[Fault(403)] * 20)
-    require(server.api().http, ACTUATOR)
+    require(server.api().http, rules_of(User.ACTUATOR))
 
 
 def test_a_cost_that_another_manager_has_set_stays(server: JsonApiServer) -> None:

@@ -6,13 +6,14 @@ import pytest
 
 from tests.builders.kubernetes import Json
 from trimtab.actuator.kube.cluster import NodeQuantities
-from trimtab.actuator.kube.objects import Node, node_view, read
+from trimtab.actuator.kube.objects import StoredNode, node_view
+from trimtab.clients.kubernetes.json_envelope import decode
 
 
 def shown(labels: dict[str, str] | None, status: Json) -> tuple[str, NodeQuantities, NodeQuantities]:
     """Return instance type, capacity and allocatable."""
     metadata = {"name": "n1"} | ({"labels": labels} if labels is not None else {})
-    view = node_view(read(Node, json.dumps({"metadata": metadata, "status": status}).encode()))
+    view = node_view(decode(StoredNode, json.dumps({"metadata": metadata, "status": status}).encode()))
     return view.instance_type, view.capacity, view.allocatable
 
 

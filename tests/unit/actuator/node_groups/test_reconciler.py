@@ -1,103 +1,18 @@
 """Groups whose nodes do not join enter back-off, instances that never register are deleted, each once and in time."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 
-from tests.builders.actuator import SETTINGS, Stage
-from tests.builders.kubernetes import Json, node, node_group
-from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
+from tests.builders.actuator import SETTINGS
+from tests.builders.node_group_controllers import GROUPS, PROVISION_S, ReconcilerStage
 from trimtab.actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, InstanceError
-from trimtab.actuator.kube.cluster import Taint
-from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler, _Observation
-from trimtab.actuator.node_groups.settings import BackoffPolicy, GroupSettings
+from trimtab.actuator.kube.cluster import TaintView
+from trimtab.actuator.node_groups.reconciler import _Observation
+from trimtab.actuator.node_groups.settings import BackoffPolicy
 from trimtab.actuator.tracker import events as e
-from trimtab.clients.simulation.cluster.controllers import Delays
 from trimtab.clients.simulation.cluster.faults import Fault
-from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
-
-PROVISION_S = 420.0
-GROUPS = GroupSettings(max_node_provision_s=PROVISION_S, not_ready_taints=("example.org/checks*",))
-NEVER_S = 1e7
-
-
-@dataclass(frozen=True)
-class Shortage(Delays):
-    """A cloud in which machines of group "g" do not start while `out` names it."""
-
-    out: frozenset[str] = frozenset()
-
-    def node_start_of(self, name: str, group: str) -> float:
-        del name
-        return NEVER_S if group in self.out else 3.0
-
-
-class ReconcilerStage(Stage):
-    """A stage with a reconciler of node groups."""
-
-    def __init__(
-        self,
-        out: str = "",
-        backoff: BackoffPolicy = BackoffPolicy.UNTIL_JOINED,
-        count: int = 2,
-        least: int = 0,
-        option: str = "",
-        sized_by_caller: bool = False,
-    ) -> None:
-        names = [f"n{number}" for number in range(count)]
-        machines: list[Json] = [node(name, cpu="8") for name in names]
-        template = node("template", cpu="8")
-        group = node_group("g", least, 20, target=count, nodes=names, template=template)
-        if option:
-            group["metadata"]["annotations"] = {f"{ANNOTATION_PREFIX}maxnodeprovisiontime": option}
-        settings = replace(SETTINGS, groups=replace(GROUPS, backoff=backoff, sized_by_caller=sized_by_caller))
-        super().__init__([*machines, group], settings, Shortage(out=frozenset(out)))
-        self.reconciler = self.new_reconciler()
-
-    def new_reconciler(self) -> NodeGroupReconciler:
-        actuator = self.actuator
-        return NodeGroupReconciler(
-            actuator.processor, self.cluster, self.cloud, actuator.settings.groups, actuator.settings.present_limits
-        )
-
-    def look_for(self, seconds: float) -> None:
-        """Advance time, with a check every ten seconds."""
-        for _ in range(int(seconds / 10)):
-            self.run_for(10)
-            self.reconciler.step()
-        self.run_for(0.1)
-
-    def grow(self, request_id: str, size: int, by: int = 1) -> None:
-        split = plan_pb2.ScaleUpSplit(node_group="g", current_size=size, new_size=size + by)
-        self.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=request_id, splits=[split]))
-        self.run_for(1)
-
-    def restart(self) -> None:
-        self.boot()
-        self.reconciler = self.new_reconciler()
-
-    @property
-    def group(self) -> actuator_pb2.NodeGroupStatus:
-        (found,) = self.status().node_groups
-        return found
-
-    @property
-    def is_backed_off(self) -> bool:
-        return self.group.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF
-
-    def new_node(self) -> str:
-        """Return the only node that has joined since the start."""
-        with self.cluster.transaction() as state:
-            (found,) = (name for name in state.nodes if name.startswith("g-"))
-        return found
-
-    def lose(self, name: str) -> str:
-        """Delete the Node object of a running machine; return the machine's id."""
-        with self.looking():
-            view = self.cluster.get_node(name)
-            self.cluster.delete_node(name, view.uid)
-        return view.provider_id
 
 
 def test_nodes_that_join_in_time_back_nothing_off() -> None:
@@ -230,7 +145,7 @@ def test_a_node_with_a_taint_of_its_start_has_not_joined(key: str) -> None:
     stage.grow("r", 2)
     stage.run_for(5)
     new = stage.new_node()
-    stage.cluster.add_taint(new, Taint(key, "", "NoSchedule"))
+    stage.cluster.add_taint(new, TaintView(key, "", "NoSchedule"))
     stage.look_for(PROVISION_S + 20)
     assert (stage.is_backed_off, stage.target("g")) == (True, 3)
     stage.cluster.remove_taint(new, key)
@@ -241,7 +156,7 @@ def test_a_node_with_a_taint_of_its_start_has_not_joined(key: str) -> None:
 def test_a_node_that_was_ready_once_has_joined_for_good() -> None:
     stage = ReconcilerStage()
     stage.look_for(20)
-    stage.cluster.add_taint("n1", Taint("example.org/checks", "", "NoSchedule"))
+    stage.cluster.add_taint("n1", TaintView("example.org/checks", "", "NoSchedule"))
     stage.look_for(2 * PROVISION_S)
     assert not stage.is_backed_off
 

@@ -49,7 +49,7 @@ def test_nodes_of_other_families_do_no_harm_to_a_family_that_was_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("taught", "held_out"),
+    ("observed", "held_out"),
     [
         (["n2-highmem-4", "n2-highmem-32"], ["n2-highmem-16", "n2-standard-16", "n2-standard-64", "n1-highmem-4"]),
         (["r5.xlarge", "r5.4xlarge"], ["r5.16xlarge", "r7i.xlarge", "r7i.4xlarge"]),
@@ -57,8 +57,8 @@ def test_nodes_of_other_families_do_no_harm_to_a_family_that_was_seen() -> None:
     ],
     ids=["Google", "AWS", "one node"],
 )
-def test_nodes_in_use_are_predicted_by_a_rule_that_nobody_has_named(taught: list[str], held_out: list[str]) -> None:
-    estimator = Estimator([real_seen(name) for name in taught])
+def test_nodes_in_use_are_predicted_by_a_rule_that_is_not_named(observed: list[str], held_out: list[str]) -> None:
+    estimator = Estimator([real_seen(name) for name in observed])
     found = {name: max(errors(estimator.offer("other", real_machine(name)), real_seen(name))) for name in held_out}
     assert {name: error for name, error in found.items() if error > 0.01} == {}
 

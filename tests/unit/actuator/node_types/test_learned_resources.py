@@ -101,12 +101,12 @@ def test_types_and_groups_are_kept_apart_and_sorted() -> None:
     [NodeQuantities(), WHOLE._replace(cpu="0"), WHOLE._replace(memory="much"), WHOLE._replace(pods="-")],
     ids=["nothing", "no cpu", "no memory", "no pods"],
 )
-def test_a_node_whose_amounts_are_not_there_or_cannot_be_read_teaches_nothing(broken: NodeQuantities) -> None:
+def test_nothing_is_learned_from_a_node_with_missing_or_unreadable_amounts(broken: NodeQuantities) -> None:
     assert observed_nodes([("g", view("a", broken)), ("g", view("b", WHOLE, broken))]) == []
     assert len(observed_nodes([("g", view("a", WHOLE._replace(pods="")))])) == 1
 
 
-def test_a_type_that_the_cloud_names_teaches_also_in_a_mixed_group_and_any_other_type_does_not() -> None:
+def test_a_type_that_the_cloud_names_is_learned_also_in_a_mixed_group_and_no_other_type_is() -> None:
     mixed = [LARGE, LARGE._replace(name="m5.2xlarge", cpu_milli=8000)]
     assert machine_of(observed(), mixed, is_only=False) == LARGE
     assert machine_of(observed("c5.xlarge"), mixed, is_only=False) is None
@@ -114,7 +114,7 @@ def test_a_type_that_the_cloud_names_teaches_also_in_a_mixed_group_and_any_other
 
 
 @pytest.mark.parametrize(
-    ("shown", "is_only", "teaches"),
+    ("shown", "is_only", "is_learned"),
     [
         (observed(), True, True),
         (observed(), False, False),
@@ -125,10 +125,10 @@ def test_a_type_that_the_cloud_names_teaches_also_in_a_mixed_group_and_any_other
     ],
     ids=["alike", "one type of several", "other cpu", "less memory", "more memory", "all memory"],
 )
-def test_of_a_machine_without_name_only_nodes_like_it_teach_and_no_mix_of_types(
-    shown: ObservedNodes, is_only: bool, teaches: bool
+def test_a_machine_without_name_is_learned_from_nodes_like_it_alone_and_from_no_mix_of_types(
+    shown: ObservedNodes, is_only: bool, is_learned: bool
 ) -> None:
-    assert (machine_of(shown, [UNNAMED], is_only) == UNNAMED) is teaches
+    assert (machine_of(shown, [UNNAMED], is_only) == UNNAMED) is is_learned
 
 
 def test_less_replaces_what_was_known_at_once_and_more_only_beyond_noise() -> None:

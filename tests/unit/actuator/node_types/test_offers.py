@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.builders.instance_types import aws_machine, aws_seen, nominal
-from trimtab.actuator.cloud.provider import MachineType, NodeTemplate, Reservation
+from trimtab.actuator.cloud.provider import CloudNodeTemplate, MachineType, Reservation
 from trimtab.actuator.node_types.offers import Offers
 from trimtab.actuator.tracker.states import NodeAmounts, SeenType
 
@@ -12,9 +12,9 @@ GIB = 1 << 30
 KIB = 1 << 10
 
 
-def template(*machines: MachineType, **declared: str) -> NodeTemplate:
+def template(*machines: MachineType, **declared: str) -> CloudNodeTemplate:
     amounts = {"cpu": "2", "memory": "8Gi", "pods": "29", "nvidia.com/gpu": "1"} | declared
-    return NodeTemplate({"pool": "a"}, (), amounts, amounts, machines=machines, declared=frozenset(declared))
+    return CloudNodeTemplate({"pool": "a"}, (), amounts, amounts, machines=machines, declared=frozenset(declared))
 
 
 def test_a_template_of_nodes_stands_as_it_is() -> None:

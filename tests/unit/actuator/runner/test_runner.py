@@ -10,7 +10,7 @@ from trimtab.actuator.runner.tasks import TaskContext
 from trimtab.actuator.settings import WorkSettings
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker import instructions as i
-from trimtab.actuator.tracker.states import Growth
+from trimtab.actuator.tracker.states import GroupGrowth
 
 
 class Hanging:
@@ -68,7 +68,7 @@ def test_hanging_scale_ups_and_deletions_delay_neither_taints_nor_roll_backs_nor
     runner = Runner(context)
     try:
         for number in range(SHORT_THREADS + 8):
-            runner.dispatch(i.Grow(f"grow-{number}", (Growth(f"g{number}", 1, 2),), 0))
+            runner.dispatch(i.Grow(f"grow-{number}", (GroupGrowth(f"g{number}", 1, 2),), 0))
         for _ in range(SHORT_THREADS):
             assert cloud.hanging.acquire(timeout=LIMIT_S)
         runner.dispatch(i.WriteTaints("r", ("n1", "n2")))

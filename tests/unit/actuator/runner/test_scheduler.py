@@ -46,16 +46,16 @@ def test_a_step_that_is_due_later_is_brought_forward() -> None:
     task.may_end.set()
     with pool() as threads:
         threads.add(task, LATER_S)
-        threads.hasten(task)
+        threads.reschedule_earlier(task)
         assert task.began.wait(LONGEST_S)
 
 
-def test_a_task_that_is_hastened_while_its_step_runs_continues_at_once() -> None:
+def test_a_task_that_is_rescheduled_earlier_while_its_step_runs_continues_at_once() -> None:
     task = Steps()
     with pool() as threads:
         threads.add(task)
         assert task.began.wait(LONGEST_S)
-        threads.hasten(task)
+        threads.reschedule_earlier(task)
         task.may_end.set()
         assert task.ended.wait(LONGEST_S)
 
@@ -64,7 +64,7 @@ def test_a_task_that_is_not_scheduled_is_not_begun_by_it() -> None:
     task, other = Steps(), Steps()
     other.may_end.set()
     with pool() as threads:
-        threads.hasten(task)
+        threads.reschedule_earlier(task)
         threads.add(other)
         assert other.began.wait(LONGEST_S)
     assert task.count == 0
@@ -86,6 +86,6 @@ def test_virtual_time_brings_a_step_forward_and_never_puts_it_off(
     task.may_end.set()
     made: Pool = time
     made.add(task, due_s)
-    made.hasten(task, hastened_s)
+    made.reschedule_earlier(task, hastened_s)
     assert time.step()
     assert (time.now_s, task.count) == (runs_s, 1)

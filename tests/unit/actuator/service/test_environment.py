@@ -9,8 +9,7 @@ import pytest
 from trimtab.actuator.cloud.aws.settings import AwsOptions
 from trimtab.actuator.cloud.externalgrpc.settings import ExternalOptions
 from trimtab.actuator.cloud.kwok.settings import KwokOptions
-from trimtab.actuator.cloud.simulated_machines import MachineOptions, SimulationOptions
-from trimtab.actuator.cloud.wiring import OptionSections
+from trimtab.actuator.cloud.wiring import MachineOptions, OptionSections, SimulationOptions
 from trimtab.actuator.kube.settings import KubeOptions
 from trimtab.actuator.service.environment import open_environment
 from trimtab.actuator.service.options import StateOptions

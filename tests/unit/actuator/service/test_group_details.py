@@ -8,7 +8,7 @@ import pytest
 from tests.builders.actuator import Stage, small_cluster
 from tests.builders.kubernetes import node, node_group
 from trimtab.actuator.cloud.options import ANNOTATION_PREFIX
-from trimtab.actuator.cloud.provider import CloudError, NodeTemplate
+from trimtab.actuator.cloud.provider import CloudError, CloudNodeTemplate
 from trimtab.actuator.service.group_details import GroupDetails
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 
@@ -20,7 +20,7 @@ class Cloud(MemoryCloud):
     odd: Mapping[str, str] = MappingProxyType({})
     count = 0
 
-    def template(self, group: str) -> NodeTemplate | None:
+    def template(self, group: str) -> CloudNodeTemplate | None:
         self.count += 1
         if group in self.away:
             raise CloudError("throttled")

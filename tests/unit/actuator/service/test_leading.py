@@ -8,17 +8,17 @@ import pytest
 from opentelemetry.metrics import NoOpMeter
 
 from tests.builders.actuator import small_cluster
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY
-from trimtab.actuator.leadership import NotLeaderError
+from trimtab.actuator.kube.cluster import NotLeaderError
 from trimtab.actuator.runner.clock import Clock
 from trimtab.actuator.runner.event_processor import EventProcessor
-from trimtab.actuator.runner.scheduler import Task
+from trimtab.actuator.runner.scheduler import ScheduledTask
 from trimtab.actuator.service.app import Actuator, Runtime
 from trimtab.actuator.service.leading import Leadership
 from trimtab.actuator.store.journal import Journal
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.store.records import StoreConflictError
 from trimtab.actuator.tracker.events import PlannedNode, SetAccepted, SetTainted
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 
@@ -113,9 +113,9 @@ def test_a_process_that_cannot_begin_to_act_ends_and_leaves_the_lease_to_others(
 class NoPool:
     """A pool that runs nothing."""
 
-    def add(self, task: Task, delay_s: float = 0.0) -> None: ...
+    def add(self, task: ScheduledTask, delay_s: float = 0.0) -> None: ...
 
-    def hasten(self, task: Task, delay_s: float = 0.0) -> None: ...
+    def reschedule_earlier(self, task: ScheduledTask, delay_s: float = 0.0) -> None: ...
 
     def stop(self, timeout_s: float = 10.0) -> None: ...
 

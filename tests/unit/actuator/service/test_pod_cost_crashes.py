@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from tests.builders.actuator import DELAYS, Breaker, Crash
 from tests.builders.kubernetes import Json, node, pod, replica_set
 from tests.reference.pod_removal import Ranking, of_annotations, of_object
-from trimtab.actuator.kube.cluster import POD_COST_ANNOTATION, ClusterError
+from trimtab.actuator.kube.cluster import ClusterError
 from trimtab.actuator.service.pod_cost_progress import CostOrders, GroupOrder
 from trimtab.actuator.service.pod_costs import apply_pod_costs
 from trimtab.actuator.service.settings import PodCostLimits
+from trimtab.clients.kubernetes.names import POD_COST_ANNOTATION
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.v1 import actuator_pb2

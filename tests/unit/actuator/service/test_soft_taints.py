@@ -9,16 +9,16 @@ import pytest
 from tests.builders.actuator import Stage, small_cluster
 from trimtab.actuator.kube.cluster import (
     PREFER_NO_SCHEDULE,
-    SOFT_TAINT_KEY,
     ClusterError,
     ConflictError,
     ForbiddenError,
     NotFoundError,
     RefusedError,
-    Taint,
+    TaintView,
 )
 from trimtab.actuator.service.settings import SoftTaintSettings
 from trimtab.actuator.service.soft_taints import SoftTaintResult, apply_soft_taints
+from trimtab.clients.kubernetes.names import SOFT_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
 
 ENOUGH = SoftTaintSettings(max_count=100)
@@ -30,7 +30,7 @@ def apply(
     return apply_soft_taints(stage.cluster, set(unneeded), in_deletion, settings, now_s=1_700_000_000)
 
 
-def softly_tainted(stage: Stage) -> dict[str, Taint]:
+def softly_tainted(stage: Stage) -> dict[str, TaintView]:
     with stage.looking():
         views = stage.cluster.list_nodes()
     return {view.name: taint for view in views if (taint := view.taint(SOFT_TAINT_KEY)) is not None}
@@ -39,7 +39,9 @@ def softly_tainted(stage: Stage) -> dict[str, Taint]:
 def test_the_taint_is_upstreams_and_written_once() -> None:
     stage = Stage(small_cluster())
     assert apply(stage, "n0", "n1") == SoftTaintResult(2, 0, 0)
-    assert softly_tainted(stage) == dict.fromkeys(["n0", "n1"], Taint(SOFT_TAINT_KEY, "1700000000", PREFER_NO_SCHEDULE))
+    assert softly_tainted(stage) == dict.fromkeys(
+        ["n0", "n1"], TaintView(SOFT_TAINT_KEY, "1700000000", PREFER_NO_SCHEDULE)
+    )
     assert apply(stage, "n0", "n1") == SoftTaintResult(0, 0, 0)
 
 

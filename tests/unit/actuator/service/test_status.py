@@ -8,10 +8,10 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from tests.builders.actuator import START_S, Stage, small_cluster
 from trimtab.actuator.cloud.provider import CloudRefusedError
-from trimtab.actuator.kube.cluster import HARD_TAINT_KEY, hard_taint
+from trimtab.actuator.kube.cluster import hard_taint
 from trimtab.actuator.service.metrics import Metrics
 from trimtab.actuator.service.servicer import ActuatorServicer
-from trimtab.actuator.service.status import Parts, StatusWriter, eviction_message, timestamp
+from trimtab.actuator.service.status import StatusParts, StatusWriter, eviction_message, timestamp
 from trimtab.actuator.tracker.events import (
     AnyEvent,
     ClockJumped,
@@ -27,6 +27,7 @@ from trimtab.actuator.tracker.events import (
 from trimtab.actuator.tracker.states import NodeAnswer, PodRef, Retention, State
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.clients.followed_status import FollowedStatus
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.simulation.cluster.faults import Fault
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
@@ -123,7 +124,7 @@ def test_changes_applied_to_a_status_are_the_later_status(
 def test_changes_of_node_groups_are_sent_and_those_that_stay_are_not() -> None:
     stage, followed, sent = Stage(small_cluster()), FollowedStatus(), []
     stage.start(stage.request("r", "n0", "n1", "n6"))
-    base: Parts | None = None
+    base: StatusParts | None = None
     while stage.time.step():
         with stage.looking():
             written = stage.actuator.status(True, base=base)
@@ -229,7 +230,7 @@ def test_a_status_tells_node_groups_with_their_deletions() -> None:
     )
 
 
-def test_nodes_with_a_taint_that_nobody_here_knows_of_are_measured() -> None:
+def test_nodes_with_an_unknown_taint_are_measured() -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
     stage = Stage(small_cluster())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.actuator.service.status import Parts, Status
+from trimtab.actuator.service.status import EncodedStatus, StatusParts
 from trimtab.actuator.service.watching import SendBudget, SharedStatus
 
 
@@ -14,11 +14,11 @@ class Writer:
     def __init__(self) -> None:
         self.revision, self.written = 1, 0
 
-    def __call__(self, with_finished: bool, base: Parts | None) -> Status:
+    def __call__(self, with_finished: bool, base: StatusParts | None) -> EncodedStatus:
         self.written += 1
         since = f" since {base.revision}" if base else ""
-        parts = Parts(self.written, self.revision, 0, {}, {}, 0, 0)
-        return Status(self.revision, f"{self.revision} {with_finished}{since}".encode(), parts)
+        parts = StatusParts(self.written, self.revision, 0, {}, {}, 0, 0)
+        return EncodedStatus(self.revision, f"{self.revision} {with_finished}{since}".encode(), parts)
 
 
 def test_watchers_of_one_revision_get_the_same_bytes() -> None:

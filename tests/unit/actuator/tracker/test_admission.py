@@ -6,10 +6,10 @@ import pytest
 
 from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.admission import (
+    AdmissionFacts,
     DecisionTime,
-    Facts,
-    GroupFacts,
-    Limits,
+    DeletionLimits,
+    GroupSizeFacts,
     NodeFacts,
     NodeRequest,
     admit,
@@ -21,7 +21,7 @@ from trimtab.actuator.tracker.hour import count_nodes
 from trimtab.actuator.tracker.states import HOUR_MS, NodeAnswer, Reason, Retention
 from trimtab.actuator.tracker.tracker import Tracker
 
-LIMITS = Limits(max_parallelism=3, max_drain_parallelism=1, max_plan_age_s=60)
+LIMITS = DeletionLimits(max_parallelism=3, max_drain_parallelism=1, max_plan_age_s=60)
 SEEN = NodeFacts("g", ("uid-a", "uid-b"))
 EMPTY = NodeFacts("g", ())
 
@@ -30,13 +30,15 @@ def decide(
     *requests: NodeRequest,
     tracker: Tracker | None = None,
     age_s: float | None = None,
-    limits: Limits = LIMITS,
+    limits: DeletionLimits = LIMITS,
     **facts: Any,
 ) -> dict[str, str]:
     tracker = tracker or Tracker()
     nodes = {request.node: SEEN if request.drain else EMPTY for request in requests} | facts.get("nodes", {})
-    groups = facts.get("groups", {"g": GroupFacts(0, 10)})
-    seen = Facts({name: node for name, node in nodes.items() if node}, groups, facts.get("pending", frozenset()))
+    groups = facts.get("groups", {"g": GroupSizeFacts(0, 10)})
+    seen = AdmissionFacts(
+        {name: node for name, node in nodes.items() if node}, groups, facts.get("pending", frozenset())
+    )
     admission = admit(tracker.data, requests, seen, limits, DecisionTime(facts.get("now_ms", 0), age_s))
     assert [answer.node for answer in admission.answers] == [request.node for request in requests]
     assert {planned.node for planned in admission.nodes} == {a.node for a in admission.answers if a.accepted}
@@ -59,7 +61,7 @@ def busy(*nodes: str, drain: bool = False) -> Tracker:
         pytest.param({"groups": {}}, "NODE_GROUP_NOT_FOUND", id="of a group the cloud does not know"),
         pytest.param({"nodes": {"n1": NodeFacts("g", (), True)}}, "ALREADY_IN_PROGRESS", id="somebody's taint"),
         pytest.param({"tracker": busy("n1")}, "ALREADY_IN_PROGRESS", id="in progress"),
-        pytest.param({"groups": {"g": GroupFacts(3, 3)}}, "NODE_GROUP_MIN_SIZE_REACHED", id="at the minimum"),
+        pytest.param({"groups": {"g": GroupSizeFacts(3, 3)}}, "NODE_GROUP_MIN_SIZE_REACHED", id="at the minimum"),
         pytest.param({"age_s": 61.0}, "PLAN_TOO_OLD", id="an old plan"),
         pytest.param({"age_s": 59.0}, "yes", id="a fresh plan"),
         pytest.param({"age_s": -29.0}, "yes", id="a plan ahead of the clock within the skew"),
@@ -102,13 +104,13 @@ def test_empty_nodes_are_accepted_before_drains_in_any_order() -> None:
 
 def test_a_group_is_never_taken_below_its_minimum_by_one_request() -> None:
     requests = [NodeRequest(name, False) for name in ("e1", "e2", "e3")]
-    answers = decide(*requests, groups={"g": GroupFacts(3, 5)})
+    answers = decide(*requests, groups={"g": GroupSizeFacts(3, 5)})
     assert answers == {"e1": "yes", "e2": "yes", "e3": "NODE_GROUP_MIN_SIZE_REACHED"}
 
 
 def test_leaving_nodes_count_until_the_target_size_excludes_them() -> None:
     tracker = busy("x")
-    groups = {"g": GroupFacts(3, 4)}
+    groups = {"g": GroupSizeFacts(3, 4)}
     assert decide(NodeRequest("n1", False), tracker=tracker, groups=groups) == {"n1": "NODE_GROUP_MIN_SIZE_REACHED"}
     for event in (e.SetTainted("before"), e.NodeEmpty("x"), e.DeleteBegun("x"), e.DeleteAccepted("x")):
         tracker.handle(event, 0)
@@ -121,7 +123,7 @@ def test_a_node_excluded_while_sizes_were_read_still_counts() -> None:
     for event in (e.SetTainted("before"), e.NodeEmpty("x"), e.DeleteBegun("x"), e.DeleteAccepted("x")):
         tracker.handle(event, 0)
     answers = decide(
-        NodeRequest("n1", False), tracker=tracker, groups={"g": GroupFacts(3, 4)}, pending=frozenset({"x"})
+        NodeRequest("n1", False), tracker=tracker, groups={"g": GroupSizeFacts(3, 4)}, pending=frozenset({"x"})
     )
     assert answers == {"n1": "NODE_GROUP_MIN_SIZE_REACHED"}
 
@@ -161,7 +163,7 @@ HOURLY = LIMITS._replace(max_parallelism=100, max_drain_parallelism=100, max_nod
 )
 def test_no_more_nodes_go_in_an_hour_than_the_policy_allows(tracker: Tracker, left: int) -> None:
     requests = [NodeRequest(f"n{number}", False) for number in range(5)]
-    groups = {"g": GroupFacts(0, 100)}
+    groups = {"g": GroupSizeFacts(0, 100)}
     answers = decide(*requests, tracker=tracker, limits=HOURLY, groups=groups, now_ms=NOW)
     assert list(answers.values()) == ["yes"] * left + ["HOURLY_LIMIT_REACHED"] * (5 - left)
 
@@ -188,7 +190,7 @@ def test_a_node_whose_cloud_call_failed_counts_and_one_rolled_back_before_it_doe
     ],
 )
 def test_the_limit_may_be_a_share_of_all_nodes_those_that_went_included(share: float, most: int) -> None:
-    groups = {"g": GroupFacts(0, 20), "h": GroupFacts(5, 8)}
+    groups = {"g": GroupSizeFacts(0, 20), "h": GroupSizeFacts(5, 8)}
     limits = HOURLY._replace(max_share_per_hour=share)
     assert hourly_limit(removed(NOW - 5).data, groups, limits, NOW)[:2] == (1, most)
 
@@ -216,7 +218,7 @@ def test_the_share_is_of_the_least_number_of_nodes_within_the_hour() -> None:
     minute_ms = 60_000
     for minutes, count in ((0, 20), (5, 60), (10, 40), (15, 50)):
         tracker.handle(e.NodesCounted(count), minutes * minute_ms)
-    groups, limits = {"g": GroupFacts(0, 1_000)}, HOURLY._replace(max_nodes_per_hour=None, max_share_per_hour=0.5)
+    groups, limits = {"g": GroupSizeFacts(0, 1_000)}, HOURLY._replace(max_nodes_per_hour=None, max_share_per_hour=0.5)
     loaded = Tracker.load(tracker.dump())
     # The count of 60 is not kept, so that of 20 is taken to be in force until the next one that is.
     for minutes, most in ((15, 10), (69, 10), (71, 20), (76, 25), (600, 25)):

@@ -9,7 +9,7 @@ from tests.builders.actuator import SETTINGS, Stage, small_cluster
 from trimtab.actuator.cloud.provider import CloudError
 from trimtab.actuator.kube.cluster import RefusedError
 from trimtab.actuator.tracker import events as e
-from trimtab.actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, Retention
+from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer, NodeAnswer, Retention
 from trimtab.actuator.tracker.tracker import Tracker
 from trimtab.clients.rpc.errors import ServiceError
 from trimtab.clients.simulation.cluster.faults import Fault
@@ -17,7 +17,7 @@ from trimtab.v1 import actuator_pb2, plan_pb2
 
 MINUTE_MS = 60_000
 NONE = Retention(finished_s=0.0, evictions_s=0.0)
-GROWTHS = (Growth("g", 8, 9),)
+GROWTHS = (GroupGrowth("g", 8, 9),)
 ANSWERS = (GrowthAnswer("g", True),)
 
 

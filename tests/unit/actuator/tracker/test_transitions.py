@@ -230,10 +230,10 @@ def test_a_broken_event_is_refused(payload: bytes) -> None:
 
 
 def test_a_scale_up_is_requested_until_it_is_answered() -> None:
-    from trimtab.actuator.tracker.states import Growth, GrowthAnswer
+    from trimtab.actuator.tracker.states import GroupGrowth, GrowthAnswer
 
     tracker = Tracker()
-    growths = (Growth("g", 1, 3),)
+    growths = (GroupGrowth("g", 1, 3),)
     assert tracker.handle(e.GrowthRequested("r1", "d", growths), 7) == [i.Grow("r1", growths, 7)]
     assert tracker.resume() == [i.Grow("r1", growths, 7)]
     with pytest.raises(ImpossibleEventError):

@@ -38,6 +38,24 @@ def test_a_plan_has_the_shape_that_must_not_change(trimtab: Run, cluster: Path, 
     assert decision["result"] == "SCALE_DOWN_NODE_DELETE_STARTED"
 
 
+def test_a_decision_that_fails_is_shown_beside_the_others(
+    trimtab: Run, cluster: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: object) -> None:
+        raise IndexError("somewhere")
+
+    monkeypatch.setattr("trimtab.planner.scale_down.decision.decide_scale_down", fail)
+    asked = ("plan", cluster, "--now", NOW, "--decision", "scale-up", "--decision", "scale-down")
+    shown = trimtab(*asked)
+    assert shown.code == 0
+    assert "Scale-down failed: an error of the planner (IndexError)" in shown.out
+    assert "nodes can go" not in shown.out
+    assert "decision_failed" in shown.err
+    answer = trimtab(*asked, "-o", "json").document()
+    assert answer["scaleDown"]["result"] == "SCALE_DOWN_ERROR"
+    assert [one["failed"] for one in answer["diagnostics"]["decisions"]] == [False, True]
+
+
 def test_yaml_says_the_same_as_json(trimtab: Run, cluster: Path) -> None:
     as_json = trimtab("plan", cluster, "--now", NOW, "-o", "json").document()
     as_yaml = yaml.safe_load(trimtab("plan", cluster, "--now", NOW, "-o", "yaml").out)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.parity.cluster_autoscaler_answers import settings_of
-from trimtab.clients.cli.answers.answer import Answer
+from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason
 from trimtab.clients.cli.answers.fitting import print_fits
 from trimtab.clients.cli.answers.table import print_answer
@@ -47,7 +47,7 @@ def request(document: dict[str, Any]) -> plan_pb2.PlanRequest:
     return built
 
 
-def printed(answer: Answer) -> str:
+def printed(answer: PlanAnswer) -> str:
     out = StringIO()
     print_answer(SafeConsole(file=out, width=WIDTH, highlight=False), answer)
     return out.getvalue()
@@ -59,14 +59,14 @@ def test_every_recorded_cluster_is_answered_in_words(planner: PlannerAccess, doc
     asked = request(document)
     response = planner.plan(snapshot, asked)
     view, now_ns = ClusterView(snapshot), asked.now.ToNanoseconds()
-    brief = Answer(response, view, asked.settings, now_ns)
+    brief = PlanAnswer(response, view, asked.settings, now_ns)
     text = printed(brief)
     assert not CODE.search(text)
     assert max(map(len, text.splitlines())) <= WIDTH
     going = len(response.scale_down.unneeded)
     assert text.startswith(f"{going} of {len(view.nodes)} node" if going else f"None of {len(view.nodes)} node")
     assert sum(map(len, by_reason(brief))) == len(view.nodes) - going
-    verbose = printed(Answer(response, view, asked.settings, now_ns, verbose=True))
+    verbose = printed(PlanAnswer(response, view, asked.settings, now_ns, verbose=True))
     assert all(node.node in verbose for node in (*response.scale_down.unneeded, *response.scale_down.unremovable))
 
 

@@ -106,7 +106,7 @@ def test_a_setting_that_the_planner_refuses_is_named_with_the_file_and_its_key(
 
 
 @pytest.mark.parametrize("text", ["scaleDown: {unneededTime: 10m}", "apiVersion: v1\nkind: List\nitems: []"])
-def test_a_file_that_is_no_state_is_told_what_a_state_is(
+def test_the_error_for_a_file_that_is_no_state_says_what_a_state_is(
     trimtab: Run, cluster: Path, tmp_path: Path, text: str
 ) -> None:
     state = tmp_path / "state.json"

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.cluster_view import ClusterView, PodView
+from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.explain.pods import explain_pod, pod_document, pod_lines
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.v1 import planner_pb2, reason_pb2
@@ -18,7 +18,7 @@ def view_of(*objects: dict[str, Any]) -> ClusterView:
     return ClusterView(build_snapshot(decode_objects(objects)).snapshot)
 
 
-def pod_of(view: ClusterView, key: str) -> PodView:
+def pod_of(view: ClusterView, key: str) -> ShownPod:
     pod = view.pod(key)
     assert pod is not None
     return pod

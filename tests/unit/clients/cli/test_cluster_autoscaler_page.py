@@ -11,7 +11,7 @@ import yaml
 from trimtab.actuator.service.command import app as actuator
 from trimtab.clients.cli.commands import app
 from trimtab.clients.cli.live.sources import ClusterSource
-from trimtab.clients.cli.live.steer import Options, _needs
+from trimtab.clients.cli.live.steer import SteerOptions, _needs
 from trimtab.planner.command import app as planner
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -63,7 +63,7 @@ def chart_roles() -> list[dict[str, Any]]:
 
 def test_the_roles_permit_what_steering_writes_and_no_more() -> None:
     source = ClusterSource()
-    asked = Options(
+    asked = SteerOptions(
         source=source, planner="p", actuator=None, autoscaler="karpenter", interval_s=1.0, writes_per_s=1.0,
         dry_run=False, clean=False, leave=False, rounds=0, namespace="trimtab", leader_elect=True,
         lease_name="trimtab-steer", state_config_map="trimtab-steer-state", state_file=None, log_level="info",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from trimtab.clients.cli.decisions import default_decisions, read_decisions
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 DOWN, UP = plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.SCALE_UP
@@ -27,7 +27,7 @@ def test_names_are_read_in_the_order_given(names: list[str], expected: list[int]
 
 @pytest.mark.parametrize("name", ["", "unspecified", "scaledown", "everything"])
 def test_an_unknown_name_is_refused_and_the_known_ones_listed(name: str) -> None:
-    with pytest.raises(InputError, match="scale-up, slack, scale-down, pod-costs"):
+    with pytest.raises(UsageError, match="scale-up, slack, scale-down, pod-costs"):
         read_decisions([name])
 
 

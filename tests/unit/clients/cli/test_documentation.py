@@ -17,15 +17,15 @@ import typer
 import yaml
 
 from tests.builders.documentation import Command, blocks, commands, inline_commands, target, text_of, words
-from tests.contract.planner.test_planner_process import running
+from tests.builders.planner_process import running
 from tests.unit.clients.cli.conftest import Run
 from trimtab.actuator.service.command import app as actuator
 from trimtab.clients.cli.commands import app as trimtab_commands
 from trimtab.clients.cli.documents import read_settings
+from trimtab.clients.kubernetes.registry import EXPORTED_KINDS, WATCHED
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.access_policy import read_policy
 from trimtab.clients.rpc.client import RetryPolicy
-from trimtab.clients.snapshots.live.resources import RESOURCES
 from trimtab.clients.snapshots.objects import build_snapshot, read_objects
 from trimtab.planner.command import app as planner
 
@@ -73,7 +73,6 @@ FOREIGN = {
     "helm install": {"--namespace", "--values"},
     "docker build": {"-f", "-t"},
 }
-SHORT_NAMES = {"pdb", "rs", "sts", "deploy", "ds", "jobs", "ns", "pv", "pvc", "sc"}
 YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups"}
 # `cloud-config` of the Cluster Autoscaler's externalgrpc provider.
 YAML_OF_EXTERNALGRPC = {"address", "cacert", "cert", "key", "grpc_timeout"}
@@ -271,7 +270,7 @@ def test_readme_has_the_two_commands_that_ci_runs() -> None:
     [one for one in commands() if {"kubectl", "helm", "docker"} & {program for program, *_ in words(one.line)}],
     ids=of_page,
 )
-def test_other_programs_get_known_options_and_files_and_objects_of_ours(one: Command) -> None:
+def test_other_programs_get_known_options_files_and_objects_of_trimtab(one: Command) -> None:
     for program, *arguments in words(one.line):
         if program not in ("kubectl", "helm", "docker"):
             continue
@@ -279,7 +278,7 @@ def test_other_programs_get_known_options_and_files_and_objects_of_ours(one: Com
         assert {word for word in arguments if re.match("--?[a-z]", word)} - {"-n"} <= FOREIGN[f"{program} {verb}"]
         if verb == "get":
             kinds = set(arguments[arguments.index("get") + 1].split(","))
-            assert kinds <= SHORT_NAMES | {resource.plural for resource in RESOURCES}
+            assert kinds <= {*EXPORTED_KINDS.split(","), *(resource.plural for resource in WATCHED.values())}
         for word in arguments:
             check_name(word)
 

@@ -8,7 +8,7 @@ from google.protobuf import json_format
 
 from tests.builders import node, node_group, snapshot_of
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.message_fields import checked
 from trimtab.v1 import plan_pb2
 
@@ -72,7 +72,7 @@ def test_an_empty_file_gives_default_settings(tmp_path: Path, text: str) -> None
 )
 def test_what_is_wrong_with_settings_is_named_with_its_file(tmp_path: Path, text: str, complaint: str) -> None:
     path = written(tmp_path, text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(UsageError) as caught:
         read_settings(path)
     assert complaint in str(caught.value)
     assert str(path) in str(caught.value)
@@ -87,7 +87,7 @@ def test_files_that_cannot_be_read_are_distinguished(tmp_path: Path) -> None:
         (tmp_path, "this is a directory"),
         (binary, "this is not text"),
     ):
-        with pytest.raises(InputError, match=complaint):
+        with pytest.raises(UsageError, match=complaint):
             read_settings(path)
 
 
@@ -129,20 +129,20 @@ def test_no_state_file_means_no_state() -> None:
 
 
 def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="nodes"):
+    with pytest.raises(UsageError, match="nodes"):
         read_state(written(tmp_path, '{"nodes": []}', "state.json"))
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"state": {}, "diagnostics": {}}', '{"state": null, "diagnostics": {}}'])
 def test_an_empty_state_is_refused(tmp_path: Path, text: str) -> None:
-    with pytest.raises(InputError, match=r"it is empty; a state is what .*: give the output of `trimtab plan -o json`"):
+    with pytest.raises(UsageError, match=r"it is empty; a state is what .*: give the output of `trimtab plan -o json`"):
         read_state(written(tmp_path, text, "state.json"))
 
 
 def test_a_state_without_its_version_is_refused(tmp_path: Path) -> None:
     document = json_format.MessageToDict(some_state())
     text = json.dumps(document).replace("layoutVersion", "layout_version").replace(": 2,", ": 0,")
-    with pytest.raises(InputError, match="layoutVersion is missing"):
+    with pytest.raises(UsageError, match="layoutVersion is missing"):
         read_state(written(tmp_path, text, "state.json"))
 
 
@@ -151,7 +151,7 @@ def test_a_state_belongs_to_a_cluster_that_has_one_of_its_nodes() -> None:
     check_state(path, some_state(), snapshot_of(node("n1"), node("n2")))
     check_state(None, plan_pb2.PlanState(), snapshot_of(node("n2")))
     with pytest.raises(
-        InputError, match=r"state.json: the input has none of its 1 nodes, such as n1: it is the state of"
+        UsageError, match=r"state.json: the input has none of its 1 nodes, such as n1: it is the state of"
     ):
         check_state(path, some_state(), snapshot_of(node("n2")))
 

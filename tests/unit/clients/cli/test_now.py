@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.now import read_now
 
 
@@ -35,7 +35,7 @@ def test_moments_are_read_exactly(text: str, seconds: int, nanos: int) -> None:
     ],
 )
 def test_anything_else_is_refused_by_name(text: str) -> None:
-    with pytest.raises(InputError, match="--now"):
+    with pytest.raises(UsageError, match="--now"):
         read_now(text)
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
-from trimtab.clients.cli.failures import InputError
-from trimtab.clients.cli.prices import ON_DEMAND, SPOT, Machine, apply_prices, machine_of, read_prices
+from trimtab.clients.cli.failures import UsageError
+from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, apply_prices, machine_of, read_prices
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2
 
@@ -47,9 +47,9 @@ def priced(path: Path, **labels_of: dict[str, str]) -> snapshot_pb2.ClusterSnaps
 
 def test_both_forms_say_the_same(file: Path) -> None:
     assert read_prices(file) == {
-        Machine("m5.large", "", ON_DEMAND): 0.096,
-        Machine("m5.large", "eu-west-1a", ON_DEMAND): 0.107,
-        Machine("m5.large", "eu-west-1a", SPOT): 0.031,
+        PricedMachine("m5.large", "", ON_DEMAND): 0.096,
+        PricedMachine("m5.large", "eu-west-1a", ON_DEMAND): 0.107,
+        PricedMachine("m5.large", "eu-west-1a", SPOT): 0.031,
     }
 
 
@@ -82,7 +82,7 @@ def test_a_group_of_nodes_of_several_prices_gets_none(file: Path) -> None:
 @pytest.mark.parametrize("key", ["cloud.google.com/gke-spot", "cloud.google.com/gke-preemptible"])
 def test_old_labels_and_other_clouds_are_known(key: str) -> None:
     labels = {"beta.kubernetes.io/instance-type": "e2", "failure-domain.beta.kubernetes.io/zone": "z", key: "true"}
-    assert machine_of(labels) == Machine("e2", "z", SPOT)
+    assert machine_of(labels) == PricedMachine("e2", "z", SPOT)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_old_labels_and_other_clouds_are_known(key: str) -> None:
 def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path: Path, name: str, text: str, told: str) -> None:
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(UsageError) as caught:
         read_prices(path)
     assert str(path) in str(caught.value)
     assert told in str(caught.value)

@@ -25,7 +25,7 @@ def test_every_reason_has_a_sentence(known: list[int], told: Mapping[int, str]) 
     assert sorted(told) == sorted(known)
 
 
-def test_every_predicate_can_be_told() -> None:
+def test_every_reason_that_a_command_looks_up_exists() -> None:
     looked_up = {"TAINT_NOT_TOLERATED", "NODE_AFFINITY_NOT_MATCHED", "INSUFFICIENT_RESOURCES", "TOO_MANY_PODS"}
     known = {name for name, value in reason_pb2.PredicateReason.Code.items() if value}
     assert known == looked_up | {reason_pb2.PredicateReason.Code.Name(one) for one in causes.GENERAL}

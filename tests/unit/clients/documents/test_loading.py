@@ -78,7 +78,7 @@ def test_a_composed_document_has_the_lines_of_its_values() -> None:
 
 
 @pytest.mark.parametrize("text", ["a: 1\n  b: 2\n", '{"a" 1]', b"a: \xff"])
-def test_a_text_that_is_neither_yaml_nor_json_is_told_apart_from_one_that_is_refused(text: str | bytes) -> None:
+def test_a_text_that_is_neither_yaml_nor_json_has_another_error_than_one_that_is_refused(text: str | bytes) -> None:
     with pytest.raises(NotADocumentError):
         load_document(text)
     with pytest.raises(DocumentError) as caught:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from trimtab.clients.documents.terminal import visible
+from trimtab.clients.documents.output import visible
 
 
 @pytest.mark.parametrize(

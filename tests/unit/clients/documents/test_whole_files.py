@@ -1,29 +1,14 @@
 """Files that are written as a whole or not at all; a full disk is a limit to the size of files."""
 
 import os
-import resource
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from trimtab.clients.documents.whole_files import write_whole
+from tests.builders.full_disk import LIMIT, full_disk
+from trimtab.clients.documents.output import write_whole
 from trimtab.clients.simulation.result import write_result
-
-LIMIT = 100_000
-
-
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """Let no file grow beyond the limit meanwhile."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_full_disk_leaves_the_old_file_and_no_other(tmp_path: Path) -> None:

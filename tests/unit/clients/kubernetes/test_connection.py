@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders.api_server import FakeApiServer
 from trimtab.clients.kubernetes.api import Api
-from trimtab.clients.kubernetes.connection import ConnectionSettings, Request, connect_cluster
+from trimtab.clients.kubernetes.connection import ApiRequest, ConnectionSettings, connect_cluster
 from trimtab.clients.kubernetes.errors import ConfigurationError, UnreachableError
 
 
@@ -33,7 +33,7 @@ def test_a_token_goes_into_every_request(tmp_path: Path) -> None:
         connection = connect_cluster(ConnectionSettings(kubeconfig(tmp_path, server.url, "{token: secret}")))
         assert connection.server == server.url
         assert connection._authorization() == "Bearer secret"
-        assert connection.send(Request("GET", "/api/v1/pods")).status == 200
+        assert connection.send(ApiRequest("GET", "/api/v1/pods")).status == 200
         connection.close()
 
 

@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.kubernetes_protobuf import frame_bytes, wrap
 from trimtab.clients.kubernetes.envelope import (
     Frame,
-    frame_bytes,
     read_error,
     read_frames,
     read_page,
     resource_version_of,
     unwrap,
-    wrap,
 )
 from trimtab.clients.kubernetes.errors import MalformedAnswerError
 from trimtab.k8s.v1 import core_pb2, meta_pb2

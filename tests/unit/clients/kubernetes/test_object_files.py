@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.builders.kubernetes import listed, node
-from trimtab.clients.kubernetes.object_files import ObjectError, load_files
+from trimtab.clients.kubernetes.object_files import ObjectFileError, load_files
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from trimtab.clients.kubernetes.object_files import ObjectError, load_files
 )
 def test_a_broken_file_is_named(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(ObjectError, match=message):
+    with pytest.raises(ObjectFileError, match=message):
         load_files([tmp_path / name])
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from trimtab.clients.kubernetes.kinds import Pod
+from trimtab.clients.kubernetes.kinds.pods import Pod
 from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.kubernetes.pod_requests import counts, pod_requests, requests_of_mapping
 

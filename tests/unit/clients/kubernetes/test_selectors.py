@@ -6,8 +6,7 @@ import msgspec
 import pytest
 
 from tests.builders.kubernetes import taint, toleration
-from trimtab.clients.kubernetes.kinds import LabelSelector
-from trimtab.clients.kubernetes.kinds.metadata import NodeSelector
+from trimtab.clients.kubernetes.kinds.metadata import LabelSelector, NodeSelector
 from trimtab.clients.kubernetes.object_errors import FieldError
 from trimtab.clients.kubernetes.selectors import (
     DOES_NOT_EXIST,

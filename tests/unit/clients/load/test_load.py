@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from trimtab.clients.kubernetes.connection import Request
+from trimtab.clients.kubernetes.connection import ApiRequest
 from trimtab.clients.kubernetes.errors import ApiError, MalformedAnswerError, UnreachableError
-from trimtab.clients.load.bursts import Burst, LoadSettings, PodTimes, deployment
+from trimtab.clients.load.bursts import LoadSettings, MeasuredBurst, PodTimes, deployment
 from trimtab.clients.load.cluster import LoadedCluster
 from trimtab.clients.load.run import Around, InUseError, run
 
@@ -60,7 +60,7 @@ class FakeCluster:
         self.now_s += seconds
 
 
-def played(cluster: FakeCluster, said: list[str]) -> list[Burst]:
+def played(cluster: FakeCluster, said: list[str]) -> list[MeasuredBurst]:
     return run(cluster, SETTINGS, Around(lambda: cluster.now_s, cluster.sleep, said.append))
 
 
@@ -86,7 +86,7 @@ def test_bursts_come_and_go_one_after_the_other_and_are_measured() -> None:
 
 
 def test_a_burst_of_which_no_pod_is_bound_has_no_waits() -> None:
-    burst = Burst(1, 4, 1)
+    burst = MeasuredBurst(1, 4, 1)
     burst.see([PodTimes("p", 5.0, None)], 1)
     document = burst.document()
     assert (document["scheduled"], document["medianWaitS"], document["longestWaitS"]) == (0, None, None)
@@ -135,7 +135,7 @@ class FakeApi:
         self.asked.append((method, path, body))
         return dict(self._answer(method, path))
 
-    def read_patiently(self, request: Request) -> bytes:
+    def read_with_retries(self, request: ApiRequest) -> bytes:
         self.asked.append((request.method, request.path, dict(request.query)))
         found = self._answer(request.method, request.path)
         return found if isinstance(found, bytes) else msgspec.json.encode(found)

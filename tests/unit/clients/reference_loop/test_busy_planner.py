@@ -7,15 +7,14 @@ import pytest
 
 from trimtab.clients.reference_loop import planner_session
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.rpc.backoff import Backoff
-from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.clients.rpc.client import Backoff, RetryPolicy
 from trimtab.clients.rpc.errors import Reason, TrimtabError, overloaded
 from trimtab.clients.rpc.server import Registration, Shell
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
-WHOLE = Taken(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)
-DELTA = Taken(None, snapshot_pb2.SnapshotDelta(deleted_nodes=["n1"]))
+WHOLE = SnapshotUpdate(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)
+DELTA = SnapshotUpdate(None, snapshot_pb2.SnapshotDelta(deleted_nodes=["n1"]))
 ATTEMPTS = 3
 
 
@@ -52,8 +51,8 @@ def session(planner: BusyPlanner, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
         yield PlannerSession(link)
 
 
-def ask(session: PlannerSession, taken: Taken) -> None:
-    session.plan(plan_pb2.PlanRequest(), taken, lambda: WHOLE)
+def ask(session: PlannerSession, update: SnapshotUpdate) -> None:
+    session.plan(plan_pb2.PlanRequest(), update, lambda: WHOLE)
 
 
 def test_a_delta_that_is_refused_goes_again_as_a_delta(planner: BusyPlanner, session: PlannerSession) -> None:

@@ -14,7 +14,7 @@ from trimtab.clients.reference_loop.events import (
     SCALE_DOWN_EMPTY,
     SCALE_DOWN_FAILED,
     WARNING,
-    Event,
+    ClusterEvent,
     EventWriter,
     StatusEvents,
     Subject,
@@ -117,7 +117,7 @@ def test_events_are_written_in_the_background_and_failures_counted(server: FakeA
     server.fail(path, Fault(status=500))
     writer = EventWriter(Api(Connection(server.url, urllib3.PoolManager(), lambda: "")), "loop-1")
     node = Subject("Node", "n1", uid="n1")
-    writer.put([Event(node, NORMAL, SCALE_DOWN, "one"), Event(node, WARNING, SCALE_DOWN_FAILED, "two")])
+    writer.put([ClusterEvent(node, NORMAL, SCALE_DOWN, "one"), ClusterEvent(node, WARNING, SCALE_DOWN_FAILED, "two")])
     writer.start()
     writer.stop()
     (written,) = server.documents.values()

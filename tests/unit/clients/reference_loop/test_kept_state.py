@@ -12,16 +12,23 @@ import pytest
 import urllib3
 
 from tests.builders.api_server import FakeApiServer, Fault
+from tests.builders.reference_loop import Scripted, run
 from tests.builders.waiting import LIMIT_S
-from tests.unit.clients.reference_loop.test_loop import Scripted, run
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Connection
-from trimtab.clients.kubernetes.errors import ApiError, ClusterError
+from trimtab.clients.kubernetes.errors import ApiError, KubernetesError
 from trimtab.clients.reference_loop.health import Health
-from trimtab.clients.reference_loop.kept_state import PAUSE_S, REFRESH_S, Place, StateConfigMap, StateFile, StateKeeper
+from trimtab.clients.reference_loop.kept_state import (
+    PAUSE_S,
+    REFRESH_S,
+    StateConfigMap,
+    StateFile,
+    StateKeeper,
+    StateStorage,
+)
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
-from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.client import Backoff
 from trimtab.v1 import plan_pb2
 
 MAP = "/api/v1/namespaces/here/configmaps/kept"
@@ -40,7 +47,7 @@ def config_map(server: FakeApiServer) -> StateConfigMap:
 
 
 @pytest.fixture(params=["file", "ConfigMap"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, config_map: StateConfigMap) -> Place:
+def place(request: pytest.FixtureRequest, tmp_path: Path, config_map: StateConfigMap) -> StateStorage:
     return StateFile(tmp_path / "state") if request.param == "file" else config_map
 
 
@@ -73,7 +80,7 @@ def state(nodes: int = 3, hints: int = 0) -> plan_pb2.PlanState:
 
 
 @pytest.mark.parametrize("later_s", [0, 250, -10_000], ids=["at once", "later", "with a clock that is behind"])
-def test_timers_continue_where_they_were_when_the_state_was_written(place: Place, later_s: int) -> None:
+def test_timers_continue_where_they_were_when_the_state_was_written(place: StateStorage, later_s: int) -> None:
     kept = state()
     kept.scale_down.unneeded.time_ns = int((NOW_S - 20) * 1e9).to_bytes(8, "little") * 3
     StateKeeper(place, "c", 300).save(kept, NOW_S)
@@ -82,7 +89,7 @@ def test_timers_continue_where_they_were_when_the_state_was_written(place: Place
     assert found.scale_down.unneeded.time_ns == int((NOW_S + later_s - 20) * 1e9).to_bytes(8, "little") * 3
 
 
-def test_kept_state_is_continued(place: Place) -> None:
+def test_kept_state_is_continued(place: StateStorage) -> None:
     StateKeeper(place, "c", 300).save(state(hints=40), NOW_S)
     found = StateKeeper(place, "c", 300).load(NOW_S + 200)
     assert found is not None
@@ -94,7 +101,7 @@ def test_kept_state_is_continued(place: Place) -> None:
     assert found.scale_down.unneeded == state(5).scale_down.unneeded
 
 
-def test_without_a_place_to_keep_state_there_is_none(place: Place) -> None:
+def test_without_a_place_to_keep_state_there_is_none(place: StateStorage) -> None:
     assert StateKeeper(place, "c", 300).load(NOW_S) is None
 
 
@@ -102,7 +109,7 @@ def test_without_a_place_to_keep_state_there_is_none(place: Place) -> None:
     ("cluster", "later_s"),
     [pytest.param("c", 301, id="nobody has watched since"), pytest.param("d", 1, id="of another cluster")],
 )
-def test_unusable_state_is_not_continued(place: Place, cluster: str, later_s: float) -> None:
+def test_unusable_state_is_not_continued(place: StateStorage, cluster: str, later_s: float) -> None:
     StateKeeper(place, "c", 300).save(state(), NOW_S)
     assert StateKeeper(place, cluster, 300).load(NOW_S + later_s) is None
 
@@ -187,7 +194,7 @@ def test_timers_restart_only_after_waiting_for_an_unavailable_server(
 ) -> None:
     server.fail(MAP, Fault(status=500), Fault(status=500))
     keeper = StateKeeper(config_map, "c", 300)
-    with pytest.raises(ClusterError):
+    with pytest.raises(KubernetesError):
         keeper.load(NOW_S)
     keeper.save(state(), NOW_S)
     assert MAP not in server.documents

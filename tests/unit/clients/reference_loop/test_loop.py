@@ -2,52 +2,26 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import urllib3
 import yaml
 
 from tests.builders.api_server import FakeApiServer
+from tests.builders.reference_loop import Scripted, run, unavailable
 from tests.builders.waiting import LIMIT_S
-from tests.unit.clients.reference_loop.fakes import unavailable
-from tests.unit.clients.reference_loop.test_rounds import Setup
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Connection
-from trimtab.clients.kubernetes.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
-from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.client import Backoff
 from trimtab.clients.rpc.errors import TrimtabError
-from trimtab.v1 import plan_pb2
 
 QUICK = LoopSettings(interval_s=0.01, backoff=Backoff(0.01, 0.02))
 MAP = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"
-
-
-class Scripted:
-    """Rounds with results set by a test, then successful ones."""
-
-    def __init__(self, *failures: Exception) -> None:
-        self.failures, self.count, self.on_round = list(failures), 0, lambda: None
-        self.setup = Setup()
-        self.resumed: list[plan_pb2.PlanState | None] = []
-
-    def resume(self, state: plan_pb2.PlanState | None) -> None:
-        self.resumed.append(state)
-
-    def shift_timers(self, by_s: float) -> None:
-        raise AssertionError("nobody set the clock")
-
-    def run(self, request_id: str, now: Any, may_act: Callable[[], bool]) -> RoundResult:
-        self.count += 1
-        self.on_round()
-        if self.failures:
-            raise self.failures.pop(0)
-        return self.setup.run()
 
 
 @pytest.fixture
@@ -56,18 +30,8 @@ def server() -> Iterator[FakeApiServer]:
         yield started
 
 
-def run(loop: Loop) -> None:
-    """Run a loop to its end, within a limit."""
-    thread = threading.Thread(target=loop.run, daemon=True)
-    thread.start()
-    thread.join(LIMIT_S)
-    loop.stop()
-    thread.join(LIMIT_S)
-    assert not thread.is_alive()
-
-
-def test_failures_are_waited_out_and_told_until_they_are_over(server: FakeApiServer) -> None:
-    rounds = Scripted(unavailable(), ClusterError("the cluster is away"), unavailable())
+def test_the_loop_waits_during_failures_and_logs_them_until_they_end(server: FakeApiServer) -> None:
+    rounds = Scripted(unavailable(), KubernetesError("the cluster is away"), unavailable())
     api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
     health = Health(60)
     seen: list[str] = []
@@ -84,7 +48,7 @@ def test_failures_are_waited_out_and_told_until_they_are_over(server: FakeApiSer
 
 
 def test_while_it_fails_the_status_says_why(server: FakeApiServer) -> None:
-    rounds = Scripted(*[ClusterError("no quota today")] * 100_000)
+    rounds = Scripted(*[KubernetesError("no quota today")] * 100_000)
     status_map = StatusMap(
         Api(Connection(server.url, urllib3.PoolManager(), lambda: "")), "kube-system", "trimtab-status"
     )
@@ -101,7 +65,7 @@ def test_while_it_fails_the_status_says_why(server: FakeApiServer) -> None:
 
 
 @pytest.mark.parametrize("error", [MissingPermissionError("- verbs: [list]"), ZeroDivisionError()], ids=repr)
-def test_what_no_patience_mends_ends_the_loop(error: Exception) -> None:
+def test_an_error_that_retries_cannot_mend_ends_the_loop(error: Exception) -> None:
     loop = Loop(Scripted(error), QUICK, LoopServices(Health(60)))
     with pytest.raises(type(error)):
         loop.run()

@@ -2,27 +2,27 @@
 
 import pytest
 
-from tests.unit.clients.reference_loop.fakes import FakePlanner, failure, unavailable
+from tests.builders.reference_loop import FakePlanner, failure, unavailable
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
-WHOLE = Taken(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)
-DELTA = Taken(None, snapshot_pb2.SnapshotDelta(deleted_nodes=["n1"]))
-NOTHING = Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
+WHOLE = SnapshotUpdate(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)
+DELTA = SnapshotUpdate(None, snapshot_pb2.SnapshotDelta(deleted_nodes=["n1"]))
+NOTHING = SnapshotUpdate(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
 
 
-def ask(session: PlannerSession, taken: Taken) -> Taken:
+def ask(session: PlannerSession, update: SnapshotUpdate) -> SnapshotUpdate:
     """Make one call; return what was sent to the planner."""
-    return session.plan(plan_pb2.PlanRequest(), taken, lambda: WHOLE)[1]
+    return session.plan(plan_pb2.PlanRequest(), update, lambda: WHOLE)[1]
 
 
 def test_after_the_whole_only_deltas_travel_each_against_the_last_answer() -> None:
     planner = FakePlanner()
     session = PlannerSession(planner)
-    for taken in (WHOLE, DELTA, NOTHING):
-        assert ask(session, taken) is taken
+    for update in (WHOLE, DELTA, NOTHING):
+        assert ask(session, update) is update
     assert [one.base_version for one in planner.requests] == ["", "s1", "s2"]
     assert [one.snapshot_size_bytes for one in planner.requests] == [len(payload) for payload in planner.payloads]
     assert planner.payloads[2] == b""

@@ -2,7 +2,7 @@
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tests.unit.clients.reference_loop.fakes import plan_of
+from tests.builders.reference_loop import plan_of
 from trimtab.clients.reference_loop.round_text import round_text
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import plan_pb2
@@ -13,7 +13,7 @@ def done(answer: plan_pb2.PlanResponse, nodes: int = 12) -> RoundResult:
     return RoundResult(plan_pb2.PlanRequest(now=Timestamp(seconds=1)), answer, None, False)
 
 
-def test_what_is_started_and_what_is_refused_is_told_apart_from_what_is_proposed() -> None:
+def test_started_and_refused_deletions_are_distinguished_from_proposed_ones() -> None:
     one = done(plan_of(empty=["n1", "n2"], drain=["n3", "n4"], waiting=["n5"]))
     grows = one.answer.scale_up.splits.add(node_group="a", current_size=3, new_size=5, pods=["d/p", "d/q"])
     one.answer.scale_up.splits.add(node_group="b", current_size=0, new_size=1, pods=["d/r"])

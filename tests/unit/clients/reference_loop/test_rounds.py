@@ -2,51 +2,16 @@
 
 import grpc
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
 
-from tests.unit.clients.reference_loop.fakes import FakeActuator, FakePlanner, failure, plan_of, unavailable
-from trimtab.clients.kubernetes.kinds import NodeGroup, ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec
+from tests.builders.reference_loop import Setup, failure, plan_of, unavailable
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup, NodeGroupSpec
 from trimtab.clients.reference_loop.costs import costs
 from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from trimtab.clients.reference_loop.rounds import RoundRunner, RoundSettings
 from trimtab.clients.rpc.errors import Reason, TrimtabError
-from trimtab.clients.snapshots.live.taken import Seen, Taken
-from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
-
-
-class FakeCluster:
-    """Returns the whole snapshot first, then empty deltas."""
-
-    def __init__(self) -> None:
-        self.is_fresh = True
-        self.put_back_count = 0
-        self.statuses: list[actuator_pb2.ActuatorStatus | None] = []
-
-    def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
-        self.statuses.append(status)
-        fresh, self.is_fresh = self.is_fresh, False
-        whole = snapshot_pb2.ClusterSnapshot(resources=["cpu"])
-        return Seen(Taken(whole, None) if fresh else Taken(None, snapshot_pb2.SnapshotDelta(), True), ["a note"])
-
-    def forget(self) -> None:
-        self.is_fresh = True
-
-    def put_back(self) -> None:
-        self.put_back_count += 1
-
-
-class Setup:
-    """A round with fake services."""
-
-    def __init__(self, answer: plan_pb2.PlanResponse | None = None, **settings: object) -> None:
-        self.cluster, self.planner, self.actuator = FakeCluster(), FakePlanner(answer), FakeActuator()
-        self.leads = True
-        wanted = RoundSettings(**settings)  # type: ignore[arg-type]
-        self.rounds = RoundRunner(self.cluster, PlannerSession(self.planner), self.actuator, wanted)
-
-    def run(self) -> RoundResult:
-        return self.rounds.run("id", Timestamp(seconds=100), lambda: self.leads)
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 
 def test_what_is_planned_is_ordered_with_what_the_plan_assumed() -> None:
@@ -65,6 +30,20 @@ def test_what_is_planned_is_ordered_with_what_the_plan_assumed() -> None:
     assert done.notes == ["a note"]
 
 
+def test_no_order_follows_from_a_decision_that_failed() -> None:
+    answer = plan_of()
+    for code in (one for one in plan_pb2.Decision.Code.values() if one):
+        name = plan_pb2.Decision.Code.Name(code)
+        getattr(answer, name.lower()).CopyFrom(type(getattr(answer, name.lower()))(detail="why"))
+        answer.diagnostics.decisions.add(decision=code, result=f"{name}_ERROR", failed=True)
+    setup = Setup(answer, apply_pod_costs=True)
+    done = setup.run()
+    assert (setup.actuator.orders, setup.actuator.tainted) == ([], [])
+    assert setup.actuator.ranked == []
+    assert {f"{name} failed: why" for name in ("scale-down", "slack", "scale-up", "pod-costs")} <= set(done.notes)
+    assert not done.answer.HasField("scale_down")
+
+
 def test_the_actuators_status_goes_into_the_snapshot() -> None:
     setup = Setup()
     setup.actuator.status = actuator_pb2.ActuatorStatus(revision=7)
@@ -78,7 +57,7 @@ def test_prices_of_the_callers_own_take_the_place_of_what_the_cloud_says() -> No
         status.node_groups[0].price_per_hour = 0.25
         return (NodeGroup(ObjectMeta(name="declared"), NodeGroupSpec(price=0.5)), *groups)
 
-    setup = Setup(priced=priced)
+    setup = Setup(complete_groups=priced)
     setup.actuator.status.node_groups.add(id="cloud", instance_count=4, price_per_hour=9.0)
     done = setup.run()
     assert done.prices == {"declared": 0.5, "cloud": 0.25}
@@ -158,7 +137,7 @@ def test_changes_that_a_busy_planner_refuses_go_again_as_changes() -> None:
         setup.planner.failures.append(busy)
         with pytest.raises(TrimtabError):
             setup.run()
-    assert setup.cluster.put_back_count == 2
+    assert setup.cluster.requeue_count == 2
     assert setup.run().was_delta
     assert [one.base_version for one in setup.planner.requests] == ["", "", "s2", "s2", "s2"]
 
@@ -169,7 +148,7 @@ class FullDisk:
     def __init__(self) -> None:
         self.count = 0
 
-    def add(self, taken: Taken, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
+    def add(self, update: SnapshotUpdate, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
         self.count += 1
         if self.count > 1:
             raise OSError(28, "No space left on device")

@@ -289,7 +289,7 @@ def test_an_unreachable_api_server_is_reported_as_unavailable(
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE)
 
 
-def test_callers_whom_nobody_knows_have_the_rights_of_anonymous_ones_and_no_rule_of_others(tmp_path: Path) -> None:
+def test_unknown_callers_have_the_rights_of_anonymous_ones_and_no_rule_of_others(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text(POLICY + '  - {identities: ["*"], rights: [plan, choose], clusters: ["*"]}\n')
     assert read_policy(path).rights(()) == frozenset()

@@ -6,7 +6,7 @@ from typing import Any
 import grpc
 import pytest
 
-from trimtab.clients.rpc.calls import CallLimits, Calls
+from trimtab.clients.rpc.calls import CallLimits, OpenCalls
 from trimtab.clients.rpc.errors import Reason, ServiceError
 
 
@@ -27,7 +27,7 @@ class Context:
             callback()
 
 
-def opened(calls: Calls) -> tuple[Any, Any]:
+def opened(calls: OpenCalls) -> tuple[Any, Any]:
     """Return a call that has received its complete request, but does not know it yet."""
     context: Any = Context()
     call = calls.open(context)
@@ -36,7 +36,7 @@ def opened(calls: Calls) -> tuple[Any, Any]:
 
 
 def test_a_call_that_is_ended_as_its_request_becomes_whole_is_not_worked_on() -> None:
-    calls = Calls(CallLimits())
+    calls = OpenCalls(CallLimits())
     call, _ = opened(calls)
     calls.stop(0)
     with pytest.raises(ServiceError) as caught:
@@ -46,7 +46,7 @@ def test_a_call_that_is_ended_as_its_request_becomes_whole_is_not_worked_on() ->
 
 
 def test_a_call_that_makes_room_as_its_request_becomes_whole_is_not_worked_on() -> None:
-    calls = Calls(CallLimits(most=1, room_after_s=0))
+    calls = OpenCalls(CallLimits(most=1, room_after_s=0))
     call, _ = opened(calls)
     opened(calls)
     with pytest.raises(ServiceError, match="send it again"):
@@ -54,7 +54,7 @@ def test_a_call_that_makes_room_as_its_request_becomes_whole_is_not_worked_on() 
 
 
 def test_a_call_that_sends_although_it_was_ended_for_want_of_its_request_is_cancelled() -> None:
-    calls = Calls(CallLimits(send_s=0))
+    calls = OpenCalls(CallLimits(send_s=0))
     call, context = opened(calls)
     calls.stop(0)
     call.send()
@@ -64,14 +64,14 @@ def test_a_call_that_sends_although_it_was_ended_for_want_of_its_request_is_canc
 
 
 def test_a_stop_waits_no_longer_than_its_grace_for_a_call_that_is_worked_on() -> None:
-    calls = Calls(CallLimits())
+    calls = OpenCalls(CallLimits())
     call, context = opened(calls)
     call.work()
     calls.stop(0)
     assert not context.cancelled.is_set()
 
 
-def of_caller(calls: Calls, caller: str) -> tuple[Any, Any]:
+def of_caller(calls: OpenCalls, caller: str) -> tuple[Any, Any]:
     """Return a call that waits for its caller."""
     context: Any = Context()
     call = calls.open(context)
@@ -80,7 +80,7 @@ def of_caller(calls: Calls, caller: str) -> tuple[Any, Any]:
 
 
 def test_a_caller_has_no_more_calls_than_its_share_and_others_have_theirs() -> None:
-    calls = Calls(CallLimits(most=10, most_of_caller=2, room_after_s=60))
+    calls = OpenCalls(CallLimits(most=10, most_of_caller=2, room_after_s=60))
     for _ in range(2):
         of_caller(calls, "a")
     with pytest.raises(ServiceError, match="--max-calls-per-caller") as caught:
@@ -90,7 +90,7 @@ def test_a_caller_has_no_more_calls_than_its_share_and_others_have_theirs() -> N
 
 
 def test_a_caller_that_only_holds_calls_open_loses_the_oldest_to_its_own_next_one() -> None:
-    calls = Calls(CallLimits(most=10, most_of_caller=2, room_after_s=0))
+    calls = OpenCalls(CallLimits(most=10, most_of_caller=2, room_after_s=0))
     other, _ = of_caller(calls, "b")
     oldest, newer = (of_caller(calls, "a")[0] for _ in range(2))
     of_caller(calls, "a")
@@ -101,7 +101,7 @@ def test_a_caller_that_only_holds_calls_open_loses_the_oldest_to_its_own_next_on
 
 
 def test_where_no_more_calls_may_be_open_the_caller_with_most_of_them_makes_room() -> None:
-    calls = Calls(CallLimits(most=3, most_of_caller=3, room_after_s=0))
+    calls = OpenCalls(CallLimits(most=3, most_of_caller=3, room_after_s=0))
     patient, _ = of_caller(calls, "b")
     first, second = (of_caller(calls, "a")[0] for _ in range(2))
     of_caller(calls, "c")
@@ -112,7 +112,7 @@ def test_where_no_more_calls_may_be_open_the_caller_with_most_of_them_makes_room
 
 
 def test_a_call_that_is_worked_on_makes_no_room() -> None:
-    calls = Calls(CallLimits(most=10, most_of_caller=1, room_after_s=0))
+    calls = OpenCalls(CallLimits(most=10, most_of_caller=1, room_after_s=0))
     call, context = of_caller(calls, "a")
     call.work()
     with pytest.raises(ServiceError, match="of this caller"):
@@ -124,7 +124,7 @@ def test_a_call_that_is_worked_on_makes_no_room() -> None:
 def test_a_call_whose_answer_is_not_read_makes_room_later_than_one_whose_request_does_not_come(
     room_after_unread_s: float, makes_room: bool
 ) -> None:
-    calls = Calls(CallLimits(most=1, room_after_s=0, room_after_unread_s=room_after_unread_s))
+    calls = OpenCalls(CallLimits(most=1, room_after_s=0, room_after_unread_s=room_after_unread_s))
     call, context = opened(calls)
     call.work()
     call.send()

@@ -13,7 +13,7 @@ import pytest
 
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.rpc import http_port
-from trimtab.clients.rpc.http_port import Answer, plain, serve_http
+from trimtab.clients.rpc.http_port import HttpAnswer, plain, serve_http
 from trimtab.clients.rpc.metrics_endpoint import serve_metrics
 
 MANY = 300
@@ -89,7 +89,7 @@ def test_an_answer_that_is_not_read_is_not_kept_for_long(monkeypatch: pytest.Mon
     monkeypatch.setattr(http_port, "_LONGEST_S", 0.2)
     size = 50_000_000  # more than sockets hold
     asked = b"GET / HTTP/1.1\r\n\r\n"
-    with serving(lambda _request: Answer("200 OK", bytes(size))) as port, connections(port, 1, asked) as (unread,):
+    with serving(lambda _request: HttpAnswer("200 OK", bytes(size))) as port, connections(port, 1, asked) as (unread,):
         time.sleep(1.0)
         assert sum(map(len, iter(lambda: unread.recv(1 << 20), b""))) < size
 
@@ -97,11 +97,11 @@ def test_an_answer_that_is_not_read_is_not_kept_for_long(monkeypatch: pytest.Mon
 def test_pages_that_take_long_keep_no_quick_one_waiting() -> None:
     may_go_on = threading.Event()
 
-    def slow() -> Answer:
+    def slow() -> HttpAnswer:
         assert may_go_on.wait(LIMIT_S)
         return plain("200 OK", "slow")
 
-    def page(request: http_port.Request) -> Answer | Callable[[], Answer]:
+    def page(request: http_port.HttpRequest) -> HttpAnswer | Callable[[], HttpAnswer]:
         return slow if request.path == "/slow" else plain("200 OK", "quick")
 
     with serving(page) as port, ThreadPoolExecutor(10) as callers:
@@ -130,7 +130,7 @@ def test_each_form_of_request_has_its_status(request_bytes: bytes, status: bytes
 
 
 def test_a_page_that_fails_is_answered_and_the_port_goes_on() -> None:
-    def page(request: http_port.Request) -> Answer:
+    def page(request: http_port.HttpRequest) -> HttpAnswer:
         if request.path == "/fails":
             raise KeyError("a fault")
         return plain("200 OK", request.path)
@@ -149,7 +149,7 @@ def test_metrics_are_packed_for_callers_that_accept_it() -> None:
 
 
 @contextmanager
-def serving(page: Callable[[http_port.Request], Answer | Callable[[], Answer]]) -> Iterator[int]:
+def serving(page: Callable[[http_port.HttpRequest], HttpAnswer | Callable[[], HttpAnswer]]) -> Iterator[int]:
     port = serve_http("127.0.0.1", 0, None, page)
     try:
         yield port.server_port

@@ -16,7 +16,7 @@ from tests.builders.tls import OwnCa
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.kubernetes.token_review import open_review
-from trimtab.clients.rpc.access_files import open_access
+from trimtab.clients.rpc.access import open_access
 from trimtab.clients.rpc.certificates import Reloaded
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.client import RetryPolicy

@@ -13,8 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.rpc.backoff import Backoff
-from trimtab.clients.rpc.client import RetryPolicy, connect, invoke, stream, wait_until_serving
+from trimtab.clients.rpc.client import Backoff, RetryPolicy, connect, invoke, stream, wait_until_serving
 from trimtab.clients.rpc.errors import Reason, ServiceError, TrimtabError, invalid_request
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2, planner_pb2_grpc
@@ -119,7 +118,7 @@ def test_a_method_without_implementation_says_so_with_a_reason(channel) -> None:
     assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, Reason.DECISION_UNAVAILABLE)
 
 
-def test_a_service_that_is_not_there_is_unimplemented_without_a_reason_of_ours(channel) -> None:
+def test_a_service_that_is_not_there_is_unimplemented_without_a_trimtab_reason(channel) -> None:
     stub = planner_pb2_grpc.PlannerStub(channel)
     error = fail(lambda: stub.GetInfo(planner_pb2.GetPlannerInfoRequest()))
     assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, Reason.UNSPECIFIED)

@@ -16,35 +16,15 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tests.builders.slow_callers import Planner
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.rpc.client import RetryPolicy, invoke
 from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.interceptor import MOST_PENDING
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, planner_pb2, planner_pb2_grpc
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, planner_pb2_grpc
 
 ONCE = RetryPolicy(attempts=1)
-
-
-class Planner(planner_pb2_grpc.PlannerServicer):
-    """Answers a plan once its request is complete, and CheckFit with an endless stream."""
-
-    def __init__(self) -> None:
-        self.fits_ended = threading.Semaphore(0)
-
-    def GetInfo(self, request, context):
-        return planner_pb2.GetPlannerInfoResponse(version="1")
-
-    def Plan(self, request_iterator, context):
-        return plan_pb2.PlanResponse(request_id=str(len(list(request_iterator))))
-
-    def CheckFit(self, request_iterator, context) -> Iterator[planner_pb2.CheckFitResponse]:
-        list(request_iterator)
-        try:
-            while True:
-                yield planner_pb2.CheckFitResponse(pod="x" * 100_000)
-        finally:
-            self.fits_ended.release()
 
 
 class Busy(Planner):
@@ -259,7 +239,7 @@ def outcome(call: Any) -> str:
 
 
 PROGRAM = """
-import tests.unit.clients.rpc.test_slow_callers as tests
+from tests.builders import slow_callers as tests
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell, serve
 from trimtab.clients.rpc.telemetry import configure_logging
 from trimtab.v1 import planner_pb2_grpc as g
@@ -296,16 +276,8 @@ def test_a_process_with_slow_callers_and_callers_that_do_not_read_stops_at_once(
         process.stderr.close()
 
 
-class Waiting(actuator_pb2_grpc.ActuatorServicer):
-    """Answers after a while, as long as the service runs."""
-
-    def GetStatus(self, request, context):
-        time.sleep(0.2)
-        return actuator_pb2.GetStatusResponse()
-
-
 FLOODED = """
-import tests.unit.clients.rpc.test_slow_callers as tests
+from tests.builders import slow_callers as tests
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell, serve
 from trimtab.clients.rpc.telemetry import configure_logging
 from trimtab.v1 import actuator_pb2_grpc as g

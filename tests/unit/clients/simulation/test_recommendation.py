@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.recommendation import FIGURES, read_limit, read_limits, recommend
-from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation
 
 
 def summary(money: float, p99: float, evictions: int = 0, hours: float = 1.0) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def test_the_curve_has_what_no_other_one_beats(points: list[tuple[int, int]]) ->
 
 
 def test_every_figure_can_be_read_of_a_simulation() -> None:
-    figures = Simulation().run_for("1m").summary()
+    figures = ClusterSimulation().run_for("1m").summary()
     assert all(figure.of(figures) >= 0 for figure in FIGURES.values())
 
 

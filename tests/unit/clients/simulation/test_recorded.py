@@ -12,7 +12,7 @@ from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.recorded import RecordedCluster, read_recording
 from trimtab.clients.simulation.result import encoded
 from trimtab.clients.simulation.scenario_file import read_input
-from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.clients.simulation.sweep import Run, simulate
 from trimtab.v1 import plan_pb2
 
@@ -51,14 +51,14 @@ def cluster(directory: Path) -> Path:
     return recording(directory, group, owner, agents, *nodes, *daemons, ended, *arrived)
 
 
-def names(simulation: Simulation) -> set[str]:
+def names(simulation: ClusterSimulation) -> set[str]:
     return {name for _, name in simulation.cluster.state.pods}
 
 
 def test_pods_come_and_go_when_they_did(tmp_path: Path) -> None:
     scenario, recorded = read_input(cluster(tmp_path))
     assert isinstance(recorded, RecordedCluster)
-    simulation = Simulation(scenario, recorded)
+    simulation = ClusterSimulation(scenario, recorded)
     assert (scenario.start.isoformat(), scenario.duration) == ("2026-03-02T10:05:00+00:00", 20 * 60 + 3600)
     simulation.run_for("1m")
     assert (simulation.pod_count(), simulation.node_count("a")) == (2, 2)
@@ -69,9 +69,10 @@ def test_pods_come_and_go_when_they_did(tmp_path: Path) -> None:
     assert simulation.pod_count("web") == 2
 
 
+@pytest.mark.nightly  # the same growth, for the moment of its decision: tests/parity/test_recorded_growth.py
 def test_the_decisions_for_a_recording_are_those_the_cluster_autoscaler_made() -> None:
     scenario, recorded = read_input(Path(str(RECORDINGS / "gardener-gcp-g2.json.gz")))
-    simulation = Simulation(scenario, recorded).run()
+    simulation = ClusterSimulation(scenario, recorded).run()
     (growth,) = [one for one in simulation.decisions.entries if one["kind"] == "scale-up"]
     made = json.loads((RECORDINGS / "gardener-gcp-g2.recorded.json").read_text())["scaleUps"]
     assert {f"[{{{growth['group']} 1->{1 + growth['count']} (max: 2)}}]" in one["message"] for one in made} == {True}
@@ -80,7 +81,7 @@ def test_the_decisions_for_a_recording_are_those_the_cluster_autoscaler_made() -
 
 def test_a_pod_that_was_evicted_meanwhile_goes_too(tmp_path: Path) -> None:
     scenario, recorded = read_input(cluster(tmp_path))
-    simulation = Simulation(scenario, recorded)
+    simulation = ClusterSimulation(scenario, recorded)
     simulation.run_for("11m")
     (leaving,) = [one.item["metadata"]["name"] for one in recorded.arrivals if one.until_s is not None]
     view = simulation.cluster.state.pods["default", leaving].view()
@@ -109,7 +110,7 @@ def test_a_scenario_names_a_recording_and_says_more(tmp_path: Path) -> None:
         "workloads:\n- {name: more, replicas: 4, pod: {cpu: '2'}}\n"
     )
     scenario, recorded = read_input(path)
-    simulation = Simulation(scenario, recorded).run()
+    simulation = ClusterSimulation(scenario, recorded).run()
     assert (scenario.duration, scenario.start.hour) == (1800.0, 10)
     assert simulation.pod_count("more") == 4
     assert simulation.node_count("a") > 2

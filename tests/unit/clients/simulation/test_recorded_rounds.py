@@ -17,7 +17,7 @@ from trimtab.clients.simulation.recorded_rounds import read_rounds
 from trimtab.clients.simulation.result import encoded
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import read_input
-from trimtab.clients.simulation.simulation import Options, Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.clients.simulation.sweep import Run, simulate
 from trimtab.clients.snapshots.deltas import Interner, difference
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
@@ -162,7 +162,7 @@ def test_what_is_read_makes_the_rows_that_were_recorded(tmp_path: Path) -> None:
 def test_a_simulation_of_rounds_begins_where_they_began(tmp_path: Path) -> None:
     scenario, trace = read_input(recorded(tmp_path / "day.trimtab", rounds()))
     assert isinstance(trace, RecordedCluster)
-    simulation = Simulation(scenario, trace)
+    simulation = ClusterSimulation(scenario, trace)
     assert (scenario.name, scenario.duration) == ("day", 1800 + 3600)
     assert (simulation.node_count("a"), simulation.pod_count(node="n1"), simulation.pod_count(node="n2")) == (2, 2, 1)
     replicas = []
@@ -190,7 +190,7 @@ def test_a_scenario_names_rounds_and_says_more(tmp_path: Path) -> None:
         "workloads:\n- {name: more, replicas: 4, pod: {cpu: '2'}}\n"
     )
     scenario, trace = read_input(path)
-    simulation = Simulation(scenario, trace).run()
+    simulation = ClusterSimulation(scenario, trace).run()
     assert scenario.start.hour == 10
     assert simulation.pod_count("more") == 4
     assert simulation.summary()["money"] == pytest.approx(2.0 * simulation.summary()["nodeHours"])
@@ -237,11 +237,13 @@ def test_rounds_of_a_loop_that_are_simulated_again_lead_to_as_many_nodes(tmp_pat
     path = tmp_path / "loop.trimtab"
     with recording(path) as link:
         # Every round, as a live loop makes them: one that is left out records nothing at its moment.
-        first = Simulation(Scenario.model_validate(document), options=Options(link, skip_idle=False))
+        first = ClusterSimulation(
+            Scenario.model_validate(document), options=SimulationRunOptions(link, skip_idle=False)
+        )
         counts = [(first.run_for(3600).node_count(), first.pod_count("web")) for _ in range(2)]
     scenario, trace = read_input(path)
     assert isinstance(trace, RecordedCluster)
-    again = Simulation(scenario, trace)
+    again = ClusterSimulation(scenario, trace)
     assert [(again.run_for(3600).node_count(), again.pod_count("web")) for _ in range(2)] == counts
     assert counts[0][0] > counts[1][0]
     assert again.summary()["podsLost"] == 0

@@ -8,7 +8,7 @@ import pytest
 
 from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.loads import arrivals, changes
-from trimtab.clients.simulation.scenario import Scenario, Workload
+from trimtab.clients.simulation.scenario import Scenario, WorkloadModel
 from trimtab.clients.simulation.scenario_file import read_scenario, schema
 from trimtab.clients.simulation.trace import Arrival, read_trace
 
@@ -173,7 +173,9 @@ def test_loads_follow_the_time_of_day_and_do_not_depend_on_each_other() -> None:
     scenario = Scenario.model_validate({"workloads": [wave]})
     by_hour = {change.at_s / 3600: change.replicas for change in changes(scenario, scenario.workloads[0])}
     assert (by_hour[0], by_hour[6], by_hour[12]) == (10, 60, 110)
-    noisy = [Workload.model_validate({"name": name, "diurnal": {"low": 0, "high": 99, "noise": 0.5}}) for name in "ab"]
+    noisy = [
+        WorkloadModel.model_validate({"name": name, "diurnal": {"low": 0, "high": 99, "noise": 0.5}}) for name in "ab"
+    ]
     assert changes(scenario, noisy[0]) != changes(scenario, noisy[1])
     assert changes(scenario, noisy[0]) == changes(Scenario(workloads=noisy), noisy[0])
 

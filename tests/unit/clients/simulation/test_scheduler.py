@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.simulation import Simulation
+from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2
@@ -24,7 +24,7 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 def feasible(objects: list[Json], pod: Json) -> list[str]:
     scheduler = KubeScheduler()
     SimulatedCluster(objects, scheduler=scheduler)
-    return scheduler.feasible(Pod(pod))
+    return scheduler.feasible(SimulatedPod(pod))
 
 
 def fitting(objects: list[Json], pod: Json) -> list[str]:
@@ -88,17 +88,17 @@ def test_a_pod_fits_where_the_planner_fits_it(
     assert feasible(objects, pod) == fitting(objects, pod)
 
 
-def started(scoring: str, **fields: Any) -> Simulation:
+def started(scoring: str, **fields: Any) -> ClusterSimulation:
     from trimtab.clients.simulation.scenario import Scenario
 
     groups = [{"name": zone, "zone": zone, "size": 2, "cpu": "4"} for zone in "abc"]
     document = {"nodeGroups": groups, "scheduler": {"scoring": scoring}, "decisions": ["scale-up"]}
-    simulation = Simulation(Scenario.model_validate(document))
+    simulation = ClusterSimulation(Scenario.model_validate(document))
     simulation.add_workload("web", **{"replicas": 12, "cpu": "250m", **fields})
     return simulation.run_for("1m")
 
 
-def by_node(simulation: Simulation) -> list[int]:
+def by_node(simulation: ClusterSimulation) -> list[int]:
     counts = Counter(pod.node for pod in simulation.cluster.state.pods.values())
     return sorted(counts.values())
 
@@ -120,7 +120,7 @@ def test_equals_are_drawn_by_the_seed() -> None:
     def chosen(seed: int) -> list[str]:
         scheduler = KubeScheduler(seed)
         SimulatedCluster(objects, scheduler=scheduler)
-        found = [scheduler.choose(Pod(k8s.pod("new"))) for _ in range(20)]
+        found = [scheduler.choose(SimulatedPod(k8s.pod("new"))) for _ in range(20)]
         return [info.name for info in found if info is not None]
 
     assert chosen(1) == chosen(1)

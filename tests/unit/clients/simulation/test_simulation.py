@@ -5,41 +5,21 @@ from typing import Any
 import pytest
 import structlog
 
-from trimtab.clients.simulation import Simulation
+from tests.builders.simulations import small
+from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.objects import GROUP_LABEL
 from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.clients.simulation.result import encoded, result_of
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.simulation import Options
+from trimtab.clients.simulation.simulation import SimulationRunOptions
 from trimtab.clients.simulation.trace import Arrival
 from trimtab.v1 import plan_pb2
 
 HOUR_S = 3600.0
 
 
-def small(**more: Any) -> Scenario:
-    """A scenario of a few nodes in which much happens."""
-    groups = [
-        {"name": name, "zone": name, "maxSize": 8, "size": 1, "cpu": "4", "memory": "16Gi", "price": price, **of_group}
-        for name, price, of_group in (("a", 0.2, {"startFailureRate": 0.2}), ("b", 0.3, {"startSpread": "40s"}))
-    ]
-    workloads = [
-        {"name": "agent", "kind": "DaemonSet", "pod": {"cpu": "100m"}},
-        {
-            "name": "web",
-            "bursts": {"base": 3, "size": 9, "every": "50m", "length": "15m", "first": "5m"},
-            "pod": {"cpu": "900m", "start": "20s"},
-            "budget": {"maxUnavailable": 1},
-        },
-        {"name": "db", "kind": "StatefulSet", "replicas": 2, "pod": {"cpu": "500m"}},
-    ]
-    batches = [{"name": "etl", "perHour": 8, "pods": 2, "lifetime": "4m", "pod": {"cpu": "1"}}]
-    given = {"seed": 5, "duration": "100m", "nodeGroups": groups, "workloads": workloads, "batches": batches, **more}
-    return Scenario.model_validate(given)
-
-
 def test_a_group_grows_for_pods_that_wait_and_shrinks_once_they_are_gone() -> None:
-    simulation = Simulation(seed=1)
+    simulation = ClusterSimulation(seed=1)
     simulation.add_group("general", cpu="4", memory="16Gi", price=0.2, max_size=20)
     simulation.add_workload("web", replicas=30, cpu="500m", memory="1Gi")
     simulation.run_for("5m")
@@ -52,7 +32,7 @@ def test_a_group_grows_for_pods_that_wait_and_shrinks_once_they_are_gone() -> No
 
 
 def test_pods_wait_as_long_as_machines_take_to_start() -> None:
-    simulation = Simulation()
+    simulation = ClusterSimulation()
     simulation.add_group("slow", start="3m")
     simulation.add_workload("web", replicas=1)
     simulation.run_for("179s")
@@ -63,7 +43,7 @@ def test_pods_wait_as_long_as_machines_take_to_start() -> None:
 
 
 def test_in_an_outage_another_group_grows() -> None:
-    simulation = Simulation()
+    simulation = ClusterSimulation()
     simulation.add_group("cheap", price=0.1, cpu="4", outages=[{"from": 0, "to": "1h"}])
     simulation.add_group("dear", price=0.5, cpu="4")
     simulation.add_workload("web", replicas=4, cpu="1500m", memory="1Gi")
@@ -73,7 +53,7 @@ def test_in_an_outage_another_group_grows() -> None:
 
 
 def test_machines_that_never_become_nodes_are_replaced() -> None:
-    simulation = Simulation(seed=2)
+    simulation = ClusterSimulation(seed=2)
     simulation.add_group("shaky", start_failure_rate=0.5, cpu="1", max_size=50)
     simulation.add_workload("web", replicas=8, cpu="800m")
     simulation.run_for("30m")
@@ -83,7 +63,7 @@ def test_machines_that_never_become_nodes_are_replaced() -> None:
 
 
 def test_a_budget_holds_in_every_drain() -> None:
-    simulation = Simulation()
+    simulation = ClusterSimulation()
     simulation.add_group("general", cpu="4", size=4, max_size=4)
     simulation.add_workload("web", replicas=4, cpu="500m", start="60s", budget={"min_available": 3})
     least = []
@@ -97,7 +77,9 @@ def test_a_budget_holds_in_every_drain() -> None:
 
 def test_jobs_end_after_their_lifetime_and_leave_nothing_behind() -> None:
     scenario = Scenario.model_validate({"duration": "1h", "trace": {"file": "-"}, "nodeGroups": [{"name": "g"}]})
-    simulation = Simulation(scenario, [Arrival(60.0, 3, "500m", "1Gi", 600.0), Arrival(90.0, 1, "1", "1Gi", None)])
+    simulation = ClusterSimulation(
+        scenario, [Arrival(60.0, 3, "500m", "1Gi", 600.0), Arrival(90.0, 1, "1", "1Gi", None)]
+    )
     simulation.run_for("10m")
     assert simulation.pod_count() == 4
     simulation.run_for("10m")
@@ -109,7 +91,7 @@ def test_an_evicted_pod_of_a_job_begins_its_lifetime_again() -> None:
     scenario = Scenario.model_validate(
         {"duration": "1h", "trace": {"file": "-"}, "nodeGroups": [{"name": "g", "size": 1}]}
     )
-    simulation = Simulation(scenario, [Arrival(0.0, 1, "500m", "1Gi", 600.0)])
+    simulation = ClusterSimulation(scenario, [Arrival(0.0, 1, "500m", "1Gi", 600.0)])
     simulation.run_for("5m")
     (view,) = [pod.view() for pod in simulation.cluster.state.pods.values()]
     simulation.cluster.evict(view, None)
@@ -120,7 +102,9 @@ def test_an_evicted_pod_of_a_job_begins_its_lifetime_again() -> None:
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
-    first, second, other = (encoded(result_of(Simulation(small(), seed=seed).run(), "defaults")) for seed in (5, 5, 6))
+    first, second, other = (
+        encoded(result_of(ClusterSimulation(small(), seed=seed).run(), "defaults")) for seed in (5, 5, 6)
+    )
     assert first == second
     assert first != other
 
@@ -191,8 +175,8 @@ def test_rounds_that_are_left_out_would_have_changed_nothing(
     scenario: Scenario, settings: plan_pb2.PlanSettings | None
 ) -> None:
     def run(skip_idle: bool) -> dict[str, Any]:
-        options = Options(skip_idle=skip_idle)
-        return result_of(Simulation(scenario, settings=settings, options=options).run(), "defaults")
+        options = SimulationRunOptions(skip_idle=skip_idle)
+        return result_of(ClusterSimulation(scenario, settings=settings, options=options).run(), "defaults")
 
     skipping, every = run(True), run(False)
     assert skipping["summary"].pop("rounds") < every["summary"].pop("rounds")
@@ -207,14 +191,14 @@ def test_pods_that_come_and_go_on_nodes_that_stay_in_use_cause_no_rounds() -> No
         packed(db=1, duration=long),
         in_use(600, duration=long),
     )
-    *full, near = (Simulation(one, settings=settings).run() for one, settings in chosen)
+    *full, near = (ClusterSimulation(one, settings=settings).run() for one, settings in chosen)
     assert all(one.summary()["podsScheduled"] > 100 for one in full)
     assert [one for one in full if one.round_count >= near.round_count / 2] == []
 
 
 def test_pods_that_become_ready_cause_a_round_only_where_a_budget_counts_them() -> None:
     def rounds(**budget: Any) -> int:
-        simulation = Simulation()
+        simulation = ClusterSimulation()
         simulation.add_group("general", size=2, min_size=2)
         simulation.add_workload("web", replicas=4, start="95s", **budget)
         simulation.run_for("90s")
@@ -234,14 +218,14 @@ def test_growth_is_not_requested_where_nothing_waits() -> None:
             asked.append((plan_pb2.Decision.SCALE_UP in request.decisions, bool(simulation.pending)))
             return super().send(request, payload)
 
-    simulation = Simulation(small(), options=Options(link=Watching()))
+    simulation = ClusterSimulation(small(), options=SimulationRunOptions(link=Watching()))
     simulation.run()
     assert all(is_asked for is_asked, waits in asked if waits)
     assert 0.2 < sum(is_asked for is_asked, _ in asked) / len(asked) < 0.9
 
 
 def test_money_counts_each_machine_from_its_request_to_its_end() -> None:
-    simulation = Simulation()
+    simulation = ClusterSimulation()
     simulation.add_group("fixed", min_size=3, max_size=3, price=0.5)
     simulation.run_for("2h")
     assert simulation.summary()["nodeHours"] == 6.0
@@ -249,7 +233,7 @@ def test_money_counts_each_machine_from_its_request_to_its_end() -> None:
 
 
 def test_a_node_that_came_too_late_counts_as_added_for_nothing() -> None:
-    simulation = Simulation()
+    simulation = ClusterSimulation()
     simulation.add_group("slow", start="10m")
     simulation.add_workload("web", replicas=1)
     simulation.run_for("1m")
@@ -260,7 +244,7 @@ def test_a_node_that_came_too_late_counts_as_added_for_nothing() -> None:
 
 
 def test_what_is_not_there_cannot_be_scaled_and_nothing_is_there_twice() -> None:
-    simulation = Simulation()
+    simulation = ClusterSimulation()
     simulation.add_group("general")
     with pytest.raises(ValueError, match="general is there already"):
         simulation.add_group("general")
@@ -269,7 +253,7 @@ def test_what_is_not_there_cannot_be_scaled_and_nothing_is_there_twice() -> None
 
 
 def test_drains_are_reported_from_taint_to_end_with_delays_by_budgets() -> None:
-    simulation = Simulation()
+    simulation = ClusterSimulation()
     simulation.add_group("general", cpu="4", size=4, max_size=4)
     simulation.add_workload("web", replicas=8, cpu="500m", start="60s", budget={"min_available": 7})
     simulation.run_for("1h")
@@ -285,7 +269,7 @@ def test_drains_are_reported_from_taint_to_end_with_delays_by_budgets() -> None:
 
 
 def test_maps_show_what_is_on_each_node_before_and_after() -> None:
-    result = result_of(Simulation(small()).run(), "defaults")
+    result = result_of(ClusterSimulation(small()).run(), "defaults")
     before, after = result["packing"]
     assert before["time"] < after["time"]
     assert len(after["nodes"]) == result["summary"]["nodesAtEnd"]
@@ -298,7 +282,7 @@ def test_a_simulation_writes_nothing_to_stdout(capsys: pytest.CaptureFixture[str
     configured = structlog.get_config() if structlog.is_configured() else None
     structlog.reset_defaults()
     try:
-        simulation = Simulation(small())
+        simulation = ClusterSimulation(small())
         simulation.run()
     finally:
         structlog.reset_defaults()
@@ -310,5 +294,5 @@ def test_a_simulation_writes_nothing_to_stdout(capsys: pytest.CaptureFixture[str
 
 def test_a_simulation_leaves_logging_to_a_caller_who_configured_it() -> None:
     with structlog.testing.capture_logs() as logged:
-        Simulation(small()).run()
+        ClusterSimulation(small()).run()
     assert logged

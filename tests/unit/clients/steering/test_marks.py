@@ -84,7 +84,7 @@ def test_nodes_are_closed_before_others_are_opened_each_at_most_once(cluster: Cl
 
 
 @given(clusters)
-def test_cleaning_takes_all_of_ours_off_and_nothing_else(cluster: Cluster) -> None:
+def test_cleaning_removes_all_annotations_of_trimtab_and_nothing_else(cluster: Cluster) -> None:
     after = written(cluster, clean(seen(cluster)))
     assert all(STEERED not in node.marks for node in after.values())
     assert {name: node.foreign for name, node in after.items()} == {name: one.foreign for name, one in cluster.items()}

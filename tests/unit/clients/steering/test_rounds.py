@@ -7,12 +7,13 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
-from tests.unit.clients.reference_loop.fakes import FakePlanner, plan_of
-from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta
+from tests.builders.reference_loop import FakePlanner, plan_of
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
-from trimtab.clients.snapshots.live.cluster import Seen
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.cluster import Observation
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
 from trimtab.clients.steering.marks import ours
 from trimtab.clients.steering.rounds import SteeringRounds, SteerSettings, take_all_off
@@ -29,14 +30,14 @@ class FakeCluster:
     def __init__(self, server: JsonApiServer) -> None:
         self._server = server
 
-    def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
+    def next_update(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Observation:
         del groups, status
-        return Seen(Taken(snapshot_pb2.ClusterSnapshot(), None), [])
+        return Observation(SnapshotUpdate(snapshot_pb2.ClusterSnapshot(), None), [])
 
     def forget(self) -> None:
         """Do nothing."""
 
-    def put_back(self) -> None:
+    def requeue(self) -> None:
         """Do nothing."""
 
     def nodes(self) -> list[Node]:
@@ -110,7 +111,7 @@ def test_without_a_decision_on_scale_down_the_annotations_stay_as_they_are(serve
     assert make() == ["busy"]
 
 
-def test_in_the_end_all_of_ours_are_taken_off(server: JsonApiServer) -> None:
+def test_in_the_end_all_annotations_of_trimtab_are_removed(server: JsonApiServer) -> None:
     rounds(server, FakePlanner(plan()))()
     assert take_all_off(FakeCluster(server).nodes(), MarkWriter(server.http(), 1000), 60.0) == 0
     assert marked(server) == []

@@ -8,17 +8,18 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
-from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta
-from trimtab.clients.kubernetes.kinds.nodes import NodeSpec, Taint
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
+from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup, NodeSpec, Taint
+from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
 from trimtab.clients.simulation.planner_link import InProcessLink
-from trimtab.clients.snapshots.live.cluster import Seen
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.cluster import Observation
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED
 from trimtab.clients.steering.marks import NodeMarks, ours
 from trimtab.clients.steering.plan import settings_to_steer
-from trimtab.clients.steering.rounds import CANDIDATE, TO_BE_DELETED, SteeringRounds, SteerSettings
+from trimtab.clients.steering.rounds import CANDIDATE, SteeringRounds, SteerSettings
 from trimtab.clients.steering.stalled import RECHECK_S, Patience, StalledNodes, hold
 from trimtab.clients.steering.writer import MarkWriter
 from trimtab.v1 import actuator_pb2, plan_pb2
@@ -47,14 +48,14 @@ class Place:
         session = PlannerSession(InProcessLink())
         self.rounds = SteeringRounds(self, session, None, settings, steer, MarkWriter(server.http(), 1000))
 
-    def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
+    def next_update(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Observation:
         del groups, status
-        return Seen(Taken(self.snapshot, None), [])
+        return Observation(SnapshotUpdate(self.snapshot, None), [])
 
     def forget(self) -> None:
         """Do nothing."""
 
-    def put_back(self) -> None:
+    def requeue(self) -> None:
         """Do nothing."""
 
     def nodes(self) -> list[Node]:
@@ -96,7 +97,7 @@ def test_when_the_released_node_does_not_go_another_one_is_released_with_it(plac
     assert again in NAMES
 
 
-@pytest.mark.parametrize("key", [CANDIDATE, TO_BE_DELETED])
+@pytest.mark.parametrize("key", [CANDIDATE, HARD_TAINT_KEY])
 def test_a_released_node_that_the_autoscaler_works_on_stays_alone(place: Place, key: str) -> None:
     (first,) = place.run_for(50)
     place.taints[first] = key

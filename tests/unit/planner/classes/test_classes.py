@@ -14,7 +14,13 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.reference.classes.selectors import holds
 from trimtab.planner.classes.grouping import group_columns, group_keys, group_rows
 from trimtab.planner.classes.label_columns import LookedAt, label_matrix, parse_integer
-from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodAffinityTerm, PodSpec, SpreadConstraint
+from trimtab.planner.model.values import (
+    AffinityTerm,
+    LabelRequirement,
+    NodeAffinityTerm,
+    PodRequirements,
+    SpreadConstraint,
+)
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1.snapshot_pb2 import LabelOperator
@@ -91,20 +97,20 @@ def test_labels_that_no_selector_looks_at_do_not_split_pods() -> None:
 
 
 def test_values_that_no_selector_names_do_not_split_pods() -> None:
-    away = PodSpec(pod_anti_affinity=(PodAffinityTerm(equals(app="x"), (), None, HOST),))
+    away = PodRequirements(pod_anti_affinity=(AffinityTerm(equals(app="x"), (), None, HOST),))
     pods = [PodRow("a", away), *(PodRow(f"p{i}", labels={"app": f"y{i}"}) for i in range(4))]
     assert len(set(classes(snapshot([], pods))[1:])) == 1
 
 
 def test_values_that_a_selector_names_split_pods() -> None:
-    away = PodSpec(pod_anti_affinity=(PodAffinityTerm(equals(app="x"), (), None, HOST),))
+    away = PodRequirements(pod_anti_affinity=(AffinityTerm(equals(app="x"), (), None, HOST),))
     pods = [PodRow("a", away), PodRow("b", labels={"app": "x"}), PodRow("c", labels={"app": "y"})]
     assert len(set(classes(snapshot([], pods)))) == 3
 
 
 def test_namespaces_split_pods_only_where_terms_look() -> None:
     pods = [PodRow(f"p{i}", namespace=f"ns{i}", labels={"app": "x"}) for i in range(4)]
-    away = PodSpec(pod_anti_affinity=(PodAffinityTerm(equals(app="x"), (), None, HOST),))
+    away = PodRequirements(pod_anti_affinity=(AffinityTerm(equals(app="x"), (), None, HOST),))
     assert set(classes(snapshot([], pods))) == {0}
     assert len(set(classes(snapshot([], [*pods, PodRow("z", away, "ns1")])))) == 3
 
@@ -117,27 +123,30 @@ def test_the_node_that_a_pod_is_pinned_to_does_not_split_pods() -> None:
 
 def test_pinned_pods_with_a_spread_within_their_affinity_do_split() -> None:
     nodes = [node(f"n{i}") for i in range(2)]
-    spec = PodSpec(topology_spread=(SpreadConstraint(1, ZONE, equals(app="x"), 1, True, False, ()),))
+    spec = PodRequirements(topology_spread=(SpreadConstraint(1, ZONE, equals(app="x"), 1, True, False, ()),))
     pods = [PodRow(f"p{i}", spec, pinned=f"n{i}") for i in range(2)]
     assert len(set(classes(snapshot(nodes, pods)))) == 2
 
 
 def test_what_only_eviction_looks_at_does_not_split_pods() -> None:
-    pods = [PodRow("a"), PodRow("b", PodSpec(priority=7, safe_to_evict=2, termination_grace_period_s=1))]
+    pods = [PodRow("a"), PodRow("b", PodRequirements(priority=7, safe_to_evict=2, termination_grace_period_s=1))]
     assert set(classes(snapshot([], pods))) == {0}
 
 
 def test_hostnames_split_nodes_only_where_a_selector_names_them() -> None:
     nodes = [node(f"n{i:02}", "a" if i % 2 else "b") for i in range(40)]
-    one = PodSpec(node_affinity=(NodeSelectorTerm((requires(HOST, "In", "n07"),), ()),))
-    zone = PodSpec(node_selector=((ZONE, "a"),))
+    one = PodRequirements(node_affinity=(NodeAffinityTerm((requires(HOST, "In", "n07"),), ()),))
+    zone = PodRequirements(node_selector=((ZONE, "a"),))
     assert build_simulation(snapshot(nodes, [PodRow("p")])).nodes.rows.count == 1
     assert build_simulation(snapshot(nodes, [PodRow("p", one), PodRow("q", zone)])).nodes.rows.count == 3
 
 
 def test_classes_do_not_depend_on_the_order_of_pods_or_of_constraints_elsewhere() -> None:
     random = Random(1)
-    pods = [PodRow(f"p{i:02}", PodSpec(requests=(("cpu", i % 3 + 1),)), labels={"app": str(i % 2)}) for i in range(12)]
+    pods = [
+        PodRow(f"p{i:02}", PodRequirements(requests=(("cpu", i % 3 + 1),)), labels={"app": str(i % 2)})
+        for i in range(12)
+    ]
     expected = classes(snapshot([], pods))
     for _ in range(3):
         assert classes(snapshot([], random.sample(pods, len(pods)))) == expected

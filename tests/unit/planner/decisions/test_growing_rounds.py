@@ -8,18 +8,21 @@ import pytest
 
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.model.effort import Effort
+from trimtab.planner.decisions.simulations import shares_of
+from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.placement.packing import GrowingGroups, pack, packer, place_on_new_nodes
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.decision import SCALE_DOWN
-from trimtab.planner.simulation.growth import GrowthNeed
+from trimtab.planner.simulation.growth import NO_GROWTH, GrowthNeed
+from trimtab.planner.simulation.kernels import open_as, place
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, template_of
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.lookup import find_pods
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import ScaleUpResult
 
 DECISION = pb.Decision
 WEB = replica_set("web", 2)
@@ -39,8 +42,8 @@ def growth(upcoming: int, built: list[str]) -> Callable[[Snapshot, Any, int], Gr
     def need(snapshot: Snapshot, settings: None, now_ns: int) -> GrowthNeed:
         del settings, now_ns
 
-        def templates(effort: Effort) -> list[GroupTemplate]:
-            del effort
+        def templates(limits: RequestLimits) -> list[GroupTemplate]:
+            del limits
             built.append("templates")
             return [GroupTemplate(template_of(snapshot, snapshot.nodes, 0))]
 
@@ -54,7 +57,8 @@ def grow(this: Round, settings: None, state: pb.ScaleUpState | None) -> Decided:
     del settings, state
     keys = [f"default/large-{at}" for at in range(3)]
     pods = find_pods(this.snapshot, keys)[0].astype(np.int32)
-    within = packer(this.simulation, this.growth)
+    pods = pods[this.simulation.state.pod_node[pods] < 0]
+    within = packer(this.simulation, this.growth_of(DECISION.SCALE_UP))
     found = pack(within, GrowingGroups([0], [2], [9]), pods, 9)
     on = place_on_new_nodes(within, [0] * found.nodes, found.pods, found.node_of)
     split = pb.ScaleUpSplit(node_group="g", new_size=2 + found.nodes)
@@ -70,8 +74,12 @@ def ignore(settings: pb.PlanSettings) -> None:
     del settings
 
 
+def failed(detail: str) -> pb.ScaleUpDecision:
+    return pb.ScaleUpDecision(result=ScaleUpResult.SCALE_UP_ERROR, detail=detail)
+
+
 def scale_up(upcoming: int, built: list[str]) -> Decision:
-    return Decision(DECISION.SCALE_UP, ignore, grow, summarize, ignore, growth(upcoming, built))
+    return Decision(DECISION.SCALE_UP, ignore, grow, summarize, ignore, failed, growth(upcoming, built))
 
 
 def ask(
@@ -133,6 +141,55 @@ def test_without_the_decision_that_grows_a_round_has_no_virtual_nodes() -> None:
     assert answer == ask((SCALE_DOWN,), Work(), DECISION.SCALE_DOWN)
     assert built == []
     assert [one.virtual.node_count for name, one in objects.items() if name.startswith("simulation")] == [0]
+
+
+def grow_more(this: Round, settings: None, state: pb.SlackState | None) -> Decided:
+    """Add a node for one large pod before the other decision does, of the group's template; name the new nodes."""
+    del settings, state
+    pod = int(find_pods(this.snapshot, ["default/large-0"])[0][0])
+    growth, sim = this.growth_of(DECISION.SLACK), this.simulation.state
+    node = int(growth.blanks[0])
+    assert open_as(sim, node, int(growth.prototype[0])) == 0
+    assert place(sim, pod, node) == 0
+    return Decided(pb.SlackDecision(pushed_out=growth.blank_names[:1]), pb.SlackState())
+
+
+def no_slack(detail: str) -> pb.SlackDecision:
+    return pb.SlackDecision(detail=detail)
+
+
+@pytest.mark.parametrize("own_templates", [False, True], ids=["same templates", "templates of its own"])
+def test_two_decisions_add_nodes_and_each_sees_those_of_the_other(own_templates: bool) -> None:
+    built: list[str] = []
+    need = growth(1, built)
+
+    def also(snapshot: Snapshot, settings: None, now_ns: int) -> GrowthNeed:
+        made = need(snapshot, settings, now_ns)._replace(key="other", blanks=lambda _: 3)
+        return made if own_templates else made._replace(templates=lambda _: [None], upcoming=(0,))
+
+    first = Decision(DECISION.SLACK, ignore, grow_more, lambda _: Summary("TESTED", {}), ignore, no_slack, also)
+    objects, work = kept()
+    table = (first, scale_up(1, built), SCALE_DOWN)
+    answer = ask((first, *table[1:]), work, DECISION.SLACK, DECISION.SCALE_UP, DECISION.SCALE_DOWN)
+    assert list(answer.slack.pushed_out) == ["new-2"]
+    # One of the three large pods is on the first decision's node.
+    (split,) = answer.scale_up.splits
+    assert (split.new_size, len(split.pods)) == (4, 2)
+    assert [one.node for one in answer.scale_down.unneeded] == ["n1"]
+    assert built == ["templates"] * (1 + own_templates)
+    names = list(objects)
+    again = ask(table, work, DECISION.SLACK, DECISION.SCALE_UP, DECISION.SCALE_DOWN)
+    assert again.SerializeToString(deterministic=True) == answer.SerializeToString(deterministic=True)
+    assert (len(built), list(objects)) == (1 + own_templates, names)
+
+
+def test_blank_nodes_are_shared_out_if_a_cluster_may_not_have_as_many() -> None:
+    growth_ = NO_GROWTH.growth._replace(blanks=np.arange(10, 16), blank_names=tuple("abcdef"))
+    cases = {(6, 3): ["abcde", "f"], (4, 2): ["abcd", "ef"], (9, 9, 9): ["abcd", "e", "f"], (0, 9): ["", "abcdef"]}
+    for wanted, expected in cases.items():
+        shares = list(shares_of(growth_, list(wanted)))
+        assert ["".join(one.blank_names) for one in shares] == expected
+        assert [one.blanks.tolist() for one in shares] == [["abcdef".index(c) + 10 for c in one] for one in expected]
 
 
 def test_a_second_loop_continues_where_pods_wait_for_new_nodes() -> None:

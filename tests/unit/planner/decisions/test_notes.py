@@ -22,7 +22,7 @@ def notes(objects: list[Json], **settings: Any) -> list[str]:
     return list(plan(canonicalize(snapshot_of(objects)), request, None, Work()).diagnostics.notes)
 
 
-def test_pods_of_controllers_that_nobody_listed_are_noted() -> None:
+def test_pods_of_controllers_that_were_not_listed_are_noted() -> None:
     assert notes(CLUSTER) == [
         "1 pod has a controller, but the snapshot lists no controllers: all count as not found and block their nodes; "
         "add them, as `kubectl get rs,sts,jobs,rc -A`"

@@ -10,15 +10,15 @@ from structlog.testing import capture_logs
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.decisions.table import TABLE, codes, missing
-from trimtab.planner.model.values import PodSpec
+from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.decision import SCALE_DOWN
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.simulation.kernels import fits, open_node, place
-from trimtab.planner.simulation.virtual import with_virtual
-from trimtab.planner.simulation.virtual_rows import VirtualNodes, VirtualPod, template_of
+from trimtab.planner.simulation.growth import GrowthNeed
+from trimtab.planner.simulation.kernels import fits, open_as, place
+from trimtab.planner.simulation.virtual_rows import NO_KINDS, GroupTemplate, VirtualPod, template_of
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.lookup import find_pods
@@ -55,20 +55,30 @@ def keep_room(this: Round, settings: None, state: pb.SlackState | None) -> Decid
 def grow(placeholder_on: str) -> Decision:
     """Return a decision that opens a node, places the pending pod there, and a placeholder on a node."""
 
+    def need(snapshot: Snapshot, settings: None, now_ns: int) -> GrowthNeed:
+        del settings, now_ns
+        template = GroupTemplate(template_of(snapshot, snapshot.nodes, 0))
+        return GrowthNeed("", lambda _: [template], (0,), lambda _: 1)
+
     def decide(this: Round, settings: None, state: pb.SlackState | None) -> Decided:
         del settings, state
         snapshot = this.snapshot
-        template = template_of(snapshot, snapshot.nodes, 0)
-        placeholder = VirtualPod("default", PodSpec(requests=(("cpu", 1000),)))
-        this.go_on_with(with_virtual(this.simulation, (placeholder,), (VirtualNodes(template, ("new",)),)))
-        names, sim = (*snapshot.nodes.name, "new"), this.simulation.state
-        assert open_node(sim, names.index("new")) == 0
+        placeholder = VirtualPod("default", PodRequirements(requests=(("cpu", 1000),)))
+        this.hold_room(this.room, (placeholder,), NO_KINDS)
+        growth, sim = this.growth_of(DECISION.SLACK), this.simulation.state
+        new = int(growth.blanks[0])
+        assert open_as(sim, new, int(growth.prototype[0])) == 0
         waiting = find_pods(snapshot, ["default/waits"])[0][0]
-        assert place(sim, waiting, names.index("new")) == 0
-        assert place(sim, this.simulation.pod_count, names.index(placeholder_on)) == 0
+        assert place(sim, waiting, new) == 0
+        on = {name: at for at, name in enumerate(snapshot.nodes.name)} | {"new": new}
+        assert place(sim, this.simulation.pod_count, on[placeholder_on]) == 0
         return Decided(pb.SlackDecision(), pb.SlackState())
 
-    return Decision(DECISION.SLACK, ignore, decide, summarize, ignore)
+    return Decision(DECISION.SLACK, ignore, decide, summarize, ignore, failed, need)
+
+
+def failed(detail: str) -> pb.SlackDecision:
+    return pb.SlackDecision(detail=detail)
 
 
 def rank(this: Round, settings: None, state: pb.PodCostsState | None) -> Decided:
@@ -93,8 +103,8 @@ def ignore(settings: pb.PlanSettings) -> None:
     del settings
 
 
-SLACK = Decision(DECISION.SLACK, ignore, keep_room, summarize, ignore)
-POD_COSTS = Decision(DECISION.POD_COSTS, ignore, rank, summarize, ignore)
+SLACK = Decision(DECISION.SLACK, ignore, keep_room, summarize, ignore, failed)
+POD_COSTS = Decision(DECISION.POD_COSTS, ignore, rank, summarize, ignore, failed)
 WHOLE = (SLACK, SCALE_DOWN, POD_COSTS)
 
 

@@ -12,7 +12,7 @@ from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Group, Node, Pod, write
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.model.values import Owner, PodSpec
+from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
@@ -69,8 +69,8 @@ def orphans(group: Group | None = None, phase: int = 2) -> Cluster:
     return Cluster(pods=rows, owners={"o": owner}, groups={} if group is None else {"g": group})
 
 
-def spec() -> PodSpec:
-    return PodSpec(requests=(("cpu", 1500), ("memory", 1 << 30)))
+def spec() -> PodRequirements:
+    return PodRequirements(requests=(("cpu", 1500), ("memory", 1 << 30)))
 
 
 AT_ZERO = Group(0, 10, 0, Node(allocatable=AMOUNTS), 1.0)

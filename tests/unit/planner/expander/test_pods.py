@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.builders.best_options import a_pod
 from trimtab.clusterautoscaler import expander_pb2 as ca
 from trimtab.planner.expander.pods import PodReader
-from trimtab.planner.model.effort import UNLIMITED
+from trimtab.planner.model.execution import UNLIMITED
 
 AMOUNTS = [("100m", "1Gi"), ("100m", "1Gi"), ("250m", "2Gi"), ("3", "512Mi")]
 PODS = [a_pod(f"p{i}", cpu, memory).SerializeToString() for i, (cpu, memory) in enumerate(AMOUNTS)] + [b"\xff"]

@@ -6,13 +6,15 @@ from tests.builders.snapshots import Cluster, Eviction, Node, Pod, write
 from trimtab.planner.decisions.notes import notes
 from trimtab.planner.decisions.table import TABLE
 from trimtab.planner.facts.recent_evictions import awaited
-from trimtab.planner.model.values import Owner, PodSpec
+from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 
 NOW_NS = 100 * 10**9
-SIBLING = Pod(uid="u0", spec=PodSpec(requests=(("cpu", 700),)), labels=(("app", "web"),), node="n1", owner="web")
+SIBLING = Pod(
+    uid="u0", spec=PodRequirements(requests=(("cpu", 700),)), labels=(("app", "web"),), node="n1", owner="web"
+)
 
 
 def cluster(owner: str) -> Snapshot:

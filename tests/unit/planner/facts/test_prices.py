@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from trimtab.planner.facts.prices import savings, total
+from trimtab.planner.facts.nodes import savings, total
 
 
 def one_after_the_other(numbers: list[float]) -> float:

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.builders.snapshots import Cluster, Node, write
-from trimtab.planner.facts.readiness import is_ready, unhealthy
+from trimtab.planner.facts.nodes import is_ready, unhealthy
 from trimtab.planner.model.settings import TaintNames
-from trimtab.planner.model.values import Taint
+from trimtab.planner.model.values import TaintSpec
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import snapshot_pb2
 
@@ -27,7 +27,7 @@ NAMES = TaintNames(frozenset({"example.org/not-ready"}), ("checks.example.org/",
     ],
 )
 def test_a_taint_of_start_or_status_makes_a_node_not_ready(key: str, ready: bool) -> None:
-    taint = Taint(key, "", snapshot_pb2.TaintEffect.NO_SCHEDULE)
+    taint = TaintSpec(key, "", snapshot_pb2.TaintEffect.NO_SCHEDULE)
     snapshot = canonicalize(write(Cluster(nodes={"n0": Node(taints=(taint,)), "n1": Node(), "n2": Node(ready=False)})))
     assert is_ready(snapshot, NAMES).tolist() == [ready, True, False]
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.snapshots import Cluster, Group, Node, write
-from trimtab.planner.facts.leaving import TO_BE_DELETED_TAINT, being_deleted
-from trimtab.planner.facts.readiness import LONGEST_START_NS
+from trimtab.planner.facts.nodes import LONGEST_START_NS, being_deleted
+from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
 from trimtab.planner.facts.upcoming import LONGEST_PROVISION_NS, upcoming
 from trimtab.planner.model.settings import TaintNames
-from trimtab.planner.model.values import DeletionInProgress, Taint
+from trimtab.planner.model.values import DeletionInProgress, TaintSpec
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import snapshot_pb2
 
@@ -22,11 +22,11 @@ STARTUP = TaintNames(frozenset({"example.com/warming"}), ("agent/",))
 READY = Node(group="g")
 STARTING = Node(group="g", ready=False, created_ns=JUST_NOW_NS)
 UNREADY = Node(group="g", ready=False, created_ns=NOW_NS - LONGEST_START_NS)
-DELETED = Node(group="g", taints=(Taint(TO_BE_DELETED_TAINT, "", NO_SCHEDULE),))
+DELETED = Node(group="g", taints=(TaintSpec(TO_BE_DELETED_TAINT, "", NO_SCHEDULE),))
 
 
 def tainted(key: str) -> Node:
-    return Node(group="g", taints=(Taint(key, "", NO_SCHEDULE),), created_ns=JUST_NOW_NS)
+    return Node(group="g", taints=(TaintSpec(key, "", NO_SCHEDULE),), created_ns=JUST_NOW_NS)
 
 
 def count(group: Group, *nodes: Node, **more: object) -> int:
@@ -48,7 +48,7 @@ def count(group: Group, *nodes: Node, **more: object) -> int:
         pytest.param(2, [READY, DELETED], 0, id="being drained, and still counted by the target"),
         pytest.param(
             2,
-            [READY, DELETED._replace(taints=(Taint(TO_BE_DELETED_TAINT, "9" * 5000, NO_SCHEDULE),))],
+            [READY, DELETED._replace(taints=(TaintSpec(TO_BE_DELETED_TAINT, "9" * 5000, NO_SCHEDULE),))],
             0,
             id="being drained since a time of too many digits, which is none",
         ),

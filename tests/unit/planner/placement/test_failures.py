@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.columns import snapshot
+from tests.builders.drain_sets import random_loop
 from tests.builders.examples import examples
 from tests.builders.kubernetes import labelled, node, node_group, pod, replica_set, spread
 from tests.builders.random_rows import rows
 from tests.builders.scale_down import plan
 from tests.reference.placement.failures import refusals
-from tests.unit.planner.scale_down.search.test_drain_sets import random_loop
-from trimtab.planner.placement.kernels.failures import count_failures, discount_failures, mark_placeable
+from trimtab.planner.placement.kernels.failures import count_failures, discount_failures
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.kernels import retire
 
@@ -32,19 +32,16 @@ def test_nodes_refuse_a_pod_that_leaves_its_own_as_in_the_twin(seed: int) -> Non
     chosen = np.array(pods, np.int32)
     homes = np.array([names.index(loop.cluster.at[one]) for one in pods], np.int32)
     allowed = np.array([random.random() < 0.8 for _ in names])
-    counts, placeable = np.zeros((len(pods), REASONS), np.int64), np.zeros(len(pods), bool)
+    counts = np.zeros((len(pods), REASONS), np.int64)
     before = state.pod_node.copy()
     count_failures(state, chosen, allowed, counts)
     inside = allowed[homes]
     own = np.ascontiguousarray(counts[inside])
     discount_failures(state, chosen[inside], homes[inside], own)
     counts[inside] = own
-    found = mark_placeable(state, chosen, homes, allowed, placeable)
     assert np.array_equal(state.pod_node, before)
     twins = [refusals(loop, one, allowed.tolist()) for one in pods]
-    assert [{r: int(n) for r, n in enumerate(row) if n} for row in counts] == [+reasons for reasons, _ in twins]
-    assert placeable.tolist() == [any_place for _, any_place in twins]
-    assert found == placeable.sum()
+    assert [{r: int(n) for r, n in enumerate(row) if n} for row in counts] == [+reasons for reasons in twins]
 
 
 def test_a_pod_does_not_count_itself_where_its_zone_would_be_too_full() -> None:

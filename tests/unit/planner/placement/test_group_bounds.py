@@ -9,7 +9,7 @@ from tests.builders.fitting import node
 from tests.builders.growing import growing_cluster, random_growing_cluster
 from tests.builders.random_rows import ZONE
 from tests.builders.rows import NodeRow, PodRow
-from trimtab.planner.model.values import PodSpec
+from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.placement.group_bounds import fresh_amounts, group_bounds
 from trimtab.planner.placement.packing import GrowingGroups, pack, packer
 from trimtab.planner.simulation.growth import Growth
@@ -48,7 +48,7 @@ def test_fresh_amounts_are_those_of_a_node_that_was_just_opened(seed: int) -> No
 
 
 def test_groups_that_differ_in_zone_alone_are_the_same_for_pods_to_which_zones_do_not_matter() -> None:
-    pods = [PodRow(f"p{at}", PodSpec(requests=(("cpu", 2),))) for at in range(4)]
+    pods = [PodRow(f"p{at}", PodRequirements(requests=(("cpu", 2),))) for at in range(4)]
     groups = [
         (NodeRow("t", {ZONE: zone}, {"cpu": cpu, "pods": 9}), [], 0) for zone, cpu in (("a", 5), ("b", 5), ("a", 4))
     ]
@@ -60,7 +60,7 @@ def test_groups_that_differ_in_zone_alone_are_the_same_for_pods_to_which_zones_d
 
 
 def test_a_group_without_a_template_admits_nothing() -> None:
-    pods = [PodRow("p", PodSpec(requests=(("cpu", 2),)))]
+    pods = [PodRow("p", PodRequirements(requests=(("cpu", 2),)))]
     made = growing_cluster([node("n1")], pods, [(NodeRow("t", {}, {"cpu": 5, "pods": 9}), [], 0)], 3)
     growth = made.growth
     none = Growth(np.array([-1, growth.prototype[0]]), *growth[1:])

@@ -15,7 +15,7 @@ from tests.builders.kubernetes import (
     snapshot_of,
     toleration,
 )
-from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.derive import build_always
 from trimtab.planner.model.settings import ScaleUpSettings, TaintNames
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
@@ -322,7 +322,7 @@ def kept_as(*objects: Json, settings: ScaleUpSettings = DEFAULTS) -> tuple[str, 
     return found
 
 
-def test_templates_of_groups_outlive_what_does_not_matter_to_them() -> None:
+def test_templates_of_groups_are_kept_across_changes_that_do_not_concern_them() -> None:
     own = group(template=node("t"))
     name, of = kept_as(own, other(), *agent())
     assert kept_as(own, other(), *agent(), pod("new", "3"), node("more")) == (name, of)

@@ -10,7 +10,7 @@ from tests.builders.examples import examples
 from tests.builders.fitting import node
 from tests.builders.growing import GrowingCluster, growing_cluster, random_growing_cluster
 from tests.builders.rows import NodeRow, PodRow
-from trimtab.planner.model.values import HostPort, PodSpec
+from trimtab.planner.model.values import HostPort, PodRequirements
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.placement.orders import boundness, by_class, orders
 from trimtab.planner.placement.packing import GrowingGroups, PodsToPack, pack, pack_best, packer
@@ -19,7 +19,7 @@ SEEDS = st.integers(0, 2**48)
 
 
 def waiting(*requests: dict[str, int], blanks: int = 9) -> GrowingCluster:
-    pods = [PodRow(f"p{at}", PodSpec(requests=tuple(sorted(one.items())))) for at, one in enumerate(requests)]
+    pods = [PodRow(f"p{at}", PodRequirements(requests=tuple(sorted(one.items())))) for at, one in enumerate(requests)]
     template = NodeRow("t", {}, {"cpu": 10, "memory": 100, "x/gpu": 4, "pods": 9})
     return growing_cluster([node("n1", allocatable={})], pods, [(template, [], 0)], blanks)
 
@@ -50,8 +50,8 @@ def test_equal_orders_are_tried_once() -> None:
 
 def test_pods_that_keep_apart_come_first_in_one_order() -> None:
     plain, port = (
-        PodSpec(requests=(("cpu", 4),)),
-        PodSpec(requests=(("cpu", 1),), host_ports=(HostPort("TCP", "", 80),)),
+        PodRequirements(requests=(("cpu", 4),)),
+        PodRequirements(requests=(("cpu", 1),), host_ports=(HostPort("TCP", "", 80),)),
     )
     pods = [PodRow(f"p{at}", one) for at, one in enumerate((plain, port, plain))]
     made = growing_cluster([node("n1", allocatable={})], pods, [(NodeRow("t", {}, {"cpu": 10, "pods": 9}), [], 0)], 9)

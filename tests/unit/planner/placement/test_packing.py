@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from tests.builders.fitting import HOST, ZONE, equals, node
+from tests.builders.fitting import ZONE, equals, node
 from tests.builders.growing import GrowingCluster, growing_cluster, random_growing_cluster
 from tests.builders.rows import NodeRow, PodRow
+from tests.builders.simulation_walks import assert_agree, assert_same, copied, spreading
 from tests.reference.placement import packing as reference
-from tests.unit.planner.simulation.test_naive_twin import assert_agree, assert_same, copied
-from trimtab.planner.model.values import PodAffinityTerm, PodSpec, SpreadConstraint
+from trimtab.planner.model.values import PodRequirements, SpreadConstraint
 from trimtab.planner.placement.packing import GrowingGroups, Packed, pack, packer, place_on_new_nodes
 from trimtab.planner.simulation.log import check_log
 
@@ -27,41 +27,6 @@ class Case(NamedTuple):
     pods: list[int]
     groups: GrowingGroups
     most_nodes: int
-
-
-def spreading(seed: int) -> GrowingCluster:
-    """Return groups in different zones, and a few workloads with spread constraints or affinity."""
-    random = Random(seed)
-    own = [equals(app=app) for app in "xyz"]
-    specs = []
-    for at in range(3):
-        spread = [
-            SpreadConstraint(
-                random.choice((1, 1, 2)), key, random.choice((own[at], own[at], own[0])), least, True, False, ()
-            )
-            for key, least in ((HOST, 1), (ZONE, random.choice((1, 2, 3))))
-            if random.random() < 0.6
-        ]
-        near = (PodAffinityTerm(random.choice(own), (), None, random.choice((ZONE, HOST))),)
-        specs.append(
-            PodSpec(
-                requests=(("cpu", random.choice((1, 2))),),
-                topology_spread=tuple(spread),
-                pod_affinity=near if random.random() < 0.25 else (),
-            )
-        )
-    real = [node(f"n{at}", random.choice(("za", "zb")), allocatable={}) for at in range(random.randint(0, 2))]
-    there = [
-        PodRow(f"o{at}", specs[at % 3], labels={"app": random.choice("xyz")}, node=f"n{at}") for at in range(len(real))
-    ]
-    apps = [random.choice("xyz") if random.random() < 0.3 else "xyz"[at % 3] for at in range(random.randint(6, 20))]
-    waiting = [PodRow(f"w{at:02}", specs[at % 3], labels={"app": app}) for at, app in enumerate(apps)]
-    daemons = [PodRow("daemon", PodSpec(), labels={"app": "x"})] if random.random() < 0.2 else []
-    groups = [
-        (NodeRow("t", {ZONE: zone}, {"cpu": random.choice((2, 3, 6)), "pods": 9}), daemons, 0)
-        for zone in random.sample(("za", "zb", "zc"), random.randint(1, 3))
-    ]
-    return growing_cluster(real, [*there, *waiting], groups, 8)
 
 
 def case(seed: int, draw: Callable[[int], GrowingCluster] = random_growing_cluster) -> Case:
@@ -159,7 +124,7 @@ def test_what_was_packed_fits_in_earnest_and_other_groups_take_what_fits_them(se
     ],
 )
 def test_a_class_that_found_no_place_is_tried_again_once(least: int, real: list[NodeRow]) -> None:
-    in_zone = {zone: PodSpec(node_selector=((ZONE, zone),)) for zone in ("za", "zb")}
+    in_zone = {zone: PodRequirements(node_selector=((ZONE, zone),)) for zone in ("za", "zb")}
     even = SpreadConstraint(1, ZONE, equals(app="x"), least, False, False, ())
     specs = [in_zone["za"]._replace(topology_spread=(even,)), in_zone["zb"]]
     pods = [PodRow(f"p{at}", specs[of], labels={"app": "x"}) for at, of in enumerate((0, 0, 1, 0))]

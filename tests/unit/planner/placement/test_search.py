@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.columns import snapshot
+from tests.builders.drain_sets import some_rows
 from tests.builders.examples import examples
 from tests.builders.random_rows import ZONE
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.placement import search as twin
 from tests.reference.simulation.moves import Cluster
-from tests.unit.planner.scale_down.search.test_drain_sets import some_rows
-from trimtab.planner.model.values import LabelRequirement, PodSpec, SpreadConstraint
+from trimtab.planner.model.values import LabelRequirement, PodRequirements, SpreadConstraint
 from trimtab.planner.placement.kernels.search import HINT_HITS, NO_DOMAINS, SEARCHES, evacuate, place_all
 from trimtab.planner.placement.search import new_search
 from trimtab.planner.simulation.build import build_simulation
@@ -65,7 +65,7 @@ def test_pods_go_where_the_twin_puts_them(seed: int) -> None:
 def test_a_search_by_domain_finds_what_one_node_by_node_does() -> None:
     """Many pods of two classes, and zones of different sizes; the zone with the most room comes last."""
     even = SpreadConstraint(2, ZONE, (LabelRequirement("app", LabelOperator.EXISTS, ()),), 1, True, False, ())
-    specs = [PodSpec(requests=(("cpu", amount),), topology_spread=(even,)) for amount in (1, 2)]
+    specs = [PodRequirements(requests=(("cpu", amount),), topology_spread=(even,)) for amount in (1, 2)]
     nodes = [NodeRow(f"n{i:02}", {ZONE: f"z{i * 3 // 20}"}, {"cpu": 3 + i // 4, "pods": 9}) for i in range(20)]
     pods = [PodRow(f"p{i:02}", specs[i % 7 // 5], labels={"app": "a"}) for i in range(90)]
     found = []

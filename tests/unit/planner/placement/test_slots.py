@@ -10,10 +10,9 @@ from tests.builders.examples import examples
 from tests.builders.fitting import HOST, ZONE, equals
 from tests.builders.growing import GrowingCluster, growing_cluster
 from tests.builders.rows import NodeRow, PodRow
+from tests.builders.simulation_walks import assert_agree, spreading
 from tests.reference.placement import slots as reference
-from tests.unit.planner.placement.test_packing import spreading
-from tests.unit.planner.simulation.test_naive_twin import assert_agree
-from trimtab.planner.model.values import PodSpec, SpreadConstraint
+from trimtab.planner.model.values import PodRequirements, SpreadConstraint
 from trimtab.planner.placement.kernels import slots as kernels
 from trimtab.planner.placement.packing import packer, place_on_new_nodes
 from trimtab.planner.placement.slots import PodsInSlots, _rings, place_in_slots
@@ -78,7 +77,7 @@ def test_no_slot_takes_more_than_its_room_and_only_pods_of_its_row(seed: int) ->
 def test_pods_that_keep_apart_come_first_and_go_to_different_nodes() -> None:
     """The plain pods that they count would keep them out, had these been placed first."""
     even = SpreadConstraint(1, HOST, equals(app="x"), 1, True, False, ())
-    specs = [PodSpec(), PodSpec(topology_spread=(even,))]
+    specs = [PodRequirements(), PodRequirements(topology_spread=(even,))]
     pods = [PodRow(f"p{at}", specs[at >= 4], labels={"app": "x"}) for at in range(7)]
     made = growing_cluster([], pods, [(NodeRow("t", {ZONE: "za"}, {"pods": 9}), [], 0)], 3)
     nodes, none = np.array(opened(made, [0, 0, 0]), np.int32), np.zeros(7, np.int32)

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.columns import snapshot
+from tests.builders.drain_sets import some_rows
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, daemon_set, labelled, node, pod, pod_affinity, pods_of, snapshot_of, spread
-from tests.unit.planner.scale_down.search.test_drain_sets import some_rows
-from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import TaintNames
 from trimtab.planner.placement.waiting import (
     NodeOrder,
@@ -132,7 +132,7 @@ def test_what_the_last_loop_had_is_had_again() -> None:
     assert sorted(found.values()) == ["a"] * 4 + ["b"] * 3
 
 
-def test_pods_of_nodes_being_deleted_need_a_place_and_one_without_stops_nobody() -> None:
+def test_pods_of_nodes_being_deleted_need_a_place_and_a_pod_without_a_place_stops_no_other() -> None:
     owner = daemon_set("agent")
     given = simulation(
         node("go", "9", taints=[TO_BE_DELETED]),

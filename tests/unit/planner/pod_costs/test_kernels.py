@@ -11,7 +11,7 @@ from tests.reference.snapshot import protobuf
 from trimtab.planner.pod_costs.kernels.claims import Claims, find_claims
 from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
 from trimtab.planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
-from trimtab.planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
+from trimtab.planner.pod_costs.kernels.terms import CountedPods, Tally, Terms, add_terms
 from trimtab.planner.pod_costs.kernels.wire import RankedGroups, write_groups
 from trimtab.planner.snapshot.kernels.protobuf import varint_length, write_varint
 from trimtab.planner.snapshot.texts import Names, joined
@@ -154,7 +154,7 @@ def test_terms_are_counted_as_by_comparing_all_pairs_of_pods(found: list[terms.T
         pods_having=np.zeros(count, np.int32),
         pods_matched=np.zeros(count, np.int32),
     )
-    placed = Placed(
+    placed = CountedPods(
         *by_number([pod.spec for pod in pods]),
         *by_number([pod.labels for pod in pods]),
         # A node for each pod.

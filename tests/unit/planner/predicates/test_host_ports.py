@@ -4,7 +4,7 @@ import pytest
 
 from tests.builders.fitting import node, pending, reasons
 from tests.builders.rows import PodRow
-from trimtab.planner.model.values import HostPort, PodSpec
+from trimtab.planner.model.values import HostPort, PodRequirements
 
 
 def port(number: int = 80, ip: str = "0.0.0.0", protocol: str = "TCP") -> HostPort:
@@ -26,11 +26,11 @@ def port(number: int = 80, ip: str = "0.0.0.0", protocol: str = "TCP") -> HostPo
     ],
 )
 def test_a_port_conflicts(wanted: HostPort, taken: HostPort, conflict: bool) -> None:
-    other = PodRow("other", PodSpec(host_ports=(taken,)), node="n1")
-    why = reasons(pending(PodSpec(host_ports=(wanted,))), [node("n1"), node("n2")], [other])
+    other = PodRow("other", PodRequirements(host_ports=(taken,)), node="n1")
+    why = reasons(pending(PodRequirements(host_ports=(wanted,))), [node("n1"), node("n2")], [other])
     assert why == {"n1": ["HOST_PORT_CONFLICT"] if conflict else [], "n2": []}
 
 
 def test_a_pod_that_has_ended_holds_no_port() -> None:
-    other = PodRow("other", PodSpec(host_ports=(port(),)), node="n1", ended=True)
-    assert reasons(pending(PodSpec(host_ports=(port(),))), [node()], [other]) == {"n1": []}
+    other = PodRow("other", PodRequirements(host_ports=(port(),)), node="n1", ended=True)
+    assert reasons(pending(PodRequirements(host_ports=(port(),))), [node()], [other]) == {"n1": []}

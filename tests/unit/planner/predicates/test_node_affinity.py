@@ -3,7 +3,7 @@
 import pytest
 
 from tests.builders.fitting import fitting, node, pending, reasons, requires
-from trimtab.planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec
+from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, PodRequirements
 
 NODES = [
     node("n1", labels={"size": "5", "pool": "a"}),
@@ -33,7 +33,7 @@ NODES = [
     ],
 )
 def test_a_requirement_selects_nodes(requirement: LabelRequirement, expected: set[str]) -> None:
-    spec = PodSpec(node_affinity=(NodeSelectorTerm((requirement,), ()),))
+    spec = PodRequirements(node_affinity=(NodeAffinityTerm((requirement,), ()),))
     assert fitting(pending(spec), NODES) == expected
 
 
@@ -41,49 +41,51 @@ def test_a_requirement_selects_nodes(requirement: LabelRequirement, expected: se
     ("terms", "expected"),
     [
         pytest.param((), set(), id="no term matches nothing"),
-        pytest.param((NodeSelectorTerm((), ()),), set(), id="an empty term matches nothing"),
+        pytest.param((NodeAffinityTerm((), ()),), set(), id="an empty term matches nothing"),
         pytest.param(
             (
-                NodeSelectorTerm((requires("pool", "In", "a"),), ()),
-                NodeSelectorTerm((requires("size", "In", "large"),), ()),
+                NodeAffinityTerm((requires("pool", "In", "a"),), ()),
+                NodeAffinityTerm((requires("size", "In", "large"),), ()),
             ),
             {"n1", "n3"},
             id="terms are alternatives",
         ),
         pytest.param(
-            (NodeSelectorTerm((requires("pool", "Exists"), requires("size", "Lt", "0")), ()),),
+            (NodeAffinityTerm((requires("pool", "Exists"), requires("size", "Lt", "0")), ()),),
             {"n2"},
             id="requirements of a term all hold",
         ),
         pytest.param(
-            (NodeSelectorTerm((), (requires("metadata.name", "In", "n4"),)),), {"n4"}, id="a node by its name"
+            (NodeAffinityTerm((), (requires("metadata.name", "In", "n4"),)),), {"n4"}, id="a node by its name"
         ),
         pytest.param(
-            (NodeSelectorTerm((), (requires("metadata.name", "NotIn", "n4"),)),),
+            (NodeAffinityTerm((), (requires("metadata.name", "NotIn", "n4"),)),),
             {"n1", "n2", "n3"},
             id="all but one by name",
         ),
         pytest.param(
-            (NodeSelectorTerm((), (requires("metadata.name", "In", "n1", "n2"),)),),
+            (NodeAffinityTerm((), (requires("metadata.name", "In", "n1", "n2"),)),),
             set(),
             id="two names in one field requirement match nothing",
         ),
         pytest.param(
             (
-                NodeSelectorTerm((requires("size", "Gt", "x"),), ()),
-                NodeSelectorTerm((requires("pool", "In", "b"),), ()),
+                NodeAffinityTerm((requires("size", "Gt", "x"),), ()),
+                NodeAffinityTerm((requires("pool", "In", "b"),), ()),
             ),
             {"n2"},
             id="a broken term leaves the others",
         ),
     ],
 )
-def test_terms_select_nodes(terms: tuple[NodeSelectorTerm, ...], expected: set[str]) -> None:
-    assert fitting(pending(PodSpec(node_affinity=terms)), NODES) == expected
+def test_terms_select_nodes(terms: tuple[NodeAffinityTerm, ...], expected: set[str]) -> None:
+    assert fitting(pending(PodRequirements(node_affinity=terms)), NODES) == expected
 
 
 def test_the_node_selector_holds_as_well_as_affinity() -> None:
-    spec = PodSpec(node_selector=(("pool", "a"),), node_affinity=(NodeSelectorTerm((requires("size", "Exists"),), ()),))
+    spec = PodRequirements(
+        node_selector=(("pool", "a"),), node_affinity=(NodeAffinityTerm((requires("size", "Exists"),), ()),)
+    )
     assert fitting(pending(spec), NODES) == {"n1"}
 
 
@@ -91,6 +93,6 @@ def test_the_node_selector_holds_as_well_as_affinity() -> None:
     ("pinned", "expected"), [pytest.param("n2", {"n2"}, id="to a node"), pytest.param("gone", set(), id="to none")]
 )
 def test_a_pinned_pod_fits_only_its_node(pinned: str, expected: set[str]) -> None:
-    pod = pending(PodSpec(), pinned=pinned)
+    pod = pending(PodRequirements(), pinned=pinned)
     assert fitting(pod, NODES) == expected
     assert reasons(pod, NODES)["n1"] == ["NODE_AFFINITY_NOT_MATCHED"]

@@ -5,7 +5,7 @@ import pytest
 from tests.builders.columns import snapshot
 from tests.builders.fitting import node, pending, reasons
 from tests.builders.rows import PodRow
-from trimtab.planner.model.values import PodSpec
+from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.explain import explain
 
@@ -26,22 +26,22 @@ ROOM = {"cpu": 1000, "memory": 100, "pods": 3, "example.com/gpu": 2}
     ],
 )
 def test_amounts_must_be_free(requests: tuple[tuple[str, int], ...], expected: list[str]) -> None:
-    assert reasons(pending(PodSpec(requests=requests)), [node(allocatable=ROOM)]) == {"n1": expected}
+    assert reasons(pending(PodRequirements(requests=requests)), [node(allocatable=ROOM)]) == {"n1": expected}
 
 
 def test_a_request_of_nothing_fits_an_overcommitted_node() -> None:
-    other = PodRow("other", PodSpec(requests=(("cpu", 5000),)), node="n1")
-    assert reasons(pending(PodSpec()), [node(allocatable=ROOM)], [other]) == {"n1": []}
+    other = PodRow("other", PodRequirements(requests=(("cpu", 5000),)), node="n1")
+    assert reasons(pending(PodRequirements()), [node(allocatable=ROOM)], [other]) == {"n1": []}
 
 
 def test_every_pod_that_runs_takes_room_for_one() -> None:
     running = [PodRow(f"p{i}", node="n1") for i in range(3)]
     ended = [PodRow(f"e{i}", node="n1", ended=True) for i in range(3)]
-    assert reasons(pending(PodSpec()), [node(allocatable=ROOM)], running) == {"n1": ["TOO_MANY_PODS"]}
-    assert reasons(pending(PodSpec()), [node(allocatable=ROOM)], [*running[:2], *ended]) == {"n1": []}
+    assert reasons(pending(PodRequirements()), [node(allocatable=ROOM)], running) == {"n1": ["TOO_MANY_PODS"]}
+    assert reasons(pending(PodRequirements()), [node(allocatable=ROOM)], [*running[:2], *ended]) == {"n1": []}
 
 
 def test_the_resources_that_are_short_are_named() -> None:
-    spec = PodSpec(requests=(("cpu", 2000), ("example.com/gpu", 3), ("memory", 1)))
+    spec = PodRequirements(requests=(("cpu", 2000), ("example.com/gpu", 3), ("memory", 1)))
     simulation = build_simulation(snapshot([node(allocatable=ROOM)], [pending(spec)]))
     assert explain(simulation, 0, 0).insufficient == ["cpu", "example.com/gpu"]

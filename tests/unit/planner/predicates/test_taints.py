@@ -5,39 +5,41 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.fitting import node, pending, reasons
-from trimtab.planner.model.values import PodSpec, Taint, Toleration
+from tests.builders.fitting import fitting, node, pending, reasons
+from tests.reference.predicates.static import covers
+from trimtab.planner.model.values import PodRequirements, TaintSpec, TolerationSpec
 from trimtab.planner.predicates.taints import any_tolerates, untolerated
+from trimtab.planner.simulation.build import SimulationSettings
 from trimtab.v1.snapshot_pb2 import TaintEffect as Effect
 from trimtab.v1.snapshot_pb2 import TolerationOperator as Op
 
-GPU = Taint("gpu", "a", Effect.NO_SCHEDULE)
+GPU = TaintSpec("gpu", "a", Effect.NO_SCHEDULE)
 
 
 @pytest.mark.parametrize(
     ("taint", "toleration", "tolerated"),
     [
         pytest.param(GPU, None, False, id="nothing tolerates"),
-        pytest.param(GPU, Toleration("gpu", Op.EQUAL, "a", 0), True, id="equal, every effect"),
-        pytest.param(GPU, Toleration("gpu", 0, "a", Effect.NO_SCHEDULE), True, id="no operator is Equal"),
-        pytest.param(GPU, Toleration("gpu", Op.EQUAL, "b", 0), False, id="another value"),
-        pytest.param(GPU, Toleration("gpu", Op.EXISTS, "", 0), True, id="exists"),
-        pytest.param(GPU, Toleration("gpu", Op.EXISTS, "", Effect.NO_EXECUTE), False, id="another effect"),
-        pytest.param(GPU, Toleration("", Op.EXISTS, "", 0), True, id="exists without key tolerates all"),
-        pytest.param(GPU, Toleration("", Op.EQUAL, "a", 0), True, id="equal without key compares the value"),
-        pytest.param(GPU, Toleration("gpu", Op.LT, "b", 0), False, id="an operator of later versions"),
+        pytest.param(GPU, TolerationSpec("gpu", Op.EQUAL, "a", 0), True, id="equal, every effect"),
+        pytest.param(GPU, TolerationSpec("gpu", 0, "a", Effect.NO_SCHEDULE), True, id="no operator is Equal"),
+        pytest.param(GPU, TolerationSpec("gpu", Op.EQUAL, "b", 0), False, id="another value"),
+        pytest.param(GPU, TolerationSpec("gpu", Op.EXISTS, "", 0), True, id="exists"),
+        pytest.param(GPU, TolerationSpec("gpu", Op.EXISTS, "", Effect.NO_EXECUTE), False, id="another effect"),
+        pytest.param(GPU, TolerationSpec("", Op.EXISTS, "", 0), True, id="exists without key tolerates all"),
+        pytest.param(GPU, TolerationSpec("", Op.EQUAL, "a", 0), True, id="equal without key compares the value"),
+        pytest.param(GPU, TolerationSpec("gpu", Op.LT, "b", 0), False, id="an operator of later versions"),
         pytest.param(GPU._replace(effect=Effect.NO_EXECUTE), None, False, id="NoExecute excludes"),
         pytest.param(GPU._replace(effect=Effect.PREFER_NO_SCHEDULE), None, True, id="PreferNoSchedule never filters"),
     ],
 )
-def test_a_taint_is_tolerated(taint: Taint, toleration: Toleration | None, tolerated: bool) -> None:
-    spec = PodSpec(tolerations=(toleration,) if toleration else ())
+def test_a_taint_is_tolerated(taint: TaintSpec, toleration: TolerationSpec | None, tolerated: bool) -> None:
+    spec = PodRequirements(tolerations=(toleration,) if toleration else ())
     assert reasons(pending(spec), [node(taints=(taint,))]) == {"n1": [] if tolerated else ["TAINT_NOT_TOLERATED"]}
 
 
 def test_every_taint_needs_a_toleration() -> None:
-    both = node(taints=(GPU, Taint("team", "x", Effect.NO_EXECUTE)))
-    spec = PodSpec(tolerations=(Toleration("gpu", Op.EXISTS, "", 0),))
+    both = node(taints=(GPU, TaintSpec("team", "x", Effect.NO_EXECUTE)))
+    spec = PodRequirements(tolerations=(TolerationSpec("gpu", Op.EXISTS, "", 0),))
     assert reasons(pending(spec), [both]) == {"n1": ["TAINT_NOT_TOLERATED"]}
 
 
@@ -45,25 +47,25 @@ def test_every_taint_needs_a_toleration() -> None:
     ("toleration", "tolerated"),
     [
         pytest.param(None, False, id="nothing"),
-        pytest.param(Toleration("node.kubernetes.io/unschedulable", Op.EXISTS, "", 0), True, id="its taint"),
-        pytest.param(Toleration("", Op.EXISTS, "", 0), True, id="everything"),
-        pytest.param(Toleration("other", Op.EXISTS, "", 0), False, id="another taint"),
+        pytest.param(TolerationSpec("node.kubernetes.io/unschedulable", Op.EXISTS, "", 0), True, id="its taint"),
+        pytest.param(TolerationSpec("", Op.EXISTS, "", 0), True, id="everything"),
+        pytest.param(TolerationSpec("other", Op.EXISTS, "", 0), False, id="another taint"),
     ],
 )
-def test_a_cordoned_node_takes_pods_that_tolerate_its_taint(toleration: Toleration | None, tolerated: bool) -> None:
-    spec = PodSpec(tolerations=(toleration,) if toleration else ())
+def test_a_cordoned_node_takes_pods_that_tolerate_its_taint(toleration: TolerationSpec | None, tolerated: bool) -> None:
+    spec = PodRequirements(tolerations=(toleration,) if toleration else ())
     expected = [] if tolerated else ["NODE_UNSCHEDULABLE"]
     assert reasons(pending(spec), [node(unschedulable=True)]) == {"n1": expected}
 
 
 KEYS, VALUES = st.sampled_from(["", "a", "b"]), st.sampled_from(["", "x", "y"])
-TAINTS = st.builds(Taint, KEYS, VALUES, st.sampled_from(Effect.Code.values()[1:]))
-TOLERATIONS = st.builds(Toleration, KEYS, st.integers(0, 4), VALUES, st.sampled_from(Effect.Code.values()))
+TAINTS = st.builds(TaintSpec, KEYS, VALUES, st.sampled_from(Effect.Code.values()[1:]))
+TOLERATIONS = st.builds(TolerationSpec, KEYS, st.integers(0, 4), VALUES, st.sampled_from(Effect.Code.values()))
 
 
 @given(st.lists(st.lists(TOLERATIONS).map(tuple)), st.lists(st.lists(TAINTS).map(tuple)).map(tuple))
 def test_all_sets_at_once_are_judged_as_one_toleration_and_one_taint_are(
-    toleration_sets: list[tuple[Toleration, ...]], taint_sets: tuple[tuple[Taint, ...], ...]
+    toleration_sets: list[tuple[TolerationSpec, ...]], taint_sets: tuple[tuple[TaintSpec, ...], ...]
 ) -> None:
     excluding = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE)
     expected = [
@@ -82,13 +84,34 @@ class Steps:
     def check(self) -> None:
         self.checked += 1
 
-    def take(self, byte_count: int, what: str) -> None:
+    def reserve(self, byte_count: int, what: str) -> None:
         pass
 
 
 def test_a_taint_for_each_of_thousands_of_tenants_costs_a_step_a_tenant_and_not_a_step_a_pair() -> None:
     count, steps = 3000, Steps()
-    taints = tuple((Taint("tenant", f"t{i}", Effect.NO_SCHEDULE),) for i in range(count))
-    bare = untolerated([(Toleration("tenant", Op.EQUAL, f"t{i}", 0),) for i in range(count)], taints, steps)
+    taints = tuple((TaintSpec("tenant", f"t{i}", Effect.NO_SCHEDULE),) for i in range(count))
+    bare = untolerated([(TolerationSpec("tenant", Op.EQUAL, f"t{i}", 0),) for i in range(count)], taints, steps)
     assert (bare == ~np.eye(count, dtype=bool)).all()
     assert steps.checked == count
+
+
+NUMBERS = ["0", "-0", "5", "-5", "007", "9.5", "+5", "", "x", str(2**63 - 1), str(-(2**63) + 1), str(2**63)]
+
+
+@pytest.mark.parametrize("operator", [Op.LT, Op.GT], ids=["Lt", "Gt"])
+def test_numbers_compare_as_the_twin_compares_them(operator: int) -> None:
+    tolerations = [(TolerationSpec(key, operator, text, effect),) for text in NUMBERS for key, effect in KEYS]
+    taints = tuple((TaintSpec("k", text, Effect.NO_SCHEDULE),) for text in NUMBERS)
+    expected = [[not covers(one[0], taint[0], True) for taint in taints] for one in tolerations]
+    assert untolerated(tolerations, taints).tolist() == expected
+
+
+KEYS = [("k", 0), ("k", Effect.NO_SCHEDULE), ("k", Effect.NO_EXECUTE), ("other", 0)]
+
+
+def test_numbers_are_compared_only_where_the_setting_says_so() -> None:
+    below = pending(PodRequirements(tolerations=(TolerationSpec("k", Op.LT, "10", 0),)))
+    nodes = [node(taints=(TaintSpec("k", "5", Effect.NO_SCHEDULE),))]
+    assert fitting(below, nodes) == set()
+    assert fitting(below, nodes, settings=SimulationSettings(compare_tolerations=True)) == {"n1"}

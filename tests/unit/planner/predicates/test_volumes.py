@@ -4,19 +4,19 @@ import pytest
 
 from tests.builders.fitting import ZONE, fitting, node, pending, reasons, requires
 from tests.builders.rows import PodRow
-from trimtab.planner.model.values import NodeSelectorTerm, PodSpec, Volume
+from trimtab.planner.model.values import MountedVolume, NodeAffinityTerm, PodRequirements
 from trimtab.v1.snapshot_pb2 import VolumeState
 
 BETA = "failure-domain.beta.kubernetes.io/zone"
 NODES = [node("n1", "a"), node("n2", "b"), node("n3")]
 
 
-def volume(name: str = "default/v", **fields: object) -> Volume:
-    return Volume(name, VolumeState.BOUND, "", "", None, (), False, "")._replace(**fields)
+def volume(name: str = "default/v", **fields: object) -> MountedVolume:
+    return MountedVolume(name, VolumeState.BOUND, "", "", None, (), False, "")._replace(**fields)
 
 
-def mounting(*volumes: Volume, **fields: object) -> PodRow:
-    return pending(PodSpec(), volumes=volumes)._replace(**fields)
+def mounting(*volumes: MountedVolume, **fields: object) -> PodRow:
+    return pending(PodRequirements(), volumes=volumes)._replace(**fields)
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def mounting(*volumes: Volume, **fields: object) -> PodRow:
         pytest.param({"state": VolumeState.UNBOUND_IMMEDIATE}, set(), id="unbound, to be bound at once"),
         pytest.param({"state": VolumeState.WAIT_FOR_FIRST_CONSUMER}, {"n1", "n2", "n3"}, id="waiting, anywhere"),
         pytest.param(
-            {"node_affinity": (NodeSelectorTerm((requires(ZONE, "In", "a"),), ()),)}, {"n1"}, id="node affinity"
+            {"node_affinity": (NodeAffinityTerm((requires(ZONE, "In", "a"),), ()),)}, {"n1"}, id="node affinity"
         ),
         pytest.param({"node_affinity": ()}, set(), id="node affinity without terms"),
     ],
@@ -74,12 +74,12 @@ def test_a_claim_for_one_pod_alone_is_in_use_everywhere() -> None:
 def test_a_disk_is_not_mounted_twice_on_a_node(
     mine: tuple[str, ...], theirs: tuple[str, ...], expected: set[str]
 ) -> None:
-    other = PodRow("other", PodSpec(exclusive_disks=theirs), node="n1")
-    assert fitting(pending(PodSpec(exclusive_disks=mine)), NODES[:2], [other]) == expected
+    other = PodRow("other", PodRequirements(exclusive_disks=theirs), node="n1")
+    assert fitting(pending(PodRequirements(exclusive_disks=mine)), NODES[:2], [other]) == expected
 
 
 def test_readers_of_a_disk_go_together_but_not_with_a_writer() -> None:
-    reader, writer = PodSpec(read_only_disks=("d",)), PodSpec(exclusive_disks=("d",))
+    reader, writer = PodRequirements(read_only_disks=("d",)), PodRequirements(exclusive_disks=("d",))
     others = [PodRow("reader", reader, node="n1"), PodRow("writer", writer, node="n2")]
     assert fitting(pending(reader), NODES, others) == {"n1", "n3"}
     assert fitting(pending(writer), NODES, others) == {"n3"}
@@ -99,7 +99,7 @@ LIMITED = [node("n1", attach_limits=(("disk", 2),)), node("n2", attach_limits=((
     ],
 )
 def test_a_node_attaches_volumes_up_to_its_limit(wanted: list[str], there: list[str], expected: set[str]) -> None:
-    def disks(names: list[str]) -> tuple[Volume, ...]:
+    def disks(names: list[str]) -> tuple[MountedVolume, ...]:
         return tuple(volume(f"default/{name}", driver="disk") for name in names)
 
     other = PodRow("other", node="n1", volumes=disks(there))
@@ -114,8 +114,10 @@ def test_two_claims_of_one_disk_are_attached_once() -> None:
 @pytest.mark.parametrize(
     ("pod", "reason"),
     [
-        pytest.param(pending(PodSpec(unsupported=("resourceClaims",))), "UNSUPPORTED_CONSTRAINT", id="resource claims"),
-        pytest.param(pending(PodSpec(), gated=True), "SCHEDULING_GATED", id="gated"),
+        pytest.param(
+            pending(PodRequirements(unsupported=("resourceClaims",))), "UNSUPPORTED_CONSTRAINT", id="resource claims"
+        ),
+        pytest.param(pending(PodRequirements(), gated=True), "SCHEDULING_GATED", id="gated"),
     ],
 )
 def test_pods_that_are_never_placed(pod: PodRow, reason: str) -> None:

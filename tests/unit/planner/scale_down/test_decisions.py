@@ -44,7 +44,7 @@ def test_candidates_are_tried_in_the_requested_order(order: str) -> None:
     assert found.unneeded == ORDERS[order][:1]
 
 
-def test_the_dearest_node_goes_first_by_price() -> None:
+def test_the_most_expensive_node_goes_first_by_price() -> None:
     objects = [
         WEB, node("n1"), node("n2"), node("roomy"),
         node_group("cheap", nodes=["n1"], target=1, price=0.1), node_group("dear", nodes=["n2"], target=1, price=2.0),

@@ -16,8 +16,8 @@ from trimtab.planner.facts.kernels.grouping import group_by_node
 from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, match_hints
 from trimtab.planner.scale_down.report.kernels.wire import (
     Names,
-    NodeRows,
     StayingRows,
+    UnneededRows,
     write_sorted_uids,
     write_staying,
     write_unneeded,
@@ -116,7 +116,7 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
     reasons = [data.draw(st.integers(0, 20)) for _ in nodes]
     digests = [f"{data.draw(st.integers(0, 2**64 - 1)):016x}" for _ in nodes]
     details = [data.draw(TEXTS) for _ in nodes]
-    rows = NodeRows(
+    rows = UnneededRows(
         np.arange(count, dtype=np.int32), np.array(seconds, np.int64), np.array(nanos, np.int64),
         np.array(reasons, np.uint8), *(np.array(column).view(np.uint8) for column in doubles),
         np.frombuffer("".join(digests).encode(), np.uint8).copy(),

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.builders.slack import NOW_S, cluster, decide
+from tests.builders.slack import BOTH, NOW_S, asking, cluster, decide, five_nodes
 from tests.builders.snapshots import int32, write
-from tests.unit.planner.slack.test_with_scale_down import BOTH, asking, five_nodes
 from trimtab.planner.model.derive import build_always
 from trimtab.planner.placement.hints import pod_groups
 from trimtab.planner.scale_down.state import LAYOUT_VERSION, recall
@@ -25,7 +24,7 @@ def dependent(fewer: int, kept: list[str], unneeded: tuple[str, ...] = ("n00", "
     pods = pod_groups(canonicalize(write(cluster(1))), (), build_always)
     previous, notes = recall(state, names, pods, NOW_S * 10**9)
     assert notes == ()
-    last = previous.unneeded[len(previous.unneeded) - previous.fewer :]
+    last = previous.unneeded[len(previous.unneeded) - previous.slack_dependent_count :]
     return [names[node] for node in last.tolist()]
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.builders.examples import examples
 from tests.builders.scale_down import NOW_S, Outcome, plan_message
+from tests.builders.scale_down_loops import SETTINGS, STEP_S, World
 from tests.builders.snapshots import int32
-from tests.stateful.test_scale_down_loops import SETTINGS, STEP_S, World
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 COLUMNS = (

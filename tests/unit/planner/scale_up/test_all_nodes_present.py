@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.builders.kubernetes import Json, labelled, node, node_group, pod, spread
-from tests.builders.scale_up import NOW_S, Outcome, plan
-from trimtab.planner.scale_up import repacking
+from tests.builders.scale_up import NOW_S, Outcome, plan, search_budgets
 
 ZONE = "topology.kubernetes.io/zone"
 YOUNG = datetime.fromtimestamp(NOW_S - 10, UTC).isoformat()
@@ -51,7 +50,7 @@ def test_no_node_is_added_because_of_pods_that_a_new_zone_keeps_from_all_nodes()
 
 
 def test_no_node_is_added_for_them_even_if_fewer_nodes_are_never_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repacking, "MOST_LOOKS", 0)
+    search_budgets(monkeypatch, repacking_checks=0)
     assert plan_that_opens_a_zone("5").growth == {"gb": 1}
 
 

@@ -170,7 +170,7 @@ def test_where_a_maximum_binds_pods_that_no_other_group_takes_come_first() -> No
     assert found.on_new == {"a": ["default/small"], "b": ["default/large-0", "default/large-1"]}
 
 
-def test_a_limit_on_a_pool_is_kept_and_told() -> None:
+def test_a_limit_on_a_pool_is_kept_and_named_as_reason() -> None:
     limits = {"planner": {"limits": [{"resource": "nodes", "maximum": 1, "nodes": {"matchLabels": {"pool": "x"}}}]}}
     found = plan(group("a", labels={"pool": "x"}), [pod(f"p{i}", "4") for i in range(2)], settings=limits)
     assert found.growth == {"a": 1}

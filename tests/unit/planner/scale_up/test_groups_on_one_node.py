@@ -3,8 +3,7 @@
 import pytest
 
 from tests.builders.kubernetes import Json, labelled, node, node_group, pod, spread
-from tests.builders.scale_up import plan
-from trimtab.planner.scale_up import variants
+from tests.builders.scale_up import plan, search_budgets
 
 TOGETHER: Json = {
     "podAffinity": {
@@ -35,7 +34,7 @@ def large(count: int) -> list[Json]:
 @pytest.fixture(autouse=True)
 def _only_the_usual_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make no other plan that could hide where the first pod of the usual one goes."""
-    monkeypatch.setattr(variants, "MOST_WORK", 0)
+    search_budgets(monkeypatch, variant_work=0)
 
 
 @pytest.mark.parametrize("expanders", EXPANDERS, ids=str)

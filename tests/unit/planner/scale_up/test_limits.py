@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.kubernetes import Json, node, node_group, snapshot_of
-from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import ResourceLimit, ScaleUpSettings
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.placement.group_templates import group_templates
@@ -51,21 +51,21 @@ def limits_of(
 
 
 def said(limits: Limits) -> list[tuple[int, int]]:
-    return list(zip(limits.rooms.tolist(), limits.reasons.tolist(), strict=True))
+    return list(zip(limits.may_add.tolist(), limits.reasons.tolist(), strict=True))
 
 
 def test_a_group_grows_to_its_maximum() -> None:
     limits = limits_of(group("a", 3), group("b", 10))
     assert said(limits) == [(7, 0), (0, Why.MAX_SIZE_REACHED)]
-    limits.take(0, 7)
+    limits.count_nodes(0, 7)
     assert said(limits)[0] == (0, Why.MAX_SIZE_REACHED)
 
 
 def test_a_plan_adds_no_more_nodes_than_one_may() -> None:
     limits = limits_of(group("a"), group("b"), most=5)
-    limits.take(0, 3)
+    limits.count_nodes(0, 3)
     assert said(limits) == [(2, 0), (2, 0)]
-    limits.take(1, 2)
+    limits.count_nodes(1, 2)
     assert said(limits) == [(0, Why.MAX_NEW_NODES_REACHED)] * 2
 
 
@@ -84,8 +84,8 @@ UNABLE: dict[str, tuple[Json, dict[str, Any], int]] = {
 def test_a_group_that_cannot_grow_says_why(name: str) -> None:
     built, more, why = UNABLE[name]
     limits = limits_of(built, **more)
-    assert limits.reason(0) == why
-    assert (limits.room(0) > 0) == (why == 0)
+    assert limits.reasons[0] == why
+    assert (limits.may_add[0] > 0) == (why == 0)
 
 
 def zoned(name: str, zone: str, target: int = 0) -> Json:
@@ -115,28 +115,28 @@ QUOTAS: dict[str, tuple[list[Json], ResourceLimit, list[int]]] = {
 
 @pytest.mark.parametrize("name", QUOTAS)
 def test_a_limit_leaves_as_many_nodes_as_fit_under_it(name: str) -> None:
-    objects, limit, rooms = QUOTAS[name]
+    objects, limit, may_add = QUOTAS[name]
     limits = limits_of(*objects, zoned("a", "u"), zoned("b", "v"), limits=(limit,))
-    assert limits.rooms.tolist() == rooms
-    for at, room in enumerate(rooms):
-        assert (limits.reason(at) == Why.RESOURCE_LIMIT_REACHED) == (room == 0)
+    assert limits.may_add.tolist() == may_add
+    for at, room in enumerate(may_add):
+        assert (limits.reasons[at] == Why.RESOURCE_LIMIT_REACHED) == (room == 0)
         assert limits.binding(at) == (limit if room == 0 else None)
 
 
 def test_requested_nodes_that_have_not_registered_count() -> None:
     limit = ResourceLimit("cpu", maximum=40_000)
-    assert limits_of(zoned("a", "u", target=4), limits=(limit,)).rooms.tolist() == [6]
+    assert limits_of(zoned("a", "u", target=4), limits=(limit,)).may_add.tolist() == [6]
     there = [node("x", "4"), node_group("a", nodes=["x"], target=1, template=node("t"))]
-    assert limits_of(*there, limits=(limit,)).rooms.tolist() == [9]
+    assert limits_of(*there, limits=(limit,)).may_add.tolist() == [9]
 
 
 def test_what_a_plan_takes_of_a_limit_is_gone_for_all() -> None:
     limits = limits_of(zoned("a", "u"), zoned("b", "u"), limits=(ResourceLimit("nodes", maximum=8),))
-    limits.take(1, 5)
-    assert limits.rooms.tolist() == [3, 3]
+    limits.count_nodes(1, 5)
+    assert limits.may_add.tolist() == [3, 3]
     assert limits.added.tolist() == [0, 5]
     with pytest.raises(ValueError, match="4 nodes of group 0"):
-        limits.take(0, 4)
+        limits.count_nodes(0, 4)
 
 
 WHOLE: dict[str, tuple[dict[str, Any], tuple[int, int]]] = {
@@ -153,11 +153,11 @@ def test_a_group_that_grows_whole_or_not_at_all_gets_all_or_nothing(name: str) -
     limits = limits_of(group("a", 0, 4, zero_or_max=True), **more)
     assert said(limits) == [wanted]
     with pytest.raises(ValueError, match="nodes of group 0"):
-        limits.take(0, 1)
+        limits.count_nodes(0, 1)
 
 
 def test_no_groups_have_no_room() -> None:
-    assert limits_of(node("x"), limits=(ResourceLimit("nodes", maximum=8),)).rooms.tolist() == []
+    assert limits_of(node("x"), limits=(ResourceLimit("nodes", maximum=8),)).may_add.tolist() == []
 
 
 @given(
@@ -181,7 +181,7 @@ def test_groups_that_share_limits_take_what_is_there_one_after_the_other(
     found = split_within(limits, every, size, count)
     assert limits.admit(found)
     # One node at a time goes to the next group if limits allow it; otherwise the group is dropped.
-    most = size + limits.rooms
+    most = size + limits.may_add
     given_out = np.zeros(len(rows), np.int64)
     while True:
         following = split(size, most, int(given_out.sum()) + 1) if given_out.sum() < count else given_out

@@ -78,11 +78,11 @@ def detail(found: Outcome) -> str:
         ),
     ],
 )
-def test_a_pod_left_by_a_limit_is_told_that_the_new_nodes_are_full(settings: Json, most: int, said: str) -> None:
+def test_a_pod_left_out_by_a_limit_has_full_nodes_as_reason(settings: Json, most: int, said: str) -> None:
     found = plan(group("g", "4", most), [pod(f"p{at}", "3") for at in range(3)], settings=settings)
     assert said in detail(found)
 
 
-def test_a_pod_whose_group_cannot_grow_at_all_is_told_which_limit_prevents_it() -> None:
+def test_a_pod_whose_group_cannot_grow_at_all_gets_the_limit_that_prevents_it_as_reason() -> None:
     found = plan(group("g", "4"), pod("p"), settings={"planner": {"limits": [{"resource": "cpu", "maximum": 2}]}})
     assert detail(found) == "no node group helps (1 of 1: prevented from growing by the limit on cpu)"

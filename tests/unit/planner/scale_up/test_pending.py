@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.snapshots import Cluster, Node, Pod, write
 from trimtab.planner.model.settings import PlannerSettings, ScaleUpSettings
-from trimtab.planner.model.values import PodSpec
+from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.scale_up.pending import pending_pods
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, FLAG_UNSCHEDULABLE
 from trimtab.planner.snapshot.decode import canonicalize
@@ -34,7 +34,7 @@ def outcome(settings: ScaleUpSettings = DEFAULTS, now_s: int = NOW_S, **pods: Po
 
 
 def spec(**fields: Any) -> Pod:
-    return WAITS._replace(spec=PodSpec(**fields))
+    return WAITS._replace(spec=PodRequirements(**fields))
 
 
 def test_a_pod_that_waits_is_served_whether_the_scheduler_has_tried_it_or_not() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders.slack import NOW_S, ROOM, cluster, decide
 from tests.builders.snapshots import Cluster, Group, Node, write
-from trimtab.planner.round.round import HeldRoom, Round
+from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.growth import NO_GROWTH
 from trimtab.planner.simulation.virtual_rows import NO_KINDS
 from trimtab.planner.snapshot.decode import canonicalize
@@ -83,6 +83,6 @@ def test_the_bound_on_new_nodes_is_a_reason_and_so_is_a_node_that_is_too_small()
 
 def test_placeholders_come_before_the_virtual_nodes_of_a_round_are_laid_out() -> None:
     this = Round(canonicalize(write(full({}))), lambda *_: None, NOW_S * 10**9)  # type: ignore[arg-type, return-value]
-    assert this.growth is NO_GROWTH.growth
+    assert this.growth_of(pb.Decision.SCALE_UP) is NO_GROWTH.growth
     with pytest.raises(RuntimeError, match="before everything"):
-        this.hold_room(HeldRoom((), this.room.bounds, this.room.without, int), (), NO_KINDS)
+        this.hold_room(this.room, (), NO_KINDS)

@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 
 from tests.builders.kubernetes import labelled, node, node_group, pod, pod_affinity
+from tests.builders.options import Group, groups_of
 from tests.builders.scale_up import plan
+from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_bounds import GroupBounds
 from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, PodsToPack, pack_best
 from trimtab.planner.scale_up import estimate
-from trimtab.planner.scale_up.options import Options
+from trimtab.planner.scale_up.expanders.chain import Chooser
+from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext
 from trimtab.planner.scale_up.promising import BEST, FINALISTS, LADDER, MANY, promising
 from trimtab.planner.snapshot.columns import Int64
+from trimtab.v1.plan_pb2 import Expander
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -28,12 +32,11 @@ def bounds(groups: int, same_as: Int64 | None = None) -> GroupBounds:
 
 def parts(groups: int, same_as: Int64 | None = None) -> list[list[int]]:
     """Return the parts; groups with fewest nodes are the best."""
-
-    def rank(options: Options) -> Int64:
-        return np.argsort(options.node_count, kind="stable")
-
-    rooms = np.full(groups, 1000)
-    return list(promising(bounds(groups, same_as), rooms, list(range(groups)), rank))
+    facts = groups_of({f"{number:05}": Group() for number in range(groups)})
+    context = ExpanderContext(facts, ScaleUpSettings(), 10)
+    chooser = Chooser(context, (Expander.LEAST_NODES,), ChoiceState(0, np.zeros(groups, np.int64)))
+    may_add = np.full(groups, 1000)
+    return list(promising(bounds(groups, same_as), may_add, list(range(groups)), chooser))
 
 
 def test_few_groups_are_packed_all_at_once() -> None:

@@ -1,11 +1,12 @@
 """Plans with fewer new nodes, in which all served pods are placed again."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from tests.builders.kubernetes import Json, node, node_group, pod
-from tests.builders.scale_up import plan
+from tests.builders.scale_up import plan, search_budgets
 from trimtab.planner.scale_up import repacking, variants
 
 USUAL = {"default/large": "n1"}
@@ -15,7 +16,7 @@ BETTER = {"default/small-0": "n1", "default/small-1": "n1"}
 @pytest.fixture(autouse=True)
 def no_variants(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable variants, so only repacking finds plans."""
-    monkeypatch.setattr(variants, "WAYS", ())
+    monkeypatch.setattr(variants, "PLACEMENT_ORDERS", ())
 
 
 def cluster(*, group: Json | None = None, **large: Any) -> list[Json | list[Json]]:
@@ -49,7 +50,7 @@ def test_pods_that_the_last_loop_has_placed_stay_there(monkeypatch: pytest.Monke
     first = plan(*cluster())
     assert (first.growth, dict(first.decision.on_existing)) == ({"g": 2}, USUAL)
     monkeypatch.undo()
-    monkeypatch.setattr(variants, "WAYS", ())
+    monkeypatch.setattr(variants, "PLACEMENT_ORDERS", ())
     assert plan(*cluster(), state=first.answer.state).growth == {"g": 2}
 
 
@@ -81,20 +82,22 @@ def test_nothing_is_tried_once_the_time_is_over() -> None:
 
 
 def test_nothing_is_tried_where_that_is_too_much_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repacking, "MOST_LOOKS", 3 * (1 + 2) - 1)
+    search_budgets(monkeypatch, repacking_checks=3 * (1 + 2) - 1)
     assert plan(*cluster()).growth == {"g": 2}
-    monkeypatch.setattr(repacking, "MOST_LOOKS", 3 * (1 + 2) * 64)
+    search_budgets(monkeypatch, repacking_checks=3 * (1 + 2) * 64)
     assert plan(*cluster()).growth == {"g": 1}
 
 
 def test_no_pod_is_placed_where_amounts_tell_that_no_node_can_be_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repacking, "place_all", None)
+    tries = Mock(wraps=repacking.place_all)
+    monkeypatch.setattr(repacking, "place_all", tries)
     group = node_group("g", 0, 10, target=0, template=node("t", "3"), nodes=[])
     # The existing node has free room, but not enough for any of these pods.
     assert plan(group, node("n1", "1"), pod("small", "500m"), pod("large", "3")).growth == {"g": 1}
     assert plan(group, node("n1", "3"), [pod(f"p{i}", "3") for i in range(3)]).growth == {"g": 2}
-    with pytest.raises(TypeError):
-        plan(*cluster())
+    assert not tries.called
+    plan(*cluster())
+    assert tries.called
 
 
 def test_of_groups_whose_new_nodes_are_the_same_one_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +117,7 @@ def test_of_groups_whose_new_nodes_are_the_same_one_is_tried(monkeypatch: pytest
 
 
 def test_all_tries_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(repacking, "ALL_LOOKS", 3 * (1 + 1) - 1)
+    monkeypatch.setattr(repacking, "NODES_PER_GROUP", 0)
     assert plan(*cluster()).growth == {"g": 2}
-    monkeypatch.setattr(repacking, "ALL_LOOKS", 3 * (1 + 1) * 64)
+    monkeypatch.setattr(repacking, "NODES_PER_GROUP", 1)
     assert plan(*cluster()).growth == {"g": 1}

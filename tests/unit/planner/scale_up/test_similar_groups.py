@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pod, snapshot_of
-from trimtab.planner.facts.leaving import being_deleted
+from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import ScaleUpSettings, SimilaritySettings
 from trimtab.planner.placement.group_templates import group_templates
 from trimtab.planner.scale_up.similar_groups import similar_groups

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.builders.kubernetes import Json, node, node_group, pod
-from tests.builders.scale_up import Outcome, plan
-from trimtab.planner.scale_up import loop, repacking, variants
+from tests.builders.scale_up import Outcome, plan, search_budgets
+from trimtab.planner.scale_up import loop, repacking
 from trimtab.planner.scale_up.variants import serving_most
 from trimtab.v1.plan_pb2 import Expander
 
@@ -50,9 +50,9 @@ def test_more_important_pods_take_the_room_whatever_that_costs() -> None:
 
 
 def test_one_way_has_to_do_where_pods_and_nodes_are_very_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(variants, "MOST_WORK", 3 * (1 + 1) - 1)
+    search_budgets(monkeypatch, variant_work=3 * (1 + 1) - 1, repacking_checks=0)
     assert places(plan(*cluster())) == USUAL
-    monkeypatch.setattr(variants, "MOST_WORK", 3 * (1 + 1))
+    search_budgets(monkeypatch, variant_work=3 * 3 * (1 + 1))
     assert places(plan(*cluster())) == BETTER
 
 
@@ -92,9 +92,15 @@ def narrow_and_wide() -> list[Json | list[Json]]:
 def test_groups_are_chosen_otherwise_where_a_limit_would_leave_pods(first: list[str]) -> None:
     settings: Json = {"expanders": [*first, "LEAST_WASTE"], "priority": {"ranks": [{"rank": 1, "patterns": [".*"]}]}}
     assert plan(*narrow_and_wide(), settings=settings).growth == {"narrow": 7}
-    found = plan(*narrow_and_wide(), settings={**settings, "maxNewNodes": 2})
+    limited = settings | {"maxNewNodes": 2}
+    usual = plan(*narrow_and_wide(), settings=limited)
+    assert (usual.growth, list(usual.answer.diagnostics.notes)) == ({"narrow": 2}, []), "the named expanders decide"
+    found = plan(*narrow_and_wide(), settings=limited | {"searchEffort": "BEST"})
     assert found.growth == {"wide": 2}
     assert found.pending == {}
+    (note,) = found.answer.diagnostics.notes
+    assert "MOST_PODS" in note
+    assert note.endswith(f"{', '.join([*settings['expanders'], 'RANDOM'])} is worse")
     assert [option.node_group for option in found.decision.options if option.chosen] == ["wide"]
 
 
@@ -133,7 +139,7 @@ def test_groups_of_unknown_price_stay_excluded() -> None:
 @pytest.fixture
 def no_other_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make no plan besides the usual one and that for all pods at once."""
-    monkeypatch.setattr(variants, "MOST_WORK", 0)
+    search_budgets(monkeypatch, variant_work=0)
 
 
 def least_nodes(most_plain: int = 10, expander: str = "LEAST_NODES") -> Outcome:

@@ -103,9 +103,9 @@ def test_of_many_sets_the_largest_are_known(problems: list[Problem], monkeypatch
 def test_of_many_classes_only_those_with_most_pods_are_packed(most: str, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
 
-    def noting(_growing: object, _asked: Problem, _rows: list[int], pods: Any) -> list[object]:
+    def noting(_growing: object, _asked: Problem, _rows: list[int], pods: Any) -> tuple[None, None]:
         counts.append(len(pods.pods))
-        return []
+        return None, None
 
     monkeypatch.setattr(whole_problem, most, 1)
     monkeypatch.setattr(whole_problem, "_packed_alone", noting)

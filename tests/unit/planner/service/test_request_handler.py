@@ -46,7 +46,7 @@ def test_a_simulation_without_time_still_says_something_of_every_node() -> None:
         pytest.param(Bounds(is_wanted=lambda: False), Reason.CANCELLED, id="caller gone"),
     ],
 )
-def test_no_stage_begins_when_nobody_waits_for_the_answer(bounds: Bounds, reason: int) -> None:
+def test_no_stage_begins_when_the_caller_is_gone(bounds: Bounds, reason: int) -> None:
     with pytest.raises(ServiceError) as caught:
         handler().plan(request(), PAYLOAD, Caller("", bounds))
     assert caught.value.reason == reason

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from opentelemetry.metrics import NoOpMeterProvider
 
+from tests.builders.messages import decode_snapshot
 from tests.builders.snapshots import int32
 from trimtab.clients.rpc.errors import Reason, ServiceError
 from trimtab.planner.service.bounds import Bounds
@@ -92,8 +93,6 @@ def test_a_small_request_that_would_take_much_memory_is_refused_before_it_does(
 
 
 def test_nodes_without_resources_take_no_room_for_them() -> None:
-    from trimtab.planner.snapshot.decode import decode_snapshot
-
     message = nodes_with_many_resources()
     del message.nodes[0].allocatable[:]
     assert decode_snapshot(message.SerializeToString()).nodes.allocatable.shape == (20_000, 4)

@@ -62,8 +62,8 @@ def test_requests_that_wait_hold_their_bytes_and_not_the_memory_to_read_them(pla
 
 def wait_until_waiting(servicer: PlannerServicer, count: int, asked: list[Future[plan_pb2.PlanResponse]]) -> None:
     """Return once `count` requests are queued, or one has been answered before."""
-    turns = servicer._turns
+    queue = servicer._queue
     while not wait(asked, 0.01, FIRST_COMPLETED).done:
-        with turns._lock:
-            if sum(map(len, turns._waiting.values())) == count:
+        with queue._lock:
+            if sum(map(len, queue._waiting.values())) == count:
                 return

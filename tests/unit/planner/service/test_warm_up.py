@@ -101,7 +101,7 @@ for one in gc.get_objects():
 def test_the_second_process_compiles_exactly_what_requests_call(quick: bool) -> None:
     answering, answer = "from trimtab.planner.service.warm_up import answer_requests", f"answer_requests({quick})"
     second = SIGNATURES.format(
-        start="from trimtab.planner.model.jit import compile_recorded, record_calls; record_calls()",
+        start="from trimtab.planner.compiled.decorators import compile_recorded, record_calls; record_calls()",
         end=f"{answering}; {answer}; compile_recorded()",
     )
     first = SIGNATURES.format(start=answering, end=answer)
@@ -150,7 +150,8 @@ assert not children()
 )
 def test_a_second_process_is_started_only_to_compile_and_never_stays(tmp_path: Path, how: str) -> None:
     (tmp_path / "tiny.py").write_text(
-        "from trimtab.planner.model.jit import kernel\n\n\n@kernel\ndef tiny(x: int) -> int:\n    return x + 1\n"
+        "from trimtab.planner.compiled.decorators import kernel\n\n\n"
+        "@kernel\ndef tiny(x: int) -> int:\n    return x + 1\n"
     )
     path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protos")])}
     command = [sys.executable, "-c", COLD, str(tmp_path), how]

@@ -5,7 +5,7 @@ import numpy as np
 from tests.builders.columns import snapshot
 from tests.builders.fitting import HOST, equals, node
 from tests.builders.rows import PodRow
-from trimtab.planner.model.values import HostPort, LabelRequirement, PodAffinityTerm, PodSpec, RecentEviction
+from trimtab.planner.model.values import AffinityTerm, HostPort, LabelRequirement, PodRequirements, RecentEviction
 from trimtab.planner.simulation import kernels
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.explain import masks
@@ -13,7 +13,7 @@ from trimtab.planner.simulation.kernels import fits, place
 from trimtab.planner.simulation.virtual_rows import VirtualPod, VirtualRows, evicted_pods
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
-AWAY = PodSpec(pod_anti_affinity=(PodAffinityTerm(equals(app="new"), (), None, HOST),))
+AWAY = PodRequirements(pod_anti_affinity=(AffinityTerm(equals(app="new"), (), None, HOST),))
 
 
 def test_an_empty_cluster_has_no_place() -> None:
@@ -29,9 +29,9 @@ def test_nodes_without_pods_are_a_simulation() -> None:
 def test_virtual_pods_follow_and_meet_the_others_selectors() -> None:
     made = snapshot([node("n1"), node("n2")], [PodRow("a", AWAY, node="n1")])
     virtual = (
-        VirtualPod("default", PodSpec(), (("app", "new"),)),
-        VirtualPod("elsewhere", PodSpec(), (("app", "new"),)),
-        VirtualPod("default", PodSpec(host_ports=(HostPort("TCP", "0.0.0.0", 1),))),
+        VirtualPod("default", PodRequirements(), (("app", "new"),)),
+        VirtualPod("elsewhere", PodRequirements(), (("app", "new"),)),
+        VirtualPod("default", PodRequirements(host_ports=(HostPort("TCP", "0.0.0.0", 1),))),
     )
     state = build_simulation(made, VirtualRows(virtual)).state
     assert [bool(fits(state, pod, 0)) for pod in (1, 2, 3)] == [False, True, True]
@@ -61,7 +61,7 @@ def test_the_snapshot_is_left_as_it_was() -> None:
 
 
 def test_a_requirement_on_a_label_that_no_node_has_matches_as_missing() -> None:
-    spec = PodSpec(node_selector=(("nowhere", "x"),))
+    spec = PodRequirements(node_selector=(("nowhere", "x"),))
     term = LabelRequirement("nowhere", LabelOperator.DOES_NOT_EXIST, ())
     simulation = build_simulation(snapshot([node()], [PodRow("a", spec), PodRow("b", AWAY)]))
     assert not fits(simulation.state, 0, 0)

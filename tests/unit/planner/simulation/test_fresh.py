@@ -1,12 +1,12 @@
 """A branch of a simulation is independent, and its origin can be brought to the branch's state."""
 
-import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders import simulation_walks
+from tests.builders.drain_sets import MIX, objects_of
 from tests.builders.kubernetes import snapshot_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
-from tests.stateful.test_scale_down_all_features import MIX, objects_of
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.fresh import branch, go_over_to
 from trimtab.planner.simulation.kernels import place, remove, retire, revert
@@ -20,10 +20,9 @@ MOVES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 29), st.integers(0,
 
 def arrays(state: SimulationState) -> list[bytes]:
     """Return all content of a state, except for unwritten rows of the log."""
-    columns, length = state._replace(log=state.log._replace(moves=state.log.moves[:0])), state.log.length[0]
-    tables = [columns[at] for at in range(len(columns))]
-    flat = [one for table in tables for one in (table if isinstance(table, tuple) else (table,))]
-    return [np.asarray(one).tobytes() for one in flat] + [state.log.moves[:length].tobytes()]
+    log = state.log.moves[: state.log.length[0]]
+    columns = (*simulation_walks.arrays(state).values(), state.log.length, state.log.refused, log)
+    return [column.tobytes() for column in columns]
 
 
 def move(simulation: Simulation, state: SimulationState, moves: list[tuple[int, int, int]]) -> None:

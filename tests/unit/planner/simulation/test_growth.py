@@ -10,15 +10,8 @@ from tests.builders.examples import examples
 from tests.builders.fitting import HOST, node
 from tests.builders.growing import GrowingCluster, growing_cluster, node_group, random_growing_cluster
 from tests.builders.rows import NodeRow, PodRow
-from tests.unit.planner.simulation.test_naive_twin import (
-    SEEDS,
-    Walk,
-    assert_agree,
-    assert_same,
-    copied,
-    walk_and_undo,
-)
-from trimtab.planner.model.values import PodSpec
+from tests.builders.simulation_walks import SEEDS, Walk, assert_agree, assert_same, copied, walk_and_undo
+from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.simulation.fresh import to_keep
 from trimtab.planner.simulation.growth import growth_rows
 from trimtab.planner.simulation.kernels import close_node, open_as, open_node, place, place_several, remove, revert
@@ -75,7 +68,7 @@ def test_pods_that_join_later_see_the_nodes_that_were_opened(seed: int) -> None:
         walk.step()
     before = copied(made.simulation.state)
     spec = Random(seed).choice([pod.spec for pod in made.cluster.pods])
-    for later in (PodRow("z", spec, "a", {"app": "x"}), PodRow("z", PodSpec(requests=(("x/new", 1),)), "a")):
+    for later in (PodRow("z", spec, "a", {"app": "x"}), PodRow("z", PodRequirements(requests=(("x/new", 1),)), "a")):
         pods = (VirtualPod(later.namespace, later.spec, tuple(later.labels.items())),)
         more = with_virtual(made.simulation, pods)
         assert_same(made.simulation.state, before)
@@ -93,7 +86,7 @@ def test_several_pods_of_a_class_count_as_they_do_one_by_one(seed: int) -> None:
     state, random = made.simulation.state, Random(seed + 3)
     alike: dict[int, list[int]] = {}
     for pod in made.pending:
-        if state.volumes.row[pod] < 0:
+        if state.counters.volumes.row[pod] < 0:
             alike.setdefault(int(state.pod_class[pod]), []).append(pod)
     if not alike:
         return
@@ -114,7 +107,7 @@ def test_several_pods_of_a_class_count_as_they_do_one_by_one(seed: int) -> None:
 
 def small() -> GrowingCluster:
     zone = NodeRow("t", {HOST: "t", "zone": "z"}, {"cpu": 4, "pods": 9})
-    daemon = PodRow("daemon", PodSpec(requests=(("cpu", 1),)))
+    daemon = PodRow("daemon", PodRequirements(requests=(("cpu", 1),)))
     return growing_cluster([node("n1")], [PodRow("a")], [(zone, [daemon], 2), (zone, [], 0)], 2)
 
 

@@ -11,9 +11,18 @@ from tests.builders.examples import examples
 from tests.builders.fitting import HOST, equals, node
 from tests.builders.random_rows import NAMESPACES
 from tests.builders.rows import NodeRow, PodRow
-from tests.unit.planner.simulation.test_naive_twin import SEEDS, Walk, assert_agree, assert_same, copied
-from tests.unit.planner.simulation.test_virtual import Split, by_key, naive, virtual_pods
-from trimtab.planner.model.values import PodAffinityTerm, PodSpec, Taint, Toleration
+from tests.builders.simulation_walks import (
+    SEEDS,
+    Split,
+    Walk,
+    assert_agree,
+    assert_same,
+    by_key,
+    copied,
+    naive,
+    virtual_pods,
+)
+from trimtab.planner.model.values import AffinityTerm, PodRequirements, TaintSpec, TolerationSpec
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.explain import masks
 from trimtab.planner.simulation.fresh import to_keep
@@ -25,7 +34,7 @@ MIB = 1 << 20
 
 
 def is_built_again(made: Simulation, kept: Simulation) -> bool:
-    return made.state.presence.row is not kept.state.presence.row
+    return made.state.counters.presence.row is not kept.state.counters.presence.row
 
 
 def whole(seed: int) -> Split:
@@ -70,7 +79,7 @@ def test_plain_pods_answer_as_the_naive_cluster_does(seed: int) -> None:
     later = []
     for number in range(4):
         spec = random_rows.spec(random)
-        nothing = PodSpec(requests=spec.requests, tolerations=spec.tolerations)
+        nothing = PodRequirements(requests=spec.requests, tolerations=spec.tolerations)
         labels = {"app": random.choice(("x", "other"))} if random.random() < 0.4 else {}
         requirement = random.choice([pod.spec.node_affinity for pod in rows.pods])
         plain = nothing._replace(node_affinity=requirement)
@@ -86,21 +95,25 @@ def test_plain_pods_answer_as_the_naive_cluster_does(seed: int) -> None:
 
 
 def cluster() -> list[PodRow]:
-    apart = PodSpec(pod_anti_affinity=(PodAffinityTerm(equals(app="web"), (), (), HOST),))
+    apart = PodRequirements(pod_anti_affinity=(AffinityTerm(equals(app="web"), (), (), HOST),))
     return [PodRow("web", apart, "a", {"app": "web"}, "n1")]
 
 
 @pytest.mark.parametrize(
     ("pod", "again"),
     [
-        pytest.param(VirtualPod("a", PodSpec(requests=(("cpu", 1),))), False, id="without labels"),
-        pytest.param(VirtualPod("b", PodSpec(requests=(("cpu", 1),))), False, id="of a namespace without pods"),
-        pytest.param(VirtualPod("a", PodSpec(), (("app", "other"),)), False, id="that no term selects"),
-        pytest.param(VirtualPod("a", PodSpec(), (("app", "web"),)), True, id="that a term selects"),
+        pytest.param(VirtualPod("a", PodRequirements(requests=(("cpu", 1),))), False, id="without labels"),
+        pytest.param(VirtualPod("b", PodRequirements(requests=(("cpu", 1),))), False, id="of a namespace without pods"),
+        pytest.param(VirtualPod("a", PodRequirements(), (("app", "other"),)), False, id="that no term selects"),
+        pytest.param(VirtualPod("a", PodRequirements(), (("app", "web"),)), True, id="that a term selects"),
         pytest.param(VirtualPod("a", cluster()[0].spec), True, id="bound, of labels that no pod has"),
-        pytest.param(VirtualPod("a", PodSpec(node_selector=(("pool", "x"),))), True, id="of a new node selector"),
-        pytest.param(VirtualPod("a", PodSpec(requests=(("x/gpu", 1),))), True, id="that asks for a new resource"),
-        pytest.param(VirtualPod("a", PodSpec(), pinned=0), True, id="bound to a node"),
+        pytest.param(
+            VirtualPod("a", PodRequirements(node_selector=(("pool", "x"),))), True, id="of a new node selector"
+        ),
+        pytest.param(
+            VirtualPod("a", PodRequirements(requests=(("x/gpu", 1),))), True, id="that asks for a new resource"
+        ),
+        pytest.param(VirtualPod("a", PodRequirements(), pinned=0), True, id="bound to a node"),
     ],
 )
 def test_a_simulation_is_built_again_only_for_pods(pod: VirtualPod, again: bool) -> None:
@@ -114,17 +127,17 @@ def test_a_simulation_is_built_again_only_for_pods(pod: VirtualPod, again: bool)
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_tolerations_that_no_pod_has_so_far_are_checked(count: int) -> None:
-    tainted = [NodeRow(f"n{at}", {HOST: f"n{at}"}, taints=(Taint("t", str(at), 1),)) for at in range(2)]
-    pods = [PodRow("a", PodSpec(tolerations=(Toleration("t", 0, "0", 1),)))] * count
+    tainted = [NodeRow(f"n{at}", {HOST: f"n{at}"}, taints=(TaintSpec("t", str(at), 1),)) for at in range(2)]
+    pods = [PodRow("a", PodRequirements(tolerations=(TolerationSpec("t", 0, "0", 1),)))] * count
     kept = build_simulation(snapshot(tainted, pods))
-    made = with_virtual(kept, (VirtualPod("default", PodSpec(tolerations=(Toleration("t", 0, "1", 1),))),))
+    made = with_virtual(kept, (VirtualPod("default", PodRequirements(tolerations=(TolerationSpec("t", 0, "1", 1),))),))
     assert is_built_again(made, kept) == (not pods)
     assert (masks(made, count) == 0).tolist() == [False, True]
 
 
 def test_classes_that_were_appended_are_known_to_pods_that_join_later() -> None:
-    kept = build_simulation(snapshot([node("n1")], [PodRow("p", PodSpec(), "a", node="n1")]))
-    spec = PodSpec(requests=(("cpu", 3000), ("memory", MIB)))
+    kept = build_simulation(snapshot([node("n1")], [PodRow("p", PodRequirements(), "a", node="n1")]))
+    spec = PodRequirements(requests=(("cpu", 3000), ("memory", MIB)))
     first = with_virtual(kept, (VirtualPod("a", spec), VirtualPod("a", spec)))
     assert first.pods.size == kept.pods.size + 1
     assert place(first.state, 1, 0) == 0

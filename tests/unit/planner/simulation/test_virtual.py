@@ -1,7 +1,6 @@
 """Virtual pods and nodes count like real ones: the kernels agree with a naive cluster in which they are real."""
 
 from random import Random
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,18 +10,22 @@ from tests.builders.columns import snapshot
 from tests.builders.examples import examples
 from tests.builders.fitting import HOST, equals, node
 from tests.builders.random_rows import rows
-from tests.builders.rows import Labels, NodeRow, PodRow
-from tests.reference.simulation.moves import Cluster
-from tests.unit.planner.simulation.test_naive_twin import (
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.simulation_walks import (
     SEEDS,
+    Split,
     Walk,
     arrays,
     assert_agree,
     assert_same,
+    by_key,
     copied,
+    naive,
+    virtual_pods,
     walk_and_undo,
 )
-from trimtab.planner.model.values import PodAffinityTerm, PodSpec
+from tests.reference.simulation.moves import Cluster
+from trimtab.planner.model.values import AffinityTerm, PodRequirements
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.explain import masks
 from trimtab.planner.simulation.fresh import to_keep
@@ -37,21 +40,6 @@ from trimtab.planner.simulation.virtual_rows import (
     kinds_of,
     template_of,
 )
-from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
-
-
-class Split(NamedTuple):
-    """Rows of a cluster, divided into those of the snapshot and virtual ones."""
-
-    nodes: list[NodeRow]
-    later_nodes: list[NodeRow]
-    pods: list[PodRow]
-    later_pods: list[PodRow]
-    namespaces: dict[str, Labels]
-
-
-def by_key(pods: list[PodRow]) -> list[PodRow]:
-    return sorted(pods, key=lambda p: (p.namespace.encode(), p.name.encode()))
 
 
 def split(seed: int) -> Split:
@@ -76,37 +64,11 @@ def split(seed: int) -> Split:
 
 def template(row: NodeRow) -> NodeTemplate:
     labels = tuple(sorted(row.labels.items()))
-    return NodeTemplate(
-        labels, tuple(sorted(row.allocatable.items())), row.taints, row.unschedulable, row.attach_limits
-    )
+    return NodeTemplate(labels, tuple(sorted(row.allocatable.items())), row.taints, row.unschedulable, row.traits)
 
 
 def virtual_nodes(nodes: list[NodeRow]) -> tuple[VirtualNodes, ...]:
     return tuple(VirtualNodes(template(one), (one.name,)) for one in nodes)
-
-
-def virtual_pods(pods: list[PodRow], numbers: dict[str, int]) -> tuple[VirtualPod, ...]:
-    return tuple(
-        VirtualPod(
-            pod.namespace,
-            pod.spec,
-            tuple(sorted(pod.labels.items())),
-            pod.created_s,
-            numbers.get(pod.pinned, UNKNOWN_NODE) if pod.pinned else NO_NODE,
-        )
-        for pod in pods
-    )
-
-
-def naive(rows: Split) -> Cluster:
-    """Return the cluster in which all rows are real, numbered as in the simulation; a closed node is absent."""
-    cluster = Cluster([*rows.nodes, *rows.later_nodes], [*rows.pods, *rows.later_pods], rows.namespaces)
-    cluster.nodes = {one.name: one for one in [*rows.nodes, *rows.later_nodes]}
-    where = dict(zip(((p.namespace, p.name) for p in cluster.pods), cluster.at, strict=True))
-    cluster.pods = [*rows.pods, *rows.later_pods]
-    cluster.at = [where[(pod.namespace, pod.name)] for pod in cluster.pods]
-    cluster.state = {name: "open" for name in cluster.nodes} | {one.name: "dropped" for one in rows.later_nodes}
-    return cluster
 
 
 def both(rows: Split) -> tuple[Simulation, Cluster]:
@@ -248,7 +210,7 @@ def test_a_template_of_a_node_looks_as_the_node_does(seed: int) -> None:
 
 
 def test_a_pod_with_a_new_constraint_is_met_by_the_pods_that_are_there() -> None:
-    spec = PodSpec(pod_anti_affinity=(PodAffinityTerm(equals(app="old"), (), None, HOST),))
+    spec = PodRequirements(pod_anti_affinity=(AffinityTerm(equals(app="old"), (), None, HOST),))
     made = snapshot([node("n1"), node("n2")], [PodRow("a", labels={"app": "old"}, node="n1")])
     simulation = with_virtual(build_simulation(made), (VirtualPod("default", spec, (("app", "new"),)),))
     assert (masks(simulation, 1) == 0).tolist() == [False, True]

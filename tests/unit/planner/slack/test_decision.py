@@ -11,14 +11,14 @@ import pytest
 from tests.builders.slack import GIB, NOW_S, RATE, ROOM, cluster, decide, node, pod, sizes, spec, total, where
 from tests.builders.snapshots import Cluster, Group, Node
 from trimtab.planner.model.values import (
+    AffinityTerm,
     DeletionInProgress,
     LabelRequirement,
     Owner,
-    PodAffinityTerm,
-    PodSpec,
+    PodRequirements,
     SlackRequest,
     SpreadConstraint,
-    Taint,
+    TaintSpec,
     TemplatePod,
 )
 from trimtab.v1 import plan_pb2 as pb
@@ -34,7 +34,7 @@ def requirement(key: str, *values: str) -> LabelRequirement:
     return LabelRequirement(key, LabelOperator.IN, values)
 
 
-def workload(amount: str = "2", scale: int = 10, of: PodSpec | None = None, name: str = "web") -> SlackRequest:
+def workload(amount: str = "2", scale: int = 10, of: PodRequirements | None = None, name: str = "web") -> SlackRequest:
     return SlackRequest(f"Deployment/default/{name}", "", "default", of or spec(), APP, scale, amount)
 
 
@@ -87,7 +87,7 @@ def test_fuller_nodes_get_placeholders_first() -> None:
     [
         pytest.param({"unschedulable": True}, id="cordoned"),
         pytest.param({"ready": False}, id="not ready"),
-        pytest.param({"taints": (Taint("gpu", "", TaintEffect.NO_SCHEDULE),)}, id="tainted"),
+        pytest.param({"taints": (TaintSpec("gpu", "", TaintEffect.NO_SCHEDULE),)}, id="tainted"),
     ],
 )
 def test_nodes_that_take_no_pods_do_not_count(change: dict[str, Any]) -> None:
@@ -101,7 +101,7 @@ def test_nodes_that_take_no_pods_do_not_count(change: dict[str, Any]) -> None:
 
 def test_a_node_that_only_prefers_no_pods_counts() -> None:
     given = cluster(2)
-    odd = {"n00": node("n00", taints=(Taint("busy", "", TaintEffect.PREFER_NO_SCHEDULE),))}
+    odd = {"n00": node("n00", taints=(TaintSpec("busy", "", TaintEffect.PREFER_NO_SCHEDULE),))}
     assert dict(decide(replace(given, nodes={**given.nodes, **odd})).slack.desired)["cpu"] == 800
 
 
@@ -257,7 +257,7 @@ def test_pods_can_be_left_out_by_annotation() -> None:
 
 
 def test_workloads_are_mirrored_with_all_that_scheduling_sees() -> None:
-    apart = PodAffinityTerm((requirement("app", "web"),), (), None, HOST)
+    apart = AffinityTerm((requirement("app", "web"),), (), None, HOST)
     asked = workload("30%", 10, spec(3000, 8, pod_anti_affinity=(apart,)))
     running = {("default", "web-1"): pod("web-1", "n00", asked.spec, labels=APP)}
     answer = decide(replace(cluster(4), pods=running, slack=(asked,)), {})
@@ -308,7 +308,7 @@ def test_what_cannot_be_read_is_named_and_the_others_continue() -> None:
 
 
 def test_a_pool_keeps_its_placeholders_on_its_nodes_and_tolerates_their_taints() -> None:
-    gpu = Taint("gpu", "yes", TaintEffect.NO_SCHEDULE)
+    gpu = TaintSpec("gpu", "yes", TaintEffect.NO_SCHEDULE)
     given = cluster(4)
     nodes = {f"g{i}": node(f"g{i}", labels=(("kind", "gpu"),), taints=(gpu,)) for i in range(5)}
     settings = {

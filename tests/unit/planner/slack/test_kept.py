@@ -14,7 +14,7 @@ from tests.builders.examples import examples
 from tests.builders.slack import NOW_S, cluster, node, pod, spec
 from tests.builders.snapshots import Cluster, write, write_delta
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.model.values import LabelRequirement, PodAffinityTerm, SlackRequest
+from trimtab.planner.model.values import AffinityTerm, LabelRequirement, SlackRequest
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.slack.encode import encoded
@@ -27,7 +27,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 WEB = (LabelRequirement("app", LabelOperator.IN, ("web",)),)
-APART = PodAffinityTerm(WEB, ("default",), None, "kubernetes.io/hostname")
+APART = AffinityTerm(WEB, ("default",), None, "kubernetes.io/hostname")
 SPECS = (
     spec(500),
     spec(1500, 3),

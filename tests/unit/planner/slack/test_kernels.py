@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.growing import random_growing_cluster
 from tests.reference.slack import places
-from trimtab.planner.slack.kernels.places import MOST_CHOICES, RUNS, choose_kept, settle
+from trimtab.planner.slack.kernels.places import MOST_CHOICES, RUNS, choose_staying, place_placeholders
 
 SEEDS = st.integers(0, 2**48)
 
@@ -45,7 +45,7 @@ def test_with_too_many_choices_one_stays_after_the_other() -> None:
 def chosen(free: list[list[int]], request: list[list[int]], on_node: list[list[int]]) -> tuple[list[list[bool]], int]:
     kept = np.zeros(sum(map(len, on_node)), np.bool_)
     offsets = np.cumsum([0, *map(len, on_node)]).astype(np.int64)
-    leaving = choose_kept(
+    leaving = choose_staying(
         np.array(free, np.int64),
         np.array(request, np.int64),
         np.array([one for rows in on_node for one in rows], np.int64),
@@ -73,7 +73,7 @@ def test_placeholders_go_where_plain_search_puts_them(seed: int) -> None:
     allowed[nodes] = True
     tried = np.zeros(len(sets), np.int64)
     alone = {pod for pod in pods if state.local_class[state.pod_class[pod]]}
-    placed = settle(
+    placed = place_placeholders(
         state,
         np.cumsum([0, *map(len, sets)]).astype(np.int64),
         np.array(pods, np.int64),
@@ -82,7 +82,7 @@ def test_placeholders_go_where_plain_search_puts_them(seed: int) -> None:
         allowed,
         tried,
     )
-    expected = places.settle(
+    expected = places.place_placeholders(
         cluster, sets, {pod: made.names[at] for pod, at in hints.items()}, [made.names[at] for at in nodes], alone
     )
     where = {pod: made.names[state.pod_node[pod]] if state.pod_node[pod] >= 0 else "" for pod in pods}

@@ -12,9 +12,9 @@ from tests.builders.slack import cluster, spec
 from tests.builders.snapshots import RESOURCES, Cluster, Pod, slack_requests, write, write_delta
 from trimtab.clients.snapshots.deltas import Interner, application, difference
 from trimtab.planner.model.values import SlackRequest
+from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
-from trimtab.planner.snapshot.errors import SnapshotError
 from trimtab.planner.snapshot.slack_requests import read_slack_requests
 
 ONE = SlackRequest("Deployment/default/web", "", "default", spec(), (("app", "web"),), 4, "50%")

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.slack import GIB, NOW_S, cluster, decide, node, pod, sizes, spec, total, where
 from tests.builders.snapshots import Cluster, write
-from trimtab.planner.model.values import LabelRequirement, PodAffinityTerm, SlackRequest
+from trimtab.planner.model.values import AffinityTerm, LabelRequirement, SlackRequest
 from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, VirtualPod, VirtualRows
 from trimtab.planner.slack.placeholder_sets import PlaceholderSet, size_columns
-from trimtab.planner.slack.places import arrange, roster
+from trimtab.planner.slack.places import arrange, placeholder_table
 from trimtab.planner.slack.state import NO_PREVIOUS_SETS
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
@@ -36,7 +36,7 @@ def test_r1_1_equal_placeholders_are_tried_with_one_scan_over_the_nodes() -> Non
     snapshot = canonicalize(write(cluster(20, busy)))
     one = PlaceholderSet("standard", pb.PlaceholderKind.STANDARD, VirtualPod("default", spec(700, 1)), 50, {"cpu": 700})
     simulation = build_simulation(snapshot, VirtualRows((one.pod,) * 50))
-    wanted = roster((one,), size_columns((one,)), NO_PREVIOUS_SETS, snapshot)
+    wanted = placeholder_table((one,), size_columns((one,)), NO_PREVIOUS_SETS, snapshot)
     placed = arrange(simulation, wanted, simulation.pod_count, np.ones(20, np.bool_))
     assert (placed.node >= 0).sum() == 40
     # Each node is passed once, and each placeholder is tried where it is placed; the last one ends the search.
@@ -134,7 +134,7 @@ def test_r7_medium_pods_are_mirrored_larger_than_standard_placeholders() -> None
 
 def test_r8_mirrored_pods_keep_apart_from_the_pods_that_they_stand_for_and_from_each_other() -> None:
     app = LabelRequirement("app", LabelOperator.IN, ("web",))
-    apart = spec(pod_anti_affinity=(PodAffinityTerm((app,), (), None, "kubernetes.io/hostname"),))
+    apart = spec(pod_anti_affinity=(AffinityTerm((app,), (), None, "kubernetes.io/hostname"),))
     asked = SlackRequest("Deployment/default/web", "", "default", apart, (("app", "web"),), 4, "4")
     running = {("default", "w"): pod("w", "n01", apart, labels=(("app", "web"),))}
     answer = decide(replace(cluster(4), pods=running, slack=(asked,)), {})

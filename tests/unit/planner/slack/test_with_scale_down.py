@@ -3,34 +3,15 @@
 from collections import Counter
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from tests.builders.slack import NOW_S, cluster, decide, node, pod, spec, where
-from tests.builders.snapshots import Cluster
+from tests.builders.slack import BOTH, NOW_S, asking, cluster, decide, five_nodes, node, owned, pod, spec, where
 from tests.certificates.slack import offences
-from trimtab.planner.model.values import Owner
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
-
-BOTH = ("SLACK", "SCALE_DOWN")
-
-
-def owned(given: Cluster) -> Cluster:
-    """Make all pods belong to a ReplicaSet, so they may move."""
-    owner = Owner("rs", "ReplicaSet", "web", "default", 99, 99, "apps/v1")
-    pods = {key: row._replace(owner="rs") for key, row in given.pods.items()}
-    return replace(given, pods=pods, owners={"rs": owner})
-
-
-def asking(rate: float, **more: Any) -> dict[str, Any]:
-    return {
-        "slack": {"extraCapacityMinRate": rate} | more,
-        "scaleDown": {"unneededTime": "0s", "maxScaleDownParallelism": 100, "maxDrainParallelism": 100},
-    }
 
 
 def staying(answer: pb.PlanResponse) -> Counter[str]:
@@ -86,16 +67,6 @@ def test_s6_an_empty_node_with_placeholders_goes_empty() -> None:
     answer = decide(given, asking(0.1), decisions=BOTH)
     assert offences(given, answer, 0.1) == []
     assert set(answer.scale_down.delete_empty) == {"n01", "n02"}
-
-
-def five_nodes() -> Cluster:
-    """Return ten pods of 800m on five nodes. 30 % of five nodes are eight placeholders of 800m, of four nodes six, of
-    three nodes five.
-
-    Three nodes have room for exactly ten pods and five placeholders.
-    """
-    rows = {("default", f"p{i}"): pod(f"p{i}", f"n{i % 5:02}", spec(800, 1), owner="rs") for i in range(10)}
-    return replace(owned(cluster(5)), pods=rows)
 
 
 def test_r3_nodes_go_for_which_only_the_slack_without_them_has_room() -> None:

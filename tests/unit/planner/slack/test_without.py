@@ -33,7 +33,7 @@ def without(this: Round, *names: str) -> dict[str, int]:
     """Return the required numbers without nodes, by set."""
     nodes = np.array([this.snapshot.nodes.name.index(name) for name in names], np.int32)
     sets = [this.placeholders[at].rsplit("-", 1)[0] for at in this.room.bounds[:-1]]
-    return dict(zip(sets, this.room.without(nodes).tolist(), strict=True))
+    return dict(zip(sets, this.room.demand.without(nodes).tolist(), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_nodes_that_do_not_count_take_nothing_with_them() -> None:
     given = replace(given, nodes=given.nodes | {"n03": node("n03", unschedulable=True)})
     this = held(given, {"extraCapacityMinRate": 0.5})
     assert without(this) == without(this, "n03") == {"standard": 8}
-    assert this.room.kind(3) != this.room.kind(2) == this.room.kind(1)
+    assert this.room.demand.kind(3) != this.room.demand.kind(2) == this.room.demand.kind(1)
 
 
 def test_a_pool_falls_with_its_own_nodes() -> None:
@@ -77,7 +77,7 @@ def test_a_pool_falls_with_its_own_nodes() -> None:
     assert without(this) == {"z:a:standard": 8, "z:b:standard": 8}
     assert without(this, "n0") == {"z:a:standard": 5, "z:b:standard": 8}
     assert without(this, "n1", "n3") == {"z:a:standard": 8, "z:b:standard": 3}
-    assert this.room.kind(0) == this.room.kind(2) != this.room.kind(1)
+    assert this.room.demand.kind(0) == this.room.demand.kind(2) != this.room.demand.kind(1)
 
 
 def test_where_placeholders_would_have_another_size_there_are_to_be_as_many_as_now() -> None:

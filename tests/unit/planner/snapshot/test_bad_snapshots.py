@@ -9,12 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.builders.messages import decode_snapshot
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import int32, write
 from trimtab.planner.service.warm_up import small_cluster
-from trimtab.planner.snapshot.decode import canonicalize, decode_snapshot
+from trimtab.planner.snapshot.checks import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
+from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta, parse_delta
-from trimtab.planner.snapshot.errors import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
 from trimtab.v1 import snapshot_pb2 as pb
 
 Damage = Callable[[pb.ClusterSnapshot], Any]

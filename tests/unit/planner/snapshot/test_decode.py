@@ -9,13 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
+from tests.builders.messages import decode_snapshot
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Group, Node, Pod, write, write_delta
 from tests.reference.snapshot.decode import read_rows
 from trimtab.clients.snapshots.deltas import Interner, difference
-from trimtab.planner.model.values import Owner, PodSpec
+from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.snapshot.columns import Dangling, NodeColumns, Snapshot
-from trimtab.planner.snapshot.decode import canonicalize, decode_snapshot
+from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta, parse_delta
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -121,7 +122,7 @@ def node_rows(s: Snapshot, nodes: NodeColumns, groups: list[str]) -> list[Any]:
             groups[i],
             bool(nodes.scale_down_disabled[i]),
             bool(nodes.deletion_delayed[i]),
-            nodes.attach_limits[i],
+            *nodes.traits[i],
         )
         for i in range(len(nodes.name))
     ]
@@ -250,10 +251,10 @@ def test_many_pods_in_any_order_come_out_sorted() -> None:
 
 
 def test_amounts_of_zero_and_repeated_tolerations_make_no_other_spec() -> None:
-    message = write(Cluster(pods={("a", "b"): Pod(spec=PodSpec(requests=(("cpu", 5),)))}))
+    message = write(Cluster(pods={("a", "b"): Pod(spec=PodRequirements(requests=(("cpu", 5),)))}))
     for spec in message.pod_specs:
         spec.requests.add(resource=list(message.resources).index("pods"), amount=0)
-    assert canonicalize(message).specs == (PodSpec(requests=(("cpu", 5),)),)
+    assert canonicalize(message).specs == (PodRequirements(requests=(("cpu", 5),)),)
 
 
 @pytest.mark.parametrize("price", [0.0, -0.0], ids=["zero", "minus zero"])

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
+from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
-from trimtab.planner.snapshot.errors import SnapshotError
 from trimtab.planner.snapshot.pod_specs import SpecReader, read_pod_specs
 from trimtab.planner.snapshot.sharing import share
 from trimtab.v1 import snapshot_pb2 as pb

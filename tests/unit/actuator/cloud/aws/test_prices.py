@@ -15,7 +15,7 @@ from trimtab.actuator.cloud.aws.cloud import AwsCloud
 from trimtab.actuator.cloud.aws.price_list import LIST_AGE_S, RETRY_S, SPOT_AGE_S
 from trimtab.actuator.cloud.aws.prices import Price, load_prices, read_price_list, read_spot_history
 from trimtab.actuator.cloud.aws.settings import AwsSettings
-from trimtab.clients.rpc.backoff import Backoff
+from trimtab.clients.rpc.client import Backoff
 
 Json = dict[str, Any]
 REGION = fake_aws.REGION
@@ -55,10 +55,10 @@ def test_products_of_other_regions_systems_and_tenancies_have_no_part_in_the_pri
         {"product": {"attributes": {"group": "EC2-Transfer"}}, "terms": {}},
     ]
     assert read_price_list(items, REGION) == {"m5.large": 0.115, "c5.large": 0.097}
-    assert read_price_list(items)["m5.large"] == 9.0, "without a region the dearest"
+    assert read_price_list(items)["m5.large"] == 9.0, "without a region the highest price"
 
 
-def test_a_spot_price_is_the_latest_of_each_zone_and_of_zones_the_dearest() -> None:
+def test_a_spot_price_is_the_latest_of_each_zone_and_the_highest_of_all_zones() -> None:
     entries = [
         spot("m5.large", "0.09", at="2026-01-01T00:00:00Z"),
         spot("m5.large", "0.03"),

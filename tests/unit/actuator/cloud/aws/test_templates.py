@@ -141,7 +141,7 @@ def test_only_provider_ids_of_aws_are_instances(provider_id: str, found: str) ->
     assert instance_id(provider_id) == found
 
 
-def test_a_group_costs_what_its_dearest_type_does_and_nothing_is_guessed(tmp_path: Path) -> None:
+def test_a_group_costs_as_much_as_its_most_expensive_type_and_nothing_is_guessed(tmp_path: Path) -> None:
     (tmp_path / "p.yaml").write_text("a: 0.1\nb: {onDemand: 0.3, spot: 0.05}\nc: {spot: 0.02}\n")
     prices = load_prices(tmp_path / "p.yaml")
     assert prices["a"] == Price(0.1, None)

@@ -9,18 +9,11 @@ from tests.builders import json_api
 from tests.builders.cluster_api import BASE, KIND, Controllers, fill, machine_deployment
 from tests.builders.json_api import Fault, JsonApiServer
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from trimtab.actuator.cloud.clusterapi.objects import (
-    CAPACITY,
-    DELETE_MACHINE,
-    MAX_SIZE,
-    MIN_SIZE,
-    OPTIONS,
-    OUR_MARK,
-    read_group,
-)
+from trimtab.actuator.cloud.clusterapi.objects import CAPACITY, MAX_SIZE, MIN_SIZE, OPTIONS, OUR_MARK, read_group
 from trimtab.actuator.cloud.clusterapi.settings import ClusterApiSettings
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, MachineType, Reservation
 from trimtab.actuator.kube.api import Call
+from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE
 
 G = KIND + "g"
 

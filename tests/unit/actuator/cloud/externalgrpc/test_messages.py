@@ -3,15 +3,15 @@
 import pytest
 
 from trimtab.actuator.cloud.externalgrpc.messages import node_bytes, template_of
-from trimtab.actuator.cloud.provider import MachineType, NodeTemplate, Reservation
+from trimtab.actuator.cloud.provider import CloudNodeTemplate, MachineType, Reservation
 
 WHOLE = {"cpu": "4", "memory": "16Gi", "pods": "58"}
 MACHINE = MachineType("m5.xlarge", 4000, 16 << 30, 58, Reservation.NONE)
 
 
-def read(allocatable: dict[str, str], capacity: dict[str, str] = WHOLE) -> NodeTemplate:
+def read(allocatable: dict[str, str], capacity: dict[str, str] = WHOLE) -> CloudNodeTemplate:
     labels = {"node.kubernetes.io/instance-type": "m5.xlarge"}
-    return template_of(node_bytes(NodeTemplate(labels, (), capacity, allocatable), "g"))
+    return template_of(node_bytes(CloudNodeTemplate(labels, (), capacity, allocatable), "g"))
 
 
 @pytest.mark.parametrize("allocatable", [{}, WHOLE, WHOLE | {"pods": "50"}], ids=["none", "all", "fewer pods"])

@@ -7,10 +7,10 @@ from typing import Any
 import grpc
 import pytest
 
-from trimtab.actuator.cloud.externalgrpc.calls import Calls
+from trimtab.actuator.cloud.externalgrpc.calls import ProviderCalls
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.externalgrpc.messages import node_bytes
-from trimtab.actuator.cloud.provider import NodeTemplate
+from trimtab.actuator.cloud.provider import CloudNodeTemplate
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as rpc
 
@@ -25,7 +25,9 @@ class _Provider(rpc.CloudProviderServicer):
         return pb.NodeGroupsResponse(node_groups=[pb.NodeGroup(id="g", max_size=3)])
 
     def NodeGroupTemplateNodeInfo(self, request: Any, context: Any) -> Any:
-        template = NodeTemplate(labels={}, taints=(), capacity={"cpu": "4"}, allocatable={"cpu": "4"}, annotations={})
+        template = CloudNodeTemplate(
+            labels={}, taints=(), capacity={"cpu": "4"}, allocatable={"cpu": "4"}, annotations={}
+        )
         return pb.NodeGroupTemplateNodeInfoResponse(node_bytes=node_bytes(template, "g"))
 
     def PricingNodePrice(self, request: Any, context: Any) -> Any:
@@ -43,6 +45,6 @@ def test_what_is_no_price_counts_as_unknown(price: float, expected: float | None
     server.start()
     try:
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-            assert ExternalCloud(Calls(channel, 60.0)).price_per_hour("g") == expected
+            assert ExternalCloud(ProviderCalls(channel, 60.0)).price_per_hour("g") == expected
     finally:
         server.stop(None).wait()

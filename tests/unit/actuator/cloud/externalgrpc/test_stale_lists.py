@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.builders.clouds import Clock
-from trimtab.actuator.cloud.externalgrpc.cloud import DOUBTED_S, MISSING_S, ExternalCloud
+from trimtab.actuator.cloud.externalgrpc.cloud import MISSING_S, SECONDS_UNTIL_GONE_IF_DISPUTED, ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 
@@ -92,7 +92,7 @@ def test_a_provider_that_has_a_group_for_every_id_is_believed_for_half_a_minute(
     for _ in range(20):
         assert state(cloud) is UNKNOWN
         clock.now_s += 1.0
-    clock.now_s += DOUBTED_S - 20
+    clock.now_s += SECONDS_UNTIL_GONE_IF_DISPUTED - 20
     assert state(cloud) is GONE
 
 

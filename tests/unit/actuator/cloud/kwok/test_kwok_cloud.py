@@ -12,7 +12,7 @@ from trimtab.actuator.cloud.kwok.cloud import KwokCloud
 from trimtab.actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, load_groups, read_group
 from trimtab.actuator.cloud.kwok.settings import KwokSettings
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, SizeChangedError
-from trimtab.clients.kubernetes.object_files import ObjectError
+from trimtab.clients.kubernetes.object_files import ObjectFileError
 
 START_S = 1_800_000_000.0
 
@@ -282,11 +282,11 @@ def test_the_ledger_is_changed_once_in_spite_of(server: JsonApiServer, clock: Cl
 def test_an_invalid_group_is_named(spec: dict[str, Any], message: str) -> None:
     item = group()
     item["spec"] |= spec
-    with pytest.raises(ObjectError, match=message):
+    with pytest.raises(ObjectFileError, match=message):
         read_group(item)
 
 
 def test_a_file_without_groups_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text('{"apiVersion": "v1", "kind": "List", "items": []}')
-    with pytest.raises(ObjectError, match="has no NodeGroup"):
+    with pytest.raises(ObjectFileError, match="has no NodeGroup"):
         load_groups(tmp_path / "x.json")

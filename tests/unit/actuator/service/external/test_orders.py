@@ -3,10 +3,10 @@
 import pytest
 
 from tests.builders.actuator import Stage, small_cluster
-from trimtab.actuator.service.external.orders import ExternalOrders, NodeOrder
-from trimtab.clients.simulation.cluster.state import Instance
+from trimtab.actuator.service.external.orders import ExternalOrders, NodeToDelete
+from trimtab.clients.simulation.cluster.state import SimulatedInstance
 
-NODE = NodeOrder("n6", "test://n6")
+NODE = NodeToDelete("n6", "test://n6")
 
 
 def orders(stage: Stage) -> ExternalOrders:
@@ -26,7 +26,7 @@ def comes_back(stage: Stage, registers: bool) -> None:
     """Make the machine of n6 run again, under the same provider id."""
     with stage.looking(), stage.cluster.transaction() as state:
         state.groups["g"]["spec"]["targetSize"] += 1
-        state.put_instance(Instance("n6", "g", "test://n6"))
+        state.put_instance(SimulatedInstance("n6", "g", "test://n6"))
         if registers:
             like = state.nodes["n7"].node
             metadata = {**like["metadata"], "name": "n6", "uid": "another"}
@@ -39,7 +39,7 @@ def comes_back(stage: Stage, registers: bool) -> None:
 def test_a_machine_that_comes_back_under_its_provider_id_is_deleted_again(registers: bool, name: str) -> None:
     stage = deleted_stage()
     comes_back(stage, registers)
-    order = NodeOrder(name, "test://n6")
+    order = NodeToDelete(name, "test://n6")
     for _ in range(2):
         assert orders(stage).begin_delete("g", [order]) == {}
     stage.run()
@@ -60,7 +60,7 @@ def test_an_instance_that_was_just_given_up_counts_as_gone_and_holds_up_no_other
     with stage.looking():
         starting = [one.provider_id for one in stage.cluster.state.instances.values() if one.start_due_ms]
     stage.cloud.decrease_target("g", 10, 8)
-    given_up = [NodeOrder(one, one) for one in starting]
+    given_up = [NodeToDelete(one, one) for one in starting]
     assert orders(stage).begin_delete("g", [*given_up, NODE]) == {}
     stage.run()
     assert orders(stage).begin_delete("g", given_up) == {}

@@ -5,24 +5,24 @@ from pathlib import Path
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.demo.test_evidence import ready, shot
+from tests.builders.demo import ready, shot
 from trimtab.clients.cli.demo.burst import (
     NAMESPACE,
     POD_COUNT,
     WORKLOAD,
-    Burst,
+    DemoBurst,
     complaints,
     replica_set_name,
     running,
     summary_lines,
     write_workload,
 )
-from trimtab.clients.cli.demo.evidence import Picture
+from trimtab.clients.cli.demo.evidence import ClusterPicture
 from trimtab.clients.kubernetes.object_files import load_files
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 
 
-def served(count: int, node: str = "n1") -> Picture:
+def served(count: int, node: str = "n1") -> ClusterPicture:
     """Return a cluster in which `count` pods of the burst are ready."""
     pods = [ready(f"burst-{i}", node) for i in range(count)]
     for pod in pods:
@@ -30,8 +30,8 @@ def served(count: int, node: str = "n1") -> Picture:
     return shot(k8s.node("n1"), *pods, ready("other", "n1"))
 
 
-def burst(peak: int, after: int) -> Burst:
-    made = Burst(served(0), served(peak), served(after))
+def burst(peak: int, after: int) -> DemoBurst:
+    made = DemoBurst(served(0), served(peak), served(after))
     made.note("compute-a", 4, 6)
     return made
 
@@ -58,10 +58,10 @@ def test_a_burst_that_was_served_and_is_gone_raises_no_complaint() -> None:
     [
         pytest.param(burst(POD_COUNT - 1, 0), f"{POD_COUNT - 1} of {POD_COUNT} pods", id="one was not served"),
         pytest.param(burst(POD_COUNT, 2), "2 pods of the burst still exist", id="some stay"),
-        pytest.param(Burst(served(0), served(POD_COUNT), served(0)), "no node group grew", id="nothing grew"),
+        pytest.param(DemoBurst(served(0), served(POD_COUNT), served(0)), "no node group grew", id="nothing grew"),
     ],
 )
-def test_a_failed_burst_is_reported(made: Burst, complaint: str) -> None:
+def test_a_failed_burst_is_reported(made: DemoBurst, complaint: str) -> None:
     (found,) = complaints(made)
     assert complaint in found
 

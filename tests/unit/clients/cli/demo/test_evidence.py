@@ -1,22 +1,12 @@
 """The demo's evidence notices everything that can go wrong."""
 
-import json
 from typing import Any
 
 import pytest
 
 from tests.builders import kubernetes as k8s
-from trimtab.clients.cli.demo.evidence import HARD_TAINT, Picture, Witness, complaints, moved, picture
-
-
-def ready(name: str, node: str, uid: str = "", **more: Any) -> dict[str, Any]:
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
-    built = k8s.pod(name, node=node, labels={"app": "web"})
-    built["metadata"]["uid"] = uid or f"uid-{name}"
-    built["metadata"]["ownerReferences"] = more.pop("owners", [owner])
-    built["metadata"] |= more
-    built["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-    return built
+from tests.builders.demo import ready, shot
+from trimtab.clients.cli.demo.evidence import HARD_TAINT, ClusterPicture, Witness, complaints, moved
 
 
 def budget(**spec: Any) -> dict[str, Any]:
@@ -28,14 +18,10 @@ def budget(**spec: Any) -> dict[str, Any]:
     }
 
 
-def shot(*items: dict[str, Any]) -> Picture:
-    return picture(json.dumps({"kind": "List", "items": items}).encode())
-
-
 BEFORE = shot(k8s.node("n1"), k8s.node("n2"), ready("a", "n1"), ready("b", "n2"), budget(minAvailable=1))
 
 
-def violations(before: Picture, samples: list[Picture]) -> list[str]:
+def violations(before: ClusterPicture, samples: list[ClusterPicture]) -> list[str]:
     witness = Witness(before)
     for sample in samples:
         witness.look(sample)

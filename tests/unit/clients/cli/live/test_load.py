@@ -13,7 +13,7 @@ from trimtab.clients.cli.commands import app
 from trimtab.clients.cli.documents import read_settings
 from trimtab.clients.cli.live import load
 from trimtab.clients.cli.live.sources import ClusterSource
-from trimtab.clients.load.bursts import Burst, PodTimes
+from trimtab.clients.load.bursts import MeasuredBurst, PodTimes
 from trimtab.planner.decisions.table import TABLE
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -40,7 +40,7 @@ def test_what_cannot_be_meant_is_named(trimtab: Any, options: tuple[str, ...], w
 
 @pytest.mark.parametrize("form", ["table", "json", "yaml"])
 def test_what_became_of_the_bursts_is_printed(trimtab: Any, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
-    burst = Burst(1, 4, 1, nodes_most=3, nodes_after=2)
+    burst = MeasuredBurst(1, 4, 1, nodes_most=3, nodes_after=2)
     burst.see([PodTimes("p", 5.0, 8.0), PodTimes("q", 5.0, 5.0)], 3)
     monkeypatch.setattr(ClusterSource, "api", lambda self: None)
     monkeypatch.setattr(load, "run", lambda cluster, settings, around: [burst])

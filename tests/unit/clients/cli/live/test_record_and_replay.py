@@ -13,13 +13,13 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
-from trimtab.clients.cli.failures import FailedError, InputError
-from trimtab.clients.cli.live.record import Options, record
+from trimtab.clients.cli.failures import FailedError, UsageError
+from trimtab.clients.cli.live.record import RecordOptions, record
 from trimtab.clients.cli.live.replay import compare, replay
 from trimtab.clients.cli.live.sources import ClusterSource
 from trimtab.clients.cli.output import Format
+from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.recording import RecordingReader, RecordingWriter
-from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.v1 import plan_pb2
 
 
@@ -33,7 +33,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterS
     groups.write_text(json.dumps(k8s.node_group("a", selector={"pool": "a"})))
     with FakeApiServer() as server:
         for one in [*objects, *k8s.pods_of(web, 2, node="n1")]:
-            server.put(BY_KIND[one["kind"]].path, encoded(one))
+            server.put(WATCHED[one["kind"]].path, encoded(one))
         kubeconfig = tmp_path / "kubeconfig"
         kubeconfig.write_text(
             "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
@@ -48,7 +48,7 @@ def test_what_is_recorded_replays_without_difference(
     source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str], redact: bool
 ) -> None:
     file = tmp_path / "cluster.trimtab"
-    record(Options(file, source, None, None, (), 0.01, 3, redact))
+    record(RecordOptions(file, source, None, None, (), 0.01, 3, redact))
     assert sorted(path.name for path in tmp_path.glob(".*")) == []
     with file.open("rb") as opened:
         frames = [frame.WhichOneof("frame") for frame in RecordingReader(str(file), opened)]
@@ -62,7 +62,7 @@ def test_every_difference_is_shown_with_its_place(
     source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file, other = tmp_path / "cluster.trimtab", tmp_path / "other.trimtab"
-    record(Options(file, source, None, None, (plan_pb2.Decision.SCALE_DOWN,), 0.01, 1, False))
+    record(RecordOptions(file, source, None, None, (plan_pb2.Decision.SCALE_DOWN,), 0.01, 1, False))
     with file.open("rb") as opened, RecordingWriter(other) as writer:
         for frame in RecordingReader(str(file), opened):
             content = getattr(frame, str(frame.WhichOneof("frame")))
@@ -78,29 +78,29 @@ def test_every_difference_is_shown_with_its_place(
 
 
 def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(UsageError, match="no such file"):
         replay(tmp_path / "none", None, Format.TABLE)
     text = tmp_path / "text"
     text.write_text("hello")
-    with pytest.raises(InputError, match="not a recording"):
+    with pytest.raises(UsageError, match="not a recording"):
         replay(text, None, Format.TABLE)
     empty = tmp_path / "empty.trimtab"
     with RecordingWriter(empty):
         pass
-    with pytest.raises(InputError, match="no round"):
+    with pytest.raises(UsageError, match="no round"):
         replay(empty, None, Format.TABLE)
 
 
 def test_a_file_that_cannot_be_written_is_said_before_the_cluster_is_asked(tmp_path: Path) -> None:
-    asked = Options(tmp_path / "no" / "folder", ClusterSource(tmp_path / "none"), None, None, (), 1, 1, False)
-    with pytest.raises(InputError, match="the directory of this file does not exist"):
+    asked = RecordOptions(tmp_path / "no" / "folder", ClusterSource(tmp_path / "none"), None, None, (), 1, 1, False)
+    with pytest.raises(UsageError, match="the directory of this file does not exist"):
         record(asked)
 
 
 def test_objects_that_are_not_node_groups_are_refused(tmp_path: Path) -> None:
     file = tmp_path / "objects.json"
     file.write_text(json.dumps(k8s.listed(k8s.node(), k8s.node_group())))
-    with pytest.raises(InputError, match="Node is not a NodeGroup"):
+    with pytest.raises(UsageError, match="Node is not a NodeGroup"):
         ClusterSource(node_groups=(file,)).groups()
 
 
@@ -127,10 +127,10 @@ def test_documents_are_compared_value_by_value(recorded: object, replayed: objec
 )
 def test_a_recording_that_is_cut_off_says_so(source: ClusterSource, tmp_path: Path, end: float, words: str) -> None:
     file = tmp_path / "cluster.trimtab"
-    record(Options(file, source, None, None, (), 0.01, 2, False))
+    record(RecordOptions(file, source, None, None, (), 0.01, 2, False))
     data = file.read_bytes()
     file.write_bytes(data[: int(len(data) * end)])
-    with pytest.raises(InputError, match=words):
+    with pytest.raises(UsageError, match=words):
         replay(file, None, Format.TABLE)
 
 
@@ -150,7 +150,7 @@ def test_after_a_stop_it_keeps_the_recorded_rounds_and_nothing_else(
     mode: list[int] = []
     teller = threading.Thread(target=stop, daemon=True)
     teller.start()
-    record(Options(file, source, None, None, (), 0.02, 100_000, redact))
+    record(RecordOptions(file, source, None, None, (), 0.02, 100_000, redact))
     teller.join()
     assert [path.name for path in tmp_path.glob(".*")] == []
     if redact:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from tests.builders import kubernetes as k8s
 from tests.builders.examples import examples
+from tests.builders.messages import write_snapshot
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
-from trimtab.clients.cli.live.links import open_link
 from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.cli.live.redaction.integers import in_order
 from trimtab.clients.cli.live.redaction.numbers import FIRST_NOW_S
@@ -22,9 +22,10 @@ from trimtab.clients.cli.live.redaction.tokens import KEPT, KEPT_KEYS, tokens_of
 from trimtab.clients.cli.live.replay import _comparable, compare
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
-from trimtab.clients.recording import RecordingReader, write_snapshot
+from trimtab.clients.cli.planners import open_link
+from trimtab.clients.recording import RecordingReader
 from trimtab.clients.reference_loop.planner_session import PlannerSession
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.snapshots.objects.files import read_files
 from trimtab.planner.classes.node_requirements import is_label_key, is_label_value
 from trimtab.v1 import plan_pb2, snapshot_pb2
@@ -32,19 +33,22 @@ from trimtab.v1 import plan_pb2, snapshot_pb2
 NOW_S = 1_790_000_000
 
 
-def unasked() -> Taken:
+def unasked() -> SnapshotUpdate:
     """Return an error, since every base is known in this process."""
     raise AssertionError("asked for the whole")
 
 
 def recorded(
-    path: Path, snapshots: list[Taken], settings: plan_pb2.PlanSettings, state: plan_pb2.PlanState | None = None
+    path: Path,
+    snapshots: list[SnapshotUpdate],
+    settings: plan_pb2.PlanSettings,
+    state: plan_pb2.PlanState | None = None,
 ) -> plan_pb2.PlanState | None:
     """Record rounds of the planner in this process, starting from a state; return the last one."""
     with open_link(None) as link, RoundsRecorder(path, "my-cluster", "a comment") as recorder:
         session = PlannerSession(link)
         session.resume(state)
-        for number, taken in enumerate(snapshots):
+        for number, update in enumerate(snapshots):
             request = plan_pb2.PlanRequest(
                 request_id=f"host-{number}",
                 cluster="my-cluster",
@@ -52,7 +56,7 @@ def recorded(
                 now=Timestamp(seconds=1_790_000_000 + 700 * number),
                 settings=settings,
             )
-            answer, told = session.plan(request, taken, unasked)
+            answer, told = session.plan(request, update, unasked)
             recorder.add(told, request, answer)
     return session.state
 
@@ -64,7 +68,7 @@ def differences(path: Path) -> list[tuple[str, object, object]]:
         session = PlannerSession(link)
         for one in read_rounds(str(path), opened):
             assert isinstance(one, Recorded)
-            answer = session.ask(one.request, one.taken)
+            answer = session.ask(one.request, one.update)
             found += compare(_comparable(one.answer, one.redacted), _comparable(answer, one.redacted))
     return found
 
@@ -85,11 +89,11 @@ def a_cluster() -> snapshot_pb2.ClusterSnapshot:
     return snapshot
 
 
-def changed(snapshot: snapshot_pb2.ClusterSnapshot) -> list[Taken]:
+def changed(snapshot: snapshot_pb2.ClusterSnapshot) -> list[SnapshotUpdate]:
     """Return the whole snapshot, then one without a pod, then one without changes."""
     delta = snapshot_pb2.SnapshotDelta(changed=snapshot_pb2.ClusterSnapshot(), deleted_pods=["default/web-1"])
     empty = snapshot_pb2.SnapshotDelta(changed=snapshot_pb2.ClusterSnapshot())
-    return [Taken(snapshot, None), Taken(None, delta), Taken(None, empty, is_empty=True)]
+    return [SnapshotUpdate(snapshot, None), SnapshotUpdate(None, delta), SnapshotUpdate(None, empty, is_empty=True)]
 
 
 @pytest.mark.parametrize("name", ["built", "openshift-aws", "gardener-gcp-g2"])
@@ -98,7 +102,7 @@ def test_decisions_over_a_redacted_recording_are_what_they_were(tmp_path: Path, 
         rounds = changed(a_cluster())
     else:
         data = Path(str(files("clients") / "data" / "recordings" / f"{name}.json.gz"))
-        rounds = [Taken(read_files([data]).snapshot, None)]
+        rounds = [SnapshotUpdate(read_files([data]).snapshot, None)]
     wanted = plan_pb2.PlanSettings()
     wanted.node_groups["secret-group"].unneeded_time.seconds = 300
     plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
@@ -117,7 +121,7 @@ def test_requirements_on_custom_labels_hold_without_their_names(tmp_path: Path) 
     group = k8s.node_group("g", 0, 9, nodes=["n1", "n2"])
     snapshot = k8s.snapshot_of(nodes, k8s.pods_of(web, 2, node="n1", affinity=affinity), web, group, k8s.namespace())
     plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    recorded(plain, [Taken(snapshot, None)], plan_pb2.PlanSettings())
+    recorded(plain, [SnapshotUpdate(snapshot, None)], plan_pb2.PlanSettings())
     redact_file(plain, redacted)
     with redacted.open("rb") as opened:
         answer = list(RecordingReader(str(redacted), opened))[-1].response
@@ -166,7 +170,7 @@ WORDS = st.text(st.sampled_from("-._/09AZaz"), max_size=5)
 
 def test_redacted_nodes_have_readable_names_in_their_order(tmp_path: Path) -> None:
     plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    recorded(plain, [Taken(a_cluster(), None)], plan_pb2.PlanSettings())
+    recorded(plain, [SnapshotUpdate(a_cluster(), None)], plan_pb2.PlanSettings())
     redact_file(plain, redacted)
     with redacted.open("rb") as opened:
         frames = list(RecordingReader(str(redacted), opened))
@@ -233,7 +237,7 @@ def test_times_are_moved_together(tmp_path: Path) -> None:
     plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
     with RoundsRecorder(plain) as recorder:
         request = plan_pb2.PlanRequest(now=Timestamp(seconds=NOW_S))
-        recorder.add(Taken(k8s.snapshot_of(nodes, pods), None), request, plan_pb2.PlanResponse())
+        recorder.add(SnapshotUpdate(k8s.snapshot_of(nodes, pods), None), request, plan_pb2.PlanResponse())
     redact_file(plain, redacted)
     with redacted.open("rb") as opened:
         snapshot, asked, _ = RecordingReader(str(redacted), opened)
@@ -268,7 +272,7 @@ def test_integers_of_labels_are_hidden_where_a_selector_compares_them_too(tmp_pa
     pods = k8s.pods_of(web, 2, node="n7654322", affinity=affinity)
     snapshot = k8s.snapshot_of(nodes, pods, web, group, k8s.namespace())
     plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    recorded(plain, [Taken(snapshot, None)], plan_pb2.PlanSettings())
+    recorded(plain, [SnapshotUpdate(snapshot, None)], plan_pb2.PlanSettings())
     redact_file(plain, redacted)
     with redacted.open("rb") as opened:
         frames = list(RecordingReader(str(redacted), opened))
@@ -302,7 +306,7 @@ def test_no_string_of_a_cluster_is_in_its_redacted_recording(
     limit = plan_pb2.ResourceLimit(resource="memory", minimum=1, nodes=nodes)
     wanted = plan_pb2.PlanSettings(planner=plan_pb2.PlannerSettings(limits=[limit]))
     folder = tmp_path_factory.mktemp("secrets")
-    recorded(folder / "plain", [Taken(snapshot, None)], wanted)
+    recorded(folder / "plain", [SnapshotUpdate(snapshot, None)], wanted)
     redact_file(folder / "plain", folder / "redacted")
     assert differences(folder / "redacted") == []
     with (folder / "redacted").open("rb") as opened:
@@ -319,7 +323,7 @@ def test_decisions_over_random_clusters_are_what_they_were(
 ) -> None:
     folder = tmp_path_factory.mktemp("redacted")
     after = data.draw(changes(cluster))
-    rounds = [Taken(write(cluster), None), Taken(None, write_delta(cluster, after))]
+    rounds = [SnapshotUpdate(write(cluster), None), SnapshotUpdate(None, write_delta(cluster, after))]
     recorded(folder / "plain.trimtab", rounds, plan_pb2.PlanSettings())
     redact_file(folder / "plain.trimtab", folder / "redacted.trimtab")
     assert differences(folder / "redacted.trimtab") == []

@@ -15,19 +15,13 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
+from tests.builders.live_commands import kubeconfig
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.snapshots.live.resources import BY_KIND
-from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2
+from trimtab.clients.kubernetes.registry import WATCHED
+from trimtab.clients.rpc.errors import ServiceError, to_status
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, reason_pb2, snapshot_pb2
 
-
-def kubeconfig(folder: Path, server: str) -> Path:
-    path = folder / "kubeconfig"
-    path.write_text(
-        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
-        f"clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n"
-        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
-    )
-    return path
+LABELS = {"node.kubernetes.io/instance-type": "m5.large", "topology.kubernetes.io/zone": "z", "pool": "general"}
 
 
 @pytest.fixture(autouse=True)
@@ -85,6 +79,7 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
 
     def __init__(self, refusals: int = 0) -> None:
         self.refusals, self.plans = refusals, 0
+        self.whole = snapshot_pb2.ClusterSnapshot()
 
     def GetInfo(self, request: Any, context: grpc.ServicerContext) -> planner_pb2.GetPlannerInfoResponse:
         if self.refusals:
@@ -93,7 +88,17 @@ class Deciding(planner_pb2_grpc.PlannerServicer):
         return planner_pb2.GetPlannerInfoResponse(decisions=[plan_pb2.Decision.SCALE_DOWN])
 
     def Plan(self, requests: Iterator[plan_pb2.PlanRequestPart], context: Any) -> plan_pb2.PlanResponse:
-        (first, *_) = list(requests)
+        first, *parts = list(requests)
+        if not first.request.base_version:
+            self.whole = snapshot_pb2.ClusterSnapshot.FromString(b"".join(one.snapshot.data for one in parts))
+        if first.request.settings.scale_down.max_scale_down_parallelism > 1000:
+            refused = ServiceError(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                reason_pb2.ErrorReason.SETTINGS_INVALID,
+                "scale_down.max_scale_down_parallelism: at most 1000",
+                {"field": "scale_down.max_scale_down_parallelism"},
+            )
+            context.abort_with_status(to_status(refused))
         self.plans += 1
         answer = plan_pb2.PlanResponse(snapshot_version="v", request_id=first.request.request_id)
         answer.scale_down.unremovable.add(node="n1", reason=reason_pb2.UnremovableReason.NOT_AUTOSCALED)
@@ -114,7 +119,7 @@ def deciding() -> Iterator[tuple[str, Deciding]]:
 
 def dry_run(tmp_path: Path, server: FakeApiServer, planner: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run three rounds without acting."""
-    server.put(BY_KIND["Node"].path, encoded(k8s.node("n1")))
+    server.put(WATCHED["Node"].path, encoded(k8s.node("n1", labels=LABELS)))
     command = ("run", "--planner", planner, "--dry-run", "--rounds", "3", "--interval", "0.1", *options)
     config = ("--kubeconfig", str(kubeconfig(tmp_path, server.url)))
     arguments = [sys.executable, "-m", "trimtab.clients.cli", *command, *config]
@@ -133,6 +138,41 @@ def test_a_dry_run_writes_nothing_to_the_cluster_and_ends_with_its_plan(
     assert {path.rpartition("/")[2] for _, path in written} == {"selfsubjectaccessreviews"}
     assert done.stdout.splitlines()[0] == "None of 1 node can go."
     assert "in no node group (such as n1)" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "groups"),
+    [
+        pytest.param((), {"m5.large/z": (1, 1001)}, id="instance type and zone"),
+        pytest.param(("--group-by", "pool"), {"general": (1, 1001)}, id="a label"),
+        pytest.param(("--group-by", "none"), {}, id="none"),
+    ],
+)
+def test_without_declared_node_groups_nodes_are_grouped_by_labels_as_plan_does(
+    tmp_path: Path, deciding: tuple[str, Deciding], options: tuple[str, ...], groups: dict[str, tuple[int, int]]
+) -> None:
+    with FakeApiServer() as server:
+        done = dry_run(tmp_path, server, deciding[0], "--log-format", "text", *options)
+    whole = deciding[1].whole
+    assert {one.id: (one.target_size, one.max_size) for one in whole.node_groups} == groups
+    assert [one.node_group for one in whole.nodes] == (list(groups) or [""])
+    assert done.stderr.count("nodes are grouped by") == bool(groups)
+
+
+def test_a_setting_that_the_planner_refuses_is_named_with_its_file(
+    tmp_path: Path, deciding: tuple[str, Deciding]
+) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("scaleDown: {maxScaleDownParallelism: 2000}")
+    with FakeApiServer() as server:
+        server.put(WATCHED["Node"].path, encoded(k8s.node("n1")))
+        command = ("run", "--planner", deciding[0], "--dry-run", "--kubeconfig", str(kubeconfig(tmp_path, server.url)))
+        arguments = [sys.executable, "-m", "trimtab.clients.cli", *command, "--settings", str(settings)]
+        with subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            line = next(line for line in process.stderr if "round_failed" in line)
+            process.terminate()
+    assert f"settings file {settings}: scaleDown.maxScaleDownParallelism: at most 1000" in line
 
 
 def test_a_planner_that_is_not_ready_yet_is_awaited_without_failed_rounds(
@@ -157,6 +197,9 @@ def test_as_text_a_round_is_a_line_in_words_unless_nothing_has_changed(
     assert lines[1:] == [
         f"waiting for the planner at {deciding[0]} …",
         f"the planner at {deciding[0]} is ready",
+        "the input has no NodeGroup objects, so nodes are grouped by node.kubernetes.io/instance-type and "
+        "topology.kubernetes.io/zone into 1 group with minimum 0 and room to grow. --group-by LABEL,… chooses other "
+        "labels, --group-by none makes no groups",
         "1 node; nothing to do",
         "stopped",
     ]

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tests.builders.api_server import FakeApiServer
+from tests.builders.live_commands import kubeconfig
 from tests.unit.clients.cli.conftest import Run
-from tests.unit.clients.cli.live.test_run import kubeconfig
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, snapshot_pb2
 
 PATH = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.builders.api_server import FakeApiServer
+from tests.builders.live_commands import kubeconfig
 from tests.builders.waiting import LIMIT_S
-from tests.unit.clients.cli.live.test_run import kubeconfig
 from trimtab.clients.cli.live import stopping
 from trimtab.clients.cli.live.stopping import Stopping
 

@@ -12,17 +12,17 @@ from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.cli.live.links import open_link
+from trimtab.clients.cli.planners import open_link
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Connection
+from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.reference_loop.health import Health
-from trimtab.clients.reference_loop.kept_state import Place, StateConfigMap, StateFile, StateKeeper
+from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper, StateStorage
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.snapshots.objects import decode_objects
 
 NOW_S = 1_790_000_000.0
@@ -35,11 +35,11 @@ def api() -> Iterator[Api]:
         web = k8s.replica_set("web", 2)
         nodes = [k8s.node(f"n{i}", labels={"pool": "a"}) for i in range(3)]
         for one in (*nodes, web, k8s.namespace(), *k8s.pods_of(web, 2, node="n0")):
-            server.put(BY_KIND[one["kind"]].path, encoded(one))
+            server.put(WATCHED[one["kind"]].path, encoded(one))
         yield Api(Connection(server.url, urllib3.PoolManager(maxsize=32), lambda: ""))
 
 
-def since(api: Api, place: Place, now_s: float) -> dict[str, int]:
+def since(api: Api, place: StateStorage, now_s: float) -> dict[str, int]:
     """Run a loop for one round; return the unneeded nodes and since when they are."""
     with LiveCluster(api) as cluster, open_link(None) as link:
         assert cluster.wait_until_listed(LIMIT_S)
@@ -53,7 +53,7 @@ def since(api: Api, place: Place, now_s: float) -> dict[str, int]:
 
 @pytest.mark.parametrize("where", ["file", "ConfigMap"])
 def test_timers_of_nodes_continue_after_a_restart(api: Api, tmp_path: Path, where: str) -> None:
-    place: Place = StateFile(tmp_path / "state") if where == "file" else StateConfigMap(api, "here", "kept")
+    place: StateStorage = StateFile(tmp_path / "state") if where == "file" else StateConfigMap(api, "here", "kept")
     first = since(api, place, NOW_S)
     assert set(first.values()) == {int(NOW_S)}
     assert len(first) == 2

@@ -5,7 +5,7 @@ from typing import Any
 
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.simulation import Options, Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
@@ -22,10 +22,10 @@ def scenario(prefix: str = "", **fields: object) -> Json:
     return {"duration": "1h", "nodeGroups": groups, "workloads": workloads, "decisions": decisions} | fields
 
 
-def recorded(path: Path, document: Json, slack_rate: float = 0.3) -> Simulation:
+def recorded(path: Path, document: Json, slack_rate: float = 0.3) -> ClusterSimulation:
     """Simulate a scenario and record its rounds; return the simulation at its end."""
     settings = plan_pb2.PlanSettings()
     settings.slack.extra_capacity_min_rate = slack_rate
     with RoundsRecorder(path, "shop") as recorder:
-        options = Options(recorder=recorder)
-        return Simulation(Scenario.model_validate(document), settings=settings, options=options).run()
+        options = SimulationRunOptions(recorder=recorder)
+        return ClusterSimulation(Scenario.model_validate(document), settings=settings, options=options).run()

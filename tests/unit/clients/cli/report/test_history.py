@@ -17,15 +17,15 @@ from tests.builders.snapshots import Cluster, write, write_delta
 from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.cluster_view import ClusterView
-from trimtab.clients.cli.failures import InputError
+from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
-from trimtab.clients.cli.prices import Machine
-from trimtab.clients.cli.report.history import History, read_history
+from trimtab.clients.cli.prices import PricedMachine
+from trimtab.clients.cli.report.history import RecordedHistory, read_history
 from trimtab.clients.recording import RecordingReader, RecordingWriter
-from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.clients.snapshots.deltas import Application
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 Json = dict[str, Any]
@@ -34,7 +34,7 @@ BEGIN_S = 1_790_000_000
 SUCCEEDED, FAILED = snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED
 
 
-def at_each(history: History, times: Sequence[float]) -> list[Json]:
+def at_each(history: RecordedHistory, times: Sequence[float]) -> list[Json]:
     """Return the sample that holds at each time; node groups without nodes left out."""
     samples, found = history.result["samples"], []
     for time_s in times:
@@ -78,11 +78,11 @@ def counted_rounds(rounds: Sequence[Recorded]) -> list[Json]:
     """Count each round's cluster, made anew from all messages before it."""
     found, messages = [], []
     for one in rounds:
-        if one.taken.snapshot is not None:
-            messages = [snapshot_pb2.SnapshotDelta(changed=one.taken.snapshot)]
+        if one.update.snapshot is not None:
+            messages = [snapshot_pb2.SnapshotDelta(changed=one.update.snapshot)]
         else:
-            assert one.taken.delta is not None
-            messages.append(one.taken.delta)
+            assert one.update.delta is not None
+            messages.append(one.update.delta)
         cluster = Application(messages[0].changed)
         for delta in messages[1:]:
             cluster.add(delta)
@@ -100,21 +100,21 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def simulation(path: Path) -> Simulation:
+def simulation(path: Path) -> ClusterSimulation:
     return recorded(path, scenario())
 
 
-def test_every_sample_is_what_a_count_of_its_round_gives(path: Path, simulation: Simulation) -> None:
+def test_every_sample_is_what_a_count_of_its_round_gives(path: Path, simulation: ClusterSimulation) -> None:
     history, rounds = read_history(path), rounds_of(path)
     assert history.round_count == len(rounds) == simulation.round_count
-    assert any(one.taken.delta is not None for one in rounds)
+    assert any(one.update.delta is not None for one in rounds)
     expected = counted_rounds(rounds)
     assert at_each(history, times_of(rounds)) == expected
     for name in ("pending", "slackCpuMilli", "pricePerHour", "placeholders"):
         assert len({one[name] for one in expected}) > 1, f"{name} is always the same"
 
 
-def test_figures_are_sums_over_the_time_between_rounds(path: Path, simulation: Simulation) -> None:
+def test_figures_are_sums_over_the_time_between_rounds(path: Path, simulation: ClusterSimulation) -> None:
     history, rounds = read_history(path), rounds_of(path)
     times, counts = times_of(rounds), counted_rounds(rounds)
     node_s = money_s = 0.0
@@ -129,7 +129,7 @@ def test_figures_are_sums_over_the_time_between_rounds(path: Path, simulation: S
     assert summary["slackMoney"] == pytest.approx(of_simulation["slackMoney"], rel=0.05)
 
 
-def test_decisions_and_drains_are_those_of_the_simulation(path: Path, simulation: Simulation) -> None:
+def test_decisions_and_drains_are_those_of_the_simulation(path: Path, simulation: ClusterSimulation) -> None:
     result = read_history(path).result
     of_simulation = simulation.decisions.entries
     found = [{name: one[name] for name in one if name not in ("again", "last")} for one in result["decisions"]]
@@ -149,15 +149,15 @@ def test_random_changes_are_counted_as_their_clusters(
 ) -> None:
     second = data.draw(changes(first))
     third = data.draw(changes(second))
-    taken = [
-        Taken(write(first), None),
-        Taken(None, write_delta(first, second, 1)),
-        Taken(None, write_delta(second, third, 2)),
-        Taken(write(first, 3), None),
+    update = [
+        SnapshotUpdate(write(first), None),
+        SnapshotUpdate(None, write_delta(first, second, 1)),
+        SnapshotUpdate(None, write_delta(second, third, 2)),
+        SnapshotUpdate(write(first, 3), None),
     ]
     path = tmp_path_factory.mktemp("random") / "random.trimtab"
     with RoundsRecorder(path) as recorder:
-        for number, one in enumerate(taken):
+        for number, one in enumerate(update):
             request = plan_pb2.PlanRequest(now=Timestamp(seconds=BEGIN_S + 60 * number))
             recorder.add(one, request, plan_pb2.PlanResponse())
     rounds = rounds_of(path)
@@ -171,8 +171,8 @@ def test_random_changes_are_counted_as_their_clusters(
 
 def one_round(path: Path, *objects: Json) -> Path:
     with RoundsRecorder(path) as recorder:
-        taken = Taken(k8s.snapshot_of(*objects), None)
-        recorder.add(taken, plan_pb2.PlanRequest(now=Timestamp(seconds=BEGIN_S)), plan_pb2.PlanResponse())
+        update = SnapshotUpdate(k8s.snapshot_of(*objects), None)
+        recorder.add(update, plan_pb2.PlanRequest(now=Timestamp(seconds=BEGIN_S)), plan_pb2.PlanResponse())
     return path
 
 
@@ -181,7 +181,7 @@ def test_without_node_groups_nodes_are_grouped_and_priced_by_labels(tmp_path: Pa
     nodes = [k8s.node(f"n{number}", labels={kind: "m5"}, zone=zone) for number, zone in enumerate("aab")]
     nodes.append(k8s.node("master", labels={"node-role.kubernetes.io/control-plane": ""}))
     file = one_round(tmp_path / "x.trimtab", nodes, [])
-    prices = {Machine("m5", "", "on-demand"): 0.25}
+    prices = {PricedMachine("m5", "", "on-demand"): 0.25}
     samples = read_history(file, prices).result["samples"]
     assert samples["nodes"] == {"/": [1], "m5/a/a": [2], "m5/b/b": [1]}
     assert samples["pricePerHour"] == [0.75]
@@ -195,7 +195,7 @@ def test_a_node_whose_taint_is_taken_back_stayed(tmp_path: Path) -> None:
         for number, taints in enumerate(([], [taint], [taint], [])):
             snapshot = k8s.snapshot_of([k8s.node("n", taints=taints)], [])
             request = plan_pb2.PlanRequest(now=Timestamp(seconds=BEGIN_S + 10 * number))
-            recorder.add(Taken(snapshot, None), request, plan_pb2.PlanResponse())
+            recorder.add(SnapshotUpdate(snapshot, None), request, plan_pb2.PlanResponse())
     result = read_history(path).result
     drain = {"node": "n", "tainted": BEGIN_S + 10.0, "evicted": [], "kept": BEGIN_S + 30.0}
     assert result["drains"] == [drain]
@@ -213,7 +213,7 @@ def test_a_decision_that_repeats_is_one_entry_with_its_count(tmp_path: Path) -> 
     with RoundsRecorder(path) as recorder:
         for number, answer in enumerate(answers):
             request = plan_pb2.PlanRequest(now=Timestamp(seconds=BEGIN_S + 10 * number))
-            recorder.add(Taken(k8s.snapshot_of([k8s.node("n")], []), None), request, answer)
+            recorder.add(SnapshotUpdate(k8s.snapshot_of([k8s.node("n")], []), None), request, answer)
     found = read_history(path).result["decisions"]
     assert [(one["kind"], one["time"] - BEGIN_S, one.get("again"), one.get("last")) for one in found] == [
         ("scale-down", 10, 1, BEGIN_S + 20),
@@ -241,8 +241,8 @@ def rewritten(path: Path, to: Path, chosen: Sequence[int]) -> Path:
     ],
 )
 def test_rounds_that_do_not_follow_each_other_are_refused(
-    path: Path, simulation: Simulation, tmp_path: Path, frames: Sequence[int], told: str
+    path: Path, simulation: ClusterSimulation, tmp_path: Path, frames: Sequence[int], told: str
 ) -> None:
     assert simulation.round_count > 2
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(UsageError, match=told):
         read_history(rewritten(path, tmp_path / "x.trimtab", frames))

@@ -17,10 +17,9 @@ from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.report.command import over_time, simulated
 from trimtab.clients.cli.report.drains import drain_charts
-from trimtab.clients.cli.report.page import Page as Content
-from trimtab.clients.cli.report.page import rendered
+from trimtab.clients.cli.report.page import ReportPage, rendered
 from trimtab.clients.simulation.result import result_of
-from trimtab.clients.simulation.simulation import Simulation
+from trimtab.clients.simulation.simulation import ClusterSimulation
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -42,14 +41,14 @@ PHONE, DESKTOP = (360, 740), (1280, 900)
 
 
 @pytest.fixture(scope="module")
-def simulated_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Simulation, Path]:
+def simulated_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[ClusterSimulation, Path]:
     """A simulation with names as long as real ones, in which nodes come and go, and its recording."""
     recording = tmp_path_factory.mktemp("report") / f"{LONG}.trimtab"
     return recorded(recording, scenario(LONG, name=LONG)), recording
 
 
 @pytest.fixture(scope="module", params=["simulation", pytest.param("recording", marks=pytest.mark.nightly)])
-def file(request: pytest.FixtureRequest, simulated_once: tuple[Simulation, Path]) -> Path:
+def file(request: pytest.FixtureRequest, simulated_once: tuple[ClusterSimulation, Path]) -> Path:
     """The page of the simulation or of its recording."""
     simulation, recording = simulated_once
     is_recording = request.param == "recording"
@@ -134,7 +133,9 @@ def test_few_lines_of_nodes_have_whole_numbers(browser: "Browser", tmp_path: Pat
     path = tmp_path / "page.html"
     path.write_text(
         rendered(
-            Content("x", "x", charts=drain_charts([{"drains": drains, "scenario": {"begin": 0.0, "durationS": 60.0}}]))
+            ReportPage(
+                "x", "x", charts=drain_charts([{"drains": drains, "scenario": {"begin": 0.0, "durationS": 60.0}}])
+            )
         )
     )
     page = browser.new_page()

@@ -10,10 +10,10 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
+from tests.builders.full_disk import full_disk
 from tests.unit.clients.cli.conftest import Run, listed
 from tests.unit.clients.cli.report.pages import Reader, page_of
 from tests.unit.clients.cli.report.recordings import recorded, scenario
-from tests.unit.clients.documents.test_whole_files import full_disk
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.report.history import read_history
@@ -22,8 +22,8 @@ from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.clients.simulation.recommendation import as_document, read_limits, recommend
 from trimtab.clients.simulation.result import encoded, read_result, result_of, write_result
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.simulation import Simulation
-from trimtab.clients.snapshots.live.taken import Taken
+from trimtab.clients.simulation.simulation import ClusterSimulation
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2
 
 NOW = "2026-03-01T00:00:00Z"
@@ -36,7 +36,7 @@ def result() -> dict[str, Any]:
     bursts = {"base": 2, "size": 18, "every": "2h", "length": "10m", "first": "5m"}
     workloads = [{"name": "web", "bursts": bursts, "pod": {"cpu": 1}}]
     document = {"duration": "1h", "nodeGroups": groups, "workloads": workloads}
-    return result_of(Simulation(Scenario.model_validate(document)).run(), "defaults")
+    return result_of(ClusterSimulation(Scenario.model_validate(document)).run(), "defaults")
 
 
 def page_of_result(trimtab: Run, directory: Path, result: dict[str, Any]) -> Reader:
@@ -281,7 +281,7 @@ def test_a_price_file_prices_a_recording(trimtab: Run, tmp_path: Path) -> None:
         for number, count in enumerate((1, 3)):
             nodes = [k8s.node(f"n{node}", labels=kind) for node in range(count)]
             request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000 + 3600 * number))
-            recorder.add(Taken(k8s.snapshot_of(nodes, []), None), request, plan_pb2.PlanResponse())
+            recorder.add(SnapshotUpdate(k8s.snapshot_of(nodes, []), None), request, plan_pb2.PlanResponse())
     page = page_of(trimtab, tmp_path, file, "--prices", prices)
     assert "3 of 3 nodes can go (100 %). That saves 0.75 of 0.75 an hour" in page.text
     assert "node-hours 1.0 cost 0.25" in page.text
@@ -329,7 +329,7 @@ def test_one_round_is_reported_as_its_cluster(trimtab: Run, tmp_path: Path) -> N
     file, snapshot = tmp_path / "one.trimtab", k8s.snapshot_of([k8s.node("n")], [])
     with RoundsRecorder(file) as recorder:
         request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000))
-        recorder.add(Taken(snapshot, None), request, plan_pb2.PlanResponse())
+        recorder.add(SnapshotUpdate(snapshot, None), request, plan_pb2.PlanResponse())
     page = page_of(trimtab, tmp_path, file, "--now", NOW)
     assert "What the cluster needs, and what it can do without" in page.text
     assert page.figures() == []
@@ -376,8 +376,8 @@ def test_of_a_recording_that_is_cut_off_inside_a_round_the_rounds_before_are_rep
             # More than a block of the compression, so that a part of the last round is in the file.
             answer.diagnostics.notes.append(Random(number).randbytes(300_000 if number == 2 else 1).hex())
             request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000 + 60 * number))
-            taken = Taken(k8s.snapshot_of([k8s.node(f"n{node}") for node in range(number + 1)], []), None)
-            recorder.add(taken, request, answer)
+            update = SnapshotUpdate(k8s.snapshot_of([k8s.node(f"n{node}") for node in range(number + 1)], []), None)
+            recorder.add(update, request, answer)
     data = file.read_bytes()
     file.write_bytes(data[:-1000])
     done = trimtab("report", file, "-o", out)

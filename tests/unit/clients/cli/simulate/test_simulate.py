@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.builders import kubernetes as k8s
+from tests.builders.messages import write_snapshot
 from tests.unit.clients.cli.conftest import Run
-from trimtab.clients.recording import write_snapshot
 
 SCENARIO = """\
 name: tiny
@@ -90,6 +90,16 @@ def test_bad_input_ends_with_a_sentence(trimtab: Run, scenario: Path, arguments:
     assert told in done.err
 
 
+def test_a_setting_that_the_planner_refuses_is_named_with_its_file_and_key(
+    trimtab: Run, scenario: Path, tmp_path: Path
+) -> None:
+    settings = tmp_path / "odd.yaml"
+    settings.write_text("scaleDown: {utilizationThreshold: 9}")
+    done = trimtab("simulate", scenario, "--settings", settings)
+    assert done.code == 2
+    assert f"settings file {settings}: scaleDown.utilizationThreshold: 9.0" in done.err
+
+
 def test_many_settings_have_a_line_each(trimtab: Run, scenario: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # Test processes that run side by side have a terminal of 80 columns.
     monkeypatch.setenv("COLUMNS", "120")
@@ -107,7 +117,7 @@ def test_a_duration_of_a_sweep_is_written_as_in_a_settings_file(trimtab: Run, sc
     assert trimtab("simulate", scenario, "--sweep", "scaleDown.unneededTime=10m", "-o", "json").code == 0
 
 
-def test_arrivals_after_the_end_are_told(trimtab: Run, tmp_path: Path) -> None:
+def test_arrivals_after_the_end_are_reported(trimtab: Run, tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text("time,cpu,memory\n0,1,1Gi\n2m,1,1Gi\n3m,1,1Gi\n")
     path = tmp_path / "scenario.yaml"
     path.write_text("duration: 2m\ntrace: {file: trace.csv}\nnodeGroups: [{name: a, size: 1, cpu: 8}]\n")

@@ -5,8 +5,7 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 
 from tests.builders.kubernetes import listed, node
-from trimtab.actuator.cloud.simulated_machines import MachineOptions, SimulationOptions
-from trimtab.actuator.cloud.wiring import Opening, OptionSections
+from trimtab.actuator.cloud.wiring import MachineOptions, Opening, OptionSections, SimulationOptions
 from trimtab.clients.simulation.cloud.entry import open_cluster, wire
 from trimtab.clients.simulation.cluster.controllers import Delays
 

@@ -5,15 +5,15 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.builders.kubernetes import pod, replica_set
-from trimtab.actuator.kube.cluster import POD_COST_ANNOTATION
-from trimtab.clients.simulation.cluster.pods import Pod, format_time
+from trimtab.clients.kubernetes.names import POD_COST_ANNOTATION
+from trimtab.clients.simulation.cluster.pods import SimulatedPod, format_time
 from trimtab.clients.simulation.cluster.replicas import _order
 
 NOW_MS = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
 OWNER = replica_set("web", 3)
 
 
-def running(name: str, age_s: float, node: str = "n1", *, created_s: float = 1e6) -> Pod:
+def running(name: str, age_s: float, node: str = "n1", *, created_s: float = 1e6) -> SimulatedPod:
     """Return a pod that has been ready since a time; its uid is its name."""
     item = pod(name, node=node)
     since = format_time(NOW_MS - int(age_s * 1000))
@@ -22,10 +22,10 @@ def running(name: str, age_s: float, node: str = "n1", *, created_s: float = 1e6
         "phase": "Running",
         "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}],
     }
-    return Pod(item)
+    return SimulatedPod(item)
 
 
-def order(*pods: Pod) -> list[str]:
+def order(*pods: SimulatedPod) -> list[str]:
     """Return names in order of deletion, which does not depend on the given order."""
     found = [[one.key[1] for one in _order(OWNER, list(given), NOW_MS)] for given in (pods, pods[::-1])]
     assert found[0] == found[1]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders.kubernetes import deployment, node, replica_set
-from tests.unit.clients.simulation.cluster.test_simulated_cluster import Simulation
+from tests.builders.simulations import Simulation
 from trimtab.actuator.kube.cluster import NotFoundError
 
 

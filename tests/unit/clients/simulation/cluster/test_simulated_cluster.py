@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.builders.actuator import DELAYS, START_S, place
+from tests.builders.actuator import place
 from tests.builders.kubernetes import (
     Json,
     daemon_set,
@@ -20,45 +20,15 @@ from tests.builders.kubernetes import (
     stateful_set,
     toleration,
 )
+from tests.builders.simulations import Simulation
 from trimtab.actuator.cloud.provider import CloudRefusedError, InstanceState, SizeChangedError
-from trimtab.actuator.kube.cluster import NotFoundError, RefusedError, Taint, TooManyRequestsError
-from trimtab.clients.kubernetes.object_files import ObjectError
-from trimtab.clients.simulation.cloud.provider import MemoryCloud
-from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
-from trimtab.clients.simulation.cluster.controllers import Delays
-from trimtab.clients.simulation.virtual_time import VirtualTime
+from trimtab.actuator.kube.cluster import NotFoundError, RefusedError, TaintView, TooManyRequestsError
+from trimtab.clients.kubernetes.object_files import ObjectFileError
 
 
 def instance(node_name: str) -> str:
     """Return the provider id of a node that was read."""
     return f"test://{node_name}"
-
-
-class Simulation:
-    """A cluster on virtual time."""
-
-    def __init__(self, *objects: Json, path: Path | None = None, delays: Delays = DELAYS) -> None:
-        self.time = VirtualTime(START_S)
-        self.cluster = SimulatedCluster(objects, path, delays, self.time.clock, self.time.sleep)
-        self.cloud = MemoryCloud(self.cluster)
-
-    def evict(self, name: str, namespace: str = "default") -> None:
-        pods = self.cluster.state.pods
-        self.cluster.evict(pods[namespace, name].view(), None)
-
-    def pods(self) -> dict[str, tuple[str, str]]:
-        """Return node and phase of each pod that is not terminating."""
-        return {
-            o["metadata"]["name"]: (o["spec"].get("nodeName", ""), o["status"]["phase"])
-            for o in self.objects("Pod").values()
-            if "deletionTimestamp" not in o["metadata"]
-        }
-
-    def objects(self, kind: str) -> dict[str, Json]:
-        return {o["metadata"]["name"]: o for o in self.cluster.objects() if o["kind"] == kind}
-
-    def groups(self) -> dict[str, tuple[int, int]]:
-        return {group.id: (group.target_size, group.instance_count) for group in self.cloud.node_groups()}
 
 
 def owned(owner: Json, count: int, *nodes: str) -> list[Json]:
@@ -70,7 +40,7 @@ def owned(owner: Json, count: int, *nodes: str) -> list[Json]:
 
 def test_an_evicted_replica_comes_back_elsewhere_under_a_new_name() -> None:
     simulation = Simulation(node("n1"), node("n2"), *owned(replica_set("web", 1), 1, "n1"))
-    simulation.cluster.add_taint("n1", Taint("t", "", "NoSchedule"))
+    simulation.cluster.add_taint("n1", TaintView("t", "", "NoSchedule"))
     simulation.evict("web-0")
     ((name, (where, phase)),) = simulation.pods().items()
     assert (where, phase) == ("n2", "Pending")
@@ -343,5 +313,5 @@ def test_a_broken_object_is_named(objects: list[Json], message: str) -> None:
         objects[0]["spec"] = ["x"]
     if objects[0]["kind"] == "PodDisruptionBudget":
         objects = [*objects, node("n1"), *owned(replica_set("web", 1), 1, "n1")]
-    with pytest.raises(ObjectError, match=message):
+    with pytest.raises(ObjectFileError, match=message):
         Simulation(*objects)

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from tests.builders.actuator import place
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, pdb, pods_of, replica_set, stateful_set
-from tests.unit.clients.simulation.cluster.test_simulated_cluster import Simulation
+from tests.builders.simulations import Simulation
 from trimtab.actuator.cloud.provider import CloudError, InstanceState
 from trimtab.actuator.kube.cluster import ClusterError
 from trimtab.clients.simulation.cluster.disruption import BudgetStatus, covers
-from trimtab.clients.simulation.cluster.pods import Pod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.cluster.tallies import OwnerTally
 
 WEB, DB = ("web", 4), ("db", 2)
@@ -52,7 +52,7 @@ def check(simulation: Simulation) -> None:
         assert state.budgets.status(key) == counted(item, selected, state.owners)
 
 
-def counted(item: Json, pods: list[Pod], controllers: Mapping[str, Json]) -> BudgetStatus:
+def counted(item: Json, pods: list[SimulatedPod], controllers: Mapping[str, Json]) -> BudgetStatus:
     """Return the status of a budget as the disruption controller counts it, pod by pod."""
     alive = [pod for pod in pods if pod.phase not in ("Succeeded", "Failed")]
     owners = {str(pod.owner.get("uid") or pod.uid) for pod in alive}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trimtab.clients.snapshots.deltas.alignment import align
-from trimtab.clients.snapshots.deltas.pod_columns import Dictionaries, PodColumns, PodReader
+from trimtab.clients.snapshots.deltas.pod_columns import Dictionaries, PodTableColumns, PodTableReader
 from trimtab.v1 import snapshot_pb2 as pb
 
 NAMESPACES = ["", "a", "b"]
@@ -14,7 +14,7 @@ Rows = list[tuple[int, str, str]]
 """(namespace, name, uid) of each pod."""
 
 
-def columns(rows: Rows) -> PodColumns:
+def columns(rows: Rows) -> PodTableColumns:
     table = pb.PodTable(count=len(rows))
     for field, values in (("namespace", [row[0] for row in rows]), ("spec", [0] * len(rows))):
         setattr(table, field, np.array(values, "<i4").tobytes())
@@ -25,7 +25,7 @@ def columns(rows: Rows) -> PodColumns:
         setattr(table, f"{field}s", b"".join(texts))
         setattr(table, f"{field}_lengths", np.array([len(text) for text in texts], "<i4").tobytes())
     numbers = np.arange(len(NAMESPACES), dtype=np.int32)
-    return PodReader().read(table, Dictionaries(numbers, numbers[:1], numbers[:1], numbers[:0]))
+    return PodTableReader().read(table, Dictionaries(numbers, numbers[:1], numbers[:1], numbers[:0]))
 
 
 def cluster(count: int, seed: int, uid_length: int) -> Rows:
@@ -71,7 +71,7 @@ def test_pods_are_matched_by_key_and_distinguished_by_uid(count: int, uid_length
     assert found(after, before) == expected(after, before)
 
 
-def test_uids_that_many_pods_share_match_nobody_wrongly() -> None:
+def test_uids_that_many_pods_share_match_no_wrong_pod() -> None:
     before = [(space, name, "same") for space, name, _ in cluster(500, 1, 36)]
     after = [(space, name, "same") for space, name, _ in changed(before, 2)]
     assert found(before, after) == expected(before, after)

@@ -12,11 +12,11 @@ from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Group, Node, Pod, slack_requests, write
 from trimtab.clients.snapshots.deltas import Interner, application, difference, writing
 from trimtab.clients.snapshots.deltas.interning import KEYS
-from trimtab.planner.model.values import Owner, PodSpec, SlackRequest, TemplatePod
+from trimtab.planner.model.values import Owner, PodRequirements, SlackRequest, TemplatePod
 from trimtab.planner.service.version_cache import CachedSnapshot
+from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
-from trimtab.planner.snapshot.errors import SnapshotError
 from trimtab.v1 import snapshot_pb2 as pb
 
 INT32 = "<i4"
@@ -128,7 +128,7 @@ def ask_for_slack(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
     """Request room for `b` more pods of a workload; 0 = no longer."""
     cluster.ClearField("slack_requests")
     if b:
-        room = SlackRequest(f"ReplicaSet/n/{a}", namespace="n", spec=PodSpec(priority=a), amount=str(b))
+        room = SlackRequest(f"ReplicaSet/n/{a}", namespace="n", spec=PodRequirements(priority=a), amount=str(b))
         cluster.slack_requests.CopyFrom(slack_requests([room]))
 
 
@@ -201,7 +201,7 @@ def test_each_difference_leads_to_the_whole_snapshot_bit_by_bit(
 
 def with_daemonset_pod() -> pb.ClusterSnapshot:
     """Return a group whose template has a pod with one of three specs; strings and label sets are unique."""
-    spec = PodSpec(priority=5)
+    spec = PodRequirements(priority=5)
     group = Group(template=Node(), daemonset_pods=(("default", spec, ()),))
     message = write(Cluster(pods={("default", "a"): Pod()}, groups={"g": group}), in_order=True)
     message.ClearField("label_sets")  # its first two are both empty
@@ -233,7 +233,7 @@ def test_a_template_is_changed_where_the_specs_of_its_pods_are(edits: list[Edit]
 
 def with_daemon_set() -> pb.ClusterSnapshot:
     """Return a DaemonSet whose template has one of three specs, and a ReplicaSet."""
-    pod = TemplatePod("default", PodSpec(priority=5), ())
+    pod = TemplatePod("default", PodRequirements(priority=5), ())
     agent = Owner("a", "DaemonSet", "agent", "default", -1, -1, "apps/v1", pod_template=pod)
     web = Owner("w", "ReplicaSet", "web", "default", 1, 1, "apps/v1")
     message = write(Cluster(pods={("default", "a"): Pod()}, owners={"a": agent, "w": web}), in_order=True)
@@ -267,7 +267,7 @@ def test_a_daemon_set_is_changed_where_the_spec_of_its_template_is(edits: list[E
 def many_pods() -> pb.ClusterSnapshot:
     pods = {
         ("default", f"web-{i}"): Pod(
-            node=f"n{i % 7}", labels=(("app", f"a{i % 5}"),), spec=PodSpec(priority=0 if i % 50 else i)
+            node=f"n{i % 7}", labels=(("app", f"a{i % 5}"),), spec=PodRequirements(priority=0 if i % 50 else i)
         )
         for i in range(400)
     }

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.snapshots.deltas.pod_columns import Dictionaries, PodColumns, PodReader
+from trimtab.clients.snapshots.deltas.pod_columns import Dictionaries, PodTableColumns, PodTableReader
 from trimtab.v1 import snapshot_pb2 as pb
 
 REFERENCES = ("namespace", "spec", "label_set", "node", "owner", "pinned_node")
@@ -43,14 +43,14 @@ def first_table() -> pb.PodTable:
     return table
 
 
-def content(pods: PodColumns) -> list[Any]:
+def content(pods: PodTableColumns) -> list[Any]:
     texts = [one for text in (pods.names, pods.uids) for one in (text.data, text.lengths, text.offsets)]
     arrays = [pods.namespace, *pods.columns, pods.mounts, pods.number_places, pods.number_bits, *texts]
     found = [(one.dtype, one.tolist()) if isinstance(one, np.ndarray) else one for one in arrays]
     return [*found, dict(pods.received)]
 
 
-def read(reader: PodReader, table: pb.PodTable, dictionaries: Dictionaries) -> Any:
+def read(reader: PodTableReader, table: pb.PodTable, dictionaries: Dictionaries) -> Any:
     try:
         return content(reader.read(table, dictionaries))
     except (ValueError, IndexError) as error:
@@ -59,7 +59,7 @@ def read(reader: PodReader, table: pb.PodTable, dictionaries: Dictionaries) -> A
 
 @given(st.lists(st.tuples(st.lists(FIELDS, max_size=2), st.none() | st.integers(0, 1) | GROWN), max_size=6))
 def test_columns_do_not_depend_on_what_was_read_before(line: list[tuple[list[tuple[str, Any]], Any]]) -> None:
-    reader, table = PodReader(), first_table()
+    reader, table = PodTableReader(), first_table()
     dictionaries = Dictionaries(*(np.arange(3, dtype=np.int32) for _ in range(4)))
     read(reader, table, dictionaries)
     for fields, numbers in line:
@@ -69,11 +69,11 @@ def test_columns_do_not_depend_on_what_was_read_before(line: list[tuple[list[tup
             dictionaries = Dictionaries(*(np.array(one, np.int32) for one in numbers))
         elif numbers:
             dictionaries = Dictionaries(*(np.append(one, np.int32(len(one))) for one in dictionaries))
-        assert read(reader, table, dictionaries) == read(PodReader(), table, dictionaries)
+        assert read(reader, table, dictionaries) == read(PodTableReader(), table, dictionaries)
 
 
 def test_a_column_of_equal_bytes_is_the_same_object() -> None:
-    reader, table = PodReader(), first_table()
+    reader, table = PodTableReader(), first_table()
     dictionaries = Dictionaries(*(np.arange(3, dtype=np.int32) for _ in range(4)))
     before = reader.read(table, dictionaries)
     table.uids = b"aabbcd"

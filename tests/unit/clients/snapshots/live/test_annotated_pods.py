@@ -10,8 +10,8 @@ from google.protobuf.json_format import MessageToDict
 
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
+from tests.builders.live_snapshots import cluster_of, put, until
 from tests.builders.waiting import LIMIT_S
-from tests.unit.clients.snapshots.live.test_cluster import cluster_of, put, until
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Connection
 from trimtab.clients.snapshots.live.cluster import LiveCluster
@@ -41,7 +41,7 @@ def asking(name: str, amount: str | None, **fields: Any) -> k8s.Json:
 
 
 def delta_of(cluster: LiveCluster) -> pb.SnapshotDelta:
-    delta = cluster.take([]).taken.delta
+    delta = cluster.next_update([]).update.delta
     assert delta is not None
     return delta
 
@@ -60,7 +60,7 @@ def put_and_wait(cluster: LiveCluster, server: FakeApiServer, *pods: k8s.Json) -
 def test_pods_ask_for_slack_by_their_own_annotation_as_those_of_files_do(
     cluster: LiveCluster, server: FakeApiServer
 ) -> None:
-    first = cluster.take([]).taken.snapshot
+    first = cluster.next_update([]).update.snapshot
     assert first is not None
     assert not first.HasField("slack_requests")
     pods = [asking("alone", "2"), *(asking(f"w{i}", "50%", owner=WEB) for i in range(2))]
@@ -70,13 +70,13 @@ def test_pods_ask_for_slack_by_their_own_annotation_as_those_of_files_do(
     assert described(changed) == described(from_files)
     assert sorted(described(changed)) == ["Pod/default/alone", "ReplicaSet/default/web"]
     cluster.forget()
-    whole = cluster.take([]).taken.snapshot
+    whole = cluster.next_update([]).update.snapshot
     assert whole is not None
     assert described(whole.slack_requests) == described(from_files)
 
 
 def test_what_pods_ask_for_is_followed(cluster: LiveCluster, server: FakeApiServer) -> None:
-    cluster.take([])
+    cluster.next_update([])
     put_and_wait(cluster, server, asking("alone", "2"))
     delta_of(cluster)
     # Only the annotation changes.
@@ -99,7 +99,7 @@ def test_a_number_that_alone_changes_is_sent(server: FakeApiServer) -> None:
     api = Api(Connection(server.url, urllib3.PoolManager(maxsize=32), lambda: ""))
     with LiveCluster(api, numbers=[IDLE]) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
-        cluster.take([])
+        cluster.next_update([])
         for value in ("5", "7"):
             put_and_wait(cluster, server, k8s.pod("idle", node="n1", annotations={IDLE: value}))
             assert np.frombuffer(delta_of(cluster).changed.pods.number, "<f8").tolist() == [float(value)]

@@ -3,10 +3,10 @@
 from google.protobuf.duration_pb2 import Duration
 
 from tests.builders import kubernetes as k8s
-from trimtab.clients.kubernetes.kinds import Node, NodeGroup
+from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance, with_cloud_settings
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.store import Store
+from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
 from trimtab.clients.snapshots.objects.decode import decode_objects
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.node_groups import group_row
@@ -45,8 +45,8 @@ def test_template_and_price_are_the_cloud_s_where_it_knows_them() -> None:
     assert (row.price_per_hour, row.zero_or_max, list(row.template.allocatable)[:2]) == (1.5, False, [4000, 16 << 30])
 
 
-def store_of(*nodes: k8s.Json) -> Store:
-    store = Store()
+def store_of(*nodes: k8s.Json) -> WatchedObjects:
+    store = WatchedObjects()
     for item in nodes:
         name = item["metadata"]["name"]
         item["spec"]["providerID"] = f"cloud:///{name}"
@@ -62,15 +62,15 @@ def test_nodes_belong_to_the_group_that_has_their_instance_and_follow_it_in_a_de
     status.node_groups.add(id="b", max_size=9, instances=["cloud:///n3"])
     files = declared(k8s.node_group("a", 0, 5, selector={"pool": "a"}))
 
-    def taken() -> object:
-        return maker.take(cloud_groups(files, status), None, group_of_instance(status))
+    def update() -> object:
+        return maker.next_update(cloud_groups(files, status), None, group_of_instance(status))
 
-    whole = taken().snapshot  # type: ignore[attr-defined]
+    whole = update().snapshot  # type: ignore[attr-defined]
     assert {one.name: one.node_group for one in whole.nodes} == {"n1": "a", "n2": "", "n3": "b"}
-    assert taken().is_empty  # type: ignore[attr-defined]
+    assert update().is_empty  # type: ignore[attr-defined]
     status.node_groups[0].instances.append("cloud:///n2")
     del status.node_groups[1].instances[:]
-    delta = taken().delta  # type: ignore[attr-defined]
+    delta = update().delta  # type: ignore[attr-defined]
     assert {one.name: one.node_group for one in delta.changed.nodes} == {"n2": "a", "n3": "a"}
 
 

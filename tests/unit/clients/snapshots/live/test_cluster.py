@@ -1,8 +1,7 @@
 """A whole cluster behind a fake API server: when it is known, and the errors if it cannot be."""
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -15,23 +14,19 @@ from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.capacity_buffers import buffer, template
 from tests.builders.expanded_snapshot import expand
-from tests.builders.kubernetes_protobuf import encoded
+from tests.builders.live_snapshots import QUICK, cluster_of, put, until
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Connection
-from trimtab.clients.kubernetes.errors import ClusterError, MissingPermissionError
+from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.kubernetes.object_errors import FieldError
+from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups
 from trimtab.clients.snapshots.live.cluster import LiveCluster
-from trimtab.clients.snapshots.live.reflector import ReflectorSettings
-from trimtab.clients.snapshots.live.relist_backoff import RelistBackoffSettings
-from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.clients.snapshots.objects import decode_objects
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
 from trimtab.clients.snapshots.objects.node_groups import group_row
 from trimtab.v1 import actuator_pb2, snapshot_pb2
-
-QUICK = ReflectorSettings(page_limit=3, watch_timeout_s=30, backoff=RelistBackoffSettings(0.01, 0.05))
 
 
 @pytest.fixture
@@ -42,15 +37,6 @@ def server() -> Iterator[FakeApiServer]:
         yield started
 
 
-def put(server: FakeApiServer, *objects: k8s.Json) -> None:
-    for one in objects:
-        server.put(BY_KIND[one["kind"]].path, encoded(one))
-
-
-def cluster_of(server: FakeApiServer) -> LiveCluster:
-    return LiveCluster(Api(Connection(server.url, urllib3.PoolManager(maxsize=32), lambda: "")), QUICK)
-
-
 @pytest.fixture
 def cluster(server: FakeApiServer) -> Iterator[LiveCluster]:
     with cluster_of(server) as started:
@@ -58,20 +44,13 @@ def cluster(server: FakeApiServer) -> Iterator[LiveCluster]:
         yield started
 
 
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def test_a_cluster_is_known_once_every_kind_is_listed(cluster: LiveCluster, server: FakeApiServer) -> None:
-    snapshot = cluster.take([]).taken.snapshot
+    snapshot = cluster.next_update([]).update.snapshot
     assert snapshot is not None
     assert expand(snapshot)["pods"].keys() == {"default/web-0", "default/web-1"}
     put(server, k8s.pod("new"))
     until(lambda: ("default", "new") in cluster.store.pods)
-    delta = cluster.take([]).taken.delta
+    delta = cluster.next_update([]).update.delta
     assert delta is not None
     assert expand(delta.changed)["pods"].keys() == {"default/new"}
 
@@ -81,8 +60,8 @@ def test_before_it_is_known_no_snapshot_is_made(server: FakeApiServer) -> None:
     with cluster_of(server) as cluster:
         until(lambda: cluster.missing == ["Node"] and "500" in cluster.troubles.get("Node", ""))
         assert not cluster.wait_until_listed(0.01)
-        with pytest.raises(ClusterError, match="Node still to be listed"):
-            cluster.take([])
+        with pytest.raises(KubernetesError, match="Node still to be listed"):
+            cluster.next_update([])
 
 
 def test_all_that_lacks_in_permissions_is_said_at_once_as_rules(server: FakeApiServer) -> None:
@@ -107,10 +86,10 @@ def test_a_built_in_kind_that_the_server_does_not_know_for_a_moment_is_listed_ag
     server.fail("/apis/policy/v1/poddisruptionbudgets", Fault(status=404, reason="NotFound"))
     with cluster_of(server) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
-        seen = cluster.take([])
+        seen = cluster.next_update([])
         assert "PodDisruptionBudget" not in seen.absent
-        assert seen.taken.snapshot is not None
-        assert [one.name for one in seen.taken.snapshot.pod_disruption_budgets] == ["web"]
+        assert seen.update.snapshot is not None
+        assert [one.name for one in seen.update.snapshot.pod_disruption_budgets] == ["web"]
 
 
 def evicted(name: str, uid: str, owner: str = "") -> actuator_pb2.Eviction:
@@ -132,13 +111,11 @@ def test_an_evicted_pod_is_reported_as_it_was_or_as_its_siblings_are(
             evicted("stranger", "u4", "nobody"),
         ]
     )
-    seen = cluster.take([], status)
-    assert seen.taken.snapshot is not None
-    told = {one["name"]: one for one in expand(seen.taken.snapshot)["actuation_status"]["evictions"]}
-    assert told.keys() == {"web-0", "web-1", "never-seen"}
-    assert told["never-seen"]["uid"] == "u3"
-    assert all(one["spec"]["requests"] for one in told.values())
-    assert all(one["owner"] == web1.owner for one in told.values())
+    seen = cluster.next_update([], status)
+    assert seen.update.snapshot is not None
+    evictions = expand(seen.update.snapshot)["evictions"].values()
+    assert [row[1:3] for row in evictions] == [("never-seen", "u3"), ("web-0", web0.uid), ("web-1", web1.uid)]
+    assert all(spec.requests and owner == web1.owner for _, _, _, spec, _, owner, _ in evictions)
     assert seen.notes == ["no room is reserved for 1 evicted pods that were never seen: default/stranger"]
 
 
@@ -149,7 +126,9 @@ def test_when_all_pods_of_an_owner_are_gone_the_last_of_them_stands_for_the_othe
     for name in ("web-0", "web-1"):
         server.remove("/api/v1/pods", f"default/{name}")
     until(lambda: not cluster.store.pods)
-    assert cluster.take([], actuator_pb2.ActuatorStatus(recent_evictions=[evicted("x", "u9", owner)])).notes == []
+    assert (
+        cluster.next_update([], actuator_pb2.ActuatorStatus(recent_evictions=[evicted("x", "u9", owner)])).notes == []
+    )
 
 
 def test_sizes_of_node_groups_are_those_of_the_cloud() -> None:
@@ -193,23 +172,23 @@ def test_odd_objects_are_reported_once_as_for_files(cluster: LiveCluster, server
     put(server, silent, k8s.pod("huge", cpu="99999999999999999"))
     until(lambda: ("default", "huge") in cluster.store.pods and ("", "silent") in cluster.store.objects["Node"])
     absent = decode_objects([k8s.node_group("a", 0, 5, nodes=["n1", "gone"])]).of("NodeGroup")
-    notes = cluster.take(absent).notes
+    notes = cluster.next_update(absent).notes
     assert [note.split(";")[0] for note in notes] == [
         "Pod default/huge and those like it: spec.containers request 9223372036854775807 of cpu",
         "NodeGroup a names 1 nodes not in the input: gone",
         "1 nodes have no status.allocatable, so nothing fits them: silent",
     ]
-    assert cluster.take(absent).notes == []
+    assert cluster.next_update(absent).notes == []
     other = silent | {"metadata": silent["metadata"] | {"name": "other"}}
     put(server, other)
     until(lambda: ("", "other") in cluster.store.objects["Node"])
-    assert cluster.take(absent).notes == ["1 nodes have no status.allocatable, so nothing fits them: other"]
+    assert cluster.next_update(absent).notes == ["1 nodes have no status.allocatable, so nothing fits them: other"]
 
 
 def test_of_very_many_notes_some_are_shown(cluster: LiveCluster, server: FakeApiServer) -> None:
     put(server, *(k8s.pod(f"huge-{i}", cpu=f"{99999999999999999 + i}") for i in range(30)))
     until(lambda: len(cluster.store.pods) == 32)
-    notes = cluster.take([]).notes
+    notes = cluster.next_update([]).notes
     assert (len(notes), notes[-1]) == (21, "and 10 more notes of this kind")
 
 
@@ -218,26 +197,26 @@ def test_objects_that_no_snapshot_can_be_made_of_are_a_failure_to_be_waited_out(
 ) -> None:
     groups = decode_objects([k8s.node_group(name, 0, 5, nodes=["n1"]) for name in "ab"]).of("NodeGroup")
     for _ in range(2):
-        with pytest.raises(ClusterError, match="node n1 belongs to this group and to a"):
-            cluster.take(groups)
-    assert cluster.take(groups[:1]).taken.snapshot is not None
+        with pytest.raises(KubernetesError, match="node n1 belongs to this group and to a"):
+            cluster.next_update(groups)
+    assert cluster.next_update(groups[:1]).update.snapshot is not None
 
 
-def test_a_group_of_the_actuator_that_nobody_declared_is_reported_once(cluster: LiveCluster) -> None:
+def test_a_group_of_the_actuator_that_is_not_declared_is_reported_once(cluster: LiveCluster) -> None:
     declared = decode_objects([k8s.node_group("a", 0, 5, selector={"pool": "a"})]).of("NodeGroup")
     status = actuator_pb2.ActuatorStatus()
     for name, count in (("a", 3), ("b", 2), ("empty", 0)):
         status.node_groups.add(id=name, max_size=9, instance_count=count)
-    (note,) = cluster.take(declared, status).notes
+    (note,) = cluster.next_update(declared, status).notes
     assert note.startswith("node group b is the actuator's, but no NodeGroup of that name was given")
-    assert cluster.take(declared, status).notes == []
+    assert cluster.next_update(declared, status).notes == []
 
 
 def refusal(cluster: LiveCluster) -> str:
     """Return why no snapshot is made; "" = one is."""
     try:
-        cluster.take([])
-    except ClusterError as error:
+        cluster.next_update([])
+    except KubernetesError as error:
         return str(error)
     return ""
 
@@ -269,12 +248,12 @@ def test_a_status_that_is_as_before_is_not_read_again(cluster: LiveCluster, serv
         return actuator_pb2.ActuatorStatus(recent_evictions=[evicted(name, "u", owner)])
 
     owner = cluster.store.pods["default", "web-0"].owner
-    first = cluster.take([], status("gone")).taken.snapshot
+    first = cluster.next_update([], status("gone")).update.snapshot
     read = cluster._last_read
     assert first is not None
-    assert cluster.take([], status("gone")).taken.is_empty
+    assert cluster.next_update([], status("gone")).update.is_empty
     assert cluster._last_read is read
-    other = cluster.take([], status("other")).taken.delta
+    other = cluster.next_update([], status("other")).update.delta
     assert other is not None
     assert [one.name for one in other.changed.actuation_status.recent_evictions] == ["other"]
 
@@ -282,9 +261,9 @@ def test_a_status_that_is_as_before_is_not_read_again(cluster: LiveCluster, serv
 def test_annotated_workloads_ask_for_slack_with_the_snapshot_and_with_later_deltas(
     cluster: LiveCluster, server: FakeApiServer
 ) -> None:
-    taken = cluster.take([]).taken.snapshot
-    assert taken is not None
-    assert not taken.HasField("slack_requests")
+    update = cluster.next_update([]).update.snapshot
+    assert update is not None
+    assert not update.HasField("slack_requests")
     made = k8s.deployment("api", 4, metadata={"annotations": {"trimtab.dev/slack": "50%"}})
     made["spec"]["template"] = {
         "metadata": {"labels": {"app": "api"}},
@@ -292,36 +271,36 @@ def test_annotated_workloads_ask_for_slack_with_the_snapshot_and_with_later_delt
     }
     put(server, made)
     until(lambda: ("default", "api") in cluster.store.objects["Deployment"])
-    delta = cluster.take([]).taken.delta
+    delta = cluster.next_update([]).update.delta
     assert delta is not None
     (found,) = delta.changed.slack_requests.requests
     assert (found.object, found.amount, found.scale) == ("Deployment/default/api", "50%", 4)
     put(server, k8s.replica_set("other", 1))
     until(lambda: ("default", "other") in cluster.store.objects["ReplicaSet"])
-    delta = cluster.take([]).taken.delta
+    delta = cluster.next_update([]).update.delta
     assert delta is not None
     assert not delta.changed.HasField("slack_requests")
 
 
-BUFFERS = BY_KIND["CapacityBuffer"]
+BUFFERS = WATCHED["CapacityBuffer"]
 
 
 def asked(cluster: LiveCluster) -> dict[str, int]:
     """Return the buffers' replicas in a whole snapshot."""
     cluster.forget()
-    snapshot = cluster.take([]).taken.snapshot
+    snapshot = cluster.next_update([]).update.snapshot
     assert snapshot is not None
     return {one.object: one.replicas for one in snapshot.slack_requests.requests}
 
 
 def test_without_the_kind_there_are_no_buffers_which_is_not_a_note(cluster: LiveCluster) -> None:
-    seen = cluster.take([])
+    seen = cluster.next_update([])
     assert (seen.absent, seen.notes) == (("CapacityBuffer",), [])
     assert asked(cluster) == {}
 
 
 def test_only_the_capacity_buffer_is_missing_in_most_clusters() -> None:
-    assert [kind for kind, one in BY_KIND.items() if one.is_custom] == ["CapacityBuffer"]
+    assert [kind for kind, one in WATCHED.items() if one.is_custom] == ["CapacityBuffer"]
 
 
 @pytest.mark.parametrize(("is_custom", "warned"), [(True, []), (False, ["CapacityBuffer"])])
@@ -338,14 +317,14 @@ def test_a_missing_kind_is_a_warning_unless_most_clusters_lack_it(
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
 def test_buffers_are_followed_in_the_version_that_the_server_has(server: FakeApiServer, version: str) -> None:
-    path = BUFFERS._replace(version=version).path
+    path = BUFFERS._replace(api_versions=(f"{BUFFERS.group}/{version}",)).path
     server.define(path, "CapacityBuffer")
     server.put_json(path, buffer("spare", podTemplateRef={"name": "chunk"}, replicas=2))
     put(server, template("chunk"))
     with cluster_of(server) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
         assert asked(cluster) == {"CapacityBuffer/default/spare": 2}
-        assert cluster.take([]).absent == ()
+        assert cluster.next_update([]).absent == ()
         server.put_json(path, buffer("spare", podTemplateRef={"name": "chunk"}, replicas=5))
         until(lambda: asked(cluster) == {"CapacityBuffer/default/spare": 5})
         server.remove(path, "default/spare")
@@ -356,7 +335,7 @@ def test_a_kind_that_is_defined_later_is_found(server: FakeApiServer, monkeypatc
     monkeypatch.setattr("trimtab.clients.snapshots.live.cluster.PAUSE_S", 0.01)
     with cluster_of(server) as cluster:
         assert cluster.wait_until_listed(LIMIT_S)
-        assert cluster.take([]).absent
+        assert cluster.next_update([]).absent
         server.put_json(BUFFERS.path, buffer("late", podTemplateRef={"name": "chunk"}, replicas=1))
         server.define(BUFFERS.path, "CapacityBuffer")
         until(lambda: cluster.absent == ())

@@ -4,9 +4,9 @@ import pytest
 
 from tests.builders import kubernetes as k8s
 from tests.builders.kubernetes_protobuf import encoded
-from trimtab.clients.kubernetes.kinds import Node
+from trimtab.clients.kubernetes.kinds.nodes import Node
 from trimtab.clients.snapshots.live.objects import to_struct
-from trimtab.clients.snapshots.live.pod_reader import PodReader
+from trimtab.clients.snapshots.live.pod_reader import PodRowBuilder
 from trimtab.clients.snapshots.objects import decode_objects
 from trimtab.clients.snapshots.objects.pod_rows import pod_row
 from trimtab.clients.snapshots.objects.times import LATEST_S
@@ -24,7 +24,7 @@ def test_a_pod_deleted_with_a_grace_period_of_centuries_is_read_from_files_and_w
 ) -> None:
     item = k8s.pod("slow", node="n1", deletion=time)
     [from_file] = decode_objects([item]).of("Pod")
-    watched = PodReader().read(encoded(item).SerializeToString())
+    watched = PodRowBuilder().read(encoded(item).SerializeToString())
     assert [pod_row(from_file).deletion_s, watched.deletion_s] == [expected, expected]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.builders.kubernetes import Json, pod
 from tests.builders.kubernetes_protobuf import encoded
-from trimtab.clients.snapshots.live.pod_reader import PodReader
+from trimtab.clients.snapshots.live.pod_reader import PodRowBuilder
 from trimtab.clients.snapshots.objects import decode_objects
 from trimtab.clients.snapshots.objects.annotated_numbers import number_of
 from trimtab.clients.snapshots.objects.pod_rows import PodRow, pod_row
@@ -18,7 +18,7 @@ def both(annotations: Json, numbers: tuple[str, ...] = KEYS) -> list[PodRow]:
     """Return the row read from a file and that of a live cluster."""
     item = pod("p", annotations=annotations)
     (decoded,) = decode_objects([item], numbers).of("Pod")
-    return [pod_row(decoded, numbers), PodReader(numbers).read(encoded(item).SerializeToString())]
+    return [pod_row(decoded, numbers), PodRowBuilder(numbers).read(encoded(item).SerializeToString())]
 
 
 @pytest.mark.parametrize(

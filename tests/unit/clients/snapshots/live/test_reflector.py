@@ -17,10 +17,10 @@ from tests.builders.waiting import LIMIT_S
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Connection, ConnectionSettings
 from trimtab.clients.kubernetes.errors import ApiError
+from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.snapshots.live import reflector
 from trimtab.clients.snapshots.live.reflector import Reflector, ReflectorSettings
 from trimtab.clients.snapshots.live.relist_backoff import RelistBackoff, RelistBackoffSettings
-from trimtab.clients.snapshots.live.resources import BY_KIND
 from trimtab.k8s.v1 import core_pb2
 
 PODS = "/api/v1/pods"
@@ -62,7 +62,7 @@ class Running:
     def __init__(self, url: str, settings: ReflectorSettings = QUICK) -> None:
         self.sink, self.error = Names(), None
         api = Api(Connection(url, urllib3.PoolManager(), lambda: "", ConnectionSettings(connect_timeout_s=LIMIT_S)))
-        self.reflector = Reflector(api, BY_KIND["Pod"], self.sink, settings)
+        self.reflector = Reflector(api, WATCHED["Pod"], self.sink, settings)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 

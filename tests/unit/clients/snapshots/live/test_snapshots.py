@@ -12,11 +12,11 @@ from tests.builders import kubernetes as k8s
 from tests.builders.capacity_buffers import buffer, template
 from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.kubernetes_protobuf import encoded
-from trimtab.clients.kubernetes.errors import ClusterError, MalformedAnswerError
-from trimtab.clients.kubernetes.kinds import NodeGroup
-from trimtab.clients.snapshots.live.resources import BY_KIND
+from trimtab.clients.kubernetes.errors import KubernetesError, MalformedAnswerError
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
+from trimtab.clients.kubernetes.registry import WATCHED
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
-from trimtab.clients.snapshots.live.store import Store
+from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.clients.snapshots.objects.build import Actuation, Eviction
 from trimtab.clients.snapshots.objects.objects import Objects
@@ -38,9 +38,9 @@ def priority_class(value: int) -> Json:
 STATUS: Json = {"status": {"replicas": 7, "conditions": []}}
 
 
-def whole(store: Store, groups: list[NodeGroup] | None = None, actuation: Actuation | None = None) -> bytes:
+def whole(store: WatchedObjects, groups: list[NodeGroup] | None = None, actuation: Actuation | None = None) -> bytes:
     """Return a whole snapshot of a store, made separately."""
-    snapshot = SnapshotMaker(store).take(groups or [], actuation).snapshot
+    snapshot = SnapshotMaker(store).next_update(groups or [], actuation).snapshot
     assert snapshot is not None
     return snapshot.SerializeToString(deterministic=True)
 
@@ -48,20 +48,20 @@ def whole(store: Store, groups: list[NodeGroup] | None = None, actuation: Actuat
 def from_files(objects: list[Json]) -> bytes:
     """Return the snapshot of the same objects from files."""
     decoded = decode_objects(objects)
-    decoded.given = set(BY_KIND)
+    decoded.given = set(WATCHED)
     return build_snapshot(decoded).snapshot.SerializeToString(deterministic=True)
 
 
 def raw(one: Json) -> bytes:
     """Return an object as the API server sends it."""
-    if BY_KIND[one["kind"]].message is None:
+    if WATCHED[one["kind"]].message is None:
         return json.dumps(one).encode()
     return encoded(one).SerializeToString()
 
 
-def filled(objects: list[Json]) -> Store:
+def filled(objects: list[Json]) -> WatchedObjects:
     """Return a store that has received objects."""
-    store = Store()
+    store = WatchedObjects()
     for one in objects:
         store.put(one["kind"], [raw(one)])
     return store
@@ -89,6 +89,7 @@ def some_pods(seed: int, count: int = 60) -> list[Json]:
             k8s.node_affinity([("metadata.name", "NotIn", ["n1"])]),
             k8s.anti_affinity(k8s.labelled(app="web")),
         ])  # fmt: skip
+        spec: Json = chance.choice([{}, {}, {"hostUsers": False}, {"hostUsers": False, "hostNetwork": True}])
         annotations = {"cni/pod-ip": f"10.0.0.{i}"} | chance.choice([
             {},
             {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
@@ -108,6 +109,7 @@ def some_pods(seed: int, count: int = 60) -> list[Json]:
                 claims=claims,
                 volumes=volumes,
                 priority=chance.choice([None, 0, 1000]),
+                spec=spec,
                 deletion=chance.choice([None, None, "2026-01-02T00:00:00Z"]),
                 phase=chance.choice([None, None, "Succeeded", "Failed"]),
                 created=f"2026-01-01T00:00:{i % 60:02}Z",
@@ -135,10 +137,11 @@ STORAGE = [
     k8s.persistent_volume_claim("data-3", volume="old"),
     k8s.csi_node("n1", {"ebs.csi.aws.com": 25, "other": None}, migrated=["kubernetes.io/aws-ebs"]),
     k8s.csi_node("n2"),
+    k8s.csi_driver(),
 ]
 CLUSTER = [
     k8s.node("n1", zone="a", taints=["dedicated=x:NoSchedule"]),
-    k8s.node("n2", zone="b", ready=False, extra={"nvidia.com/gpu": "1"}),
+    k8s.node("n2", zone="b", ready=False, extra={"nvidia.com/gpu": "1"}, status={"declaredFeatures": ["A", "B"]}),
     k8s.namespace("default", {"team": "a"}),
     k8s.namespace("kube-system"),
     k8s.replica_set("web", 5, current=0),
@@ -168,7 +171,7 @@ def test_encoded_objects_give_the_bytes_that_files_give(seed: int) -> None:
 
 
 def test_pods_that_differ_only_in_what_passes_through_share_their_work() -> None:
-    store = Store()
+    store = WatchedObjects()
     for i in range(50):
         pin = k8s.node_affinity([("metadata.name", "In", [f"n{i}"])])
         claim = {"name": "data", "persistentVolumeClaim": {"claimName": f"c{i}"}}
@@ -186,7 +189,7 @@ def test_each_delta_leads_from_the_last_snapshot_that_arrived_to_the_next(refuse
     groups = [group("a", {"topology.kubernetes.io/zone": "a"}), group("b", {"topology.kubernetes.io/zone": "b"})]
     store, present = filled(CLUSTER), {(o["kind"], o["metadata"]["name"]): o for o in CLUSTER}
     maker = SnapshotMaker(store)
-    first = maker.take(groups, None).snapshot
+    first = maker.next_update(groups, None).snapshot
     assert first is not None
     tables, pool = expand(first), {(o["kind"], o["metadata"]["name"]): o for o in [*CLUSTER, *some_pods(3)]}
     for step in range(60):
@@ -196,17 +199,17 @@ def test_each_delta_leads_from_the_last_snapshot_that_arrived_to_the_next(refuse
             groups = [groups[0], group("c", {"topology.kubernetes.io/zone": "b"})]
         if step % 7 == 3:
             groups = [group("a", {ZONE: "a"}, chance.randrange(9)), *groups[1:]]
-        taken = maker.take(groups, None)
-        assert taken.delta is not None
+        update = maker.next_update(groups, None)
+        assert update.delta is not None
         if refuse.random() < refused_share:
-            maker.put_back()
+            maker.requeue()
             continue
-        tables = applied(tables, taken.delta)
+        tables = applied(tables, update.delta)
         fresh = pb.ClusterSnapshot.FromString(whole(store, groups))
         assert tables == expand(fresh), step
 
 
-def churn(chance: random.Random, store: Store, present: dict[Any, Json], pool: dict[Any, Json]) -> None:
+def churn(chance: random.Random, store: WatchedObjects, present: dict[Any, Json], pool: dict[Any, Json]) -> None:
     """Add, change or remove one object."""
     key = chance.choice(sorted(pool))
     kind = key[0]
@@ -218,6 +221,8 @@ def churn(chance: random.Random, store: Store, present: dict[Any, Json], pool: d
         one = k8s.node(key[1], zone=chance.choice(["a", "b", "c"]), cpu=chance.choice(["2", "4"]))
     elif kind == "CSINode":
         one = k8s.csi_node(key[1], migrated=chance.choice([[], ["kubernetes.io/aws-ebs"]]))
+    elif kind == "CSIDriver":
+        one = k8s.csi_driver(key[1], required=chance.choice([True, False, None]))
     elif kind == "PersistentVolumeClaim":
         one = k8s.persistent_volume_claim(key[1], volume=chance.choice(["", "pv0", "old"]), storage_class="standard")
     elif kind == "CapacityBuffer":
@@ -239,18 +244,18 @@ def test_a_new_priority_class_counts_for_pods_that_a_daemon_set_has_yet_to_make(
     agent = k8s.daemon_set(template={"cpu": "1", "spec": HIGH})
     store = filled([agent])
     maker = SnapshotMaker(store)
-    first = maker.take([], None).snapshot
+    first = maker.next_update([], None).snapshot
     assert first is not None
     (before,) = expand(first)["owners"].values()
-    assert "priority" not in before["pod_template"]["spec"]
+    assert before.pod_template.spec.priority == 0
     store.put("PriorityClass", [raw(priority_class(1000))])
-    delta = maker.take([], None).delta
+    delta = maker.next_update([], None).delta
     assert delta is not None
     (after,) = expand(delta.changed)["owners"].values()
-    assert after["pod_template"]["spec"]["priority"] == 1000
+    assert after.pod_template.spec.priority == 1000
     assert applied(expand(first), delta) == expand(pb.ClusterSnapshot.FromString(whole(store)))
     store.drop("DaemonSet", raw(agent))
-    gone = maker.take([], None).delta
+    gone = maker.next_update([], None).delta
     assert gone is not None
     assert list(gone.deleted_owners) == [agent["metadata"]["uid"]]
 
@@ -258,14 +263,14 @@ def test_a_new_priority_class_counts_for_pods_that_a_daemon_set_has_yet_to_make(
 def test_what_is_written_into_the_status_of_a_buffer_changes_nothing() -> None:
     store = filled(CLUSTER)
     maker = SnapshotMaker(store)
-    maker.take([], None)
+    maker.next_update([], None)
     store.put("CapacityBuffer", [raw(next(one for one in CLUSTER if one["kind"] == "CapacityBuffer") | STATUS)])
-    assert maker.take([], None).is_empty
+    assert maker.next_update([], None).is_empty
 
 
 def test_a_buffer_with_a_field_of_the_wrong_type_is_named_and_the_others_count() -> None:
     odd = buffer("odd", replicas={"many": 3})
-    snapshot = SnapshotMaker(filled([*CLUSTER, odd])).take([], None).snapshot
+    snapshot = SnapshotMaker(filled([*CLUSTER, odd])).next_update([], None).snapshot
     assert snapshot is not None
     problems = {one.object: one.problem for one in snapshot.slack_requests.requests}
     assert "podTemplateRef" in problems["CapacityBuffer/default/odd"]
@@ -276,11 +281,11 @@ def test_a_buffer_with_a_field_of_the_wrong_type_is_named_and_the_others_count()
 
 def test_a_group_whose_size_alone_has_changed_is_sent() -> None:
     maker = SnapshotMaker(filled(CLUSTER))
-    maker.take([group("a", {ZONE: "a"}, 1)], None)
-    taken = maker.take([group("a", {ZONE: "a"}, 4)], None)
-    assert taken.delta is not None
-    assert [(one.id, one.target_size) for one in taken.delta.changed.node_groups] == [("a", 4)]
-    assert maker.take([group("a", {ZONE: "a"}, 4)], None).is_empty
+    maker.next_update([group("a", {ZONE: "a"}, 1)], None)
+    update = maker.next_update([group("a", {ZONE: "a"}, 4)], None)
+    assert update.delta is not None
+    assert [(one.id, one.target_size) for one in update.delta.changed.node_groups] == [("a", 4)]
+    assert maker.next_update([group("a", {ZONE: "a"}, 4)], None).is_empty
 
 
 def group(name: str, labels: dict[str, str], size: int | None = None) -> NodeGroup:
@@ -292,27 +297,27 @@ def group(name: str, labels: dict[str, str], size: int | None = None) -> NodeGro
 def test_a_delta_tells_of_a_group_that_has_grown_before_any_node_comes() -> None:
     store, one = filled(CLUSTER), group("a", {"topology.kubernetes.io/zone": "a"})
     maker = SnapshotMaker(store)
-    maker.take([one], None)
+    maker.next_update([one], None)
     assert one.spec is not None
     grown = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, target_size=3))
-    delta = maker.take([grown], None).delta
+    delta = maker.next_update([grown], None).delta
     assert delta is not None
     assert [(row.id, row.target_size) for row in delta.changed.node_groups] == [("a", 3)]
-    assert maker.take([grown], None).is_empty
+    assert maker.next_update([grown], None).is_empty
 
 
 def test_a_cluster_without_change_gives_an_empty_delta_and_builds_nothing() -> None:
     objects = [*CLUSTER, *some_pods(1)]
     store = filled(objects)
     maker = SnapshotMaker(store)
-    maker.take([], None)
+    maker.next_update([], None)
     revision = store.revision
     for one in objects:
         store.put(one["kind"], [raw(one)])
-    taken = maker.take([], None)
+    update = maker.next_update([], None)
     assert store.revision == revision
-    assert taken.is_empty
-    assert taken.delta == pb.SnapshotDelta(changed=pb.ClusterSnapshot())
+    assert update.is_empty
+    assert update.delta == pb.SnapshotDelta(changed=pb.ClusterSnapshot())
 
 
 @pytest.mark.parametrize(
@@ -327,10 +332,10 @@ def test_a_delta_tells_where_in_tree_volumes_can_be_reached_now(changed: Json) -
     objects = [*CLUSTER, k8s.pod("a", claims=["data-3"]), k8s.pod("b", claims=["data-0"])]
     store = filled(objects)
     maker = SnapshotMaker(store)
-    first = maker.take([], None).snapshot
+    first = maker.next_update([], None).snapshot
     assert first is not None
     store.put(changed["kind"], [encoded(changed).SerializeToString()])
-    delta = maker.take([], None).delta
+    delta = maker.next_update([], None).delta
     assert delta is not None
     assert applied(expand(first), delta) == expand(pb.ClusterSnapshot.FromString(whole(store)))
 
@@ -352,34 +357,33 @@ def test_deletions_and_evictions_stand_in_the_snapshot_and_change_it_when_they_c
     deletions = [pb.DeletionInProgress(node="n2", node_group="g", drain=True, start_time=Timestamp(seconds=5))]
     actuation = Actuation(deletions, [Eviction(row, Timestamp(seconds=9))])
     maker = SnapshotMaker(store)
-    first = maker.take([], actuation).snapshot
+    first = maker.next_update([], actuation).snapshot
     assert first is not None
-    told = expand(first)["actuation_status"]
-    assert [one["name"] for one in told["evictions"]] == ["gone"]
-    assert told["evictions"][0]["labels"] == {"app": "web"}
-    assert told["evictions"][0]["spec"] == expand(first)["pods"]["default/stays"]["spec"]
-    assert maker.take([], actuation).is_empty
-    after = maker.take([], Actuation()).delta
+    (namespace, name, _, spec, labels, *_), *none = expand(first)["evictions"].values()
+    assert (namespace, name, labels, none) == ("default", "gone", (("app", "web"),), [])
+    assert spec == expand(first)["pods"]["default/stays"][3]
+    assert maker.next_update([], actuation).is_empty
+    after = maker.next_update([], Actuation()).delta
     assert after is not None
-    assert applied(expand(first), after)["actuation_status"] == {"deletions": [], "evictions": []}
+    assert [applied(expand(first), after)[name] for name in ("deletions", "evictions")] == [{}, {}]
 
 
 def test_lost_deletions_are_reported_again() -> None:
     store = filled(CLUSTER)
     deletions = [pb.DeletionInProgress(node="n2", node_group="g", drain=True, start_time=Timestamp(seconds=5))]
     maker = SnapshotMaker(store)
-    maker.take([], Actuation())
-    told = maker.take([], Actuation(deletions, [])).delta
-    maker.put_back()
-    assert maker.take([], Actuation(deletions, [])).delta == told
-    assert maker.take([], Actuation(deletions, [])).is_empty
+    maker.next_update([], Actuation())
+    told = maker.next_update([], Actuation(deletions, [])).delta
+    maker.requeue()
+    assert maker.next_update([], Actuation(deletions, [])).delta == told
+    assert maker.next_update([], Actuation(deletions, [])).is_empty
 
 
 def test_a_whole_snapshot_that_did_not_arrive_is_made_whole_again() -> None:
     maker = SnapshotMaker(filled(CLUSTER))
-    maker.take([], None)
-    maker.put_back()
-    assert maker.take([], None).snapshot is not None
+    maker.next_update([], None)
+    maker.requeue()
+    assert maker.next_update([], None).snapshot is not None
 
 
 def test_an_object_that_cannot_be_used_is_named_until_it_is_mended_or_gone() -> None:
@@ -387,8 +391,8 @@ def test_an_object_that_cannot_be_used_is_named_until_it_is_mended_or_gone() -> 
     bad["spec"]["volumes"] = [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]
     store = filled([k8s.pod("good")])
     store.problems["Pod", ("default", "bad")] = "Pod default/bad: spec: it is broken; mend it"
-    with pytest.raises(ClusterError, match="default/bad"):
-        SnapshotMaker(store).take([], None)
+    with pytest.raises(KubernetesError, match="default/bad"):
+        SnapshotMaker(store).next_update([], None)
     store.put("Pod", [encoded(bad).SerializeToString()])
     assert expand(pb.ClusterSnapshot.FromString(whole(store)))["pods"].keys() == {"default/bad", "default/good"}
 
@@ -396,12 +400,12 @@ def test_an_object_that_cannot_be_used_is_named_until_it_is_mended_or_gone() -> 
 def test_a_node_of_two_groups_is_named_with_both() -> None:
     store = filled([k8s.node("n1", zone="a")])
     maker = SnapshotMaker(store)
-    maker.take([], None)
+    maker.next_update([], None)
     groups = [group("a", {"topology.kubernetes.io/zone": "a"}), group("b", {"kubernetes.io/hostname": "n1"})]
-    with pytest.raises(ClusterError, match="n1 belongs to several node groups: a, b"):
-        maker.take(groups, None)
+    with pytest.raises(KubernetesError, match="n1 belongs to several node groups: a, b"):
+        maker.next_update(groups, None)
 
 
 def test_objects_of_kinds_never_seen_count_as_none_at_all() -> None:
-    assert Objects(given=set(BY_KIND)).of("Pod") == []
-    assert whole(Store()) == from_files([])
+    assert Objects(given=set(WATCHED)).of("Pod") == []
+    assert whole(WatchedObjects()) == from_files([])

@@ -23,10 +23,10 @@ from tests.builders import (
     stateful_set,
 )
 from tests.unit.clients.snapshots.objects.reading import build, label_set, notes, resolved, spec_of, text_column
-from trimtab.clients.kubernetes.kinds import Node, NodeGroup, ObjectMeta, OwnerReference
-from trimtab.clients.kubernetes.kinds.nodes import NodeGroupSpec
+from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta, OwnerReference
+from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup, NodeGroupSpec
 from trimtab.clients.snapshots.objects import ObjectError
-from trimtab.clients.snapshots.objects.build import Known, build_snapshot
+from trimtab.clients.snapshots.objects.build import Prebuilt, build_watched_snapshot
 from trimtab.clients.snapshots.objects.decode import decode_objects
 from trimtab.clients.snapshots.objects.node_groups import Membership
 from trimtab.clients.snapshots.objects.objects import Objects
@@ -296,7 +296,7 @@ def test_a_name_that_kubernetes_does_not_allow_is_refused(name: str, namespace: 
     assert (caught.value.kind, caught.value.path) == ("Pod", path)
     row = pod_row(decode_objects([pod("a")]).of("Pod")[0])._replace(name=name, namespace=namespace)
     with pytest.raises(ObjectError, match="is not a name that Kubernetes allows"):
-        build_snapshot(Objects(), known=Known(pods=[row]))
+        build_watched_snapshot(Objects(), Prebuilt([row]))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from tests.builders import csi_node, node, persistent_volume, persistent_volume_claim, pod
 from tests.unit.clients.snapshots.objects.reading import build, volumes_of
-from trimtab.clients.kubernetes.kinds import CSINode
+from trimtab.clients.kubernetes.kinds.nodes import CSINode
 from trimtab.clients.kubernetes.kinds.pods import AwsElasticBlockStore, AzureDisk, Cinder, GcePersistentDisk
 from trimtab.clients.kubernetes.kinds.storage import VolumeSpec
 from trimtab.clients.kubernetes.selectors import EXISTS, IN, NOT_IN, Terms

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import listed, pod
-from trimtab.clients.snapshots.objects import InputError, build_snapshot, decode_objects, read_files, read_objects
+from trimtab.clients.snapshots.objects import (
+    InvalidInputError,
+    build_snapshot,
+    decode_objects,
+    read_files,
+    read_objects,
+)
 from trimtab.clients.snapshots.objects.decode import add_text
 from trimtab.clients.snapshots.objects.objects import Objects
 
@@ -132,5 +138,5 @@ def test_a_key_that_one_pod_of_many_has_twice_is_refused_with_the_pod(text: str,
     items = [good, bad.replace(text, changed, 1), good.replace("good", "other")]
     file = tmp_path / "pods.json"
     file.write_text(f'{{"kind": "List", "apiVersion": "v1", "items": [{",".join(items)}]}}')
-    with pytest.raises(InputError, match=r"Pod default/bad: key .* is given twice"):
+    with pytest.raises(InvalidInputError, match=r"Pod default/bad: key .* is given twice"):
         read_files([file])

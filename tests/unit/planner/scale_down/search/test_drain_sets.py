@@ -7,104 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.columns import snapshot
+from tests.builders.drain_sets import compressed, problem_of, random_loop, some_rows
 from tests.builders.examples import examples
-from tests.builders.random_rows import rows
-from tests.builders.rows import Labels, NodeRow, PodRow
 from tests.reference.scale_down.search.drain_sets import Loop
-from tests.reference.simulation.moves import Cluster
-from trimtab.planner.model.values import PodSpec
-from trimtab.planner.placement.kernels.search import NO_MOST, SEARCHES, Search, unknown_room
+from trimtab.planner.placement.kernels.search import SEARCHES
 from trimtab.planner.scale_down.search.kernels.drain_sets import (
-    COUNTS,
     TAKEN,
-    Budgets,
-    Minimums,
-    Problem,
+    DrainProblem,
     drain_candidates,
     mark_unplaceable,
-    repeat,
+    repeat_plan,
 )
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.kernels import mark, revert
 
-NOT_TRIED = 99
 
-
-def some_rows(seed: int) -> tuple[list[NodeRow], list[PodRow], dict[str, Labels]]:
-    """Return a cluster with every constraint, or (odd seeds) a large one with only cpu requests."""
-    if seed % 2 == 0:
-        return rows(seed)
-    random = Random(seed)
-    specs = [PodSpec(requests=(("cpu", amount),)) for amount in (1, 2, 3)]
-    nodes = [NodeRow(f"n{i}", {}, {"cpu": 10, "memory": 9, "pods": 20}) for i in range(random.randint(2, 7))]
-    where = [node.name for node in nodes]
-    pods = [PodRow(f"p{i:02}", random.choice(specs), node=random.choice(where)) for i in range(random.randint(1, 14))]
-    return nodes, pods, {}
-
-
-def random_loop(seed: int) -> Loop:
-    random = Random(seed)
-    nodes, pods, namespaces = some_rows(seed)
-    cluster = Cluster(nodes, pods, namespaces)
-    names = list(cluster.nodes)
-    on = {i: [p for p, at in enumerate(cluster.at) if at == name] for i, name in enumerate(names)}
-    budgets, chance = random.randint(0, 2), Random(seed + 3)
-    return Loop(
-        cluster=cluster,
-        moving={node: [pod for pod in there if random.random() < 0.8] for node, there in on.items()},
-        order=random.sample(range(len(names)), len(names)),
-        allowed=[random.random() < 0.9 for _ in names],
-        hint={pod: random.randrange(-1, len(names)) for pod in range(len(cluster.pods)) if random.random() < 0.4},
-        needs={
-            pod: [(b, random.choice((0, 1, 1))) for b in range(budgets) if random.random() < 0.5]
-            for pod in range(len(cluster.pods))
-        },
-        left=[random.randint(0, 3) for _ in range(budgets)],
-        in_turn=[chance.random() < 0.3 for _ in names],
-        group=[random.randrange(2) for _ in names],
-        group_left=[random.randint(0, 3), random.randint(0, 9)],
-        amount=[[random.randint(0, 3)] for _ in names],
-        amount_left=[random.randint(0, 6)],
-    )
-
-
-def compressed(lists: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
-    return offsets, np.array([one for row in lists for one in row], np.int32)
-
-
-def problem_of(loop: Loop, classes: int, bounded: bool = True) -> Problem:
-    """Return the input of the loop. bounded : with upper bounds of the nodes' room, as attempts have them."""
-    node_count, pod_count = len(loop.cluster.nodes), len(loop.cluster.pods)
-    offsets, pods = compressed([loop.moving[node] for node in range(node_count)])
-    pairs, budgets = compressed([[b for b, _ in loop.needs[pod]] for pod in range(pod_count)])
-    needs = np.array([need for pod in range(pod_count) for _, need in loop.needs[pod]], np.uint8)
-    order = np.array(loop.order, np.int32)
-    most = unknown_room(order) if bounded else NO_MOST
-    return Problem(
-        offsets,
-        pods,
-        np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
-        Search(order, np.array(loop.allowed), *np.zeros((2, classes), np.int64), most=most),
-        Budgets(pairs, budgets, needs, np.array(loop.left, np.int64), np.array(loop.in_turn)),
-        Minimums(
-            np.array(loop.group, np.int32),
-            np.array(loop.group_left, np.int64),
-            np.array(loop.amount, np.int64),
-            np.array(loop.amount_left, np.int64),
-        ),
-        np.zeros(node_count, np.int32),
-        np.full(node_count, -1, np.int32),
-        np.full(pod_count, -1, np.int32),
-        np.full(node_count, NOT_TRIED, np.uint8),
-        np.full(node_count, -1, np.int32),
-        np.full(pod_count, -1, np.int32),
-        np.zeros(COUNTS, np.int64),
-        np.zeros(node_count, np.int32),
-    )
-
-
-def run_both(seed: int, bounded: bool = True) -> tuple[Loop, Problem, list[int]]:
+def run_both(seed: int, bounded: bool = True) -> tuple[Loop, DrainProblem, list[int]]:
     loop = random_loop(seed)
     nodes, pods, namespaces = some_rows(seed)
     simulation = build_simulation(snapshot(nodes, pods, namespaces))
@@ -169,7 +87,7 @@ def test_upper_bounds_of_the_room_change_nothing(seed: int) -> None:
     assert with_bounds.accepted[:taken].tolist() == without.accepted[:taken].tolist()
 
 
-def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
+def repeat_both(seed: int) -> tuple[bool, Loop, DrainProblem]:
     """Repeat a plan of the twin, sometimes an invalid one, with both."""
     plan = random_loop(seed)
     count, random = len(plan.cluster.nodes), Random(seed + 4)
@@ -190,7 +108,7 @@ def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
         loop.incoming[nodes[0]] = [0]
         problem.incoming_count[nodes[0]] = 1
     start, unplaceable = mark(state), np.zeros(count, bool)
-    repeated = repeat(state, problem, np.array(nodes, np.int32))
+    repeated = repeat_plan(state, problem, np.array(nodes, np.int32))
     repeated = repeated and mark_unplaceable(state, problem, offsets, members, np.zeros(0, np.int32), unplaceable) == 0
     assert repeated == loop.repeat(nodes, residents)
     if repeated:

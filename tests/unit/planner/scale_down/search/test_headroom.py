@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.planner.scale_down.search.headroom import saving_bound, volume
+from trimtab.planner.scale_down.search.headroom import capacity_use, saving_bound
 
 amounts = st.integers(0, 20)
 
@@ -26,7 +26,7 @@ def clusters(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.nd
 def test_no_set_of_nodes_whose_pods_have_room_saves_more_than_the_bound(cluster: tuple[np.ndarray, ...]) -> None:
     room, used, moving, leaving, saving = cluster
     candidates = np.flatnonzero(~leaving).astype(np.int32)
-    bound = saving_bound(volume(room, used, moving, leaving), candidates, saving)
+    bound = saving_bound(capacity_use(room, used, moving, leaving), candidates, saving)
     free = np.where(leaving, 0, np.maximum(room - used, 0))
     for size in range(len(candidates) + 1):
         for gone in combinations(candidates.tolist(), size):
@@ -37,10 +37,10 @@ def test_no_set_of_nodes_whose_pods_have_room_saves_more_than_the_bound(cluster:
 
 def test_the_bound_is_reached_where_nodes_can_be_filled_to_the_brim() -> None:
     room, used = np.full((2, 4), 10, np.int64), np.full((2, 4), 5, np.int64)
-    given_volume = volume(room, used, used, np.zeros(4, bool))
+    given_volume = capacity_use(room, used, used, np.zeros(4, bool))
     assert saving_bound(given_volume, np.arange(4, dtype=np.int32), np.ones(4)) == 2.0
 
 
 def test_without_candidates_nothing_can_be_saved() -> None:
     room = np.full((2, 3), 10, np.int64)
-    assert saving_bound(volume(room, room, room, np.zeros(3, bool)), np.zeros(0, np.int32), np.ones(3)) == 0.0
+    assert saving_bound(capacity_use(room, room, room, np.zeros(3, bool)), np.zeros(0, np.int32), np.ones(3)) == 0.0

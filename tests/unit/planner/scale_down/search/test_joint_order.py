@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.columns import snapshot
+from tests.builders.drain_sets import problem_of, random_loop
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, labelled, node, node_group, pod, pod_affinity, replica_set
 from tests.builders.random_rows import rows
 from tests.builders.scale_down import plan
 from tests.reference.scale_down.search.joint_order import without_order
-from tests.unit.planner.scale_down.search.test_drain_sets import problem_of, random_loop
 from trimtab.planner.scale_down.search.kernels.drain_sets import TAKEN
 from trimtab.planner.scale_down.search.kernels.joint_order import mark_without_order
 from trimtab.planner.simulation.build import build_simulation
@@ -39,14 +39,14 @@ def marked_by_both(seed: int) -> tuple[dict[int, int], int]:
             loop.cluster.place(moved, names[loop.destination[moved]])
             remove(state, moved)
             place(state, moved, loop.destination[moved])
-    loose = [p for p in range(len(loop.cluster.pods)) if p not in loop.destination and random.random() < 0.2]
+    unbound_pods = [p for p in range(len(loop.cluster.pods)) if p not in loop.destination and random.random() < 0.2]
     already = [going for going in loop.accepted if random.random() < 0.1]
     unplaceable = np.zeros(len(names), bool)
     unplaceable[already] = True
     at = state.pod_node.copy()
-    number = mark_without_order(state, problem, np.array(loose, np.int32), unplaceable)
+    number = mark_without_order(state, problem, np.array(unbound_pods, np.int32), unplaceable)
     assert np.array_equal(state.pod_node, at), "the simulation is left as it was"
-    found = without_order(loop, loose, already)
+    found = without_order(loop, unbound_pods, already)
     assert number == len(found)
     assert set(np.flatnonzero(unplaceable).tolist()) == {*found, *already}
     assert {going: int(problem.blocking_pod[going]) for going in found} == found

@@ -7,28 +7,12 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, spread
+from tests.builders.drain_sets import APP, WEB, big_or_small, web
+from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, spread
 from tests.builders.scale_down import NOW_S, plan
 from trimtab.planner.scale_down.search import portfolio
 from trimtab.planner.scale_down.search.orders import shuffled
 from trimtab.v1 import plan_pb2
-
-WEB = replica_set("web", 9)
-APP = {"app": "web"}
-
-
-def web(name: str, cpu: str, on: str = "", **more: object) -> Json:
-    return pod(name, cpu, "1Mi", node=on, owner=WEB, labels=APP, **more)
-
-
-def big_or_small() -> list[Json]:
-    """Return a cluster in which either the expensive node can go, or both cheap ones."""
-    return [
-        WEB, node("big", "4"), node("small-1", "2"), node("small-2", "2"),
-        node_group("dear", nodes=["big"], target=1, price=9.0),
-        node_group("cheap", nodes=["small-1", "small-2"], target=2, price=1.0),
-        web("p1", "750m", "big"), web("p2", "750m", "big"), web("p3", "900m", "small-1"), web("p4", "900m", "small-2"),
-    ]  # fmt: skip
 
 
 def test_a_plan_that_saves_more_does_not_free_fewer_nodes_than_upstreams_order() -> None:
@@ -115,7 +99,7 @@ def test_nodes_with_the_price_zero_are_weighed_against_a_minimum_too() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 3])
-def test_a_shuffled_order_loses_nobody_and_is_always_the_same(number: int) -> None:
+def test_a_shuffled_order_loses_no_candidate_and_is_always_the_same(number: int) -> None:
     candidates = np.arange(50, 150, dtype=np.int32)
     found = shuffled(candidates, number)
     assert sorted(found.tolist()) == candidates.tolist() != found.tolist()
@@ -128,12 +112,10 @@ def test_the_baseline_by_name_tries_empty_nodes_first_as_upstream_does() -> None
         node_group("g", nodes=["n1", "n2", "n3", "n4"], target=4, price=1.0),
         web("p1", "900m", "n1"), web("p3", "900m", "n3"),
     ]  # fmt: skip
-    with patch.object(portfolio, "make", wraps=portfolio.make) as made:
+    with patch.object(portfolio, "PlannedAttempt", wraps=portfolio.PlannedAttempt) as planned:
         plan(objects)
-    ((task, _, planned, _), _) = made.call_args
-    first = next(one for one in planned if one.order == plan_pb2.CandidateOrder.NAME)
-    assert first.candidates.tolist() == [1, 3, 0, 2]
-    assert sorted(task.nodes.eligible.tolist()) == [0, 1, 2, 3]
+    rows = [call.args for call in planned.call_args_list]
+    assert next(args[1].tolist() for args in rows if args[2] == plan_pb2.CandidateOrder.NAME) == [1, 3, 0, 2]
 
 
 def test_what_a_plan_saves_is_added_in_one_order_before_it_goes_into_the_state() -> None:

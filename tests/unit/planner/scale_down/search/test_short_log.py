@@ -7,14 +7,14 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.builders.drain_sets import MIX, objects_of
 from tests.builders.kubernetes import node, node_group, pod, replica_set, snapshot_of
 from tests.builders.scale_down import NOW_S, settings_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
-from tests.stateful.test_scale_down_all_features import MIX, objects_of
 from trimtab.planner.model.settings import resolve_scale_down
 from trimtab.planner.round.round import Round
-from trimtab.planner.scale_down.loop import decide_scale_down
-from trimtab.planner.scale_down.request import ScaleDownRequest
+from trimtab.planner.scale_down.context import ScaleDownRequest
+from trimtab.planner.scale_down.decision import decide_scale_down
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.log import move_log
 from trimtab.planner.simulation.virtual_rows import VirtualPod, VirtualRows

@@ -16,12 +16,16 @@ from tests.reference.scale_up.cheapest.improve import improved
 from tests.reference.scale_up.cheapest.master import Programme
 from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
 from trimtab.planner.scale_up.cheapest.kernels.dive import dive
-from trimtab.planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes, fill_node, look_at_left
-from trimtab.planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
-from trimtab.planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
-from trimtab.planner.scale_up.cheapest.kernels.master import Master, begin, improve_levels
+from trimtab.planner.scale_up.cheapest.kernels.fill import (
+    FILLS_TRIED,
+    consider_remaining,
+    fill_node,
+)
+from trimtab.planner.scale_up.cheapest.kernels.generate import PricingState, add_fill, generate
+from trimtab.planner.scale_up.cheapest.kernels.improve import MANY, RuinRecreateScratch, improve
+from trimtab.planner.scale_up.cheapest.kernels.master import MasterProblem, reset_basis, solve
 from trimtab.planner.scale_up.cheapest.problem import Problem
-from trimtab.planner.scale_up.cheapest.work import batches_for, bench_for, master_for, shapes_of, watch_for
+from trimtab.planner.scale_up.cheapest.work import batches_for, fill_state_for, master_for, pricing_for
 
 
 class Both:
@@ -31,9 +35,7 @@ class Both:
         self.random = Random(seed)
         self.asked: Problem = small_problem(seed)
         asked = self.asked
-        self.shapes: Shapes = shapes_of(asked, asked.price)
-        self.rest = Rest(asked.pods.copy(), asked.most.copy(), asked.zone_most.copy())
-        self.bench: Bench = bench_for(asked)
+        self.state = fill_state_for(asked, asked.price)
         self.market = Market(
             asked.demand.tolist(), asked.capacity.tolist(), asked.allowed.tolist(), asked.per_node.tolist(),
             asked.zone.tolist(), asked.price.tolist(), asked.pods.tolist(), asked.most.tolist(),
@@ -42,39 +44,39 @@ class Both:
         self.value = [self.random.choice([0.0, 1.0, self.random.random()]) for _ in asked.pods]
         self.groups = self.random.sample(range(len(asked.capacity)), len(asked.capacity))
 
-    def made(self, ways: int) -> Batches:
+    def batches(self, weightings: int) -> Batches:
         """Return the kernel's plan."""
-        made, ratio = batches_for(self.asked), np.zeros(len(self.groups))
+        batches, ratio = batches_for(self.asked), np.zeros(len(self.groups))
         groups = np.array(self.groups, np.int32)
-        build(self.shapes, self.rest, np.array(self.value), self.bench, groups, ratio, ways, made)
-        return made
+        build(self.state, np.array(self.value), groups, ratio, weightings, batches)
+        return batches
 
-    def programme(self) -> tuple[Master, Watch, Programme, Search]:
+    def programme(self) -> tuple[MasterProblem, PricingState, Programme, Search]:
         """Return a linear programme without fills, with rows for the limits of some groups."""
         asked = self.asked
         limited = np.flatnonzero((asked.most < 40) & [self.random.random() < 0.5 for _ in asked.most])
         master = master_for(asked, asked.price, limited)
-        watch = watch_for(asked, np.array(self.groups, np.int32), limited)
+        pricing = pricing_for(asked, np.array(self.groups, np.int32), limited)
         sizes = len(master.offsets), len(master.row)
         programme = Programme(len(asked.pods), master.bound.tolist(), float(master.cost[0]), sizes)
-        return master, watch, programme, Search(self.groups, watch.limit_row.tolist(), watch.value.tolist())
+        return master, pricing, programme, Search(self.groups, pricing.limit_row.tolist(), pricing.value.tolist())
 
     def agree_on_what_is_left(self) -> None:
-        assert (self.rest.pods.tolist(), self.rest.nodes.tolist()) == (self.market.pods, self.market.nodes)
-        assert self.rest.zone_pods.tolist() == self.market.zone_pods
-        assert self.bench.numbers[POURS] == self.market.pours
+        assert (self.state.pods.tolist(), self.state.nodes.tolist()) == (self.market.pods, self.market.nodes)
+        assert self.state.zone_pods.tolist() == self.market.zone_pods
+        assert self.state.numbers[FILLS_TRIED] == self.market.most_fills
 
 
-def batches_in(made: Batches) -> list[Batch]:
+def batches_in(batches: Batches) -> list[Batch]:
     rows = []
-    for at in range(int(made.counts[0])):
-        entries = slice(made.offsets[at], made.offsets[at + 1])
-        fill = dict(zip(made.classes[entries].tolist(), made.pods[entries].tolist(), strict=True))
-        rows.append((int(made.group[at]), int(made.nodes[at]), fill))
+    for at in range(int(batches.counts[0])):
+        entries = slice(batches.offsets[at], batches.offsets[at + 1])
+        fill = dict(zip(batches.classes[entries].tolist(), batches.pods[entries].tolist(), strict=True))
+        rows.append((int(batches.group[at]), int(batches.nodes[at]), fill))
     return rows
 
 
-def agree(master: Master, programme: Programme) -> None:
+def agree(master: MasterProblem, programme: Programme) -> None:
     assert master.basis.tolist() == programme.basis
     assert master.level.tolist() == programme.level
     assert master.dual.tolist() == programme.dual
@@ -84,21 +86,21 @@ def agree(master: Master, programme: Programme) -> None:
 
 @given(st.integers(0, 2**40), st.integers(1, 4))
 @examples(200)
-def test_a_node_is_filled_as_by_the_twin(seed: int, ways: int) -> None:
+def test_a_node_is_filled_as_by_the_twin(seed: int, weightings: int) -> None:
     both = Both(seed)
     for group in both.groups:
-        worth = fill_node(both.shapes, both.rest, np.array(both.value), both.bench, group, ways)
-        expected, fill = filled(both.market, both.value, group, ways)
+        worth = fill_node(both.state, np.array(both.value), group, weightings)
+        expected, fill = filled(both.market, both.value, group, weightings)
         assert worth == expected
-        assert {at: int(pods) for at, pods in enumerate(both.bench.best) if pods} == fill
+        assert {at: int(pods) for at, pods in enumerate(both.state.best) if pods} == fill
     both.agree_on_what_is_left()
 
 
 @given(st.integers(0, 2**40), st.integers(1, 4))
 @examples(200)
-def test_nodes_are_planned_as_by_the_twin(seed: int, ways: int) -> None:
+def test_nodes_are_planned_as_by_the_twin(seed: int, weightings: int) -> None:
     both = Both(seed)
-    assert batches_in(both.made(ways)) == built(both.market, both.value, both.groups, ways)
+    assert batches_in(both.batches(weightings)) == built(both.market, both.value, both.groups, weightings)
     both.agree_on_what_is_left()
 
 
@@ -106,68 +108,67 @@ def test_nodes_are_planned_as_by_the_twin(seed: int, ways: int) -> None:
 @examples(200)
 def test_the_programme_is_solved_as_by_the_twin(seed: int, fills: int) -> None:
     both = Both(seed)
-    master, watch, programme, search = both.programme()
-    for turn in range(fills):
+    master, pricing, programme, search = both.programme()
+    for number in range(fills):
         group = both.random.choice(both.groups)
-        both.bench.best[:] = [both.random.choice([0, 0, 1, 2, 5]) for _ in both.bench.best]
-        fill = dict(enumerate(both.bench.best.tolist()))
-        assert add_fill(both.shapes, both.bench, watch, group, master) == added(
-            both.market, programme, search, group, fill
-        )
-        if turn in (fills // 2, fills - 1):
+        both.state.best[:] = [both.random.choice([0, 0, 1, 2, 5]) for _ in both.state.best]
+        fill = dict(enumerate(both.state.best.tolist()))
+        assert add_fill(both.state, pricing, group, master) == added(both.market, programme, search, group, fill)
+        if number in (fills // 2, fills - 1):
             most = both.random.choice([1, 1000])
-            assert improve_levels(master, most) == programme.improve(most)
+            assert solve(master, most) == programme.improve(most)
             agree(master, programme)
-    begin(master)
-    programme.begin()
+    reset_basis(master)
+    programme.reset_basis()
     agree(master, programme)
 
 
 @given(st.integers(0, 2**40), st.integers(1, 60))
 @examples(100)
-def test_fills_are_generated_as_by_the_twin(seed: int, pours: int) -> None:
+def test_fills_are_generated_as_by_the_twin(seed: int, most_fills: int) -> None:
     both = Both(seed)
-    master, watch, programme, search = both.programme()
-    assert generate(both.shapes, both.rest, master, both.bench, watch, pours) == generated(
-        both.market, programme, search, pours
-    )
+    master, pricing, programme, search = both.programme()
+    assert generate(both.state, master, pricing, most_fills) == generated(both.market, programme, search, most_fills)
     agree(master, programme)
-    assert (watch.value.tolist(), watch.turn.tolist()) == (search.value, [search.lane, search.way, search.helped])
+    assert (pricing.value.tolist(), pricing.schedule.tolist()) == (
+        search.value,
+        [search.lane, search.weighting, search.helped],
+    )
     both.agree_on_what_is_left()
 
 
 @given(st.integers(0, 2**40), st.sampled_from([0.5, 0.9]), st.integers(1, 4))
 @examples(100)
-def test_whole_nodes_are_made_of_fractions_as_by_the_twin(seed: int, nearly: float, solutions: int) -> None:
+def test_whole_nodes_are_made_of_fractions_as_by_the_twin(seed: int, round_up_from: float, solutions: int) -> None:
     both = Both(seed)
-    master, watch, programme, search = both.programme()
-    generate(both.shapes, both.rest, master, both.bench, watch, 100)
+    master, pricing, programme, search = both.programme()
+    generate(both.state, master, pricing, 100)
     generated(both.market, programme, search, 100)
-    made = batches_for(both.asked)
-    dive(both.shapes, both.rest, master, both.bench, watch, nearly, solutions, made)
-    assert batches_in(made) == dived(both.market, programme, search, nearly, solutions)
+    batches = batches_for(both.asked)
+    dive(both.state, master, pricing, round_up_from, solutions, batches)
+    assert batches_in(batches) == dived(both.market, programme, search, round_up_from, solutions)
     both.agree_on_what_is_left()
 
 
 @given(st.integers(0, 2**40), st.integers(1, 300), st.sampled_from([0, 1, 3, 1000]))
 @examples(100)
-def test_a_plan_is_improved_as_by_the_twin(seed: int, pours: int, tries: int) -> None:
+def test_a_plan_is_improved_as_by_the_twin(seed: int, most_fills: int, tries: int) -> None:
     both = Both(seed)
-    made, batches = both.made(1), built(both.market, both.value, both.groups, 1)
-    both.rest.pods[:] = 0
+    batches, nodes = both.batches(1), built(both.market, both.value, both.groups, 1)
+    both.state.pods[:] = 0
     both.market.pods = [0] * len(both.market.pods)
-    watch = watch_for(both.asked, np.array(both.groups, np.int32), np.zeros(0, np.int64))
-    watch.value[:] = both.value
-    trial = Trial(
+    pricing = pricing_for(both.asked, np.array(both.groups, np.int32), np.zeros(0, np.int64))
+    pricing.value[:] = both.value
+    ruin = RuinRecreateScratch(
         np.zeros(len(both.value)), *np.zeros((2, len(both.groups))), np.zeros(MANY, np.int64), np.array([1, tries])
     )
-    improve(both.shapes, both.rest, both.bench, watch, watch.groups, trial, pours, made)
-    assert batches_in(made) == improved(both.market, both.value, both.groups, (pours, tries), batches)
+    improve(both.state, pricing, pricing.groups, ruin, most_fills, batches)
+    assert batches_in(batches) == improved(both.market, both.value, both.groups, (most_fills, tries), nodes)
     both.agree_on_what_is_left()
 
 
 def test_classes_without_pods_are_not_checked() -> None:
     both = Both(1)
-    both.rest.pods[0] = 0
-    look_at_left(both.rest, both.bench)
-    assert both.bench.live[: both.bench.numbers[0]].tolist() == np.flatnonzero(both.rest.pods).tolist()
+    both.state.pods[0] = 0
+    consider_remaining(both.state)
+    assert both.state.considered[: both.state.numbers[0]].tolist() == np.flatnonzero(both.state.pods).tolist()

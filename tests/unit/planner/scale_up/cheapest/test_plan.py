@@ -46,7 +46,7 @@ def test_a_plan_keeps_limits_accounts_for_every_pod_and_leaves_one_only_where_no
     )  # fmt: skip
     for group in np.flatnonzero(asked.most > used).tolist():
         for of_class in np.flatnonzero(asked.allowed[:, group]).tolist():
-            assert market.room(group, of_class, {}) <= 0
+            assert market.pods_that_fit(group, of_class, {}) <= 0
 
 
 @given(st.integers(0, 2**40))

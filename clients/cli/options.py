@@ -1,0 +1,68 @@
+"""Options and arguments that several commands share: each has one name, type and help text."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trimtab.clients.cli.output import Format
+
+FilesArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="Kubernetes objects (kubectl get -o json|yaml, .gz too) or a recording"),
+]
+PlannerOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="address of a running planner; default: decide in process")
+]
+SettingsOption = Annotated[Path | None, typer.Option(metavar="FILE", help="settings, YAML or JSON")]
+StateOption = Annotated[Path | None, typer.Option(metavar="FILE", help="the last plan or its `state`, as JSON")]
+NowOption = Annotated[
+    str | None, typer.Option(metavar="TIME", help="time to decide for, RFC 3339 or Unix seconds")
+]  # fmt: skip
+GroupByOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LABEL,…", help="labels that define node groups; default: instance type and zone; none: no groups"
+    ),
+]
+PricesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="prices of instance types, CSV or YAML with type, price, zone, lifecycle"),
+]
+VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node and the reason codes")]
+MaxInputOption = Annotated[
+    int, typer.Option(metavar="BYTES", min=1, help="largest accepted FILE in bytes, uncompressed")
+]
+OutputOption = Annotated[Format, typer.Option("-o", "--output", help="output format")]
+KubeconfigOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="default: $KUBECONFIG, ~/.kube/config or the pod's service account")
+]
+ContextOption = Annotated[str, typer.Option(metavar="NAME", help="context of the kubeconfig; default: the current one")]
+GroupsOption = Annotated[
+    list[Path] | None, typer.Option("--node-groups", metavar="FILE", help="NodeGroup objects; may be repeated")
+]
+DecisionOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="scale-down, …; may be repeated; default: all that the planner offers"),
+]
+IntervalOption = Annotated[
+    float, typer.Option(min=0.1, help="seconds from the start of a round to the start of the next")
+]
+ClusterOption = Annotated[str, typer.Option("--cluster-name", metavar="NAME", help="name of the cluster in logs")]
+StateMapOption = Annotated[
+    str, typer.Option(help='ConfigMap that keeps node timers across restarts and leader changes; "" = none')
+]
+StateFileOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="keep node timers in this file instead of the ConfigMap")
+]
+StateAgeOption = Annotated[float, typer.Option(min=0, help="seconds without a round after which all timers restart")]
+ApplyPodCostsOption = Annotated[
+    bool,
+    typer.Option(
+        "--apply-pod-costs", help="have the actuator write pod deletion costs; otherwise they are only recommended"
+    ),
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="decide and log, but change and write nothing")]
+RoundsOption = Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")]
+LeaderElectOption = Annotated[bool, typer.Option(help="act and write only while holding the Lease")]
+LeaseNameOption = Annotated[str, typer.Option(help="name of the Lease")]

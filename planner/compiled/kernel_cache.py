@@ -1,0 +1,177 @@
+"""Where compiled code is cached between runs, and which process compiles what if several start at the same time.
+
+Decides when cached code may be used: as long as everything it was built from is unchanged
+(`trimtab.planner.compiled.content`). Processes that share a cache compile each kernel once: the first one that
+needs it locks it, the others wait and load it. The operating system releases the locks of a process when it ends, in
+any way. Compiled code is not loaded from, nor written to, a folder that others can write
+(`trimtab.planner.compiled.folder`).
+
+Built on private classes of numba, which are not guaranteed: `missing_parts` lists those that do not exist, and then
+nothing is cached. tests/unit/planner/compiled/test_kernel_cache.py reports the same in words. Never compiles.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from types import FunctionType
+from typing import Any, Final
+
+import numba
+from numba.core import caching, dispatcher
+
+from trimtab.planner.compiled.content import content_of
+from trimtab.planner.compiled.folder import why_unsafe
+from trimtab.planner.compiled.lock import KernelLock
+
+PARTS: Final = {
+    "FunctionCache": ("load_overload", "save_overload"),
+    "IndexDataCacheFile": ("_load_index", "load", "save"),
+}
+"""Names in `numba.core.caching` that are subclassed here, and the methods that are replaced or that numba calls."""
+
+_ATTRIBUTES: Final = ("_py_func", "_impl", "_cache_path", "_cache_file")
+"""Attributes of a `FunctionCache` itself."""
+
+
+def missing_parts(of_caching: Any = caching, of_dispatcher: Any = dispatcher) -> tuple[str, ...]:
+    """Return which required parts this version of numba lacks, in words; empty = none."""
+    missing = []
+    for name, methods in PARTS.items():
+        found = getattr(of_caching, name, None)
+        if found is None:
+            missing.append(f"numba.core.caching has no class {name}")
+        missing += [f"{name} has no method {one}" for one in methods if found is not None and not hasattr(found, one)]
+    if not hasattr(getattr(of_dispatcher, "Dispatcher", None), "enable_caching"):
+        missing.append("numba.core.dispatcher.Dispatcher has no method enable_caching")
+    return tuple(missing) or _missing_attributes(of_caching)
+
+
+def _missing_attributes(of_caching: Any) -> tuple[str, ...]:
+    """Return which required attributes a cache for a function of this module lacks."""
+    try:
+        made = of_caching.FunctionCache(missing_parts)
+    except RuntimeError:  # There is no writable directory, so nothing is cached anyway.
+        return ()
+    except TypeError as error:
+        return (f"FunctionCache cannot be made of a function alone: {error}",)
+    missing = [f"FunctionCache has no attribute {name}" for name in _ATTRIBUTES if not hasattr(made, name)]
+    if not missing and not hasattr(made._impl, "filename_base"):
+        missing.append("the implementation of FunctionCache has no attribute filename_base")
+    if not missing:
+        try:
+            of_caching.IndexDataCacheFile(made._cache_path, made._impl.filename_base, "stamp")
+        except TypeError as error:
+            missing.append(f"IndexDataCacheFile cannot be made of directory, name and stamp: {error}")
+    return tuple(missing)
+
+
+_MISSING: Final = missing_parts()
+_BASE: Any = caching.FunctionCache if not _MISSING else object
+_INDEX_BASE: Any = caching.IndexDataCacheFile if not _MISSING else object
+
+_directories: Final[set[str]] = set()
+
+_cold: Final[list[Callable[[], None]]] = []
+"""Callbacks for the event that something has to be compiled."""
+
+
+def keep(compiled: Any) -> None:
+    """Cache the compiled code of a kernel if there is a writable directory."""
+    if _MISSING:
+        _warn()
+        return
+    # numba raises RuntimeError if there is no writable directory.
+    with suppress(RuntimeError):
+        kernels = _Cache(compiled.py_func)
+        if _is_safe_folder(kernels._cache_path, str(Path(compiled.py_func.__code__.co_filename).parent)):
+            _directories.add(kernels._cache_path)
+            compiled._cache = kernels
+
+
+@contextmanager
+def when_cold(call: Callable[[], None]) -> Iterator[None]:
+    """Call back once, as soon as a kernel that will be cached has to be compiled; never if all can be loaded."""
+    _cold.append(call)
+    try:
+        yield
+    finally:
+        if call in _cold:
+            _cold.remove(call)
+
+
+def _warn() -> None:
+    """Warn once per process; Python suppresses repeated warnings from the same line."""
+    text = f"compiled kernels are not cached: numba {numba.__version__} is not as tested: {'; '.join(_MISSING)}"
+    warnings.warn(text, RuntimeWarning, stacklevel=1)
+
+
+@cache
+def _is_safe_folder(folder: str, directory: str) -> bool:
+    """Return whether a folder can be used for kernels of a directory; warn once if not."""
+    reason = why_unsafe(folder, directory)
+    if reason:
+        text = (
+            f"compiled kernels are not cached, so every start takes a minute longer: {reason}, and loading them would"
+            " run its code; take the right to write it from others and empty it, or set NUMBA_CACHE_DIR"
+        )
+        warnings.warn(text, RuntimeWarning, stacklevel=1)
+    return not reason
+
+
+def kept_in() -> tuple[str, ...]:
+    """Return the directories in which compiled kernels are cached, () if none can be used."""
+    return tuple(sorted(_directories))
+
+
+class _Index(_INDEX_BASE):  # type: ignore[misc]
+    """numba's index of compiled code by types, which counts as empty if a type no longer exists.
+
+    Otherwise, after an upgrade that renames a type, every call of the kernels that once took it would fail.
+    """
+
+    def _load_index(self) -> Any:
+        try:
+            return super()._load_index()
+        except (AttributeError, ImportError, TypeError):
+            return {}
+
+
+class _Cache(_BASE):  # type: ignore[misc]
+    """numba's own cache, with a stamp of everything a kernel is built from instead of one of its file."""
+
+    def __init__(self, function: FunctionType) -> None:
+        super().__init__(function)
+        self._stamped = False
+        self._lock = KernelLock(self._cache_path, self._impl.filename_base)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Load the code compiled for a signature; None if there is none, or none for this content.
+
+        None also means that this process compiles it now, while others wait for the result of `save_overload`. The lock
+        is taken before loading, because numba writes the index before the code that it lists.
+        """
+        self._stamp()
+        self._lock.acquire()
+        found = super().load_overload(sig, target_context)
+        if found is not None:
+            self._lock.release()
+            return found
+        while _cold:
+            _cold.pop()()
+        return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Cache the code compiled for a signature."""
+        self._stamp()
+        super().save_overload(sig, data)
+        self._lock.release()
+
+    def _stamp(self) -> None:
+        """Record what the kernel is built from. Not before the first call, as functions it uses may be defined after
+        it.
+        """
+        if not self._stamped:
+            self._cache_file = _Index(self._cache_path, self._impl.filename_base, content_of(self._py_func))
+            self._stamped = True

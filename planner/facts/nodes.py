@@ -1,0 +1,115 @@
+"""Properties of nodes: being deleted, ready, prices, costs of eviction.
+
+A node is being deleted if the actuator reports it, or if it has the taint of a deletion: as long as it is younger than
+the longest time that a cloud provider has for a deletion, or if its value is not a time. Source: Cluster Autoscaler,
+actuation.IsNodeBeingDeleted, taints.GetToBeDeletedTime.
+
+A node is ready with the condition Ready and without a startup or status taint. Such a taint, built in or named in the
+settings, makes a node unready: it offers no room, counts as upcoming only as long as a start may take, and is scaled
+down like an unready node. The number of unready nodes decides whether a cluster is healthy enough for scale-down.
+Source: Cluster Autoscaler, utils/kubernetes GetReadinessState, clusterstate.IsClusterHealthy; for taints named in
+settings, its Zalando fork.
+
+The price of a node is that of its node group.
+"""
+
+import re
+from typing import Final
+
+import numpy as np
+
+from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, marks_not_ready
+from trimtab.planner.model.settings import SECOND_NS, TaintNames
+from trimtab.planner.model.values import TaintSpec
+from trimtab.planner.snapshot.columns import Bool, Float64, Int64, Snapshot
+from trimtab.planner.snapshot.lookup import string_index
+
+LONGEST_DELETION_S: Final = 300
+_TIME: Final = re.compile("[0-9]{1,18}")
+"""A time in Unix seconds. More digits are none, and too many of them are refused by `int`."""
+
+
+def being_deleted(snapshot: Snapshot, now_ns: int) -> Bool:
+    """Return for each node whether it is being deleted. bool[N]."""
+    nodes = snapshot.nodes
+    now_s = now_ns // SECOND_NS
+    marked = [any(_is_recent(taint, now_s) for taint in taints) for taints in nodes.taint_sets]
+    leaving = np.array([*marked, False], bool)[nodes.taint_set]
+    for deletion in snapshot.deletions:
+        node = string_index(nodes.name, deletion.node)
+        if node >= 0:
+            leaving[node] = True
+    return leaving
+
+
+def _is_recent(taint: TaintSpec, now_s: int) -> bool:
+    if taint.key != TO_BE_DELETED_TAINT:
+        return False
+    return _TIME.fullmatch(taint.value) is None or now_s - int(taint.value) < LONGEST_DELETION_S
+
+
+LONGEST_START_NS: Final = 15 * 60 * SECOND_NS
+"""`--max-node-startup-time`."""
+
+
+def is_ready(snapshot: Snapshot, names: TaintNames) -> Bool:
+    """Return which nodes are ready. bool[N]. names : taints named in the settings."""
+    sets = [any(marks_not_ready(taint.key, names) for taint in taints) for taints in snapshot.nodes.taint_sets]
+    ready: Bool = snapshot.nodes.ready & ~np.array([*sets, False], bool)[snapshot.nodes.taint_set]
+    return ready
+
+
+def may_start(snapshot: Snapshot, now_ns: int) -> Bool:
+    """Return which nodes are so young that they may still be starting. bool[N]. A node of unknown age has started."""
+    created_ns = snapshot.nodes.created_ns
+    young: Bool = (created_ns > 0) & (now_ns - created_ns < LONGEST_START_NS)
+    return young
+
+
+def unhealthy(unready: Bool, max_share: float, ok_count: int) -> str:
+    """Return why a cluster is not healthy, "" = it is. unready : bool[N], nodes that should be ready and are not."""
+    count, total = int(unready.sum()), len(unready)
+    if count <= ok_count or count <= max_share * total:
+        return ""
+    return f"{count} of {total} nodes are unready; no node is removed while more than {max_share:.0%} are"
+
+
+def prices(snapshot: Snapshot) -> Float64:
+    """Return the price per hour of each node. float64[N], NaN = unknown."""
+    by_group = np.array([*(group.price_per_hour for group in snapshot.groups), np.nan])
+    price: Float64 = by_group[snapshot.nodes.group]
+    return price
+
+
+def savings(price: Float64) -> Float64:
+    """Return the saving by removing each node: its price; if unknown, the mean price; without any prices, 1."""
+    known = ~np.isnan(price)
+    return np.where(known, price, total(price[known]) / int(known.sum()) if known.any() else 1.0)
+
+
+def total(numbers: Float64) -> float:
+    """Return the sum of floats : float64[M], added one after the other; NaN counts as 0.
+
+    numpy's `sum` adds blocks, whose rounding depends on the machine; answers and states have the same bytes on all.
+    """
+    return float(np.cumsum(np.nan_to_num(numbers))[-1]) if len(numbers) else 0.0
+
+
+_EXPECTED_COST_SHIFT: Final = (2.0**27, 2.0**25)
+
+
+def eviction_ratings(snapshot: Snapshot, priority: Int64) -> Float64:
+    """Return the cost of evicting each pod. priority : int64[S] of the specs. float64[P].
+
+    1 + deletion cost / 2^27 + priority / 2^25, clamped to -10 to 10. Source: Karpenter, disruption cost.
+    """
+    by_cost, by_priority = _EXPECTED_COST_SHIFT
+    by_spec = priority.astype(np.float64) / by_priority
+    return np.clip(1.0 + snapshot.pods.deletion_cost / by_cost + by_spec[snapshot.pods.spec], -10.0, 10.0)
+
+
+def eviction_costs(snapshot: Snapshot, rating: Float64, moving: Bool) -> Float64:
+    """Return the summed cost of all moving pods of each node. rating : float64[P]; moving : bool[P]. float64[N]."""
+    # Without any pods, bincount would count instead of adding.
+    cost = np.bincount(snapshot.pods.node[moving], weights=rating[moving], minlength=len(snapshot.nodes.name))
+    return cost.astype(np.float64)

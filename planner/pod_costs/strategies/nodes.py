@@ -1,0 +1,115 @@
+"""By node. NODE_COST: pods on the most expensive nodes go first, by the price per hour of their node's group.
+NODE_DRAIN: pods on the nodes that the same plan drains go first.
+
+NODE_DRAIN ranks
+1,000 on nodes that are deleted now or being deleted, 900 on unneeded nodes that go later. On a node that could still be
+emptied, 800 minus 1 for each pod that would have to leave it, at least 1: the fewer removals empty a node, the higher
+the rank. 0 on nodes that cannot go even if pods leave. DaemonSet and mirror pods do not count.
+"""
+
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from trimtab.planner.facts.nodes import prices
+from trimtab.planner.pod_costs.members import active
+from trimtab.planner.pod_costs.settings import PodCostTerm
+from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy, Unranked
+from trimtab.planner.round.decision import Decided
+from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import PodCostGroupReason, UnremovableReason
+
+MOST_EXPENSIVE: Final = 1000.0
+NOW: Final = 1000.0
+LATER: Final = 900.0
+NEARLY: Final = 800.0
+MAY_GO: Final = frozenset(
+    {
+        UnremovableReason.NOT_UNDERUTILIZED,
+        UnremovableReason.RECENTLY_UNREMOVABLE,
+        UnremovableReason.NO_PLACE_TO_MOVE_PODS,
+        UnremovableReason.DESTINATION_OF_MOVED_PODS,
+        UnremovableReason.NOT_EVALUATED,
+        UnremovableReason.IN_COOLDOWN,
+        UnremovableReason.CLUSTER_UNHEALTHY,
+        UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH,
+        UnremovableReason.NOT_UNREADY_LONG_ENOUGH,
+    }
+)
+"""Reasons for which a node stays that fewer pods on it could change."""
+
+
+def _drained(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    del term, threshold
+    level = _levels(context)
+    if level is None:
+        everybody = np.ones(len(context.members.pods), np.bool_)
+        text = "NODE_DRAIN follows the nodes that are removed; request SCALE_DOWN in the same request"
+        unranked = Unranked(everybody, PodCostGroupReason.SCALE_DOWN_NOT_ASKED, lambda _: text)
+        return Ranks(np.zeros(len(everybody)), (unranked,))
+    return Ranks(context.of_node(level), context.without_node)
+
+
+def level_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
+    """Return the data of `Input.SCALE_DOWN`: the level of each member's node, NaN if not known."""
+    del term
+    level = _levels(context)
+    return (np.full(len(context.members.pods), np.nan) if level is None else context.of_node(level),)
+
+
+def _levels(context: RankingContext) -> Float64 | None:
+    """Return the rank of the pods of each node, None if scale-down was not requested. float64[N]."""
+    decided: Decided | None = context.round.decided.get(pb.Decision.SCALE_DOWN)
+    if decided is None:
+        return None
+    return context.once("levels of nodes", partial(_make, context.snapshot, decided))
+
+
+def _make(snapshot: Snapshot, decided: Decided) -> Float64:
+    """Return the level of each node. float64[N]. O(N + P)."""
+    decision: Any = decided.whole().result
+    row = {name: number for number, name in enumerate(snapshot.nodes.name)}
+    missing = len(row)
+    level = np.zeros(missing + 1)
+    pods = snapshot.pods
+    leaving = active(pods) & (pods.node >= 0) & ((pods.flags & FLAG_DAEMON) == 0)
+    nearly = np.maximum(NEARLY - np.bincount(pods.node[leaving], minlength=len(level)), 1.0)
+    for stays in decision.unremovable:
+        node = row.get(stays.node, missing)
+        if stays.reason in MAY_GO:
+            level[node] = nearly[node]
+        elif stays.reason == UnremovableReason.CURRENTLY_BEING_DELETED:
+            level[node] = NOW
+    for goes in decision.unneeded:
+        level[row.get(goes.node, missing)] = LATER
+    for name in (*decision.drain, *decision.delete_empty):
+        level[row.get(name, missing)] = NOW
+    return level[:missing]
+
+
+NODE_DRAIN = Strategy(Code.NODE_DRAIN, _drained, NOW, frozenset({Input.SCALE_DOWN}))
+
+
+def prices_of(this: Round) -> Float64:
+    """Return the price per hour of each node, NaN = unknown. float64[N]."""
+    return this.work.derive("pod cost prices", partial(prices, this.snapshot), of=("nodes.group", "groups"))
+
+
+def _priced(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    del term, threshold
+    rank = context.of_node(prices_of(context.round))
+    unknown, unranked = np.isnan(rank), context.without_node
+    if unknown.any():
+
+        def detail(member: int) -> str:
+            node = context.snapshot.nodes.name[context.node[member]]
+            return f"the price of node {node} of {context.pod(member)} is not known"
+
+        unranked += (Unranked(unknown, PodCostGroupReason.PRICE_UNKNOWN, detail),)
+    return Ranks(rank, unranked)
+
+
+NODE_COST = Strategy(Code.NODE_COST, _priced, MOST_EXPENSIVE, frozenset({Input.PRICES}))

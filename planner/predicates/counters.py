@@ -1,0 +1,175 @@
+"""Counters: what dynamic predicates remember of placed pods, by kind.
+
+Contract: a kind is declared once, in its module, and listed in `KINDS`; what moves write, what virtual pods and nodes
+take over, and what bounds and plans have to respect follow from the declaration. No module outside this package reads
+the arrays of a kind: it asks here, or in `trimtab.planner.predicates.kernels.compose` inside kernels. Symbols: S pod
+classes, P pods, N nodes.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.predicates import presence, spread_counters
+from trimtab.planner.predicates.counter_kind import NO_CLASS, CounterKind, NodeLimit
+from trimtab.planner.predicates.listing import Lists, with_lists_of
+from trimtab.planner.predicates.pod_volumes import VOLUMES, VolumeCounters
+from trimtab.planner.predicates.presence import PRESENCE, PresenceCounters, PresenceNotes, presence_notes
+from trimtab.planner.predicates.spread_counters import SPREAD, SpreadCounters, SpreadNotes, spread_notes
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+KINDS: Final[tuple[CounterKind, ...]] = (PRESENCE, SPREAD, VOLUMES)
+"""One for each field of `Counters`, in their order."""
+
+
+class Counters(NamedTuple):
+    """The counters of a simulation, one field for each kind."""
+
+    presence: PresenceCounters
+    spread: SpreadCounters
+    volumes: VolumeCounters
+
+
+class CounterNotes(NamedTuple):
+    """Counters as they were when nodes refused a class, for `trimtab.planner.predicates.kernels.compose`."""
+
+    presence: PresenceNotes
+    spread: SpreadNotes
+
+
+WRITTEN: Final = tuple(f"{kind.field}.{name}" for kind in KINDS for name in kind.written)
+"""Paths of the arrays that moves of pods and nodes write."""
+WRITTEN_BY_OPENING: Final = tuple(f"{kind.field}.{name}" for kind in KINDS for name in kind.of_nodes)
+"""Paths of the arrays that opening a spare node writes besides."""
+
+
+def _of(counters: Counters) -> Iterator[tuple[CounterKind, Any]]:
+    return zip(KINDS, counters, strict=True)
+
+
+def new_notes(counters: Counters) -> CounterNotes:
+    """Return notes in which nothing is noted."""
+    return CounterNotes(presence_notes(counters.presence), spread_notes(counters.spread))
+
+
+def with_more_classes(counters: Counters, sources: Int64) -> Counters:
+    """Return the counters with classes appended. sources : int64[C], the class from which each takes everything, or
+    NO_CLASS: none of the predicates concerns it.
+    """
+    changed = {kind.field: _with_more_classes(kind, arrays, sources) for kind, arrays in _of(counters)}
+    return counters._replace(**changed)
+
+
+def _with_more_classes(kind: CounterKind, arrays: Any, sources: Int64) -> Any:
+    changed: dict[str, object] = {}
+    for name in kind.lists:
+        offsets = f"{name}_offsets"
+        lists = with_lists_of(Lists(getattr(arrays, offsets), getattr(arrays, name)), sources)
+        changed |= {offsets: lists.offsets, name: lists.items}
+    for name in kind.of_classes:
+        changed[name] = with_values_of(getattr(arrays, name), sources, 0)
+    return arrays._replace(**changed)
+
+
+def with_values_of(column: UInt8, sources: Int64, otherwise: int) -> UInt8:
+    """Return a column of classes : uint8[S] with those of `sources` appended, `otherwise` for NO_CLASS."""
+    more = np.where(sources == NO_CLASS, np.uint8(otherwise), column[np.maximum(sources, 0)])
+    return np.concatenate([column, more.astype(np.uint8)])
+
+
+def with_more_pods(counters: Counters, count: int) -> Counters:
+    """Return the counters with pods appended that have nothing of their own, such as volumes."""
+    changed = {}
+    for kind, arrays in _of(counters):
+        columns = {name: np.append(getattr(arrays, name), np.full(count, -1, np.int32)) for name in kind.of_pods}
+        changed[kind.field] = arrays._replace(**columns)
+    return counters._replace(**changed)
+
+
+def is_unlike_its_class(counters: Counters, pods: Int32 | Int64) -> Bool:
+    """Return which of pods : int[M] are treated by what they have of their own, not by their class alone. bool[M]."""
+    out = np.zeros(len(pods), np.bool_)
+    for kind, arrays in _of(counters):
+        for name in kind.of_pods:
+            out |= getattr(arrays, name)[pods] >= 0
+    return out
+
+
+def local_classes(counters: Counters) -> UInt8:
+    """Return the classes for which a node admits pods or not whatever is on other nodes : uint8[S]."""
+    by_kind = [kind.local(arrays) for kind, arrays in _of(counters) if kind.local is not None]
+    local: Bool = np.logical_and.reduce(by_kind)
+    return local.astype(np.uint8)
+
+
+def takes_one(counters: Counters) -> Bool:
+    """Return the classes of which a node or domain takes only one pod : bool[S]."""
+    by_kind = [kind.takes_one(arrays) for kind, arrays in _of(counters) if kind.takes_one is not None]
+    one: Bool = np.logical_or.reduce(by_kind)
+    return one
+
+
+def node_limits(counters: Counters, classes: Int64) -> list[NodeLimit]:
+    """Return the limits of a node on pods of `classes` : int64[C], ascending, which counters set."""
+    return [
+        limit
+        for kind, arrays in _of(counters)
+        if kind.node_limits is not None
+        for limit in kind.node_limits(arrays, classes)
+    ]
+
+
+def may_be_kept_out(counters: Counters, classes: Int64) -> Bool:
+    """Return which of `classes` : int64[C] other pods of them, or pods placed before, may keep out of a new node."""
+    by_kind = [kind.kept_out(arrays, classes) for kind, arrays in _of(counters) if kind.kept_out is not None]
+    out: Bool = np.logical_or.reduce(by_kind)
+    return out
+
+
+def constraints_of(counters: Counters, of_class: int) -> tuple[bytes, ...]:
+    """Return all that counters mean for a class: equal for classes that they treat alike."""
+    found = []
+    for kind, arrays in _of(counters):
+        for name in kind.lists:
+            first, last = getattr(arrays, f"{name}_offsets")[of_class : of_class + 2]
+            found.append(getattr(arrays, name)[first:last].tobytes())
+        found += [getattr(arrays, name)[of_class].tobytes() for name in kind.of_classes]
+    return tuple(found)
+
+
+def shared_domains(counters: Counters, nodes: Int64) -> list[np.ndarray[Any, Any]]:
+    """Return what makes nodes : int64[M] differ for counters over domains : arrays with a row for each node. Domains of
+    one node each are left out.
+    """
+    return [
+        (arrays_of[arrays.own_row == 0] if name in kind.by_row else arrays_of).T[nodes]
+        for kind, arrays in _of(counters)
+        if kind.by_row
+        for name in kind.of_nodes
+        for arrays_of in (getattr(arrays, name),)
+    ]
+
+
+def own_limits(counters: Counters, nodes: Int64) -> list[np.ndarray[Any, Any]]:
+    """Return what makes nodes : int64[M] differ for all other counters : arrays with a row for each node."""
+    return [
+        getattr(arrays, name).T[nodes] for kind, arrays in _of(counters) if not kind.by_row for name in kind.of_nodes
+    ]
+
+
+def needs_one_node(counters: Counters) -> Bool:
+    """Return the classes whose pods have to be together on one node, and of which none has a place. bool[S]."""
+    return presence.needs_one_node(counters.presence)
+
+
+def spreading_over_nodes(counters: Counters) -> tuple[Int64, Int32]:
+    """Return the classes of the constraints whose domains are single nodes : int64[n], one for each constraint; and 1
+    where the class counts itself. int32[n]."""
+    return spread_counters.spreading_over_nodes(counters.spread)
+
+
+def domains_of_constraints(counters: Counters) -> dict[int, Int32]:
+    """Return the domain of each node : int32[N], -1 = none, by the topology rows of constraints that exclude whole
+    domains, ascending (`chained_limit` of the kernels)."""
+    return {row: counters.spread.domain[row] for row in spread_counters.rows_of_constraints(counters.spread)}

@@ -1,0 +1,251 @@
+"""The result of a loop, independent of the simulation and its columns over pods. Decides nothing. Nodes in order of
+name.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.placement.hints import Moves
+from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES
+from trimtab.planner.scale_down.context import ScaleDownContext, nodes_with
+from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.search.displaced import pods_of_leaving_nodes
+from trimtab.planner.scale_down.search.drain_sets import DrainSet
+from trimtab.planner.scale_down.search.explain import Explanation, explain
+from trimtab.planner.scale_down.search.fewer_placeholders import NO_SLACK_DEPENDENT_NODES, SlackDependentNodes
+from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
+from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet
+from trimtab.planner.scale_down.search.slack_needs import needed_for_slack
+from trimtab.planner.scale_down.selection.removal import UnneededNodes
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.v1 import reason_pb2
+
+Reason = reason_pb2.UnremovableReason
+FOR_SLACK: Final = np.uint8(Reason.NEEDED_FOR_SLACK)
+RESERVED: Final = np.uint8(Reason.RESERVED_FOR_PENDING_PODS)
+
+
+class SearchResult(NamedTuple):
+    """The result of the loop. codes : uint8[P] rules' outcomes, budgets included; reasons : uint8[N] why a node is not
+    eligible, 0 = it is; choice : None if there could be no candidates, with the reason in `trouble`; slack_dependent :
+    its nodes that go only because slack then requests less."""
+
+    context: ScaleDownContext
+    simulation: Simulation
+    problem: DrainProblem
+    codes: UInt8
+    reasons: UInt8
+    choice: ChosenDrainSet | None
+    trouble: str
+    slack_dependent: SlackDependentNodes = NO_SLACK_DEPENDENT_NODES
+
+
+class Counts(NamedTuple):
+    """Numbers of the answer, as in `ScaleDownDecision`."""
+
+    evaluated: int
+    hint_hits: int
+    searches: int
+
+
+class AttemptSummary(NamedTuple):
+    """The chosen attempt. order : `CandidateOrder.Code`; stopped_at : node where a bound stopped it, -1 = complete;
+    tried : number of attempts; headroom : as in `ChosenDrainSet`."""
+
+    order: int
+    stopped_at: int
+    tried: int
+    headroom: float
+
+
+class StayingNodes(NamedTuple):
+    """Why the other nodes stay. reasons : uint8[N], 0 = it is unneeded; codes : uint8[P] outcomes of the rules, budgets
+    included; tried : bool[N], it was a candidate; stopping : pods that block their nodes; explanation : why candidates
+    stay.
+    """
+
+    reasons: UInt8
+    codes: UInt8
+    tried: Bool
+    stopping: Int64
+    explanation: Explanation
+
+
+class LoopResult(NamedTuple):
+    """The data from which the answer is written, besides the context; `trimtab.planner.scale_down.cached_plan` caches
+    it for later loops.
+
+    accepted : int32[U] the unneeded nodes in order of acceptance; moves : destinations for the state; counts : those of
+    the answer; choice : None if there could be no candidates, with the reason in `trouble`.
+    """
+
+    accepted: Int32
+    unneeded: UnneededNodes
+    staying: StayingNodes
+    moves: Moves
+    counts: Counts
+    choice: AttemptSummary | None
+    trouble: str
+
+
+def extract_result(finding: SearchResult) -> LoopResult:
+    """Extract from a result the data from which the answer is written. O(P + moved pods)."""
+    context, choice = finding.context, finding.choice
+    accepted = choice.drain_set.accepted if choice else np.zeros(0, np.int32)
+    nodes = np.sort(accepted)
+    bounds, pods = _real_moves_of(finding, nodes)
+    reasons = _final_reasons(finding, nodes)
+    where = choice.drain_set.problem.destination if choice else finding.problem.destination
+    left, attempt = finding.problem.budgets.left, choice.drain_set if choice else None
+    unneeded = UnneededNodes(
+        nodes=nodes,
+        bounds=bounds,
+        pods=pods,
+        destination=where[pods],
+        waiting=nodes_with(context, finding.codes == outcome.WAIT)[nodes],
+        risky=_risky(finding, nodes, bounds, pods),
+        in_turn=_why_in_turn(context, left, attempt) if attempt else {},
+        slack_dependent=finding.slack_dependent,
+    )
+    staying = StayingNodes(
+        reasons=reasons,
+        codes=finding.codes,
+        tried=finding.reasons == 0,
+        stopping=_stopping(finding, reasons),
+        explanation=explain(finding.simulation, finding.problem, attempt),
+    )
+    return LoopResult(
+        accepted=accepted,
+        unneeded=unneeded,
+        staying=staying,
+        moves=_moves(finding, accepted),
+        counts=_counts(finding),
+        choice=_chosen(choice) if choice else None,
+        trouble=finding.trouble,
+    )
+
+
+def _chosen(choice: ChosenDrainSet) -> AttemptSummary:
+    attempt = choice.drain_set
+    return AttemptSummary(attempt.options.order, attempt.stopped_at, choice.tried, choice.headroom)
+
+
+def _moves_of(problem: DrainProblem, nodes: Int32) -> tuple[Int64, Int32]:
+    """Return the pods to move of some nodes, node by node: int64[U+1] bounds and int32[M] pods."""
+    lengths = problem.offsets[nodes + 1] - problem.offsets[nodes]
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    rows = np.arange(bounds[-1]) + np.repeat(problem.offsets[nodes] - bounds[:-1], lengths)
+    return bounds, problem.pods[rows]
+
+
+def _real_moves_of(finding: SearchResult, nodes: Int32) -> tuple[Int64, Int32]:
+    """Return the same without placeholders, which are never evicted."""
+    bounds, pods = _moves_of(finding.problem, nodes)
+    real = pods < len(finding.codes)
+    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(real, dtype=np.int64)])
+    return upto[bounds], pods[real]
+
+
+def _risky(finding: SearchResult, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:
+    """Return for each node whether the whole plan uses up a budget of one of its pods. bool[U].
+
+    Pods of nodes being deleted have used up their budgets before.
+    """
+    under, left = finding.context.pods.under, finding.problem.budgets.left.copy()
+    moved = np.zeros(len(under.offsets) - 1, bool)
+    moved[pods] = True
+    used = moved[under.pods] & (under.needs > 0)
+    np.subtract.at(left, under.budgets[used], 1)
+    risky_pod = np.zeros(len(moved), bool)
+    risky_pod[under.pods[used & (left[under.budgets] <= 0)]] = True
+    owner = np.repeat(np.arange(len(nodes)), np.diff(bounds))
+    risky = np.zeros(len(nodes), bool)
+    risky[owner[risky_pod[pods]]] = True
+    return risky
+
+
+def _final_reasons(finding: SearchResult, unneeded: Int32) -> UInt8:
+    """Return the reason by node why it stays, 0 = it is unneeded. uint8[N]."""
+    reasons = finding.reasons.copy()
+    eligible = reasons == 0
+    if finding.choice:
+        reasons[eligible] = finding.choice.drain_set.problem.outcome[eligible]
+        reasons[_reserved(finding.context, finding.choice.drain_set.problem) & eligible] = RESERVED
+        reasons[needed_for_slack(finding.context, finding.simulation, finding.choice.drain_set.problem)] = FOR_SLACK
+    else:
+        reasons[eligible] = Reason.NOT_EVALUATED
+    reasons[unneeded] = 0
+    return reasons
+
+
+def _reserved(context: ScaleDownContext, problem: DrainProblem) -> Bool:
+    """Return for each node whether it stays only as the destination of pending pods. bool[N]."""
+    target = problem.destination[context.pods.pending]
+    only_pending = problem.incoming_count == np.bincount(target[target >= 0], minlength=len(problem.incoming_count))
+    destination = problem.outcome == Reason.DESTINATION_OF_MOVED_PODS
+    reserved: Bool = destination & only_pending[: len(destination)]
+    return reserved
+
+
+def _stopping(finding: SearchResult, reasons: UInt8) -> Int64:
+    """Return the first blocking pod of each node that has one, in order of the nodes. int64; O(P)."""
+    node_of = finding.context.request.snapshot.pods.node
+    stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
+    stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
+    _, first = np.unique(node_of[stopping], return_index=True)
+    found: Int64 = stopping[first]
+    return found
+
+
+def _counts(finding: SearchResult) -> Counts:
+    if finding.choice is None:
+        counts = finding.problem.counts
+        return Counts(0, int(counts[HINT_HITS]), int(counts[SEARCHES]))
+    attempt = finding.choice.drain_set
+    return Counts(attempt.evaluated, attempt.hint_hits, attempt.searches)
+
+
+def _moves(finding: SearchResult, accepted: Int32) -> Moves:
+    """Return all destinations: of pods from nodes being deleted, from unneeded nodes, and of pods on no node."""
+    context = finding.context
+    snapshot = context.request.snapshot
+    where = finding.choice.drain_set.problem.destination if finding.choice else finding.problem.destination
+    leaving_pods = pods_of_leaving_nodes(context)
+    leaving, counts = np.unique(snapshot.pods.node[leaving_pods], return_counts=True)
+    bounds, pods = _moves_of(finding.problem, accepted)
+    known = len(snapshot.pods.spec)
+    evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
+    unbound_pods = np.concatenate([context.pods.pending, evicted])
+    source = np.concatenate([leaving, accepted, np.array([len(context.nodes.leaving)])]).astype(np.int32)
+    lengths = np.concatenate([counts, np.diff(bounds), np.array([len(unbound_pods)])])
+    moved = np.concatenate([leaving_pods, pods, unbound_pods]).astype(np.int32)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    # A destination on a virtual node is not remembered.
+    target = where[moved]
+    return Moves(source, ends, moved, np.where(target < len(context.nodes.leaving), target, -1).astype(np.int32))
+
+
+def _why_in_turn(context: ScaleDownContext, left: Int64, attempt: DrainSet) -> Mapping[int, str]:
+    """Return by node the budget that does not allow evicting all its pods at once, so they are evicted one after the
+    other.
+
+    left : int64[B] of budgets before the plan. O(moved pods) if there is any such node, else O(B).
+    """
+    problem, under = attempt.problem, attempt.problem.budgets
+    if not (under.left < 0).any():
+        return {}
+    left, found = left.copy(), {}
+    for node in attempt.accepted.tolist():
+        pods = problem.pods[problem.offsets[node] : problem.offsets[node + 1]]
+        pairs = [pair for pod in pods.tolist() for pair in range(under.offsets[pod], under.offsets[pod + 1])]
+        np.subtract.at(left, under.budgets[pairs], under.needs[pairs])
+        short = [row for row in np.unique(under.budgets[pairs]).tolist() if left[row] < 0]
+        if short:
+            budget = context.request.snapshot.budgets[short[0]]
+            found[node] = (
+                f"more pods than budget {budget.namespace}/{budget.name} allows at once: evicted one after another"
+            )
+    return found

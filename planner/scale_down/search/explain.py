@@ -1,0 +1,93 @@
+"""Why a candidate stays: the blocking pod and, if it has no place, how many nodes each predicate rules out. Uses the
+simulation after the plan, with all pods of unneeded nodes moved. Pods of one class that depend only on their node get
+the same answer, so each class is counted once. If a pod alone would find a place, its node is emptied once more, and
+the first pod without a place beside the others is counted.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.placement.kernels.failures import count_failures, discount_failures
+from trimtab.planner.predicates.counters import is_unlike_its_class
+from trimtab.planner.scale_down.search.drain_sets import DrainSet
+from trimtab.planner.scale_down.search.kernels.drain_sets import BLOCKED, NO_PLACE, DrainProblem
+from trimtab.planner.scale_down.search.kernels.joint_failures import count_joint_failures
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.snapshot.columns import Bool, Int64
+from trimtab.v1 import reason_pb2
+
+Predicate = reason_pb2.PredicateReason
+REASONS = max(Predicate.Code.values()) + 1
+_PREDICATES: Final = {int(number): name for name, number in Predicate.Code.items()}
+JOINT_WORK = 300_000
+"""Limit for explanations of nodes whose pods fit alone, in checks of a pod against a node: a few milliseconds."""
+TOGETHER_DETAIL = "each pod fits alone, but not all at the same time"
+UPSETTING_DETAIL = "all pods fit, but then pods of other removed nodes do not"
+
+
+class Explanation(NamedTuple):
+    """By node: pod without a place, pod over its budget, nodes by `PredicateReason` name, further text for people."""
+
+    no_place: Mapping[int, int]
+    over_budget: Mapping[int, int]
+    failed: Mapping[int, Mapping[str, int]]
+    details: Mapping[int, str]
+
+
+def explain(simulation: Simulation, problem: DrainProblem, attempt: DrainSet | None) -> Explanation:
+    """Explain the outcome of an attempt, with the simulation in its end state. O(classes of blocking pods · N)."""
+    if attempt is None:
+        return Explanation({}, {}, {}, {})
+    stuck, over = _culprits(attempt.problem, NO_PLACE), _culprits(attempt.problem, BLOCKED)
+    allowed = problem.search.allowed.copy()
+    allowed[attempt.accepted] = False
+    counts = _counts(simulation, allowed, stuck)
+    failed = {node: _named(row) for node, row in zip(stuck, counts, strict=True)}
+    together = [node for node, row in zip(stuck, counts, strict=True) if row[0] > 0]
+    pods, jointly, upsetting = _joint(simulation, attempt, together)
+    details = {**dict.fromkeys(together, TOGETHER_DETAIL), **dict.fromkeys(upsetting, UPSETTING_DETAIL)}
+    return Explanation({**stuck, **pods}, over, {**failed, **jointly}, details)
+
+
+def _joint(
+    simulation: Simulation, attempt: DrainSet, together: Sequence[int]
+) -> tuple[dict[int, int], dict[int, Mapping[str, int]], list[int]]:
+    """Return by node the first pod that has no place when all pods of its node are placed, and why; and the nodes
+    without such a pod. Covers as many nodes as the limit of work allows.
+    """
+    problem = attempt.problem
+    work = np.cumsum((np.diff(problem.offsets)[list(together)] + 1) * len(problem.outcome))
+    nodes = np.array(together, np.int32)[work <= JOINT_WORK]
+    pods, counts = np.full(len(nodes), -1, np.int32), np.zeros((len(nodes), REASONS), np.int64)
+    count_joint_failures(simulation.state, problem, nodes, pods, counts)
+    rows = [(node, pod, row) for node, pod, row in zip(nodes.tolist(), pods.tolist(), counts, strict=True) if pod >= 0]
+    found = {node: pod for node, pod, _ in rows}
+    return found, {node: _named(row) for node, _, row in rows}, nodes[pods < 0].tolist()
+
+
+def _culprits(problem: DrainProblem, outcome: int) -> dict[int, int]:
+    """Return by node the blocking pod, for the nodes with an outcome."""
+    return {int(node): int(problem.blocking_pod[node]) for node in np.flatnonzero(problem.outcome == outcome)}
+
+
+def _counts(simulation: Simulation, allowed: Bool, stuck: Mapping[int, int]) -> Int64:
+    """Return for each node in turn how many other nodes fail its pod, by reason. int64[K, REASONS]."""
+    state = simulation.state
+    nodes = np.fromiter(stuck.keys(), np.int32, len(stuck))
+    pods = np.fromiter(stuck.values(), np.int32, len(stuck))
+    # A pod with volumes is a class of its own, and so is one that counts for predicates on its own node.
+    alone = is_unlike_its_class(state.counters, pods) | (state.local_class[state.pod_class[pods]] == 0)
+    kind = np.where(alone, -1 - pods, state.pod_class[pods])
+    _, first, of = np.unique(kind, return_index=True, return_inverse=True)
+    by_kind = np.zeros((len(first), REASONS), np.int64)
+    count_failures(state, pods[first], allowed, by_kind)
+    counts = by_kind[of.reshape(-1)]
+    # A pod's own node is not a destination.
+    discount_failures(state, pods, nodes, counts)
+    return counts
+
+
+def _named(counts: Int64) -> Mapping[str, int]:
+    return {_PREDICATES.get(code, "UNSPECIFIED"): int(counts[code]) for code in range(1, REASONS) if counts[code]}

@@ -1,0 +1,92 @@
+"""A plan for the waiting pods: which groups grow, where pods are, why others are left, and how it was made."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.waiting import place_where
+from trimtab.planner.scale_up.context import ScaleUpContext
+from trimtab.planner.scale_up.estimate import GroupChoice
+from trimtab.planner.scale_up.progress import PlanInProgress
+from trimtab.planner.scale_up.reasons import Refusals
+from trimtab.planner.scale_up.waiting_pods import UnplacedPods
+from trimtab.planner.scale_up.whole_plan import PlannedNodes
+from trimtab.planner.simulation.fresh import branch
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import check_log
+from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import Int32
+
+
+class PlanHistory(NamedTuple):
+    """How a plan was made. planned : the plan for all pods at once, None = none was made; choices : in order; reasons :
+    int32[G] why a group has no option, 0 = it could have."""
+
+    planned: PlannedNodes | None
+    choices: list[GroupChoice]
+    reasons: Int32
+
+
+class ScaleUpPlan(NamedTuple):
+    """The result of the loop. refusals : why pods are left; is_complete : False if the plan reached its bound while
+    node groups might still help."""
+
+    context: ScaleUpContext
+    unplaced: UnplacedPods
+    progress: PlanInProgress
+    history: PlanHistory
+    refusals: Refusals
+    is_complete: bool
+
+    def bound_after_new_nodes(self) -> Int32:
+        """Return the pods on existing and upcoming nodes that only fit once the new nodes, or pods on them, are there.
+        int32. To be called while the simulation contains the plan's moves.
+        """
+        progress, room, state = self.progress, self.unplaced.on_existing, self.progress.state
+        is_new = np.zeros(len(state.node_state), bool)
+        is_new[progress.opened] = True
+        pods = np.concatenate([room.pods, progress.pods])
+        pods = np.unique(pods[(state.pod_node[pods] != NOWHERE) & ~is_new[state.pod_node[pods]]])
+        if (state.pod_node[room.pods] == room.nodes).all() and not np.isin(pods, self.unplaced.held_back).any():
+            # All that were tried found no place, and room has not grown since.
+            later: Int32 = pods[~np.isin(pods, room.pods)]
+            return later
+        node, before = state.pod_node.astype(np.int32), branch(state)
+        revert(before, room.start)
+        place_where(progress.packer.simulation._replace(state=before), self.unplaced.where, pods, node)
+        check_log(before)
+        found: Int32 = pods[before.pod_node[pods] == NOWHERE]
+        return found
+
+    def name_of(self, pod: int) -> str:
+        """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""
+        request = self.context.request
+        pod_count = self.progress.packer.simulation.pod_count
+        if pod < pod_count:
+            return request.snapshot.pod_key(pod)
+        evictions = request.round.evictions
+        if pod - pod_count < len(evictions):
+            eviction = evictions[pod - pod_count]
+            return f"{eviction.namespace}/{eviction.name}"
+        return request.round.placeholders[pod - pod_count - len(evictions)]
+
+    def names_of(self, pods: Int32) -> list[str]:
+        """Return `name_of` of many pods."""
+        snapshot = self.context.request.snapshot
+        table, strings, pod_count = snapshot.pods, snapshot.strings, self.progress.packer.simulation.pod_count
+        if not (pods < pod_count).all():
+            return [self.name_of(pod) for pod in pods.tolist()]
+        text = table.name.data.tobytes()
+        starts, ends = table.name.offsets[pods].tolist(), table.name.offsets[pods + 1].tolist()
+        spaces = table.namespace[pods].tolist()
+        rows = zip(spaces, starts, ends, strict=True)
+        return [f"{strings[space]}/{text[start:end].decode()}" for space, start, end in rows]
+
+
+def rating(plan: ScaleUpPlan) -> tuple[int, int, float, int]:
+    """Return the quality of a plan, smaller is better: pods left, nodes of unknown price, price, nodes."""
+    progress = plan.progress
+    price = np.array([group.price_per_hour for group in progress.groups], np.float64)[progress.group_of]
+    unknown = int(np.isnan(price).sum())
+    return len(plan.refusals.pods), unknown, total(np.sort(price)), len(price)

@@ -1,0 +1,170 @@
+"""The plan in progress: new nodes opened in the simulation, and pods placed on them.
+
+Every step keeps three things consistent: the open nodes of the simulation, the list kept here, and the counts of the
+limits.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from trimtab.planner.model.values import NodeGroupInfo
+from trimtab.planner.placement.kernels.search import Search, place_all
+from trimtab.planner.placement.packing import Packer, place_on_new_nodes
+from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
+from trimtab.planner.placement.waiting import Places
+from trimtab.planner.scale_up.growth_need import SPARE
+from trimtab.planner.scale_up.limits import Limits
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.snapshot.columns import Int32, Int64
+
+
+@dataclass
+class PlanInProgress:
+    """packer : simulation and virtual nodes; groups : of the snapshot; limits : what groups may still get; other_nodes
+    : existing and upcoming nodes where pods may be placed; start : mark from which `replay` repeats the moves; pods,
+    nodes : int32 pods placed since then, in order, and int32 the node of each; group_of : group of each new node, in
+    the order of opening.
+    """
+
+    packer: Packer
+    groups: Sequence[NodeGroupInfo]
+    limits: Limits
+    other_nodes: Places
+    start: int
+    pods: Int32
+    nodes: Int32
+    group_of: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._limits_at_start, self.limits = self.limits, self.limits.copy()
+
+    @property
+    def state(self) -> SimulationState:
+        """The simulation's state."""
+        return self.packer.simulation.state
+
+    @property
+    def opened(self) -> Int64:
+        """The new nodes. int64."""
+        return self.packer.growth.blanks[: len(self.group_of)]
+
+    @property
+    def blanks_left(self) -> int:
+        """How many more nodes can be opened."""
+        return max(len(self.packer.growth.blanks) - SPARE - len(self.group_of), 0)
+
+    @property
+    def may_add(self) -> Int64:
+        """How many nodes each group may get now: within its limits and the nodes that can be opened; an all-or-nothing
+        group all of them or none. int64[G].
+        """
+        may_add, most = self.limits.may_add, self.blanks_left
+        is_atomic = np.array([group.zero_or_max for group in self.groups], bool)
+        return np.where(is_atomic & (may_add > most), 0, np.minimum(may_add, most))
+
+    @property
+    def spare(self) -> int:
+        """A blank node that is never opened permanently."""
+        return int(self.packer.growth.blanks[-1])
+
+    def open(self, group_of: Sequence[int], pods: Int32, node_of: Int32) -> Int32:
+        """Open one node for each entry of `group_of` and place pods there, node_of : int32[M] as in `Packed`.
+
+        Returns the pods that are on no node. int32.
+        """
+        placed = place_on_new_nodes(self.packer, group_of, pods, node_of, len(self.group_of))
+        self._count_nodes(group_of)
+        self.group_of.extend(group_of)
+        self._note(pods[placed >= 0])
+        return pods[placed < 0]
+
+    def needed(self) -> Int64:
+        """Return the new nodes that have pods, and those of all-or-nothing groups of which any has, as positions in
+        `group_of`. int64.
+        """
+        used = np.isin(self.opened, self.nodes)
+        group_of = np.array(self.group_of, np.int64)
+        is_atomic = np.array([self.groups[group].zero_or_max for group in self.group_of], bool)
+        return np.flatnonzero(used | (is_atomic & np.isin(group_of, group_of[used])))
+
+    def replay(self, nodes: Int64) -> Int32:
+        """Undo everything since `start`, and redo it with these new nodes only, all of them open from the start.
+
+        This is how the scheduler may see them, as nodes come in any order. nodes : int64 positions in `group_of`,
+        ascending; the others have no pods. Returns the pods that no longer fit their nodes. int32.
+        """
+        self._drop_all_but(nodes)
+        pods, on = self.pods, self.nodes
+        revert(self.state, self.start)
+        place_on_new_nodes(self.packer, self.group_of, pods[:0], pods[:0], 0)
+        self.pods = pods[:0]
+        return self.place_as_admitted(pods, on)
+
+    def _drop_all_but(self, nodes: Int64) -> None:
+        """Remove all other new nodes from the lists, and renumber those that stay."""
+        if len(nodes) == len(self.group_of):
+            return
+        spare_nodes = self.packer.growth.blanks
+        moved_to = np.arange(int(spare_nodes.max(initial=0)) + 1, dtype=np.int32)
+        moved_to[self.opened[nodes]] = spare_nodes[: len(nodes)]
+        is_virtual = self.nodes < len(moved_to)
+        self.nodes[is_virtual] = moved_to[self.nodes[is_virtual]]
+        self.group_of = np.array(self.group_of, np.int64)[nodes].tolist()
+        self.limits = self._limits_at_start.copy()
+        self._count_nodes(self.group_of)
+
+    def _count_nodes(self, group_of: Sequence[int]) -> None:
+        for group, count in sorted(Counter(group_of).items()):
+            self.limits.count_nodes(group, count)
+
+    def fill(self, pods: Int32) -> Int32:
+        """Place pods wherever a node admits them, new ones first; return those that find no place. int32."""
+        order = np.concatenate([self.opened, self.other_nodes.order]).astype(np.int32)
+        return self._place(pods, np.zeros(0, np.int32), order)
+
+    def fill_new(self, pods: Int32) -> Int32:
+        """Place pods on new nodes that admit them; return those that find no place. int32."""
+        return self._place(pods, np.zeros(0, np.int32), self.opened.astype(np.int32))
+
+    def fill_other_nodes(self, pods: Int32) -> Int32:
+        """Place pods wherever a node that is not new admits them; return those that find no place. int32."""
+        return self._place(pods, np.zeros(0, np.int32), self.other_nodes.order)
+
+    def place_in_slots(self, pods: PodsInSlots) -> None:
+        """Place pods on the nodes on which there is a slot for them, if the nodes admit them."""
+        self._note(place_in_slots(self.state, pods))
+
+    def place_as_admitted(self, pods: Int32, nodes: Int32) -> Int32:
+        """Place pods : int32[M] on nodes : int32[M], each as soon as its node admits it; return those left. int32."""
+        target = np.full(len(self.state.pod_node), NOWHERE, np.int32)
+        target[pods] = nodes
+        left, before = self._place(pods, nodes, pods[:0]), -1
+        while len(left) not in {0, before}:
+            # Pods placed since may satisfy an affinity or a spread constraint.
+            before = len(left)
+            left = self._place(left, target[left], pods[:0])
+        return left
+
+    def _place(self, pods: Int32, nodes: Int32, order: Int32) -> Int32:
+        """Place pods : int32[M] on nodes : int32[M], if given, else on the first in `order` that admits them."""
+        if not len(pods):
+            return pods
+        state = self.state
+        hint = np.full(len(state.pod_node), NOWHERE, np.int32)
+        if len(nodes):
+            hint[pods] = nodes
+        search = Search(order, np.ones(len(state.node_state), bool), *np.zeros((2, len(state.local_class)), np.int64))
+        place_all(state, search, hint, hint.copy(), np.zeros(2, np.int64), pods, False)
+        there = state.pod_node[pods] != NOWHERE
+        self._note(pods[there])
+        left: Int32 = pods[~there]
+        return left
+
+    def _note(self, pods: Int32) -> None:
+        """Record placed pods."""
+        self.pods = np.concatenate([self.pods, pods])
+        self.nodes = self.state.pod_node[self.pods].astype(np.int32)

@@ -39,8 +39,9 @@ def check_yaml(data: bytes | str) -> None:
             checker.read(event)
     except yaml.MarkedYAMLError as error:
         # libyaml 0.2.6 and later (PyYAML 6.0.4) has a limit of its own, 1,000 levels, and reads tokens ahead of events.
-        if error.problem == _PARSER_LIMIT and error.problem_mark is not None:
-            raise _too_deep(error.problem_mark.line) from error
+        mark = error.problem_mark
+        if error.problem == _PARSER_LIMIT and mark is not None:
+            raise _too_deep(mark.line + 1) from error
         raise
 
 
@@ -67,7 +68,7 @@ class _Checker:
             self._close(event.anchor, 1)
         elif isinstance(event, yaml.CollectionStartEvent):
             if len(self._open) >= MAX_DEPTH:
-                raise _too_deep(event.start_mark.line)
+                raise _too_deep(_line(event))
             self._open.append(_Collection(event.anchor, isinstance(event, yaml.MappingStartEvent)))
         elif isinstance(event, yaml.CollectionEndEvent):
             closed = self._open.pop()
@@ -106,7 +107,7 @@ class _Checker:
 
 
 def _too_deep(line: int) -> YamlError:
-    return YamlError(f"line {line + 1}: it is nested more than {MAX_DEPTH} levels deep")
+    return YamlError(f"line {line}: it is nested more than {MAX_DEPTH} levels deep")
 
 
 def _line(event: Any) -> int:

@@ -36,7 +36,7 @@ class Unneeded(NamedTuple):
     """Unneeded nodes ascending. Pods to move of nodes[i]: pods[bounds[i]:bounds[i+1]], with the destination of each.
 
     nodes : int32[U]; since_ns : int64[U]; not_now : uint8[U] reason code, 0 = goes now; pods, destination : int32[M];
-    bounds : int64[U+1]; saving, eviction_cost : float64[U]; details : by node, if there are any.
+    bounds : int64[U+1]; saving, eviction_cost : float64[U]; wave : int32[U]; details : by node, if there are any.
     """
 
     nodes: Int32
@@ -47,6 +47,7 @@ class Unneeded(NamedTuple):
     destination: Int32
     saving: Float64
     eviction_cost: Float64
+    wave: Int32
     details: Mapping[int, str]
 
 
@@ -77,6 +78,7 @@ def unneeded_bytes(request: ScaleDownRequest, unneeded: Unneeded, share: Float64
         utilization=_as_bytes(np.nan_to_num(share[unneeded.nodes], posinf=np.inf)),
         saving=_as_bytes(unneeded.saving),
         cost=_as_bytes(unneeded.eviction_cost),
+        wave=unneeded.wave.astype(np.int64),
         digests=np.zeros(0, np.uint8),
         pods=unneeded.pods,
         destination=unneeded.destination,
@@ -121,6 +123,7 @@ def _part_of(rows: UnneededRows, first: int, last: int) -> UnneededRows:
         utilization=rows.utilization[8 * first : 8 * last],
         saving=rows.saving[8 * first : 8 * last],
         cost=rows.cost[8 * first : 8 * last],
+        wave=rows.wave[first:last],
         digests=rows.digests,
         pods=rows.pods[start:end],
         destination=rows.destination[start:end],

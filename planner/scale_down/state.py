@@ -47,12 +47,12 @@ class PreviousLoop(NamedTuple):
     """The state in terms of one snapshot.
 
     unneeded : int32[U] nodes of the first wave in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node,
-    -1 = none; search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan; basis :
-    digest of the inputs of the choice of that order, 0 = unknown; headroom : upper bound of any plan's saving as a
-    multiple of the plan's, when orders were last compared, 0 = unknown; slack_dependent_count : how many of the last of
-    the unneeded nodes can go only because slack requests fewer placeholders without them; undone : drains undone by
-    slack; later : nodes of later waves; filled : int32 unneeded nodes, of any wave, that evicted pods have filled above
-    the utilization threshold.
+    -1 = none; search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan;
+    basis : digest of the inputs of the choice of that order, 0 = unknown; headroom : upper bound of any plan's saving
+    as a multiple of the plan's, when orders were last compared, 0 = unknown; slack_dependent_count : how many of the
+    last of the unneeded nodes can go only because slack requests fewer placeholders without them; undone : drains
+    undone by slack; later : nodes of later waves; filled : int32 unneeded nodes, of any wave, that evicted pods have
+    filled above the utilization threshold.
     """
 
     unneeded: Int32

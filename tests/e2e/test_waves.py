@@ -1,10 +1,12 @@
 """Waves of scale-down on a real control plane: disruption budgets allow only some nodes to go at once, and the rest go
 as the evicted pods run again, although these could fill every other node above the threshold.
 
-The scenario is that of `tests.builders.after_burst`, on virtual time, beside its simulation. The Cluster Autoscaler's
-figures for the large one, measured once on this control plane: 54 nodes at the end, 7.4 evictions for each node that
-went. Which pods a ReplicaSet removes is drawn there by their uids, so nodes at the end may differ by 10 %.
+The scenario is that of `tests.builders.after_burst`, on virtual time, beside its simulation. Nodes at the end may differ
+by a tenth, because uids decide which pods a ReplicaSet removes. What the Cluster Autoscaler makes of the large one was
+measured on this control plane: 54 nodes at the end, 7.4 evictions for each node that went.
 """
+
+from typing import NamedTuple
 
 import pytest
 
@@ -17,24 +19,44 @@ from trimtab.clients.simulation.scenario import Scenario
 pytestmark = pytest.mark.e2e
 AUTOSCALER_NODES = 54
 AUTOSCALER_EVICTIONS = 7.4
+"""For each node that went."""
 
 
-def nodes_at_end(plane: ControlPlane, scenario: Scenario) -> tuple[int, int]:
-    """Run a scenario in the simulator and on the control plane; return how many nodes each has at the end."""
+class End(NamedTuple):
+    """Nodes at the end, and evictions for each node that went."""
+
+    nodes: int
+    evictions: float
+
+
+def simulated_and_real(plane: ControlPlane, scenario: Scenario) -> tuple[End, End]:
+    """Run a scenario in the simulator and on the control plane."""
     simulation = ClusterSimulation(scenario, settings=patient())
-    simulated = simulation.run().node_count()
+    figures = simulation.run().summary()
+    ours = End(simulation.node_count(), figures["evictions"] / figures["nodesRemoved"])
     with scenario_on(plane, simulation) as reality:
-        trace = [len(reality.run_for(60).load) for _ in range(int(scenario.duration) // 60)]
+        sizes = [len(reality.run_for(60).load) for _ in range(int(scenario.duration) // 60)]
         assert reality.pending == 0
-        print("nodes by minute, real:", *trace)
-    print(f"at the end: {simulated} nodes simulated, {trace[-1]} real; {simulation.summary()['evictions']} evictions")
-    return simulated, trace[-1]
+        theirs = End(sizes[-1], len(reality.evicted) / (max(sizes) - sizes[-1]))
+    print("nodes by minute, real:", *sizes)
+    print(f"simulated: {ours}; real: {theirs}")
+    return ours, theirs
 
 
 @pytest.mark.timeout(1800)
-def test_nodes_whose_budgets_allow_no_more_evictions_now_go_in_later_waves_in_reality_as_simulated(
+def test_nodes_that_budgets_keep_at_first_go_in_later_waves_in_reality_as_simulated(plane: ControlPlane) -> None:
+    ours, theirs = simulated_and_real(plane, after_burst(10, disruptions=3, nodes=9, duration="8m", pod_start=0))
+    # A single wave leaves 22 and then 19 of 27.
+    assert abs(ours.nodes - theirs.nodes) <= 2
+    assert max(ours.nodes, theirs.nodes) <= 13
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+def test_fewer_nodes_stay_after_a_burst_than_with_the_cluster_autoscaler_for_fewer_evictions(
     plane: ControlPlane,
 ) -> None:
-    scenario = after_burst(10, disruptions=3, nodes=9, duration="8m", pod_start=0)
-    simulated, real = nodes_at_end(plane, scenario)
-    assert abs(simulated - real) <= 2
+    ours, theirs = simulated_and_real(plane, after_burst(duration="10m", pod_start=0))
+    assert max(ours.nodes, theirs.nodes) < AUTOSCALER_NODES
+    assert max(ours.evictions, theirs.evictions) < AUTOSCALER_EVICTIONS
+    assert abs(ours.nodes - theirs.nodes) <= 0.1 * theirs.nodes

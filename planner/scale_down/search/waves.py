@@ -132,12 +132,17 @@ class _WaveSearch:
         return added > 0
 
     def _blocked_new(self, first: DrainSet) -> Int32:
-        """Return the candidates that only budgets keep from the first wave, in its order; none if a bound
-        stopped it."""
+        """Return the candidates that only budgets keep from the first wave, in its order; none if a bound stopped it.
+
+        A node that was in no plan does not enter one while a budget allows no eviction at all: not even the first
+        would be possible.
+        """
         if first.stopped_at >= 0:
             return NONE
         problem = first.problem
         blocked = (problem.outcome == BLOCKED) & (problem.incoming_count[: len(problem.outcome)] == 0)
+        if blocked.any():
+            blocked &= ~_are_exhausted(self._task.problem) | self._task.nodes.unneeded_before
         new: Int32 = first.candidates[blocked[first.candidates]]
         return new
 
@@ -224,3 +229,17 @@ class _WaveSearch:
         is_candidate[candidates] = True
         order = np.concatenate([others[~is_candidate[others]], candidates[::-1]]).astype(np.int32)
         return found._replace(search=found.search._replace(order=order, most=unknown_room(order)))
+
+
+def _are_exhausted(problem: DrainProblem) -> Bool:
+    """Return for each node whether one of its pods to move has a budget without a disruption left. bool[N]."""
+    under = problem.budgets
+    lacking = (under.needs > 0) & (under.left[under.budgets] < 1)
+    by_pod = np.diff(_upto(lacking)[under.offsets])
+    exhausted: Bool = np.diff(_upto(by_pod[problem.pods])[problem.offsets]) > 0
+    return exhausted
+
+
+def _upto(counts: Int64 | Bool) -> Int64:
+    """Return the sums of the first 0, 1, 2, ... numbers. int64."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])

@@ -1,9 +1,9 @@
 """Waves of scale-down on a real control plane: disruption budgets allow only some nodes to go at once, and the rest go
 as the evicted pods run again, although these could fill every other node above the threshold.
 
-The scenario is that of `tests.builders.after_burst`, on virtual time, beside its simulation. Nodes at the end may differ
-by a tenth, because uids decide which pods a ReplicaSet removes. What the Cluster Autoscaler makes of the large one was
-measured on this control plane: 54 nodes at the end, 7.4 evictions for each node that went.
+The scenario is that of `tests.builders.after_burst`, on virtual time, beside its simulation. Nodes at the end may
+differ by a tenth, because uids decide which pods a ReplicaSet removes. What the Cluster Autoscaler makes of the large
+one was measured on this control plane: 54 nodes at the end, 7.4 evictions for each node that went.
 """
 
 from typing import NamedTuple
@@ -46,7 +46,7 @@ def simulated_and_real(plane: ControlPlane, scenario: Scenario) -> tuple[End, En
 @pytest.mark.timeout(1800)
 def test_nodes_that_budgets_keep_at_first_go_in_later_waves_in_reality_as_simulated(plane: ControlPlane) -> None:
     ours, theirs = simulated_and_real(plane, after_burst(10, disruptions=3, nodes=9, duration="8m", pod_start=0))
-    # A single wave leaves 22 and then 19 of 27.
+    # A single wave leaves 19 of 27 by then.
     assert abs(ours.nodes - theirs.nodes) <= 2
     assert max(ours.nodes, theirs.nodes) <= 13
 

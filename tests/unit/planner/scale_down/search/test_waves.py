@@ -1,4 +1,4 @@
-"""Waves: nodes that only disruption budgets keep now go later and stay in the plan meanwhile; all waves fit together."""
+"""Waves: nodes that only disruption budgets keep now go later and stay in the plan meanwhile; all fit together."""
 
 from random import Random
 

@@ -146,11 +146,10 @@ def _later_candidates(context: ScaleDownContext, reasons: UInt8, but_budgets: UI
         return LaterCandidates(NONE, NONE, refilled)
     first, later = context.previous.unneeded, context.previous.later
     exhausted = (reasons == Reason.BLOCKED_BY_POD) & (but_budgets == 0)
-    may_go_later = later.node[exhausted[later.node] | (reasons[later.node] == 0)]
     first = first[exhausted[first]]
-    wave = later.wave[exhausted[later.node] | (reasons[later.node] == 0)]
-    nodes = np.concatenate([first, may_go_later]).astype(np.int32)
-    return LaterCandidates(nodes, np.concatenate([np.ones(len(first), np.int32), wave]), refilled)
+    stays = exhausted[later.node] | (reasons[later.node] == 0)
+    wave = np.concatenate([np.ones(len(first), np.int32), later.wave[stays]])
+    return LaterCandidates(np.concatenate([first, later.node[stays]]), wave, refilled)
 
 
 class _Moving(NamedTuple):

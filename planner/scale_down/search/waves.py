@@ -35,7 +35,7 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
 )
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 NONE: Final = np.zeros(0, np.int32)
 
@@ -72,10 +72,10 @@ def add_waves(task: DrainTask, first: DrainSet, later: LaterCandidates) -> Waves
     search = _WaveSearch(task, first, later)
     number = 1
     if len(later.nodes):
-        search.add(number, first.problem.budgets.left, NONE)
+        search.add(number, first.problem.budgets.left)
     while number < task.settings.max_waves and search.has_candidates():
         number += 1
-        if not search.add(number, later.refilled, search.next_planned()):
+        if not search.add(number, later.refilled):
             break
     problem = search.problem
     drain_set = first._replace(
@@ -107,19 +107,16 @@ class _WaveSearch:
             self._new = NONE
         return len(self._planned) + len(self._new) > 0
 
-    def next_planned(self) -> Int32:
+    def _next_planned(self) -> Int32:
         """Return the nodes that were in the earliest wave of the last plan, of those that are left."""
         earliest = self._planned_wave.min(initial=np.iinfo(np.int32).max)
         planned: Int32 = self._planned[self._planned_wave == earliest]
         return planned
 
-    def add(self, number: int, budgets: Int64, again: Int32) -> bool:
-        """Add the nodes that can go with these budgets : int64[B] to a wave; return whether there is any.
-
-        again : int32 candidates to accept all together, if possible.
-        """
+    def add(self, number: int, budgets: Int64) -> bool:
+        """Add the nodes that can go with these budgets : int64[B] to a wave; return whether there is any."""
         before = self.problem.counts[TAKEN]
-        found = self._found(budgets, again)
+        found = self._found(budgets)
         if found is None:
             return False
         self.problem = found
@@ -153,7 +150,7 @@ class _WaveSearch:
         simulated = settings.max_evaluated - self._first.fresh if settings.max_evaluated else UNBOUNDED
         return np.array([simulated, settings.max_new_unneeded - fresh if settings.max_new_unneeded else UNBOUNDED])
 
-    def _found(self, budgets: Int64, again: Int32) -> DrainProblem | None:
+    def _found(self, budgets: Int64) -> DrainProblem | None:
         """Return the problem extended by one wave; None if the earlier ones would no longer be valid: then the
         simulation is as before.
 
@@ -163,9 +160,10 @@ class _WaveSearch:
         task, start = self._task, current_mark(self._task.state)
         before = self.problem.counts[TAKEN]
         left_out = np.zeros(len(self._known), np.uint8)
+        blocking_pod = np.full(len(self._known), -1, np.int32)
         while True:
             bounds = self._bounds.copy()
-            found = self._tried(budgets, again, left_out > 0, bounds)
+            found = self._tried(budgets, left_out > 0, bounds)
             check_log(task.state)
             stays = self._stays(found, int(before))
             if not stays.any():
@@ -174,12 +172,13 @@ class _WaveSearch:
             if stays[found.accepted[:before]].any():
                 return None
             np.copyto(left_out, stays, where=stays > 0)
+            np.copyto(blocking_pod, found.blocking_pod, where=stays == NO_PLACE)
         self._bounds = bounds
         out = left_out > 0
-        found.outcome[out] = left_out[out]
+        found.outcome[out], found.blocking_pod[out] = left_out[out], blocking_pod[out]
         return found
 
-    def _stays(self, found: DrainProblem, before: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    def _stays(self, found: DrainProblem, before: int) -> UInt8:
         """Return by node why it cannot go with the others, 0 = it can, or does not go. uint8[N]."""
         task = self._task
         stays = np.zeros(len(self._known), np.uint8)
@@ -197,9 +196,11 @@ class _WaveSearch:
             stays[to_stay_even(task, accepted)] = BALANCE
         return stays
 
-    def _tried(self, budgets: Int64, again: Int32, left_out: Bool, bounds: Int64) -> DrainProblem:
-        """Try the candidates in order; their moves stay in the simulation."""
-        state = self._task.state
+    def _tried(self, budgets: Int64, left_out: Bool, bounds: Int64) -> DrainProblem:
+        """Try the candidates in order, those of one wave of the last plan all together; their moves stay in the
+        simulation.
+        """
+        state, again = self._task.state, self._next_planned()
         again = again[~left_out[again]]
         candidates = np.concatenate([self._planned, self._new]).astype(np.int32)
         candidates = candidates[~left_out[candidates]]

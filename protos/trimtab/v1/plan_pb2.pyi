@@ -3484,8 +3484,8 @@ class ScaleDownSettings(_message.Message):
     evicted in turn. Used only if fewer nodes would go otherwise (with
     `saving_before_count`: less would be saved) than in upstream's order under
     upstream's rule, so never without `try_list_order`; at most one node
-    exceeds each budget. Default true; false keeps every plan within all
-    budgets at once.
+    exceeds each budget. Default true; false keeps every wave of a plan within
+    all budgets at once.
     """
     saving_before_count: _builtins.bool
     """Take the plan that saves most per hour even if another one frees more nodes;

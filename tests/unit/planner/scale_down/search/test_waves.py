@@ -10,8 +10,9 @@ from tests.builders.drain_sets import APP, WEB, web
 from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_group, pdb, pod, spread
 from tests.builders.scale_down import NOW_S, Outcome, even, plan
-from trimtab.v1 import snapshot_pb2
+from trimtab.v1 import reason_pb2, snapshot_pb2
 
+NO_PLACE = reason_pb2.UnremovableReason.NO_PLACE_TO_MOVE_PODS
 NOW: Json = {"unneededTime": "0s"}
 FOUR = {"n1": 1, "n2": 1, "n3": 1, "n4": 1}
 
@@ -160,6 +161,16 @@ def test_the_clock_of_a_later_wave_goes_on_from_the_time_in_the_state() -> None:
     assert {one.since.seconds for one in again.decision.unneeded} == {NOW_S}
 
 
+def test_a_node_kept_because_pods_would_not_fit_together_is_reported_with_its_pod() -> None:
+    # The pods of n1 and n2 repel each other, and only one other node is left: each fits alone.
+    repels = {"affinity": anti_affinity(labelled(**APP))}
+    objects = [one for one in cluster(1, {"n1": 1, "n2": 1}) if one["kind"] != "Pod"]
+    found = plan([*objects, *(web(f"p{i}", "100m", f"n{i}", **repels) for i in (1, 2))])
+    assert waves(found) == {"n1": 1}
+    assert found.reasons["n2"] == "NO_PLACE_TO_MOVE_PODS"
+    assert found.blocking["n2"] == ("default/p2", "NO_PLACE")
+
+
 def random_cluster(random: Random) -> list[Json]:
     """Draw nodes with small pods of two controllers with budgets, some of which repel or spread their pods."""
     names = [f"n{i:02}" for i in range(random.randint(4, 12))]
@@ -196,5 +207,7 @@ def test_the_waves_of_a_random_cluster_are_proven_and_their_repetition_too(seed:
     first = plan(objects, settings=settings)
     second = plan(objects, settings=settings, state=first.state, now_s=NOW_S + 10)
     assert waves(second) == waves(first)
+    stuck = [one for one in first.decision.unremovable if one.reason == NO_PLACE]
+    assert all(one.blocking_pod for one in stuck)
     one = plan(objects, settings={**settings, "maxWaves": 1})
     assert [name for name, wave in waves(first).items() if wave == 1] == one.unneeded

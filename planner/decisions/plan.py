@@ -91,7 +91,7 @@ def plan_in_parts(
     failures: dict[int, DecisionFailure] = {}
     while True:
         try:
-            return _PlanAttempt(call, failures).take_all()
+            return _RoundAttempt(call, failures).take_all()
         except _DecisionFailedError as failed:
             # Nothing of a failed decision may stay: neither its moves, which may be incomplete, nor the nodes that it
             # required. So the others are taken again without it.
@@ -126,7 +126,7 @@ class _DecisionFailedError(Exception):
         self.failure = failure
 
 
-class _PlanAttempt:
+class _RoundAttempt:
     """The decisions of one request, taken one after the other in one round, except those that failed before.
 
     failures : by `Decision.Code`.

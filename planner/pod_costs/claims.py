@@ -15,8 +15,6 @@ from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
-READ: Final = ("owners", "strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
-"""Fields of the snapshot that `by_label_set` reads."""
 _ABOVE_OTHERS: Final = frozenset({"Deployment"})
 """Kinds whose selector also covers the pods of the controllers that they own."""
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.facts.upcoming import upcoming
-from trimtab.planner.model.derive import build_always
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import group_templates, templates_key
 from trimtab.planner.simulation.growth import GrowthNeed
@@ -31,7 +30,7 @@ def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> G
 
     return GrowthNeed(
         key=templates_key(snapshot, settings, leaving, now_ns),
-        templates=partial(group_templates, snapshot, settings, leaving, now_ns, build_always),
+        templates=partial(group_templates, snapshot, settings, leaving, now_ns),
         upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.not_ready_taints).tolist()),
         blanks=_blanks(snapshot, settings, leaving),
     )

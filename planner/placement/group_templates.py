@@ -40,6 +40,7 @@ from trimtab.planner.simulation.virtual_rows import (
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
 from trimtab.planner.snapshot.recorded_reads import depend_on_everything
+from trimtab.planner.snapshot.references import take_or
 
 STABLE_NS: Final = 60 * SECOND_NS
 """How long a node must be ready before it serves as an example for others."""
@@ -204,12 +205,13 @@ def _build(
 def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Examples:
     if not (chosen >= 0).any():
         return _Examples(daemons, {})
-    # Two more entries, for the numbers -1 and -2 of pods on no node or on an unknown one.
-    is_example = np.zeros(len(snapshot.nodes.name) + 2, bool)
+    is_example = np.zeros(len(snapshot.nodes.name), bool)
     is_example[chosen[chosen >= 0]] = True
     node = snapshot.pods.node
     by_node: dict[int, list[int]] = {}
-    for pod in np.flatnonzero(is_example[node] & (daemons.static | (daemons.daemon_set != NONE))).tolist():
+    for pod in np.flatnonzero(
+        take_or(is_example, node, False) & (daemons.static | (daemons.daemon_set != NONE))
+    ).tolist():
         by_node.setdefault(int(node[pod]), []).append(pod)
     return _Examples(daemons, by_node)
 

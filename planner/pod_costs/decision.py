@@ -22,6 +22,7 @@ from trimtab.planner.pod_costs.strategy import RankingContext
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.columns import Bool
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
@@ -87,7 +88,7 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
     key, facts, texts = RankingsKey(number, target), facts_of(this, target), owner_texts(this.snapshot, this.work.cache)
     earlier = this.work.cache.find(key)
     pods, place = pods_of(context, target), places(this, members, earlier)
-    complete = np.ones(len(place), np.bool_) if earlier is None else np.append(earlier.complete, True)[place]
+    complete = np.ones(len(place), np.bool_) if earlier is None else take_or(earlier.complete, place, True)
     data = [_NOTHING] * len(place) if earlier is None else [earlier.data[at] for at in place.tolist()]
     again = touched(this, facts, pods, earlier, place)
     ranked = _rank_some(context, target, again, complete)

@@ -20,6 +20,7 @@ from trimtab.planner.pod_costs.strategy import Input, RankingContext
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.caches import SuccessorKey
 from trimtab.planner.snapshot.columns import Bool, Int64, Text, UInt8
+from trimtab.planner.snapshot.references import take_or
 
 
 class EarlierRankings(NamedTuple):
@@ -127,7 +128,7 @@ def turned(
     def text(of: OwnerTexts, owner: int | None) -> str:
         return "" if owner is None else of.names[owner]
 
-    before = [earlier.waits.get(owner) for owner in np.append(earlier.owners, -1)[place].tolist()]
+    before = [earlier.waits.get(owner) for owner in take_or(earlier.owners, place, -1).tolist()]
     now = [waits.get(owner) for owner in members.owners.tolist()]
     return np.array(
         [text(texts, one) != text(earlier.texts, other) for one, other in zip(now, before, strict=True)], np.bool_

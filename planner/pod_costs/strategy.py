@@ -20,6 +20,7 @@ from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
@@ -101,7 +102,7 @@ class RankingContext:
 
     def of_node_or(self, values: NDArray[N], without: float) -> NDArray[N]:
         """Return the value of each member's node. values : by node; without : value of members without node."""
-        return np.append(values, np.array([without], values.dtype))[np.where(self.placed, self.node, -1)]
+        return take_or(values, np.where(self.placed, self.node, -1), without)
 
     def domains(self, key: str) -> tuple[Int32, int]:
         """Return (domain of each node, -1 without the label : int32[N]; number of domains)."""

@@ -20,6 +20,7 @@ from trimtab.planner.slack.sizes import Amounts
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.references import take_or
 
 _AS_THE_GROUP_SAYS: Final = ScaleUpSettings()
 """Settings with which a new node is as its group's template, if it has one, whatever nodes it has."""
@@ -90,8 +91,7 @@ class Rooms:
         pods = self._snapshot.pods
         inside = self._counts()
         if part.pool.name:
-            # Two more entries, for the numbers -1 and -2 of pods on no node or on an unknown one.
-            inside = inside & np.append(part.nodes, (False, False))[pods.node]
+            inside = inside & take_or(part.nodes, pods.node, False)
         used = np.flatnonzero(np.bincount(pods.spec[inside], minlength=len(self._snapshot.specs)))
         found = [dict(self._snapshot.specs[spec].requests) for spec in used.tolist()]
         if not found:

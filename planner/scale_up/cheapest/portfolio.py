@@ -45,16 +45,12 @@ LIMIT_ROUNDS: Final = 4
 IMPROVED: Final = 20_000
 """Nodes filled to improve a plan, fewer if there are more classes than FEW_CLASSES."""
 FINALISTS: Final = 3
-"""Number of plans that are improved if classes are few."""
+"""Most plans that are improved."""
 FEW_CLASSES: Final = 100
-MOST_CLASSES: Final = 300
-"""Number of classes up to which a linear programme is used: its work grows with their square or worse."""
 TRIES: Final = 1 << 40
 """A number of tries to improve a plan that is never reached."""
 CHUNKS: Final = 4
 """Parts of that work, between which batches without nodes are dropped."""
-FEW_GROUPS: Final = 96
-"""Number of groups up to which all are used while a plan is improved; otherwise only those in the plan."""
 
 
 class SearchInputs(NamedTuple):
@@ -86,7 +82,7 @@ class FilledPlan(NamedTuple):
 
 def best_attempt(problem: Problem, state: FillState, groups: Int32, bounds: PlanBounds) -> FilledPlan:
     """Return the cheapest of the plans found with nodes of `groups` that leave the fewest pods."""
-    inputs = SearchInputs(problem, state, candidates(problem, state.cost, groups))
+    inputs = SearchInputs(problem, state, candidates(problem, state.cost, groups, bounds.search.detailed_groups))
     best = _best_improved(inputs, sorted(make_plans(inputs, bounds), key=FilledPlan.rank), bounds)
     if best.state.pods.any():
         # With groups not evaluated in detail, and with nodes that the improvement has freed.
@@ -98,7 +94,8 @@ def make_plans(inputs: SearchInputs, bounds: PlanBounds) -> list[FilledPlan]:
     """Return several plans, the first by the minimum cost of pods."""
     value = least_value(share_cost(inputs.problem, inputs.state.cost, inputs.groups))
     first = _built(inputs, inputs.state, value, FIRST_WEIGHTINGS)
-    if not first.batches.counts[0] or len(value) > MOST_CLASSES or not bounds.may_go_on():
+    is_too_large = len(value) ** 2 > bounds.search.programme_entries
+    if not first.batches.counts[0] or is_too_large or not bounds.may_go_on():
         return [first]
     return [first, *_relaxed(inputs, first, bounds)]
 
@@ -106,15 +103,15 @@ def make_plans(inputs: SearchInputs, bounds: PlanBounds) -> list[FilledPlan]:
 def _best_improved(inputs: SearchInputs, plans: list[FilledPlan], bounds: PlanBounds) -> FilledPlan:
     """Improve the best plans and return the best result. plans : best first."""
     improved: list[FilledPlan] = []
-    few = len(inputs.problem.pods) <= FEW_CLASSES
-    finalists = plans[: FINALISTS if few else 1] if plans[0].batches.counts[0] else []
+    most = min(FINALISTS, max(1, bounds.search.improved_classes // len(inputs.problem.pods)))
+    finalists = plans[:most] if plans[0].batches.counts[0] else []
     tries = TRIES if bounds.improvements is None else bounds.improvements
     for number, plan in enumerate(finalists):
         share = -(-tries // (len(finalists) - number))
         if share == 0 or not bounds.may_go_on():
             break
         tries -= share
-        improved.append(_improved(inputs, plan, share))
+        improved.append(_improved(inputs, plan, share, bounds.search.detailed_groups))
     return best_of(improved or plans[:1], FilledPlan.is_better)
 
 
@@ -202,16 +199,16 @@ def _over_limit(to_plan: FillState, master: MasterProblem) -> Int64:
     return np.flatnonzero(nodes > to_plan.nodes + 1e-2)
 
 
-def _improved(inputs: SearchInputs, best: FilledPlan, tries: int) -> FilledPlan:
+def _improved(inputs: SearchInputs, best: FilledPlan, tries: int, most_groups: int) -> FilledPlan:
     """Return a plan for the same pods that is not more expensive, after at most the given number of tries. The given
-    one is overwritten.
+    one is overwritten. most_groups : up to which all groups are used, and not only those of the plan.
     """
     left = best.state.pods.copy()
     best.state.pods[:] = 0
     pricing = pricing_for(inputs.problem, inputs.groups, np.zeros(0, np.int64))
     pricing.value[:] = best.value
     used = np.unique(best.batches.group[: int(best.batches.counts[0])])
-    groups = inputs.groups if len(inputs.groups) <= FEW_GROUPS else used
+    groups = inputs.groups if len(inputs.groups) <= most_groups else used
     ratio = np.zeros(len(groups))
     ruin = RuinRecreateScratch(np.zeros(len(left)), ratio.copy(), ratio, np.zeros(MANY, np.int64), np.array([1, tries]))
     most_fills = IMPROVED * FEW_CLASSES // max(FEW_CLASSES, len(left)) // CHUNKS

@@ -198,6 +198,7 @@ def test_after_a_delta_every_decision_answers_from_kept_values_as_from_new_ones(
         fresh = KeptValues()
         again, afresh = (plan(kept.snapshot, request, state, Work(cache=cache)) for cache in (kept, fresh))
         assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
+        assert not any(one.failed for one in afresh.diagnostics.decisions)
         for key, one in fresh.values.items():
             assert look(content(kept.get(key, kept.snapshot, not_there))) == look(content(one)), key
         state, following = again.state, data.draw(changes(cluster))

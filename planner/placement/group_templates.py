@@ -89,7 +89,7 @@ def group_templates(
         if (chosen >= 0).any():
             # The pods of examples are among `daemons`.
             depend_on_everything(view)
-        return _build(view, settings, chosen, (daemons, others), limits)
+        return _build(view, settings, chosen, daemons, others, limits)
 
     content = blake2b(repr(others).encode(), digest_size=16).hexdigest()
     return cache.get(TemplatesKey(_key(settings, chosen), content), snapshot, build)
@@ -171,10 +171,10 @@ def _build(
     snapshot: Snapshot,
     settings: ScaleUpSettings,
     chosen: Int64,
-    of_daemon_sets: tuple[DaemonPods, tuple[_DaemonSetPod, ...]],
+    daemons: DaemonPods,
+    others: tuple[_DaemonSetPod, ...],
     limits: RequestLimits,
 ) -> GroupTemplates:
-    daemons, others = of_daemon_sets
     examples = _examples(snapshot, daemons, chosen)
     templates = [
         None if node == _NOTHING else _template(snapshot, settings, examples, group, node)

@@ -60,7 +60,7 @@ def apply_delta(
     limits.reserve(_BYTES_OF_CELL * nodes * width + _BYTES_OF_POD * len(base.pods.spec), "the base, changed")
     dictionaries = join_dictionaries(base, changed, cache)
     tables = join_tables(base, changed, delta, dictionaries)
-    pods, dangling = join_pods(base, changed, delta.deleted_pods, (dictionaries, tables), cache)
+    pods, dangling = join_pods(base, changed, delta.deleted_pods, dictionaries, tables, cache)
     joined = Snapshot(
         version="",
         strings=dictionaries.strings,

@@ -33,11 +33,11 @@ def join_pods(
     base: Snapshot,
     changed: Snapshot,
     deleted: Sequence[str],
-    joined: tuple[JoinedDictionaries, JoinedTables],
+    dictionaries: JoinedDictionaries,
+    tables: JoinedTables,
     cache: SnapshotCache = UNCACHED,
 ) -> tuple[PodColumns, DanglingReferences]:
     """Return the pods in canonical order, and the new dangling references. cache : that of the base."""
-    dictionaries, tables = joined
     first, second = dictionaries.base, dictionaries.changed
     merge = _merge(base, changed, deleted, dictionaries)
     rank = np.full(len(base.pods.spec) + len(changed.pods.spec), -1, np.int32)

@@ -35,6 +35,7 @@ def promising(
     """
     all_of_them = np.array(groups, np.int64)
     kinds, first = np.unique(bounds.same_as[all_of_them], return_index=True)
+    most = max(most, BEST + LADDER)
     if len(kinds) <= most:
         yield list(groups)
         return

@@ -1858,7 +1858,7 @@ class Owner(_message.Message):
     """
     revision: _builtins.int
     """Annotation `deployment.kubernetes.io/revision`; the largest of a
-    Deployment is its current one. OPTIONAL: 0 = not known.
+    Deployment is its current one. OPTIONAL: absent = not known.
     """
     @_builtins.property
     def selector(self) -> Global___LabelSelector:
@@ -1887,21 +1887,25 @@ class Owner(_message.Message):
         api_version: _builtins.str = ...,
         selector: Global___LabelSelector | None = ...,
         controller: _builtins.str = ...,
-        revision: _builtins.int = ...,
+        revision: _builtins.int | None = ...,
         pod_template: Global___TemplatePod | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "pod_template", b"pod_template", "selector", b"selector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "_revision", b"_revision", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "api_version", b"api_version", "controller", b"controller", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "_revision", b"_revision", "api_version", b"api_version", "controller", b"controller", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__current_replicas: _TypeAlias = _typing.Literal["current_replicas"]  # noqa: Y015
     _WhichOneofArgType__current_replicas: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas"]  # noqa: Y015
     _WhichOneofReturnType__desired_replicas: _TypeAlias = _typing.Literal["desired_replicas"]  # noqa: Y015
     _WhichOneofArgType__desired_replicas: _TypeAlias = _typing.Literal["_desired_replicas", b"_desired_replicas"]  # noqa: Y015
+    _WhichOneofReturnType__revision: _TypeAlias = _typing.Literal["revision"]  # noqa: Y015
+    _WhichOneofArgType__revision: _TypeAlias = _typing.Literal["_revision", b"_revision"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__current_replicas) -> _WhichOneofReturnType__current_replicas | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__desired_replicas) -> _WhichOneofReturnType__desired_replicas | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__revision) -> _WhichOneofReturnType__revision | None: ...
 
 Global___Owner: _TypeAlias = Owner  # noqa: Y015
 
@@ -2122,7 +2126,7 @@ class RecentEviction(_message.Message):
     label_set: _builtins.int
     """Index into `label_sets`. OPTIONAL: 0 = no labels; ignored without `spec`."""
     owner: _builtins.str
-    """Uid of the controlling owner. OPTIONAL: "" = unknown."""
+    """Uid of the controlling owner. OPTIONAL: absent = unknown."""
     @_builtins.property
     def evict_time(self) -> _timestamp_pb2.Timestamp:
         """When it was evicted. REQUIRED."""
@@ -2135,15 +2139,20 @@ class RecentEviction(_message.Message):
         uid: _builtins.str = ...,
         spec: _builtins.int | None = ...,
         label_set: _builtins.int = ...,
-        owner: _builtins.str = ...,
+        owner: _builtins.str | None = ...,
         evict_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_spec", b"_spec", "evict_time", b"evict_time", "spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_owner", b"_owner", "_spec", b"_spec", "evict_time", b"evict_time", "owner", b"owner", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spec", b"_spec", "evict_time", b"evict_time", "label_set", b"label_set", "name", b"name", "namespace", b"namespace", "owner", b"owner", "spec", b"spec", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_owner", b"_owner", "_spec", b"_spec", "evict_time", b"evict_time", "label_set", b"label_set", "name", b"name", "namespace", b"namespace", "owner", b"owner", "spec", b"spec", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__owner: _TypeAlias = _typing.Literal["owner"]  # noqa: Y015
+    _WhichOneofArgType__owner: _TypeAlias = _typing.Literal["_owner", b"_owner"]  # noqa: Y015
     _WhichOneofReturnType__spec: _TypeAlias = _typing.Literal["spec"]  # noqa: Y015
     _WhichOneofArgType__spec: _TypeAlias = _typing.Literal["_spec", b"_spec"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__owner) -> _WhichOneofReturnType__owner | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__spec) -> _WhichOneofReturnType__spec | None: ...
 
 Global___RecentEviction: _TypeAlias = RecentEviction  # noqa: Y015

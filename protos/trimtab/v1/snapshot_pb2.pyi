@@ -606,9 +606,9 @@ class PodSpec(_message.Message):
     def node_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Features that a node must declare (`Node.declared_features`), such as
         "UserNamespacesHostNetworkSupport": string indices, none 0, no duplicates.
-        OPTIONAL: empty means none. As long as no node, present or simulated,
-        declares any feature, none is required: nodes declare features, and the
-        scheduler looks at them, since Kubernetes 1.36.
+        OPTIONAL: empty means none. As long as no node of the snapshot and no
+        template of its node groups declares any feature, none is required: nodes
+        declare features, and the scheduler looks at them, since Kubernetes 1.36.
         """
 
     def __init__(

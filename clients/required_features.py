@@ -175,7 +175,7 @@ def require_features(request: plan_pb2.PlanRequest) -> None:
 def _given(message: Message) -> Iterator[str]:
     """Yield "Message.field" of every field that is given, in the message and below it."""
     for field, value in message.ListFields():
-        yield f"{field.containing_type.name}.{field.name}"
+        yield f"{message.DESCRIPTOR.name}.{field.name}"
         for inner in _messages(field, value):
             yield from _given(inner)
 

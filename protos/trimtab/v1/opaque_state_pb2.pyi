@@ -31,9 +31,9 @@ class ScaleUpOpaque(_message.Message):
     HINTS_FIELD_NUMBER: _builtins.int
     COMING_FIELD_NUMBER: _builtins.int
     coming: _builtins.bytes
-    """int32 column parallel to `hints.destination`: 0 = the destination is a
-    node; n > 0 = it is a node group, and the pod was put on its n-th upcoming
-    node, with those added by the plan last.
+    """int32[H]: number of the node among the upcoming ones of the node group that
+    `hints.destination` names, from 1, with those added by the plan last; 0 =
+    the destination is a node. REQUIRED.
     """
     @_builtins.property
     def hints(self) -> Global___PodHints:
@@ -127,19 +127,19 @@ class PodHints(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     DESTINATION_FIELD_NUMBER: _builtins.int
     source: _builtins.bytes
-    """int32 column: string index of the source node, without repetition; 0 = on
-    no node.
+    """int32[S]: string index of the source node, without repetition; 0 = on no
+    node. REQUIRED.
     """
     offsets: _builtins.bytes
-    """int32 column of len(source) + 1 offsets into `pod` and `destination`,
-    ascending, the first 0.
+    """int32[S+1], ascending: entry at which each source's pods begin, and the
+    number of entries; the first is 0. REQUIRED.
     """
     pod: _builtins.bytes
-    """int32 column: 32-bit digest of the pod's uid; it only has to distinguish
-    the pods of one node.
+    """int32[H]: 32-bit digest of the pod's uid; it only has to distinguish the
+    pods of one node. REQUIRED.
     """
     destination: _builtins.bytes
-    """int32 column parallel to `pod`: string index of the destination."""
+    """int32[H]: string index of the destination. REQUIRED."""
     def __init__(
         self,
         *,

@@ -2228,9 +2228,9 @@ class SlackSetState(_message.Message):
     name: _builtins.str
     """Name of the set, without repetition."""
     number: _builtins.bytes
-    """int32 column: number of each in its set, ascending."""
+    """int32[Q], ascending: number of a placeholder in its set. REQUIRED."""
     node: _builtins.bytes
-    """int32 column parallel to `number`: string index of its node; 0 = on none."""
+    """int32[Q]: string index of the placeholder's node; 0 = on none. REQUIRED."""
     @_builtins.property
     def size(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Resource name to amount that each of them held."""
@@ -2387,9 +2387,11 @@ class NodeTimes(_message.Message):
     NODE_FIELD_NUMBER: _builtins.int
     TIME_NS_FIELD_NUMBER: _builtins.int
     node: _builtins.bytes
-    """int32 column: string index of the node's name, without repetition."""
+    """int32[U]: string index of the node's name, without repetition. REQUIRED."""
     time_ns: _builtins.bytes
-    """int64 column parallel to `node`: time, Unix nanoseconds."""
+    """int64[U]: since when, Unix nanoseconds; 0 = unknown, which counts as now.
+    REQUIRED.
+    """
     def __init__(
         self,
         *,
@@ -2416,15 +2418,15 @@ class FailedNodes(_message.Message):
     BLOCKING_REASON_FIELD_NUMBER: _builtins.int
     BLOCKING_POD_FIELD_NUMBER: _builtins.int
     node: _builtins.bytes
-    """int32 column: string index of the node's name, without repetition."""
+    """int32[F]: string index of the node's name, without repetition. REQUIRED."""
     time_ns: _builtins.bytes
-    """int64 column parallel to `node`: when, Unix nanoseconds."""
-    reason: _builtins.bytes
-    """uint8 column parallel to `node`: `UnremovableReason.Code`."""
-    blocking_reason: _builtins.bytes
-    """uint8 column parallel to `node`: `BlockingPodReason.Code`; 0 = no pod is in
-    the way.
+    """int64[F]: when, Unix nanoseconds; 0 = unknown, which counts as now.
+    REQUIRED.
     """
+    reason: _builtins.bytes
+    """uint8[F]: `UnremovableReason.Code`. REQUIRED."""
+    blocking_reason: _builtins.bytes
+    """uint8[F]: `BlockingPodReason.Code`; 0 = no pod is in the way. REQUIRED."""
     @_builtins.property
     def blocking_pod(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pod in the way, as "namespace/name"; "" = none."""

@@ -8,7 +8,7 @@ PROTOS = Path(__file__).resolve().parents[2] / "protos/trimtab/v1"
 DTYPES = {"int32": "<i4", "int64": "<i8", "uint8": "u1", "double": "<f8", "utf8": "u1"}
 """The numpy type of an element of each type; of "utf8", a byte."""
 _MESSAGE = re.compile(r"message (\w+) \{")
-_FIELD = re.compile(r"  bytes (\w+) = \d+;")
+_FIELD = re.compile(r"  ((?:optional |repeated )?[\w.]+|map<.*>) (\w+) = \d+\W")
 _COLUMN = re.compile(
     r"(?P<type>int32|int64|uint8|double|utf8)\[(?P<length>[^]]+)\](?P<ascending>, ascending)?: "
     r"(?P<element>.+?)(?:; (?P<sentinel>0|NaN) = (?P<meaning>.+?))?\. "
@@ -39,12 +39,17 @@ class Column(NamedTuple):
 
 def bytes_fields(file: str) -> dict[tuple[str, str], str]:
     """Return the comment of each `bytes` field of a file, by message and field."""
+    return {(message, field): comment for (message, field, kind), comment in fields(file).items() if kind == "bytes"}
+
+
+def fields(file: str) -> dict[tuple[str, str, str], str]:
+    """Return the comment of each field of a file, by message, field, and its type with `optional` or `repeated`."""
     message, comment, found = "", list[str](), {}
     for line in (PROTOS / file).read_text(encoding="utf-8").splitlines():
         if begun := _MESSAGE.match(line):
             message = begun[1]
         if field := _FIELD.match(line):
-            found[message, field[1]] = " ".join(comment)
+            found[message, field[2], field[1]] = " ".join(comment)
         comment = [*comment, line.strip(" /")] if line.startswith("  //") else []
     return found
 

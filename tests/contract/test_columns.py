@@ -1,12 +1,13 @@
 """The layout of columns: the page of the contract, the comments of the `.proto` files, and what the planner reads."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.builders.contract_columns import DTYPES, Column, bytes_fields, columns
+from tests.builders.contract_columns import DTYPES, PROTOS, Column, bytes_fields, columns, fields
 from tests.builders.contract_page import table
 from tests.builders.snapshots import Cluster, Node, Pod, write
 from trimtab.planner.model.derive import build_always
@@ -39,6 +40,16 @@ def test_every_field_of_bytes_is_a_column_or_known_to_be_something_else() -> Non
     assert {name_of(column) for column in (*OF_SNAPSHOT, *OF_STATE)} == every - OTHER_BYTES
     opaque = {".".join(name) for name in bytes_fields("opaque_state.proto")}
     assert {name_of(column) for column in columns("opaque_state.proto")} == opaque
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in PROTOS.glob("*.proto")))
+def test_no_comment_says_that_zero_or_an_empty_text_of_a_scalar_means_unknown(file: str) -> None:
+
+    zero = re.compile(
+        r'(?:\b0|""|\bNaN)(?: =| means) (?:unknown|not known|none, or not known)|if (?:it is|it was) (?:known|computed)'
+    )
+    found = [name for name, comment in fields(file).items() if name[2] != "bytes" and zero.search(comment)]
+    assert found == []
 
 
 def snapshot() -> snapshot_pb2.ClusterSnapshot:
@@ -87,13 +98,13 @@ def test_an_empty_column_of_pods_is_refused_if_it_is_required_and_the_same_as_ze
 
 
 def test_mounts_and_numbers_may_be_missing_together_and_not_alone() -> None:
-    for fields in (["volume_pod", "volume"], ["number_pod", "number_key", "number"]):
+    for group in (["volume_pod", "volume"], ["number_pod", "number_key", "number"]):
         message = snapshot()
-        for field in fields[1:]:
+        for field in group[1:]:
             message.pods.ClearField(field)  # type: ignore[arg-type]
         with pytest.raises(SnapshotError):
             canonicalize(message)
-        message.pods.ClearField(fields[0])  # type: ignore[arg-type]
+        message.pods.ClearField(group[0])  # type: ignore[arg-type]
         assert len(canonicalize(message).pods.spec) == 2
 
 

@@ -27,10 +27,11 @@ UNTOUCHED = frozenset(
 CLEARED = frozenset(
     (
         "detail", "problems", "notes", "comment", "opaque", "stages", "provider_id", "min_available",
-        "max_unavailable", "schedules",
+        "max_unavailable", "schedules", "required_features",
     )
 )  # fmt: skip
-"""Names of fields that are left out in all messages; schedules too, as times are shifted."""
+"""Names of fields that are left out in all messages; schedules too, as times are shifted, and required features, which a
+replay derives from the settings."""
 DIGESTS = frozenset(
     (
         "PlanRequest.base_version",

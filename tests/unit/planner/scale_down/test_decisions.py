@@ -56,6 +56,17 @@ def test_the_most_expensive_node_goes_first_by_price() -> None:
     assert found.decision.unneeded[0].saving_per_hour == 2.0
 
 
+def test_an_unknown_saving_and_a_utilization_that_was_not_computed_are_absent_and_a_zero_is_a_zero() -> None:
+    free = node_group("free", nodes=["n1"], target=1, price=0.0)
+    found = plan(
+        [node("n1"), node("n2"), free, node_group("unknown", nodes=["n2"], target=1), node("without", cpu="0")]
+    )
+    savings = {one.node: (one.HasField("saving_per_hour"), one.saving_per_hour) for one in found.decision.unneeded}
+    assert savings == {"n1": (True, 0.0), "n2": (False, 0.0)}
+    (without,) = found.decision.unremovable
+    assert not without.HasField("utilization")
+
+
 def test_the_order_that_saves_most_is_taken() -> None:
     # One of the two can go; the other then has the pods.
     objects = [

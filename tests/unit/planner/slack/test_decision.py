@@ -49,6 +49,13 @@ def test_without_settings_nothing_is_kept() -> None:
     assert not answer.slack.desired
 
 
+def test_the_price_of_room_is_absent_if_no_price_of_its_nodes_is_known_and_zero_if_no_room_is_kept() -> None:
+    unpriced = {"g": Group(0, 1000, 10, Node(allocatable=ROOM), None)}
+    assert not decide(cluster(10, groups=unpriced)).slack.HasField("price_per_hour")
+    without = decide(cluster(10), {}).slack
+    assert (without.HasField("price_per_hour"), without.price_per_hour) == (True, 0.0)
+
+
 def test_a_rate_becomes_standard_placeholders_on_nodes_and_is_explained() -> None:
     answer = decide(cluster(10))
     assert sizes(answer) == {STANDARD: 5}

@@ -30,8 +30,9 @@ CLEARED = frozenset(
         "max_unavailable", "schedules", "required_features",
     )
 )  # fmt: skip
-"""Names of fields that are left out in all messages; schedules too, as times are shifted, and required features, which a
-replay derives from the settings."""
+"""Names of fields that are left out in all messages; schedules too, as times are shifted, and required features, which
+a replay derives from the settings.
+"""
 DIGESTS = frozenset(
     (
         "PlanRequest.base_version",

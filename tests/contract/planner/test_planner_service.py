@@ -209,6 +209,12 @@ NAN = float("nan")
         pytest.param(asking(decisions=[3, 99]), Reason.REQUEST_INVALID, "decisions[1]", id="decision unknown"),
         pytest.param(asking(decisions=[3, 3]), Reason.REQUEST_INVALID, "decisions[1]", id="decision twice"),
         pytest.param(asking(request_id="x" * 129), Reason.REQUEST_INVALID, "request_id", id="long request id"),
+        pytest.param(
+            asking(required_features=["evict-rules"] * 257), Reason.REQUEST_INVALID, "required_features", id="features"
+        ),
+        pytest.param(
+            asking(required_features=["x" * 129]), Reason.REQUEST_INVALID, "required_features[0]", id="long feature"
+        ),
         pytest.param(asking(cluster="é" * 127), Reason.REQUEST_INVALID, "cluster", id="long cluster name"),
         pytest.param(
             with_setting(utilization_threshold=NAN),

@@ -25,7 +25,7 @@ from trimtab.clients.cli.documents import read_settings
 from trimtab.clients.kubernetes.registry import EXPORTED_KINDS, WATCHED
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.access_policy import read_policy
-from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.snapshots.objects import build_snapshot, read_objects
 from trimtab.planner.command import app as planner
 

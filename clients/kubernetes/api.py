@@ -4,10 +4,10 @@ Decides which answers are errors, and which errors may be transient. Repeats a r
 Units: seconds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 import urllib3
@@ -16,10 +16,23 @@ from urllib3.exceptions import HTTPError
 from trimtab.clients.kubernetes.connection import ApiRequest, Connection
 from trimtab.clients.kubernetes.envelope import read_error
 from trimtab.clients.kubernetes.errors import ApiError, MalformedAnswerError, UnreachableError
+from trimtab.clients.kubernetes.json_envelope import ObjectList, decode
 from trimtab.clients.kubernetes.registry import Resource
 from trimtab.clients.rpc.retries import RetryPolicy, attempts, with_retries
 
 Json = dict[str, Any]
+
+
+class Page(Protocol):
+    """A part of a list."""
+
+    @property
+    def next_page(self) -> str:
+        """Return the token of the next page; "" = this is the last one."""
+
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Page)
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -81,6 +94,21 @@ class Api:
         """Send an idempotent request, up to four times while errors may be transient."""
         return with_retries(lambda: self.read(request), _policy_of)
 
+    def objects(self, request: ApiRequest, kind: type[T], limit: int) -> Iterator[T]:
+        """Yield the objects of a list, which are of that kind; each page of at most `limit` is read with retries. Also
+        raises MalformedAnswerError.
+        """
+        list_kind = cast(Any, ObjectList)[kind]
+
+        def read(token: str) -> ObjectList[T]:
+            query = {**request.query, "limit": str(limit)} | ({"continue": token} if token else {})
+            answer = self.read_with_retries(request._replace(query=query))
+            page: ObjectList[T] = decode(list_kind, answer, f"{request.method} {request.path}")
+            return page
+
+        for page in pages(read, request.path):
+            yield from page.items or ()
+
     def open(self, request: ApiRequest) -> urllib3.BaseHTTPResponse:
         """Send a request and return the answer with its body unread; the caller closes it."""
         try:
@@ -97,6 +125,22 @@ class Api:
     def close(self) -> None:
         """Close idle connections."""
         self.connection.close()
+
+
+def pages(read: Callable[[str], P], path: str) -> Iterator[P]:
+    """Yield the pages of a list. read : returns the page of a token, "" = the first; path : of the list, for the error.
+    Raises MalformedAnswerError if a token comes again.
+    """
+    token = ""
+    while True:
+        page = read(token)
+        yield page
+        if not page.next_page:
+            return
+        if page.next_page == token:
+            # A proxy that repeats an answer: the list would grow for ever.
+            raise MalformedAnswerError(f"GET {path}: the list does not end, the same page comes again")
+        token = page.next_page
 
 
 def is_transient(error: BaseException) -> bool:

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.simulation.failures import ScenarioError
-from trimtab.clients.simulation.scenario import seconds
+from trimtab.clients.simulation.scenario import ScenarioError, seconds
 
 Summary = dict[str, Any]
 

@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, read_bounded
 from trimtab.clients.documents.output import write_whole
+from trimtab.clients.documents.strict_json import RepeatedKeyError, load_json
 from trimtab.clients.json_form import json_form
-from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.measurements import Measurements
+from trimtab.clients.simulation.scenario import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 
 KIND: Final = "SimulationResult"
@@ -91,10 +92,12 @@ def read_result(path: Path) -> Json:
     """Read a result or a comparison. Raises ScenarioError."""
     try:
         with path.open("rb") as file:
-            document = json.loads(read_bounded(file))
+            document = load_json(read_bounded(file))
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from None
     except (InputSizeError, DamagedInputError) as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    except RepeatedKeyError as error:
         raise ScenarioError(f"{path}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise ScenarioError(f"{path}: this is no JSON: {error}") from None

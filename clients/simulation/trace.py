@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.clients.kubernetes.quantities import parse_quantity
-from trimtab.clients.simulation.failures import ScenarioError
-from trimtab.clients.simulation.scenario import seconds
+from trimtab.clients.simulation.scenario import ScenarioError, seconds
 
 REQUIRED: Final = ("time", "cpu", "memory")
 COLUMNS: Final = (*REQUIRED, "pods", "lifetime", "labels")

@@ -12,7 +12,6 @@ from typing import Any
 
 from rich.markup import escape
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
@@ -22,6 +21,7 @@ from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, PREDICATE_SENTENCES, SKIPPED_SENTENCES
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 

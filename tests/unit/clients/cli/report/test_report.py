@@ -208,6 +208,14 @@ def test_a_result_of_an_earlier_version_is_named_with_what_it_lacks(
     assert "trimtab simulate SCENARIO --save FILE" in " ".join(done.err.split())
 
 
+def test_a_result_with_a_key_given_twice_is_refused(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
+    saved = tmp_path / "result.json"
+    saved.write_bytes(encoded(result).replace(b"{", b'{"version":1,', 1))
+    done = trimtab("report", saved)
+    assert done.code == 2
+    assert "key 'version' is given twice" in " ".join(done.err.split())
+
+
 def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
     saved = tmp_path / "result.json"
     write_result(saved, result)

@@ -33,7 +33,7 @@ _NO_CALL = cast(grpc.ServicerContext, None)
 
 
 class LocalActuator:
-    """An actuator over a simulated cluster (see `trimtab.clients.reference_loop.rounds.Actuator`)."""
+    """An actuator over a simulated cluster (see `trimtab.clients.reference_loop.rounds.LoopActuator`)."""
 
     def __init__(
         self,

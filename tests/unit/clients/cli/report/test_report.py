@@ -10,8 +10,8 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
+from tests.builders.cli import Run, listed
 from tests.builders.full_disk import full_disk
-from tests.unit.clients.cli.conftest import Run, listed
 from tests.unit.clients.cli.report.pages import Reader, page_of
 from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds

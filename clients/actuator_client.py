@@ -1,6 +1,6 @@
 """A client of the actuator: its RPCs as methods, with retries and readable errors.
 
-Decides nothing about deletions. Every call may be repeated (requests carry an id), so calls are retried while the
+Every call may be repeated (requests carry an id), so calls are retried while the
 service is unavailable. All methods raise `TrimtabError`. Timeouts in seconds.
 """
 

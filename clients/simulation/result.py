@@ -114,8 +114,8 @@ def problem_of(document: Any) -> str:
     if not isinstance(document, dict) or document.get("kind") not in KINDS:
         return "this is no result of a simulation"
     if document.get("version") != VERSION:
-        told = f"this result has the form of version {document.get('version')}"
-        return f"{told}; this version of trimtab reads version {VERSION}"
+        problem = f"this result has the form of version {document.get('version')}"
+        return f"{problem}; this version of trimtab reads version {VERSION}"
     runs = document.get("runs") if document["kind"] == COMPARISON else [document]
     if not isinstance(runs, list) or not runs:
         return "this comparison has no runs"
@@ -123,8 +123,8 @@ def problem_of(document: Any) -> str:
     if not missing:
         return ""
     more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
-    told = ", ".join(missing[:MOST_NAMED]) + more
-    return f"this result is that of another version of trimtab: it has no {told}"
+    names = ", ".join(missing[:MOST_NAMED]) + more
+    return f"this result is that of another version of trimtab: it has no {names}"
 
 
 def _missing(run: Any) -> list[str]:

@@ -45,7 +45,7 @@ def read_scenario(path: Path) -> tuple[Scenario, Trace]:
     try:
         scenario = Scenario.model_validate(document)
     except ValidationError as error:
-        raise ScenarioError("\n".join(_told(path, root, error))) from None
+        raise ScenarioError("\n".join(_error_lines(path, root, error))) from None
     if scenario.recording is not None:
         return _with_recording(path, scenario, _recorded(path.parent / scenario.recording.file))
     return scenario, read_trace(path.parent / scenario.trace.file) if scenario.trace is not None else ()
@@ -78,7 +78,7 @@ def _text(path: Path) -> str:
         raise ScenarioError(f"{path}: {error}") from None
 
 
-def _told(path: Path, root: Any, error: ValidationError) -> list[str]:
+def _error_lines(path: Path, root: Any, error: ValidationError) -> list[str]:
     """Return a line for each error, in the order of the file."""
     found = []
     for one in error.errors():
@@ -89,5 +89,5 @@ def _told(path: Path, root: Any, error: ValidationError) -> list[str]:
             message = "this key is unknown"
         found.append((line_of(root, where), f"{field}: {message}" if field else message))
     found.sort()
-    told = [f"{path}: line {line}: {text}" for line, text in found[:MOST_ERRORS]]
-    return told if len(found) <= MOST_ERRORS else [*told, f"{path}: and {len(found) - MOST_ERRORS} more errors"]
+    lines = [f"{path}: line {line}: {text}" for line, text in found[:MOST_ERRORS]]
+    return lines if len(found) <= MOST_ERRORS else [*lines, f"{path}: and {len(found) - MOST_ERRORS} more errors"]

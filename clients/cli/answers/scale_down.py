@@ -123,7 +123,7 @@ def _remaining_s(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> float:
 
 
 def _nodes_that_go(answer: PlanAnswer) -> Table:
-    """Return the nodes that can go: dearest first, then the least used."""
+    """Return the nodes that can go: most expensive first, then the least used."""
     costs = answer.costs
     nodes = sorted(answer.response.scale_down.unneeded, key=lambda one: (-costs.of([one.node]), one.utilization))
     shown = nodes if answer.verbose else nodes[:MOST_ROWS]

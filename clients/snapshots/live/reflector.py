@@ -1,4 +1,4 @@
-"""Keep one kind of objects up to date: list, then watch, until told to stop.
+"""Keep one kind of objects up to date: list, then watch, until stopped.
 
 Decides when to list again (the resource version is too old, or a watch is silent), when to continue a watch where it
 ended, and how long to pause after a failure (like client-go, see `relist_backoff`; the server's hint is followed up to

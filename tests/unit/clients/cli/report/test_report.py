@@ -101,7 +101,7 @@ def test_a_comparison_shows_its_simulations_side_by_side(trimtab: Run, tmp_path:
     comparison = {"kind": "SimulationComparison", "version": 1, "runs": [result, other]}
     page = page_of_result(trimtab, tmp_path, comparison)
     assert "defaults is the cheapest" in page.text
-    assert "50.0 % less than the dearest" in page.text
+    assert "50.0 % less than the most expensive" in page.text
     assert [trace["name"] for trace in page.figures()[0]["data"]] == ["defaults", "dear"]
     assert "Decisions, dear" in page.text
 
@@ -114,7 +114,7 @@ def test_of_many_simulations_the_best_are_shown_in_detail(trimtab: Run, tmp_path
         one["summary"]["timeToScheduleS"]["p99"] = {8: 90.0, 3: 30.0}.get(number, 100.0)
     page = page_of_result(trimtab, tmp_path, {"kind": "SimulationComparison", "version": 1, "runs": runs})
     assert "Of 9 settings, the rest of the page shows s3, s8." in page.text
-    assert "s8 is the cheapest: cost 12.00, 40.0 % less than the dearest" in page.text
+    assert "s8 is the cheapest: cost 12.00, 40.0 % less than the most expensive" in page.text
     assert all(f"s{number} 7.0 {20 - number}.00" in page.text for number in range(9))
     curve, nodes, *_ = page.figures()
     assert curve["data"][1]["text"] == [f"s{number}" for number in range(8)]

@@ -44,7 +44,7 @@ MAX_PODS: Final = "110"
 
 
 class MachineGroup(NamedTuple):
-    """A node group. `kind` : MachineDeployment, MachineSet or MachinePool; `version` : its resource version; sizes in
+    """A node group. `kind` : MachineDeployment or MachinePool; `version` : its resource version; sizes in
     nodes; `replicas` : requested ones.
     """
 

@@ -33,7 +33,9 @@ class RecordedPod(NamedTuple):
 
 
 class OwnerSize(NamedTuple):
-    """A controller, as "Kind/namespace/name", with its number of pods from a time on, since the beginning."""
+    """The size of a controller from a time on. at_s : seconds since the beginning; owner : "Kind/namespace/name";
+    replicas : its number of pods.
+    """
 
     at_s: float
     owner: str

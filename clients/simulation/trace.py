@@ -28,7 +28,9 @@ _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 
 class Arrival(NamedTuple):
-    """Pods that arrive together. at_s : since the beginning; lifetime_s : None = they stay; labels : sorted pairs."""
+    """Pods that arrive together. at_s : since the beginning; pods : how many; cpu, memory : requests of each, as
+    quantities; lifetime_s : seconds until they end, None = they stay; labels : sorted pairs.
+    """
 
     at_s: float
     pods: int

@@ -1,7 +1,7 @@
 """A client of the actuator: its RPCs as methods, with retries and readable errors.
 
-Every call may be repeated (requests carry an id), so calls are retried while the
-service is unavailable. All methods raise `TrimtabError`. Timeouts in seconds.
+Every call may be repeated (requests carry an id), so calls are retried while the service is unavailable. All methods
+raise `TrimtabError`. Timeouts in seconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence

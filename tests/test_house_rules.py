@@ -224,8 +224,9 @@ def test_sources_and_tests_are_imported_by_the_installed_name_alone() -> None:
     no_offences([line for path in python_files(*SOURCES, "protos", "tests") for line in imports_any(path, *SOURCES)])
 
 
-def test_no_test_module_imports_another_one() -> None:
-    shared = re.compile(r"\b(?:from|import) tests\.(?:\w+\.)*test_\w+|\bfrom tests\.[\w.]+ import .*\btest_\w+")
+def test_no_test_module_imports_another_one_or_a_conftest() -> None:
+    module = r"(?:test_\w+|conftest)\b"
+    shared = re.compile(rf"\b(?:from|import) tests\.(?:\w+\.)*{module}|\bfrom tests\.[\w.]+ import .*\b{module}")
     offences = []
     for path in python_files("tests"):
         # In programs that tests start too, so not by the syntax tree.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.clients.kubernetes.selectors import Requirement, matches
 from trimtab.v1 import snapshot_pb2 as pb
 
 Int32 = NDArray[np.int32]
@@ -231,14 +232,7 @@ class ClusterView:
 
     def selects(self, selector: pb.LabelSelector, labels: Mapping[str, str]) -> bool:
         """Whether all requirements of a label selector hold for some labels."""
-        return all(self._holds(one, labels) for one in selector.requirements)
+        return matches(tuple(self._requirement(one) for one in selector.requirements), labels)
 
-    def _holds(self, requirement: pb.LabelRequirement, labels: Mapping[str, str]) -> bool:
-        """Whether one requirement holds; Gt and Lt do not occur in label selectors."""
-        key, values = self.text(requirement.key), {self.text(value) for value in requirement.values}
-        return {
-            pb.LabelOperator.IN: labels.get(key) in values,
-            pb.LabelOperator.NOT_IN: labels.get(key) not in values,
-            pb.LabelOperator.EXISTS: key in labels,
-            pb.LabelOperator.DOES_NOT_EXIST: key not in labels,
-        }.get(requirement.operator, False)
+    def _requirement(self, requirement: pb.LabelRequirement) -> Requirement:
+        return self.text(requirement.key), requirement.operator, tuple(self.text(value) for value in requirement.values)

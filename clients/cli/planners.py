@@ -52,7 +52,7 @@ def open_link(address: str | None) -> Iterator[PlannerLink]:
     keeps bases of deltas.
     """
     if address is None:
-        from trimtab.clients.simulation.planner_link import InProcessLink
+        from trimtab.clients.in_process_planner import InProcessLink
 
         with stderr_console().status("loading the planner (the first time, its kernels are compiled) …"):
             link: PlannerLink = InProcessLink()

@@ -28,7 +28,10 @@ PERCENTILES: Final = (50, 90, 99)
 
 
 class ClusterSample(NamedTuple):
-    """The cluster at one time. nodes : by "group/zone"; cpu in milli-cores, memory in bytes."""
+    """The cluster at one time. time_s : virtual, Unix seconds; nodes : counts by "group/zone"; pods, pending : counts,
+    the second of pods without a node; cpu_allocatable, cpu_requested : milli-cores of all nodes; memory_allocatable,
+    memory_requested : bytes; price_per_hour : of all machines; slack_cpu : milli-cores that slack keeps free.
+    """
 
     time_s: float
     nodes: Mapping[str, int]

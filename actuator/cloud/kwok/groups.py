@@ -21,7 +21,10 @@ CAPACITY_ANNOTATION = "trimtab.dev/kwok-capacity"
 
 
 class KwokGroup(NamedTuple):
-    """A node group. `target_size` is what it starts with; `capacity` None = without bound."""
+    """A node group. Sizes in nodes; `target_size` : what it starts with; `capacity` : most nodes that its cloud has
+    room for, None = without bound; `selector`, `node_names` : which nodes are its own; `template` : a new one, as JSON;
+    `price` : of a node for an hour, None = not known.
+    """
 
     name: str
     min_size: int

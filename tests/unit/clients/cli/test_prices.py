@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, apply_prices, machine_of, read_prices
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects

@@ -28,7 +28,7 @@ from trimtab.clients.reference_loop.kept_state import (
 )
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
-from trimtab.clients.rpc.client import Backoff
+from trimtab.clients.rpc.retries import Backoff
 from trimtab.v1 import plan_pb2
 
 MAP = "/api/v1/namespaces/here/configmaps/kept"

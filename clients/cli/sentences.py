@@ -129,7 +129,7 @@ EXPANDER_NAMES = {
     _Expander.HIGHEST_PRIORITY: "priority by label",
     _Expander.BALANCED: "smallest of its kind",
     _Expander.CHEAPEST_PLAN: "cheapest plan",
-    _Expander.RANDOM: "drawn by lot",
+    _Expander.RANDOM: "chosen at random",
 }
 PREDICATE_SENTENCES = {
     "NODE_UNSCHEDULABLE": "cordoned",

@@ -4,7 +4,7 @@ virtual nodes closed unless given as open. Cost: vectorised over pods, labels an
 terms, volumes.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,45 +46,6 @@ class SimulationSettings(NamedTuple):
 
 
 _DEFAULTS = SimulationSettings()
-READ: Final = (
-    "strings",
-    "resources",
-    "label_sets.offsets",
-    "label_sets.keys",
-    "label_sets.values",
-    "specs",
-    "volumes",
-    "namespaces",
-    *(
-        f"pods.{column}"
-        for column in (
-            "namespace",
-            "spec",
-            "label_set",
-            "node",
-            "pinned",
-            "created_s",
-            "deletion_s",
-            "phase",
-            "flags",
-            "volume_pod",
-            "volume",
-        )
-    ),
-    *(
-        f"nodes.{column}"
-        for column in (
-            "name",
-            "label_set",
-            "taint_set",
-            "taint_sets",
-            "unschedulable",
-            "allocatable",
-            "traits",
-        )
-    ),
-)
-"""Fields of the snapshot from which a simulation is built."""
 
 
 class Simulation(NamedTuple):
@@ -136,6 +97,7 @@ def build_empty(
     classes = pod_classes(given.strings, given.label_sets, rows, specs, limits)
     signature = node_signature(STATIC, specs, mounted)
     nodes = node_classes(given.strings, given.label_sets, given.nodes, signature, limits)
+    nodes = nodes._replace(template_traits=tuple(dict.fromkeys(snapshot.templates.traits)))
     static = static_answers(STATIC, StaticPods(specs, classes, mounted), nodes, limits)
     matching = PodMatching(classes, _namespace_rows(snapshot, given, specs, classes), limits)
     spare = any(one.is_blank for one in virtual.nodes)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.builders.notes import Note
@@ -23,6 +26,7 @@ from tests.parity.recordings import (
 )
 from trimtab.v1 import reason_pb2
 
+ROOT = Path(__file__).parents[2]
 DOCUMENTS = [(name, document) for name in SETS for document in recorded(name)]
 ONE_OF_EACH = [(name, next(iter(recorded(name)))) for name in SETS]
 SHOWN = 20
@@ -125,3 +129,10 @@ def test_what_the_api_server_refuses_is_refused_by_name_or_decided_as_the_schedu
         assert "spec" in refusal
     else:
         _nothing(_matrix(alone))
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_the_pages_count_the_recorded_answers(page: str) -> None:
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    ((clusters, cases),) = re.findall(r"recorded answers to ([\d,]+) clusters,? and (\d+) cases by hand", text)
+    assert (int(clusters.replace(",", "")), int(cases)) == (len(DOCUMENTS), len(NASTY))

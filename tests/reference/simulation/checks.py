@@ -9,6 +9,7 @@ from trimtab.v1.reason_pb2 import PredicateReason as Reason
 def failing(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
     """Return the reasons of all failing predicates; a node that is not open counts as cordoned."""
     node = cluster.nodes[name]
+    # These clusters have no other templates than those of their nodes.
     are_features_declared = any(one.declared_features for one in cluster.nodes.values())
     out = static.refusals(pod, node, are_features_declared) | resources.refusals(pod, node, cluster.pods_on(name))
     out |= compose.because(cluster, pod, name)

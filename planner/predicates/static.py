@@ -57,6 +57,11 @@ class StaticPredicate(NamedTuple):
     note_labels: Callable[[Sequence[Any], NodeSignature], None] | None = None
     of_traits: TraitPart | None = None
 
+    @property
+    def reasons(self) -> tuple[int, ...]:
+        """The one reason."""
+        return (self.reason,)
+
 
 class StaticPods(NamedTuple):
     """The pods' side. values : of each predicate, the distinct values that it reads."""

@@ -107,14 +107,13 @@ class CounterKind(NamedTuple):
 class CountedPredicate(NamedTuple):
     """A predicate that pods placed before affect.
 
-    plugin : the scheduler's Filter plugin, "" if it has none; reasons : each a `PredicateReason.Code`, in the order in
-    which the scheduler checks them; kind : its counters, None if they are those of resources, or if it never fails;
+    reasons : each a `PredicateReason.Code`, whose texts are in reason.proto, in the order in which the scheduler checks
+    them; kind : its counters, None if they are those of resources, or if it never fails;
     add(context, builder) : adds what it counts to the kind's builder, None = the builder finds it in the context;
     concerns : whether it concerns the pods of a scheduling spec, None = that is no matter of specs; looks_at : what it
     reads of other pods for pods of a spec that it concerns, None = nothing.
     """
 
-    plugin: str
     reasons: tuple[int, ...]
     kind: CounterKind | None = None
     add: Callable[[BuildContext, Any], None] | None = None

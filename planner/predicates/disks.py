@@ -37,6 +37,4 @@ def _concerns(spec: SchedulingSpec) -> bool:
     return bool(spec.exclusive_disks or spec.read_only_disks)
 
 
-DISKS: Final = CountedPredicate(
-    "VolumeRestrictions", (PredicateReason.VOLUME_RESTRICTED,), PRESENCE, add=_add_counters, concerns=_concerns
-)
+DISKS: Final = CountedPredicate((PredicateReason.VOLUME_RESTRICTED,), PRESENCE, add=_add_counters, concerns=_concerns)

@@ -47,5 +47,5 @@ def _concerns(spec: SchedulingSpec) -> bool:
 
 
 HOST_PORTS: Final = CountedPredicate(
-    "NodePorts", (PredicateReason.HOST_PORT_CONFLICT,), PRESENCE, add=_add_counters, concerns=_concerns
+    (PredicateReason.HOST_PORT_CONFLICT,), PRESENCE, add=_add_counters, concerns=_concerns
 )

@@ -109,7 +109,6 @@ def _looks_at(spec: SchedulingSpec) -> PodsLookedAt:
 
 
 INTER_POD_AFFINITY: Final = CountedPredicate(
-    "InterPodAffinity",
     (
         PredicateReason.POD_AFFINITY_NOT_MATCHED,
         PredicateReason.POD_ANTI_AFFINITY_VIOLATED,

@@ -22,11 +22,12 @@ from trimtab.planner.predicates.taints import TAINT_TOLERATION
 from trimtab.planner.predicates.topology_spread import TOPOLOGY_SPREAD
 from trimtab.planner.predicates.unschedulable_pods import SCHEDULING_GATED, UNSUPPORTED_CONSTRAINT
 from trimtab.planner.predicates.volumes import VOLUME_BINDING, VOLUME_ZONE
+from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.v1.reason_pb2 import PredicateReason
 
 PREDICATES: Final[tuple[StaticPredicate | CountedPredicate, ...]] = (
     NODE_UNSCHEDULABLE,
-    CountedPredicate("NodeName", (PredicateReason.NODE_NAME_MISMATCH,)),
+    CountedPredicate((PredicateReason.NODE_NAME_MISMATCH,)),
     TAINT_TOLERATION,
     NODE_AFFINITY,
     HOST_PORTS,
@@ -55,6 +56,10 @@ KINDS: Final[tuple[CounterKind, ...]] = tuple(
 assert sum(kind.domains is not None for kind in KINDS) <= 1, "the search by domains knows constraints of one kind"
 REASONS: Final = tuple(dict.fromkeys(reason for one in PREDICATES for reason in one.reasons))
 """Each `PredicateReason.Code`, in upstream's order."""
+PLUGINS: Final = tuple(
+    dict.fromkeys(PREDICATE_TEXTS[reason].plugin for reason in REASONS if PREDICATE_TEXTS[reason].plugin)
+)
+"""The scheduler's Filter plugins, in its order."""
 assert len(STATIC) <= 8 * BITS().itemsize, "`blocked` needs wider items: trimtab.planner.predicates.static.Bits"
 
 

@@ -62,8 +62,8 @@ VOLUMES: Final = CounterKind(
     of_nodes=("limit",),
     of_pods=("row",),
 )
-EXCLUSIVE_CLAIMS: Final = CountedPredicate("VolumeRestrictions", (PredicateReason.VOLUME_RESTRICTED,), VOLUMES)
-ATTACH_LIMITS: Final = CountedPredicate("NodeVolumeLimits", (PredicateReason.VOLUME_LIMIT_EXCEEDED,), VOLUMES)
+EXCLUSIVE_CLAIMS: Final = CountedPredicate((PredicateReason.VOLUME_RESTRICTED,), VOLUMES)
+ATTACH_LIMITS: Final = CountedPredicate((PredicateReason.VOLUME_LIMIT_EXCEEDED,), VOLUMES)
 
 
 def _counters(

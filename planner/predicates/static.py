@@ -35,7 +35,7 @@ class StaticNodes(NamedTuple):
 class StaticPredicate(NamedTuple):
     """A predicate that neither pods placed before nor free amounts affect.
 
-    plugin : the scheduler's Filter plugin, "" if it has none; reason : `PredicateReason.Code`; excluded : returns
+    reason : `PredicateReason.Code`, whose texts are in reason.proto; excluded : returns
     bool[V, K], which node classes refuse pods with each of V values.
 
     Exactly one of these says what is read of a pod, as a hashable value. of_spec : of its scheduling spec; of_volume :
@@ -47,7 +47,6 @@ class StaticPredicate(NamedTuple):
     `NodeTraits`: nodes that differ in it are in different classes.
     """
 
-    plugin: str
     reason: int
     excluded: Callable[[Sequence[Any], StaticNodes], Bool]
     of_spec: SpecPart | None = None

@@ -166,7 +166,6 @@ def _looks_at(spec: SchedulingSpec) -> PodsLookedAt:
 
 
 TOPOLOGY_SPREAD: Final = CountedPredicate(
-    "PodTopologySpread",
     (PredicateReason.TOPOLOGY_SPREAD_VIOLATED,),
     SPREAD,
     add=_add_counters,

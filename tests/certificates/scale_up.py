@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
-from tests.certificates import scheduling
 from tests.certificates.cluster import GATED, Cluster, Pod
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
-from tests.certificates.scheduling import PREDICATES, REASONS, Placement
+from tests.certificates.scheduling import BY_OTHERS, PREDICATES, REASONS, Placement
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -23,9 +22,6 @@ Skipped = reason_pb2.SkippedPodReason
 Result = reason_pb2.ScaleUpResult
 LONGEST_S = 900
 ORDERS_TRIED = 40
-BY_OTHERS = (
-    scheduling.topology_spread, scheduling.affinity, scheduling.anti_affinity, scheduling.existing_anti_affinity,
-)  # fmt: skip
 
 
 class Plan:

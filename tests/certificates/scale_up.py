@@ -12,7 +12,7 @@ from random import Random
 from tests.certificates.cluster import GATED, Cluster, Pod
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
-from tests.certificates.scheduling import BY_OTHERS, PREDICATES, REASONS, Placement
+from tests.certificates.scheduling import BY_OTHERS, PREDICATES, REASONS, Placement, selects
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -342,7 +342,7 @@ def _turn(plan: Plan, pod: Pod) -> int:
     found = [4]
     for row in pod.spec.topology_spread:
         by_node = plan.cluster.text(row.topology_key) == HOSTNAME
-        counts_itself = scheduling.selects(plan.cluster, row.selector, pod.labels)
+        counts_itself = selects(plan.cluster, row.selector, pod.labels)
         found.append(3 if not by_node else 1 if counts_itself else 2)
     return min(found)
 

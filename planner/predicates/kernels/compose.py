@@ -126,13 +126,13 @@ def composed(hooks: Mapping[str, CounterHooks]) -> dict[str, Any]:
     return space
 
 
-def _hooks(field: str) -> CounterHooks:
+def hooks_of(field: str) -> CounterHooks:
     """Return the hooks of a kind, in the module of its kernels."""
     hooks: CounterHooks = import_module(f"{__package__}.{field}").HOOKS
     return hooks
 
 
-_FUNCTIONS: Final = composed({kind.field: _hooks(kind.field) for kind in KINDS})
+_FUNCTIONS: Final = composed({kind.field: hooks_of(kind.field) for kind in KINDS})
 
 count: Callable[[Counters, int, int, int], None] = copied_kernel(_FUNCTIONS["count"])
 """(counters, pod_class, node, sign) Count `sign` pods of a class on a node; a negative number takes them off."""

@@ -56,9 +56,10 @@ SpecPart = Callable[[SchedulingSpec], Any]
 class PodsLookedAt(NamedTuple):
     """What predicates read of other pods, for pods of a scheduling spec.
 
-    selectors : of pods; keys : of labels of which every value matters, the pod's own too; namespaces : names of those
-    looked into besides the pod's own; namespace_selectors : of further ones; is_terminating : whether terminating pods
-    are told apart from others; is_own_node : whether the node is to be told apart to which the pod itself is pinned.
+    selectors : of pods; keys : of labels of which every value matters, in these pods and in the pod itself;
+    namespaces : names of those looked into besides the pod's own; namespace_selectors : of further ones;
+    is_terminating : whether terminating pods are told apart from others; is_own_node : whether the node matters to
+    which the pod itself is pinned.
     """
 
     selectors: tuple[Selector, ...] = ()

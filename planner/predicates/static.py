@@ -35,8 +35,8 @@ class StaticNodes(NamedTuple):
 class StaticPredicate(NamedTuple):
     """A predicate that neither pods placed before nor free amounts affect.
 
-    reason : `PredicateReason.Code`, whose texts are in reason.proto; excluded : returns
-    bool[V, K], which node classes refuse pods with each of V values.
+    reason : `PredicateReason.Code`, whose texts are in reason.proto; excluded : returns bool[V, K], which
+    node classes refuse pods with each of V values.
 
     Exactly one of these says what is read of a pod, as a hashable value. of_spec : of its scheduling spec; of_volume :
     of each of its volumes, None = nothing; the pod is refused where one of its volumes is; of_class : bool[S], the

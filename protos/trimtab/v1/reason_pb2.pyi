@@ -61,8 +61,8 @@ Global___PredicateText: _TypeAlias = PredicateText  # noqa: Y015
 
 @_typing.final
 class PredicateReason(_message.Message):
-    """Why a pod does not fit a node. The order of the values is the order in
-    which kube-scheduler's default Filter plugins run.
+    """Why a pod does not fit a node. Answers list reasons in the order in which
+    kube-scheduler's default Filter plugins run.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

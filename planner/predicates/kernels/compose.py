@@ -68,7 +68,7 @@ class Composer:
 
     def only(self, hook: str, parameters: str, otherwise: str) -> str:
         """Return a kernel that calls the hook of the only kind that has it."""
-        calls = [call for call in self._calls(hook, parameters)]
+        calls = self._calls(hook, parameters)
         return self._kernel(hook, parameters, [], calls[0] if calls else otherwise)
 
     def names(self) -> dict[str, Any]:

@@ -44,7 +44,10 @@ PREDICATES: Final[tuple[StaticPredicate | CountedPredicate, ...]] = (
     UNSUPPORTED_CONSTRAINT,
     SCHEDULING_GATED,
 )
-"""NodeName never fails here: a pod that names a node is on that node. A pod pinned to a node fails NodeAffinity."""
+"""NodeName never fails here: a pod that names a node is on that node. A pod pinned to a node fails NodeAffinity.
+RESOURCES_FIT has no kind of counters, because free amounts are more than a predicate: packing, bounds and linear
+programmes compute with them, and every check of a node begins with them (`fits_locally` of the simulation's kernels).
+"""
 STATIC: Final = tuple(one for one in PREDICATES if isinstance(one, StaticPredicate))
 """The static predicates. Bit i of `blocked` is that of the i-th."""
 COUNTED: Final = tuple(one for one in PREDICATES if isinstance(one, CountedPredicate))

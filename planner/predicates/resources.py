@@ -21,8 +21,7 @@ POD_ROOM = 2
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
 NOT_CHECKED = -(1 << 63)
 RESOURCES_FIT: Final = CountedPredicate((PredicateReason.TOO_MANY_PODS, PredicateReason.INSUFFICIENT_RESOURCES))
-"""Without a kind: free amounts are a part of the simulation's state of their own. Packing, bounds and linear programmes
-compute with them by name, and are about nothing else; each check of a node begins with them."""
+"""Without a kind: free amounts are a part of the simulation's state of their own."""
 
 
 class ResourceCounters(NamedTuple):

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Protocol, Self, TypeVar, cast
 
 import grpc
 
+from trimtab.clients.required_features import require_features
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.client import (
     RetryPolicy,
@@ -225,7 +226,9 @@ def _chain(
 
 
 def parts(header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[plan_pb2.PlanRequestPart]:
-    """Yield a request as the contract streams it: the header, then the snapshot in pieces."""
+    """Yield a request as the contract streams it: the header, with the features that its settings need, then the
+    snapshot in pieces."""
+    require_features(header)
     header.base_version, header.snapshot_size_bytes = payload.base_version, len(payload.data)
     yield plan_pb2.PlanRequestPart(request=header)
     for index, start in enumerate(range(0, len(payload.data), CHUNK_BYTES)):

@@ -11,6 +11,7 @@ from typing import Final, Protocol, Self
 import grpc
 
 from trimtab.clients.reference_loop.loop_clock import shift
+from trimtab.clients.required_features import require_features
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.client import Backoff, RetryPolicy, about_cluster, connect, invoke, is_overloaded, new_session
 from trimtab.clients.rpc.errors import Reason, TrimtabError
@@ -198,7 +199,8 @@ def _payload(update: SnapshotUpdate) -> bytes:
 
 
 def _parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[plan_pb2.PlanRequestPart]:
-    """Yield the parts of a request's stream."""
+    """Yield the parts of a request's stream; its header gets, in place, the features that its settings need."""
+    require_features(request)
     yield plan_pb2.PlanRequestPart(request=request)
     for index, start in enumerate(range(0, len(payload), PIECE_BYTES)):
         piece = plan_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE_BYTES])

@@ -151,7 +151,9 @@ def _exempts_unhealthy(budget: DisruptionBudget) -> bool:
 
 
 def exhausted(under: BudgetMembership, remaining: Int64) -> Bool:
-    """Return for each pod whether one of its budgets lacks the disruption that it needs. bool[P]."""
+    """Return for each pod whether one of its budgets lacks the disruption that it needs. bool[P]. remaining :
+    int64[budgets], disruptions that each still allows.
+    """
     lacking = (under.needs > 0) & (remaining[under.budgets] < 1)
     return _any_by_pod(under, lacking)
 
@@ -177,7 +179,9 @@ def _is_exempt(pods: PodColumns) -> Bool:
 
 
 def use_up(under: BudgetMembership, remaining: Int64, pods: Int64) -> None:
-    """Subtract in place the disruptions that evicting `pods` uses, at least 0: these evictions are not refused."""
+    """Subtract in place the disruptions that evicting `pods` uses, at least 0: these evictions are not refused.
+    remaining : int64[budgets]; pods : int64[n].
+    """
     chosen = np.zeros(len(under.offsets) - 1, bool)
     chosen[pods] = True
     of_pair = chosen[under.pods]

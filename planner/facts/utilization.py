@@ -41,7 +41,9 @@ class NodeUse(NamedTuple):
 
 
 class _NotCounted(NamedTuple):
-    """Node and spec of pods on nodes that do not count, and of pods subtracted from both sides. int32 each."""
+    """node, spec : int32 of pods on nodes that do not count; out_node, out_spec : int32 of pods subtracted from both
+    sides.
+    """
 
     node: Int32
     spec: Int32

@@ -16,7 +16,7 @@ from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, ma
 from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, Text
 from trimtab.planner.snapshot.offsets import find_offsets_fault
-from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import opaque_state_pb2 as pb
 
 
 class PodGroups(NamedTuple):

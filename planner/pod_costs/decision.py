@@ -26,7 +26,6 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 Outcome = reason_pb2.PodCostsResult
-LAYOUT: Final = 1
 _NOTHING: Final = np.zeros(0, np.uint8)
 
 
@@ -37,7 +36,7 @@ def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | Non
     is_ranked = any(part.ranked_count for part in written)
     return Decided(
         pb.PodCostsDecision(result=Outcome.POD_COSTS_RANKED if is_ranked else Outcome.POD_COSTS_NONE),
-        pb.PodCostsState(layout_version=LAYOUT),
+        pb.PodCostsState(),
         _notes(this, settings),
         more=in_order(this, written),
     )

@@ -13,6 +13,7 @@ import grpc
 from trimtab.clients.rpc import callers as transport
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.callers import current_caller
+from trimtab.planner.decisions.requests import FEATURES
 from trimtab.planner.decisions.table import TABLE, codes
 from trimtab.planner.predicates.order import PLUGINS
 from trimtab.planner.service.admission_queue import AdmissionQueue
@@ -47,7 +48,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     def GetInfo(  # noqa: N802
         self, request: planner_pb2.GetPlannerInfoRequest, context: grpc.ServicerContext
     ) -> planner_pb2.GetPlannerInfoResponse:
-        """Return version, decisions, RPCs, predicates and limits."""
+        """Return version, decisions, RPCs, predicates, limits and features."""
         del request, context
         return planner_pb2.GetPlannerInfoResponse(
             version=version("trimtab"),
@@ -55,6 +56,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
             rpcs=RPCS,
             predicates=PLUGINS,
             max_snapshot_size_bytes=self._options.max_snapshot_bytes,
+            features=FEATURES,
         )
 
     def Plan(  # noqa: N802

@@ -78,6 +78,7 @@ READ: Final = (
             "traits",
         )
     ),
+    "templates.traits",
 )
 """Fields of the snapshot from which a simulation is built."""
 
@@ -131,6 +132,7 @@ def build_empty(
     classes = pod_classes(given.strings, given.label_sets, rows, specs, limits)
     signature = node_signature(STATIC, specs, mounted)
     nodes = node_classes(given.strings, given.label_sets, given.nodes, signature, limits)
+    nodes = nodes._replace(template_traits=tuple(dict.fromkeys(snapshot.templates.traits)))
     static = static_answers(STATIC, StaticPods(specs, classes, mounted), nodes, limits)
     matching = PodMatching(classes, _namespace_rows(snapshot, given, specs, classes), limits)
     spare = any(one.is_blank for one in virtual.nodes)

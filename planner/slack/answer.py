@@ -55,7 +55,8 @@ def answer(this: Round, outcome: SlackOutcome, notes: tuple[str, ...]) -> Decide
     result = pb.SlackDecision(desired=dict(sorted(required.desired.items())), problems=required.problems)
     present = outcome.table.sizes.together(writer.present.tolist())
     result.present.update({name: min(total, _MOST) for name, total in sorted(present.items())})
-    result.price_per_hour = _price(this.snapshot, outcome, on_node)
+    if (price := _price(this.snapshot, outcome, on_node)) is not None:
+        result.price_per_hour = price
     result.pushed_out.extend(sorted(outcome.names[row] for row in np.flatnonzero(placed.pushed_out).tolist()))
     if not len(on_node):
         result.result = reason_pb2.SlackResult.SLACK_NOT_ASKED
@@ -161,8 +162,8 @@ def _digest(value: object) -> bytes:
     return blake2b(msgspec.msgpack.encode(value), digest_size=16).digest()
 
 
-def _price(snapshot: Snapshot, outcome: SlackOutcome, on_node: Bool) -> float:
-    """Return the hourly cost of the room of placeholders on nodes.
+def _price(snapshot: Snapshot, outcome: SlackOutcome, on_node: Bool) -> float | None:
+    """Return the hourly cost of the room of placeholders on nodes; None = no price of these nodes is known.
 
     The cost of a placeholder is its node's price times the larger of its shares of cpu and memory.
     """
@@ -173,4 +174,5 @@ def _price(snapshot: Snapshot, outcome: SlackOutcome, on_node: Bool) -> float:
     for column, name in enumerate(snapshot.resources[:2]):
         room = np.maximum(snapshot.nodes.allocatable[node, column], 1)
         np.maximum(share, table.sizes.of(name)[of_set] / room, out=share)
-    return total(prices(snapshot)[node] * share)
+    price = prices(snapshot)[node]
+    return None if len(price) and np.isnan(price).all() else total(price * share)

@@ -19,7 +19,9 @@ from trimtab.planner.snapshot.references import is_identity
 
 
 class Numbers(NamedTuple):
-    """The new numbers of one side's entries: int32 each."""
+    """The new numbers of one side's entries. strings, label_sets, specs, volumes, resources : int32, by the old number
+    of each entry of the dictionary with this name.
+    """
 
     strings: Int32
     label_sets: Int32
@@ -29,7 +31,9 @@ class Numbers(NamedTuple):
 
 
 class JoinedDictionaries(NamedTuple):
-    """The joined dictionaries; `base` and `changed` give the new numbers of each side's entries."""
+    """The joined dictionaries, as in `Snapshot`: strings, label_sets, specs, volumes, resources. base, changed : the
+    new numbers of each side's entries.
+    """
 
     strings: tuple[str, ...]
     label_sets: LabelSets
@@ -63,7 +67,9 @@ def join_dictionaries(base: Snapshot, changed: Snapshot, derive: Derive = build_
 
 
 def renumbered(numbers: Int32, column: Int32) -> Int32:
-    """Return a column in new numbers; the same object if the numbers do not change."""
+    """Return a column : int32[P] in new numbers, int32[P]; the same object if the numbers do not change. numbers :
+    int32, by old number.
+    """
     return column if is_identity(numbers) else numbers[column]
 
 

@@ -54,8 +54,8 @@ class _Row(Row):
 
 
 class SpecsAsSent(NamedTuple):
-    """Specs by the bytes of their messages. strings, resources : those to which the bytes refer, the first ones of the
-    tables that they were sent with.
+    """Specs by the bytes of their messages: specs. strings, resources : those to which the bytes refer, the first ones
+    of the tables that they were sent with.
     """
 
     strings: tuple[str, ...] = ()

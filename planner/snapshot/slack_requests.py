@@ -18,6 +18,8 @@ _REQUESTS: Final = f"{_TABLE}.requests"
 
 
 class _Dictionary(NamedTuple):
+    """The message's dictionary: resources, strings, specs, label_sets, all as numbered in the message."""
+
     resources: Sequence[str]
     strings: Sequence[str]
     specs: Sequence[PodRequirements]

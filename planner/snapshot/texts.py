@@ -16,7 +16,9 @@ from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 
 @by_reference()
 class Names(NamedTuple):
-    """The names as texts. namespace : int32[P] into the texts `namespaces`; pods and nodes : texts by number."""
+    """The names as texts, which end where the next one begins. namespace : int32[P] into the texts `namespaces`;
+    namespaces, pods, nodes : uint8[bytes]; namespace_offsets, pod_offsets, node_offsets : int64[texts+1].
+    """
 
     namespace: Int32
     namespaces: UInt8
@@ -65,7 +67,7 @@ def joined(texts: Sequence[str]) -> tuple[UInt8, Int64]:
 
 
 def pod_keys(snapshot: Snapshot, pods: Int64) -> list[str]:
-    """Return "namespace/name" of each of pods : int64. O(bytes of names)."""
+    """Return "namespace/name" of each of pods : int64[n]. O(bytes of names)."""
     column, strings = snapshot.pods.name, snapshot.strings
     data = column.data
     first, last = column.offsets[pods].tolist(), column.offsets[pods + 1].tolist()

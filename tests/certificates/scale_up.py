@@ -213,10 +213,13 @@ def splits(plan: Plan) -> Iterator[str]:
 
 
 def prices(plan: Plan) -> Iterator[str]:
-    """Check that prices add up."""
+    """Check that prices add up, and that unknown ones are absent."""
     total = 0.0
     for entry in plan.decision.splits:
-        price = plan.cluster.groups[entry.node_group].price_per_hour * len(entry.new_nodes)
+        group = plan.cluster.groups[entry.node_group]
+        if entry.HasField("price_per_hour") != group.HasField("price_per_hour"):
+            yield f"{entry.node_group} has a price, or its split has, and not both"
+        price = group.price_per_hour * len(entry.new_nodes)
         total += price
         if abs(entry.price_per_hour - price) > 1e-9 * max(price, 1):
             yield f"{entry.node_group} costs {price}, not {entry.price_per_hour}"

@@ -57,7 +57,7 @@ def _amounts(amounts: Mapping[str, int]) -> str:
 
 
 def _price(slack: plan_pb2.SlackDecision) -> str:
-    if not slack.price_per_hour:
+    if not slack.price_per_hour:  # unknown, or nothing
         return ""
     monthly = money(HOURS_A_MONTH * slack.price_per_hour)
     return f", which costs {money(slack.price_per_hour)} an hour, {monthly} a month"

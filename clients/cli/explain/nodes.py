@@ -147,12 +147,12 @@ def _unremovable_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableN
         yield f"Its utilization is {percent(node.utilization)}; candidates have at most {most}."
     elif node.reason == _NodeReason.NODE_GROUP_MIN_SIZE_REACHED:
         yield f"It is in {escape(group_text(explanation.view, explanation.name))}."
-    elif node.utilization > 0:
+    elif node.HasField("utilization"):
         yield f"Its utilization is {percent(node.utilization)}."
     yield from _blocking_lines(explanation, node)
     if node.detail:
         yield escape(f"{node.detail[:1].upper()}{node.detail[1:]}.")
-    for reason, count in sorted(node.failed_predicates.items(), key=lambda pair: (-pair[1], pair[0])):
+    for reason, count in sorted(node.predicate_failure_counts.items(), key=lambda pair: (-pair[1], pair[0])):
         yield f"  {counted(count, 'node')}: {clause_of(reason)} [dim]({escape(reason)})[/dim]"
 
 

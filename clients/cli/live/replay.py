@@ -96,7 +96,7 @@ def _comparable(answer: plan_pb2.PlanResponse, redacted: bool) -> dict[str, Any]
 def strip(value: Any) -> None:
     """Remove, in place, what a redacted recording lacks: texts for people, hints."""
     if isinstance(value, dict):
-        for name in ("detail", "notes", "hints", "basis"):
+        for name in ("detail", "notes", "opaque"):
             value.pop(name, None)
         for item in value.values():
             strip(item)

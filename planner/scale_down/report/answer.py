@@ -36,7 +36,7 @@ class Unneeded(NamedTuple):
     """Unneeded nodes ascending. Pods to move of nodes[i]: pods[bounds[i]:bounds[i+1]], with the destination of each.
 
     nodes : int32[U]; since_ns : int64[U]; not_now : uint8[U] reason code, 0 = goes now; pods, destination : int32[M];
-    bounds : int64[U+1]; saving, eviction_cost : float64[U]; details : by node, if there are any.
+    bounds : int64[U+1]; saving, eviction_cost : float64[U], a saving NaN = unknown; details : by node, if any.
     """
 
     nodes: Int32
@@ -146,7 +146,7 @@ def _as_bytes(values: Float64) -> UInt8:
 
 
 def staying_bytes(request: ScaleDownRequest, staying: Staying, share: Float64) -> bytes:
-    """Return the nodes that stay, encoded. share : float64[N] utilization, shown as 0 if it could not be computed."""
+    """Return the nodes that stay, encoded. share : float64[N] utilization, NaN = not computed."""
     names = texts_of(request.snapshot, request.derive)
     rows = _staying_rows(staying, share[staying.nodes])
     sizes = np.zeros(len(rows.node), np.int64)
@@ -165,7 +165,7 @@ def _staying_rows(staying: Staying, share: Float64) -> StayingRows:
         node=staying.nodes,
         reason=staying.reason.astype(np.uint8),
         blocking_reason=staying.blocking.why[staying.nodes],
-        utilization=_as_bytes(np.where(np.isnan(share), 0.0, share)),
+        utilization=_as_bytes(share),
         pods=pods,
         pod_offsets=pod_offsets,
         details=details,
@@ -176,12 +176,12 @@ def _staying_rows(staying: Staying, share: Float64) -> StayingRows:
 
 
 def _failed(staying: Staying) -> tuple[UInt8, Int64]:
-    """Return the encoded `failed_predicates` of the nodes, and their offsets."""
+    """Return the encoded `predicate_failure_counts` of the nodes, and their offsets."""
     sizes = np.zeros(len(staying.nodes), np.int32)
     explained = np.fromiter(staying.failed.keys(), np.int32, len(staying.failed))
     parts = []
     for row in np.flatnonzero(np.isin(staying.nodes, explained)).tolist():
-        failed = pb.UnremovableNode(failed_predicates=staying.failed[int(staying.nodes[row])])
+        failed = pb.UnremovableNode(predicate_failure_counts=staying.failed[int(staying.nodes[row])])
         parts.append(failed.SerializeToString(deterministic=True))
         sizes[row] = len(parts[-1])
     return np.frombuffer(b"".join(parts), np.uint8).copy(), offsets_of(sizes)

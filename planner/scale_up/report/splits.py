@@ -40,7 +40,7 @@ def add_splits(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     )  # fmt: skip
     for group in np.unique(group_of).tolist():
         row, members = progress.groups[group], np.flatnonzero(group_of == group).tolist()
-        price = 0.0 if np.isnan(row.price_per_hour) else row.price_per_hour * len(members)
+        price = None if np.isnan(row.price_per_hour) else row.price_per_hour * len(members)
         split = decision.splits.add(
             node_group=row.id,
             current_size=row.target_size,
@@ -50,7 +50,7 @@ def add_splits(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
         )
         new = b"".join(entry(NEW_NODES, nodes[at]) for at in members)
         split.MergeFromString(groups[group] + new)
-        decision.price_per_hour += price
+        decision.price_per_hour += price or 0.0
 
 
 def _ranks(plan: ScaleUpPlan, pods: Int32) -> Int64:

@@ -1225,6 +1225,8 @@ class ErrorReason(_message.Message):
         """The call shows no identity, or a token that is not valid."""
         CALLER_NOT_ALLOWED: ErrorReason._Code.ValueType  # 25
         """No rule of the service's access policy grants this to the caller."""
+        FEATURE_UNKNOWN: ErrorReason._Code.ValueType  # 26
+        """The planner lacks a feature that the request requires."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -1281,6 +1283,8 @@ class ErrorReason(_message.Message):
     """The call shows no identity, or a token that is not valid."""
     CALLER_NOT_ALLOWED: ErrorReason.Code.ValueType  # 25
     """No rule of the service's access policy grants this to the caller."""
+    FEATURE_UNKNOWN: ErrorReason.Code.ValueType  # 26
+    """The planner lacks a feature that the request requires."""
 
     def __init__(
         self,

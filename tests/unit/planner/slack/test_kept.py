@@ -144,7 +144,7 @@ def states(**columns: bytes) -> pb.SlackState:
     """Return a state of two sets on nodes a and b, the second with its own columns."""
     good = pb.SlackSetState(name="good", size={"cpu": 1}, number=int32(0, 2), node=int32(1, 0))
     second: dict[str, Any] = {"number": int32(1), "node": int32(2)} | columns
-    return pb.SlackState(layout_version=1, strings=["", "a", "b"], sets=[good, pb.SlackSetState(name="bad", **second)])
+    return pb.SlackState(strings=["", "a", "b"], sets=[good, pb.SlackSetState(name="bad", **second)])
 
 
 def int32(*values: int) -> bytes:

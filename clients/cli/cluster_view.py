@@ -35,7 +35,7 @@ class ShownPod:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-class _Columns(NamedTuple):
+class _LookupColumns(NamedTuple):
     """Columns that single pods are looked up in. The message copies a column each time it is read."""
 
     spec: Int32
@@ -110,11 +110,11 @@ class ClusterView:
         )
 
     @cached_property
-    def _columns(self) -> _Columns:
+    def _columns(self) -> _LookupColumns:
         pods = self.snapshot.pods
         spec, owner = _int32(pods.spec, pods.count), _int32(pods.owner, pods.count)
         node, label_set = _int32(pods.node, pods.count), _int32(pods.label_set, pods.count)
-        return _Columns(spec, owner, node, label_set, pods.phase)
+        return _LookupColumns(spec, owner, node, label_set, pods.phase)
 
     @cached_property
     def _label_sets(self) -> tuple[Int32, Int32, Int32]:

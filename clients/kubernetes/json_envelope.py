@@ -39,7 +39,7 @@ class _FrameHead(msgspec.Struct):
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
-class _Event(msgspec.Struct):
+class _WatchEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
@@ -66,7 +66,7 @@ def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
             raise MalformedAnswerError(f"a watch event has more than {LONGEST_FRAME} bytes, the limit")
         for line in lines:
             if line.strip():
-                event = decode(_Event, line)
+                event = decode(_WatchEvent, line)
                 yield Frame(event.type, decode(_FrameHead, event.object).kind, bytes(event.object))
 
 

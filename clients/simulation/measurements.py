@@ -42,7 +42,7 @@ class ClusterSample(NamedTuple):
     slack_cpu: int = 0
 
 
-class _Machine(NamedTuple):
+class _MachineUse(NamedTuple):
     group: str
     since_s: float
 
@@ -64,7 +64,7 @@ class Measurements:
         self.maps: list[dict[str, Any]] = []
         self._waited: list[float] = []
         self._uid_of: dict[str, str] = {}
-        self._machines: dict[str, _Machine] = {}
+        self._machines: dict[str, _MachineUse] = {}
         # Node groups of all machines that ever existed, and prices per hour by group.
         self.group_of: dict[str, str] = {}
         self.prices: dict[str, float] = {}
@@ -225,7 +225,7 @@ class Measurements:
             return
         if known is None:
             machine = value[0]
-            self._machines[name] = _Machine(machine["group"], now_s)
+            self._machines[name] = _MachineUse(machine["group"], now_s)
             self.group_of[name] = machine["group"]
             if machine["start_due_ms"]:
                 self._unused.add(name)

@@ -4,7 +4,7 @@ virtual nodes closed unless given as open. Cost: vectorised over pods, labels an
 terms, volumes.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,46 +41,6 @@ class SimulationSettings(NamedTuple):
 
 
 _DEFAULTS = SimulationSettings()
-READ: Final = (
-    "strings",
-    "resources",
-    "label_sets.offsets",
-    "label_sets.keys",
-    "label_sets.values",
-    "specs",
-    "volumes",
-    "namespaces",
-    *(
-        f"pods.{column}"
-        for column in (
-            "namespace",
-            "spec",
-            "label_set",
-            "node",
-            "pinned",
-            "created_s",
-            "deletion_s",
-            "phase",
-            "flags",
-            "volume_pod",
-            "volume",
-        )
-    ),
-    *(
-        f"nodes.{column}"
-        for column in (
-            "name",
-            "label_set",
-            "taint_set",
-            "taint_sets",
-            "unschedulable",
-            "allocatable",
-            "traits",
-        )
-    ),
-    "templates.traits",
-)
-"""Fields of the snapshot from which a simulation is built."""
 
 
 class Simulation(NamedTuple):

@@ -6,14 +6,27 @@ vectorised, and a dictionary lookup per distinct name.
 
 from collections.abc import Mapping, Sequence
 from operator import eq
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.planner.snapshot.columns import Dangling, Int32
 
 NONE = -1
 MISSING = -2
+"""Negative numbers in a column of numbers stand for no row: a pod on no node, a name that the table lacks."""
+N = TypeVar("N", bound=np.generic)
+
+
+def take_or(values: NDArray[N], row: NDArray[np.signedinteger[Any]], otherwise: float) -> NDArray[N]:
+    """Return the value of each row, `otherwise` for NONE and MISSING. values : of a table's rows, any dtype, which the
+    result has; row : from MISSING on. O(values + rows).
+    """
+    extended = np.empty(len(values) + 2, values.dtype)
+    extended[:-2], extended[-2:] = values, otherwise
+    taken: NDArray[N] = extended[row]
+    return taken
 
 
 def resolve(target: Int32, names: Sequence[str], known: Mapping[str, int]) -> tuple[Int32, Dangling]:

@@ -4,13 +4,12 @@ Decides nothing. Cost: O(P + bytes of names).
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.compiled.by_reference import by_reference
-from trimtab.planner.model.derive import Derive
+from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 
 
@@ -29,9 +28,13 @@ class Names(NamedTuple):
     node_offsets: Int64
 
 
-def texts_of(snapshot: Snapshot, derive: Derive) -> Names:
+class NamesKey(SnapshotKey[Names]):
+    """The texts of names."""
+
+
+def texts_of(snapshot: Snapshot, cache: SnapshotCache) -> Names:
     """Return the texts of the names in answers, cached or gathered."""
-    return derive("texts", partial(_gather, snapshot), of=("strings", "pods.namespace", "pods.name", "nodes.name"))
+    return cache.get(NamesKey(), snapshot, _gather)
 
 
 def _gather(snapshot: Snapshot) -> Names:

@@ -10,11 +10,11 @@ import pytest
 from tests.builders.contract_columns import DTYPES, PROTOS, Column, bytes_fields, columns, fields
 from tests.builders.contract_page import table
 from tests.builders.snapshots import Cluster, Node, Pod, write
-from trimtab.planner.model.derive import build_always
 from trimtab.planner.model.values import MountedVolume
 from trimtab.planner.placement.hints import pod_groups
 from trimtab.planner.scale_down.state import recall as recall_scale_down
 from trimtab.planner.slack.state import recall as recall_slack
+from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2
@@ -138,7 +138,7 @@ def noted(column: Column, data: bytes) -> str:
     state = plan_pb2.ScaleDownState(strings=["", "n"])
     setattr(state.unneeded if column.message == "NodeTimes" else state.unremovable, column.field, data)
     made = canonicalize(snapshot())
-    (note,) = recall_scale_down(state, made.nodes.name, pod_groups(made, (), build_always), 1)[1]
+    (note,) = recall_scale_down(state, made.nodes.name, pod_groups(made, (), UNCACHED), 1)[1]
     return note
 
 

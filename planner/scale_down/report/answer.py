@@ -4,6 +4,7 @@ numbers. Kernels write them, because building messages entry by entry is far slo
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ from trimtab.planner.scale_down.report.kernels.wire import (
     write_unneeded,
 )
 from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts
+from trimtab.planner.snapshot.caches import ContentKey
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 from trimtab.planner.snapshot.dictionaries import offsets_of
 from trimtab.planner.snapshot.texts import Names, joined, texts_of
@@ -88,8 +90,8 @@ def unneeded_bytes(request: ScaleDownRequest, unneeded: Unneeded, share: Float64
     for column in rows:
         content.update(len(column).to_bytes(8, "little"))
         content.update(np.ascontiguousarray(column).data)
-    key = f"unneeded nodes {content.hexdigest()} of {request.snapshot.version}"
-    return request.reuse(key, partial(_write_side_by_side, request, rows))
+    key = UnneededRowsKey(content.hexdigest(), request.snapshot.version)
+    return request.encodings.get(key, partial(_write_side_by_side, request, rows))
 
 
 def _details(unneeded: Unneeded) -> tuple[UInt8, Int64]:
@@ -99,11 +101,19 @@ def _details(unneeded: Unneeded) -> tuple[UInt8, Int64]:
     return joined([unneeded.details.get(node, "") for node in unneeded.nodes.tolist()])
 
 
+@dataclass(frozen=True)
+class UnneededRowsKey(ContentKey):
+    """The encoded nodes that can go. content : digest of all columns; version : of the snapshot."""
+
+    content: str
+    version: str
+
+
 def _write_side_by_side(request: ScaleDownRequest, rows: UnneededRows) -> bytes:
     """Return the encoded entries; large answers are written in parts."""
     parallel, count = request.round.work.parallel, len(rows.node)
     parts = min(parallel.width, count) if len(rows.pods) >= WORTH_PODS else 1
-    write = partial(_write_unneeded, request.snapshot, texts_of(request.snapshot, request.derive))
+    write = partial(_write_unneeded, request.snapshot, texts_of(request.snapshot, request.cache))
     if parts < 2:
         return write(rows)
     cuts = [count * at // parts for at in range(parts + 1)]
@@ -147,7 +157,7 @@ def _as_bytes(values: Float64) -> UInt8:
 
 def staying_bytes(request: ScaleDownRequest, staying: Staying, share: Float64) -> bytes:
     """Return the nodes that stay, encoded. share : float64[N] utilization, NaN = not computed."""
-    names = texts_of(request.snapshot, request.derive)
+    names = texts_of(request.snapshot, request.cache)
     rows = _staying_rows(staying, share[staying.nodes])
     sizes = np.zeros(len(rows.node), np.int64)
     out = np.empty(write_staying(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)

@@ -73,7 +73,7 @@ def _names(plan: ScaleUpPlan) -> Names:
     request = plan.context.request
     virtual = np.arange(len(request.snapshot.pods.spec), len(plan.progress.state.pod_node), dtype=np.int32)
     data, offsets = joined([plan.name_of(pod) for pod in virtual.tolist()])
-    return texts_of(request.snapshot, request.derive)._replace(nodes=data, node_offsets=offsets)
+    return texts_of(request.snapshot, request.cache)._replace(nodes=data, node_offsets=offsets)
 
 
 def _entries(names: Names, pods: Int32, tag: int, counts: Int64) -> list[bytes]:

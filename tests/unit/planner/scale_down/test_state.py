@@ -7,9 +7,9 @@ import pytest
 
 from tests.builders.slack import BOTH, NOW_S, asking, cluster, decide, dependent_count, five_nodes
 from tests.builders.snapshots import int32, write
-from trimtab.planner.model.derive import build_always
 from trimtab.planner.placement.hints import pod_groups
 from trimtab.planner.scale_down.state import LAYOUT_VERSION, recall
+from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import opaque_state_pb2
 from trimtab.v1 import plan_pb2 as pb
@@ -22,7 +22,7 @@ def dependent(fewer: int, kept: list[str], unneeded: tuple[str, ...] = ("n00", "
     state.unneeded.node = int32([list(state.strings).index(name) for name in unneeded])
     state.unneeded.time_ns = np.ones(len(unneeded), np.int64).tobytes()
     state.opaque = opaque_state_pb2.ScaleDownOpaque(fewer_placeholders=fewer).SerializeToString()
-    pods = pod_groups(canonicalize(write(cluster(1))), (), build_always)
+    pods = pod_groups(canonicalize(write(cluster(1))), (), UNCACHED)
     previous, notes = recall(state, names, pods, NOW_S * 10**9)
     assert notes == ()
     last = previous.unneeded[len(previous.unneeded) - previous.slack_dependent_count :]

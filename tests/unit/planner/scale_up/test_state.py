@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders.snapshots import Cluster, Eviction, Group, Node, Pod, int32, write
-from trimtab.planner.model.derive import build_always
 from trimtab.planner.placement.hints import PodGroups, pod_groups
 from trimtab.planner.scale_up.state import LAYOUT_VERSION, recall, remember
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.growth import Growth, growth_rows
 from trimtab.planner.simulation.kernels import open_as, place, remove
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualRows, evicted_pods
+from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 from trimtab.v1.opaque_state_pb2 import ScaleUpOpaque
@@ -73,7 +73,7 @@ def cluster(nodes: str = "ab", pods: str = "xyz", upcoming: tuple[int, int] = (2
     snapshot = canonicalize(write(rows))
     rows_of_growth = growth_rows([TEMPLATE, TEMPLATE], upcoming, BLANKS, snapshot)
     virtual = VirtualRows(evicted_pods(snapshot, snapshot.recent_evictions), rows_of_growth.nodes)
-    groups = pod_groups(snapshot, snapshot.recent_evictions, build_always)
+    groups = pod_groups(snapshot, snapshot.recent_evictions, UNCACHED)
     return Given(build_simulation(snapshot, virtual), rows_of_growth.growth, groups)
 
 

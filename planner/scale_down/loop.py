@@ -121,14 +121,14 @@ def _simulated(context: ScaleDownContext, simulation: Simulation) -> SearchResul
     problem = _problem(context, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
     if context.request.round.decided:
         record_placed(context, simulation, problem)
-    stuck = place_leaving(context, simulation, problem)
+    unplaceable = place_leaving(context, simulation, problem)
     what = "a node being deleted"
-    if stuck < 0:
-        stuck, what = place_evicted(context, simulation, problem), "a recently evicted pod"
+    if unplaceable < 0:
+        unplaceable, what = place_evicted(context, simulation, problem), "a recently evicted pod"
     codes = _judge(context, problem)
     reasons = _ineligible(context, _blocked(context, codes))
-    if stuck >= 0:
-        detail = f"pod {name_of(context, stuck)} of {what} fits on no node"
+    if unplaceable >= 0:
+        detail = f"pod {name_of(context, unplaceable)} of {what} fits on no node"
         return SearchResult(context, simulation, problem, codes, reasons, None, detail)
     later = _later_candidates(context, reasons, eligible_but_budgets)
     choice = _simulate(context, simulation, problem, reasons, later)

@@ -1,8 +1,8 @@
 """Waves of scale-down on a real control plane: disruption budgets allow only some nodes to go at once, and the rest go
 as the evicted pods run again, although these could fill every other node above the threshold.
 
-A small cluster of `tests.builders.after_burst`, on virtual time, beside its simulation; `test_waves_after_burst` has the
-large one. Nodes at the end may differ by two: uids decide which pods a ReplicaSet removes.
+A small cluster of `tests.builders.after_burst`, on virtual time, beside its simulation; `test_waves_after_burst` has
+the large one. Nodes at the end may differ by two: uids decide which pods a ReplicaSet removes.
 """
 
 import pytest

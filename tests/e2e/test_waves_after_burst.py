@@ -1,8 +1,8 @@
 """The large cluster of `tests.builders.after_burst` on a real control plane, beside its simulation.
 
 What the Cluster Autoscaler makes of it was measured on this control plane: 54 nodes at the end, 7.4 evictions for each
-node that went. Nodes at the end may differ by a tenth between simulation and reality: uids decide which pods a ReplicaSet
-removes.
+node that went. Nodes at the end may differ by a tenth between simulation and reality: uids decide which pods a
+ReplicaSet removes.
 """
 
 import pytest

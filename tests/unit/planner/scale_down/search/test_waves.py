@@ -171,6 +171,22 @@ def test_a_node_kept_because_pods_would_not_fit_together_is_reported_with_its_po
     assert found.blocking["n2"] == ("default/p2", "NO_PLACE")
 
 
+def test_timers_of_later_waves_continue_without_the_opaque_part_of_the_state() -> None:
+    first = plan(cluster(1, FOUR))
+    first.state.ClearField("opaque")
+    again = plan(cluster(1, FOUR), state=first.state, now_s=NOW_S + 300)
+    assert sorted(waves(again).values()) == [1, 2, 3, 4]
+    assert {one.since.seconds for one in again.decision.unneeded} == {NOW_S}
+
+
+def test_a_state_whose_waves_do_not_match_its_nodes_is_not_used() -> None:
+    first = plan(cluster(1, FOUR))
+    first.state.wave = first.state.wave[4:]
+    again = plan(cluster(1, FOUR), state=first.state, now_s=NOW_S + 300)
+    assert any("could not be read" in note for note in again.notes)
+    assert {one.since.seconds for one in again.decision.unneeded} == {NOW_S + 300}
+
+
 def random_cluster(random: Random) -> list[Json]:
     """Draw nodes with small pods of two controllers with budgets, some of which repel or spread their pods."""
     names = [f"n{i:02}" for i in range(random.randint(4, 12))]

@@ -7,7 +7,8 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, apply_prices, machine_of, read_prices
+from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, apply_prices, machine_of
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2
 
@@ -46,7 +47,7 @@ def priced(path: Path, **labels_of: dict[str, str]) -> snapshot_pb2.ClusterSnaps
 
 
 def test_both_forms_say_the_same(file: Path) -> None:
-    assert read_prices(file) == {
+    assert read_prices(file).machines == {
         PricedMachine("m5.large", "", ON_DEMAND): 0.096,
         PricedMachine("m5.large", "eu-west-1a", ON_DEMAND): 0.107,
         PricedMachine("m5.large", "eu-west-1a", SPOT): 0.031,

@@ -43,13 +43,13 @@ def _bars(planned: Sequence[PlannedCluster]) -> Bars:
     longest = max((figures.saved_a_month for _, figures in found), default=0.0) or 1.0
     lines = tuple(
         BarLine(
-            name,
-            f"{figures.saved_a_month:,.0f} a month, {counted(figures.removed, 'node')} of {figures.nodes:,}",
+            f"{name}: {figures.removed:,} of {counted(figures.nodes, 'node')}",
+            f"{figures.saved_a_month:,.0f}",
             max(0.0, figures.saved_a_month) / longest,
         )
         for name, figures in found
     )
-    return Bars("What each cluster saves", "", lines, shown=10)
+    return Bars("What each cluster saves a month", "", lines, shown=10)
 
 
 def _table(planned: Sequence[PlannedCluster]) -> Table:

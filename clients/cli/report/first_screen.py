@@ -19,7 +19,7 @@ from trimtab.clients.cli.report.page import BarLine, Bars, KeyFigure, NodeGrid
 from trimtab.clients.cli.sentences import why_it_stays
 
 LONGEST_SETTINGS: Final = 160
-_BARS_NOTE: Final = "What the nodes cost that each reason keeps. Lifting one frees less: the pods need room elsewhere."
+_BARS_NOTE: Final = "Lifting a reason frees less than its nodes cost: their pods need room elsewhere."
 
 
 def facts(answer: PlanAnswer, name: str) -> list[str]:
@@ -59,14 +59,8 @@ def key_figures(figures: Savings) -> list[KeyFigure]:
     about = "assumed prices" if figures.assumption else "a month"
     saved = figures.saved_a_month
     share = f"{percent(abs(figures.now - figures.after) / figures.now)} of the cost" if figures.now else ""
-    changes = ", ".join(
-        text
-        for text, count in (
-            (f"{figures.removed:,} removed", figures.removed),
-            (f"{figures.added:,} added", figures.added),
-        )
-        if count
-    )
+    counts = {"removed": figures.removed, "added": figures.added}
+    changes = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
     return [
         KeyFigure("Now", _monthly(figures.now, currency), f"{counted(figures.nodes, 'node')}, {about}"),
         KeyFigure(
@@ -99,16 +93,14 @@ def blocker_bars(answer: PlanAnswer) -> Bars:
     longest = max((row[0] if costs.is_shown else row[1] for row in rows), default=0) or 1
     lines = tuple(
         BarLine(
-            text[:1].upper() + text[1:],
-            f"{cost * HOURS_A_MONTH:,.0f} a month, {counted(count, 'node')}"
-            if costs.is_shown
-            else counted(count, "node"),
+            f"{text[:1].upper()}{text[1:]}: {counted(count, 'node')}",
+            f"{cost * HOURS_A_MONTH:,.0f}" if costs.is_shown else f"{count:,}",
             (cost if costs.is_shown else count) / longest,
             more,
         )
         for cost, count, text, more in rows
     )
-    title = "What keeps nodes, in money" if costs.is_shown else "What keeps nodes"
+    title = "What keeps nodes, by their price a month" if costs.is_shown else "What keeps nodes"
     return Bars(title, _BARS_NOTE if costs.is_shown else "", lines)
 
 

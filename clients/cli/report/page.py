@@ -29,8 +29,8 @@ class Line(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table. note : a sentence above it, "" = none; sentences : columns that hold words instead of figures; is_folded :
-    a click shows it.
+    """A table. note : a sentence above it, "" = none; sentences : columns that hold words instead of figures;
+    is_folded : a click shows it.
     """
 
     title: str

@@ -162,12 +162,12 @@ def test_text_of_charts_is_light_on_dark_screens_and_dark_on_paper(browser: "Bro
 def test_a_click_on_a_decision_in_the_chart_opens_it_with_its_reasons(opened: Opened) -> None:
     page = opened.page
     assert page.locator("details[open]").count() == 0
-    mark = page.locator("#chart-0 .scatterlayer .points path").first
+    mark = page.locator("#chart-0 .points path").first
     mark.scroll_into_view_if_needed()
     box = mark.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_selector("#chart-0 .hoverlayer .hovertext")
+    page.wait_for_selector("#chart-0 .tip:not([hidden])")
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_selector("details[open] dd")
     assert page.locator("details[open]").count() == 1
@@ -212,14 +212,3 @@ def test_charts_fit_on_paper_and_fill_the_screen_again(opened: Opened) -> None:
     assert on_screen[0][0] > 660
     opened.run("dispatchEvent(new Event('afterprint'))")
     assert opened.run(sizes) == on_screen
-
-
-BUTTONS = "#chart-0 .modebar-btn"
-
-
-@pytest.mark.parametrize("page_of_file", [DESKTOP], ids=["desktop"], indirect=True)
-def test_tools_do_not_cover_charts_where_no_pointer_hovers(opened: Opened, browser: "Browser", file: Path) -> None:
-    assert opened.page.locator(BUTTONS).count() > 0
-    page = browser.new_page(is_mobile=True, has_touch=True)
-    assert Opened(page, file).page.locator(BUTTONS).count() == 0
-    page.close()

@@ -31,6 +31,7 @@ from trimtab.clients.cli.options import (
 )
 from trimtab.clients.cli.output import Format
 from trimtab.clients.cli.plan_formats import PlanFormat
+from trimtab.clients.cli.price_lists.clouds import PricedCloud
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.clients.rpc.entry import end_without_reader
@@ -329,6 +330,34 @@ def report(
         title=title,
     )
     run(options, out, from_start=from_start)
+
+
+prices_commands = typer.Typer(no_args_is_help=True, help="Price files for --prices.")
+
+
+@prices_commands.command("import")
+def import_prices(
+    cloud: Annotated[PricedCloud, typer.Argument(help="whose price list it is")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="what the cloud's own command line or price API wrote, as JSON"),
+    ],
+    region: Annotated[
+        str, typer.Option(metavar="NAME", help="the region whose prices are wanted, if the lists have several")
+    ] = "",
+) -> None:
+    """Print the published prices of a cloud's instance types as a price file."""
+    from trimtab.clients.cli.price_lists.command import import_prices as run
+
+    run(cloud, files, region)
+
+
+@prices_commands.callback()
+def prices() -> None:
+    """Make price files for --prices."""
+
+
+app.add_typer(prices_commands, name="prices")
 
 
 @app.command()

@@ -98,7 +98,7 @@ def _in_one_currency(path: Path, lines: list[_PriceLine]) -> tuple[list[_PriceLi
     if others:
         names = ", ".join(sorted({line.currency for line in others}))
         note(
-            f"{path}: {counted(len(others), 'price')} in {names} are left out, such as that of {others[0]}: the others "
+            f"{path}: {counted(len(others), 'price')} in {names} left out, such as that of {others[0]}: the others "
             f"are in {currency}"
         )
     return [line for line in lines if line.currency in ("", currency)], currency

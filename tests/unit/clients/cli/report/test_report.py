@@ -216,7 +216,7 @@ def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, re
     assert (done.code, "page.html: No such file" in done.err) == (1, True)
     out = tmp_path / "page.html"
     out.write_text("old")
-    with full_disk():
+    with full_disk(10_000):
         done = trimtab("report", saved, "-o", out)
     assert (done.code, "page.html: File too large" in done.err) == (1, True)
     assert (out.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("old", ["page.html", "result.json"])

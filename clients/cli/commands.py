@@ -27,6 +27,7 @@ from trimtab.clients.cli.options import (
     RatesOption,
     SettingsOption,
     StateOption,
+    UsageOption,
     VerboseOption,
 )
 from trimtab.clients.cli.output import Format
@@ -134,6 +135,7 @@ def plan(
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
     cluster: ClustersOption = None,
+    usage: UsageOption = None,
     verbose: VerboseOption = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: Annotated[
@@ -149,6 +151,7 @@ def plan(
 
     asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices, rates)
     options = CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = replace(options, usage=usage)
     if len(options.clusters) > 1 and output.export is None:
         from trimtab.clients.cli.several_clusters import plan_several
 
@@ -302,6 +305,7 @@ def report(
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
     cluster: ClustersOption = None,
+    usage: UsageOption = None,
     title: Annotated[str, typer.Option(metavar="TEXT", help="title of the page")] = "",
     from_start: Annotated[
         bool,
@@ -328,6 +332,7 @@ def report(
         kubeconfig=kubeconfig,
         named=tuple(cluster or ()),
         title=title,
+        usage=usage,
     )
     run(options, out, from_start=from_start)
 

@@ -60,6 +60,13 @@ PricesOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="prices of instance types, node groups and labels, CSV or YAML"),
 ]
+UsageOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|URL",
+        help="what pods use, to show beside their requests: a PodMetricsList, answers of Prometheus, or its address",
+    ),
+]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node and the reason codes")]
 MaxInputOption = Annotated[
     int, typer.Option(metavar="BYTES", min=1, help="largest accepted FILE in bytes, uncompressed")

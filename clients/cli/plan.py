@@ -22,6 +22,7 @@ from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
 from trimtab.clients.cli.rates import read_rates
 from trimtab.clients.cli.sources import read_snapshot
+from trimtab.clients.cli.usage import Usage, read_usage
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -45,6 +46,11 @@ class CommandOptions:
     kubeconfig: Path | None = None
     named: tuple[str, ...] = ()
     title: str = ""
+    usage: str | None = None
+
+    def usage_of(self, view: ClusterView) -> Usage | None:
+        """Read `--usage` for a cluster; None = not given. Errors: UsageError, FailedError."""
+        return read_usage(self.usage, view) if self.usage is not None else None
 
     @cached_property
     def clusters(self) -> list[ClusterInput]:
@@ -153,6 +159,8 @@ def plan(
     request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
     if export is not None and plan_pb2.Decision.SLACK not in request.decisions:
         request.decisions.append(plan_pb2.Decision.SLACK)
+    view = ClusterView(snapshot)
+    usage = options.usage_of(view)
     with open_planner(options.planner, options.settings) as planner:
         answer = planner.plan(snapshot, request)
     if export is not None:
@@ -168,6 +176,6 @@ def plan(
     from trimtab.clients.cli.answers.answer import PlanAnswer
     from trimtab.clients.cli.answers.table import print_answer
 
-    view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
-    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, options.prices_of_file)
+    now_ns = request.now.ToNanoseconds()
+    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, options.prices_of_file, usage)
     print_answer(stdout_console(), shown)

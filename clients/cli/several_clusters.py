@@ -50,6 +50,8 @@ def plan_each(options: CommandOptions, decisions: Codes = ()) -> list[PlannedClu
     """
     if options.state is not None:
         raise UsageError("--state belongs to one cluster; omit it, or plan each cluster alone")
+    if options.usage is not None:
+        raise UsageError("--usage belongs to one cluster; omit it, or plan each cluster alone")
     options.request()
     with open_planner(options.planner, options.settings) as planner:
         found = [_planned(one, decisions, planner) for one in options.each()]

@@ -18,8 +18,10 @@ from trimtab.clients.cli.answers.table import without_renderer
 from trimtab.clients.cli.report.first_screen import blocker_bars, facts, key_figures, node_grid
 from trimtab.clients.cli.report.maps import maps, planned
 from trimtab.clients.cli.report.page import Line, Map, ReportPage, Table, without_empty_columns
+from trimtab.clients.cli.usage import USAGE_COLUMNS, by_workload, usage_cells, usage_sentence
 
 MOST_OFFENDERS = 3
+MOST_WORKLOADS = 200
 COLUMNS = ("", "nodes", "an hour", "a month")
 """Columns of a table of reasons."""
 
@@ -35,6 +37,7 @@ def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
             _pending(answer),
             _stay(answer)._replace(is_folded=True),
             _unneeded(answer)._replace(is_folded=True),
+            *_usage(answer),
             *_others(answer),
         ],
         maps=_maps(answer),
@@ -123,6 +126,14 @@ def _unneeded(answer: PlanAnswer) -> Table:
     )
     columns = ("node", "utilization", "pods to move", "an hour")
     return without_empty_columns(Table("Nodes that can go", columns, lines))
+
+
+def _usage(answer: PlanAnswer) -> Iterator[Table]:
+    """Yield the workloads with what they request and use, if that is known."""
+    if answer.usage is not None:
+        lines = tuple(Line(usage_cells(one)) for one in by_workload(answer.view, answer.usage)[:MOST_WORKLOADS])
+        told = usage_sentence(answer.view, answer.usage)
+        yield Table("Requests above use", USAGE_COLUMNS, lines, told, is_folded=True)
 
 
 def _others(answer: PlanAnswer) -> Iterator[Table]:

@@ -292,7 +292,8 @@ def _answer(
 ) -> PlanAnswer:
     """Return an answer with all that its page shows."""
     view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
-    return PlanAnswer(response, view, request.settings, now_ns, prices=options.prices_of_file)
+    prices, usage = options.prices_of_file, options.usage_of(view)
+    return PlanAnswer(response, view, request.settings, now_ns, prices=prices, usage=usage)
 
 
 def _asked(

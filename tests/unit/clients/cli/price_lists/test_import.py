@@ -1,4 +1,4 @@
-"""`trimtab prices import` on lists in the forms that the clouds document: which prices are taken, and what is refused."""
+"""`trimtab prices import` on lists in the forms that clouds document: which prices are taken, and what is refused."""
 
 import json
 from pathlib import Path

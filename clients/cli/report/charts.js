@@ -135,7 +135,7 @@ class Drawn {
       const x = this.toX(tick), group = svg("g", {class: "xtick"});
       grid.append(svg("line", {x1: x, x2: x, y1: area.y + area.height, y2: area.y + area.height + 4}));
       const text = this.isDate ? timeText(tick, step) : shortened(tick);
-      const near = x > width - 4 * text.length ? "end" : "middle";
+      const near = x > width - 4 * text.length ? "end" : x < 4 * text.length ? "start" : "middle";
       group.append(svg("text", {x, y: area.y + area.height + 18, "text-anchor": near}, text));
       labels.append(group);
     }

@@ -22,7 +22,7 @@ from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
 from trimtab.clients.cli.rates import read_rates
 from trimtab.clients.cli.sources import read_snapshot
-from trimtab.clients.cli.usage import Usage, read_usage
+from trimtab.clients.cli.usage import ClusterUsage, read_usage
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -48,7 +48,7 @@ class CommandOptions:
     title: str = ""
     usage: str | None = None
 
-    def usage_of(self, view: ClusterView) -> Usage | None:
+    def usage_of(self, view: ClusterView) -> ClusterUsage | None:
         """Read `--usage` for a cluster; None = not given. Errors: UsageError, FailedError."""
         return read_usage(self.usage, view) if self.usage is not None else None
 

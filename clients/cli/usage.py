@@ -41,7 +41,7 @@ class PodUsage(NamedTuple):
     memory_bytes: int
 
 
-class Usage(NamedTuple):
+class ClusterUsage(NamedTuple):
     """What the pods of a cluster use, by "namespace/name"; source : where the figures are from."""
 
     pods: Mapping[str, PodUsage]
@@ -57,7 +57,7 @@ class WorkloadUsage(NamedTuple):
     used: PodUsage
 
 
-def read_usage(where: str, view: ClusterView) -> Usage:
+def read_usage(where: str, view: ClusterView) -> ClusterUsage:
     """Read the usage of a cluster's pods from a file, or from the Prometheus at an address. Errors: UsageError,
     FailedError.
     """
@@ -72,10 +72,10 @@ def read_usage(where: str, view: ClusterView) -> Usage:
     kept = {key: value for key, value in found.items() if key in known}
     if not kept:
         raise UsageError(f"--usage {where}: it has no pod of the cluster")
-    return Usage(kept, source)
+    return ClusterUsage(kept, source)
 
 
-def by_workload(view: ClusterView, usage: Usage) -> list[WorkloadUsage]:
+def by_workload(view: ClusterView, usage: ClusterUsage) -> list[WorkloadUsage]:
     """Return the workloads, those whose requests exceed their use most first. O(pods)."""
     requested: dict[str, Counter[str]] = defaultdict(Counter)
     for key, used in usage.pods.items():
@@ -95,7 +95,7 @@ def by_workload(view: ClusterView, usage: Usage) -> list[WorkloadUsage]:
     return sorted(found, key=lambda one: (one.used.cpu_milli - one.requested.cpu_milli, one.owner))
 
 
-def usage_sentence(view: ClusterView, usage: Usage) -> str:
+def usage_sentence(view: ClusterView, usage: ClusterUsage) -> str:
     """Return what is requested and used of the cluster, and that no decision rests on it."""
     rows = by_workload(view, usage)
     sums = {

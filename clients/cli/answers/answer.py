@@ -6,7 +6,7 @@ from functools import cached_property
 from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.cli.usage import Usage
+from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.v1 import plan_pb2
 
 
@@ -22,7 +22,7 @@ class PlanAnswer:
     now_ns: int
     verbose: bool = False
     prices: Prices | None = None
-    usage: Usage | None = None
+    usage: ClusterUsage | None = None
 
     @cached_property
     def costs(self) -> Costs:

@@ -28,7 +28,7 @@ from trimtab.clients.cli.output import note
 from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, Prices
 from trimtab.clients.cli.rates import Rates
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.loading import DocumentError, compose_document
+from trimtab.clients.documents.loading import DocumentError, compose_document, line_of
 from trimtab.prices import is_price
 
 SUBJECTS: Final = ("type", "group", "label")
@@ -163,8 +163,8 @@ def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
         raise UsageError(f"{path}: {error}") from None
     if not isinstance(root, yaml.SequenceNode):
         raise UsageError(f"{path}: line 1: a list of mappings is expected, with {', '.join(COLUMNS)}")
-    for item in root.value:
-        line = item.start_mark.line + 1
+    for index, item in enumerate(root.value):
+        line = line_of(root, [index])
         pairs = item.value if isinstance(item, yaml.MappingNode) else []
         row = {key.value: value.value for key, value in pairs if isinstance(value, yaml.ScalarNode)}
         unknown = [key for key in row if key not in COLUMNS]

@@ -114,14 +114,14 @@ def note_without(groups: Mapping[str, set[PricedMachine]]) -> None:
     """Write a note about node groups that get no price, with their machines."""
     if not groups:
         return
-    told = [
+    undetermined = [
         f"{name} ({' or '.join(sorted(set(map(str, machines)))) or 'nothing is known of its nodes'})"
         for name, machines in groups.items()
     ]
-    more = f" and {len(told) - MOST_NOTED} more" if len(told) > MOST_NOTED else ""
+    more = f" and {len(undetermined) - MOST_NOTED} more" if len(undetermined) > MOST_NOTED else ""
     note(
-        f"the price file does not determine the price for {counted(len(told), 'node group')}: "
-        f"{', '.join(told[:MOST_NOTED])}{more}"
+        f"the price file does not determine the price for {counted(len(undetermined), 'node group')}: "
+        f"{', '.join(undetermined[:MOST_NOTED])}{more}"
     )
 
 

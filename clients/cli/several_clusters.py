@@ -10,7 +10,6 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
@@ -24,6 +23,7 @@ from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.kubernetes.object_errors import InvalidInputError
 from trimtab.clients.rpc.errors import ServiceError, TrimtabError
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]

@@ -35,9 +35,9 @@ def in_cheaper_groups(plan: ScaleUpPlan) -> RepackedNodes | None:
     """Return the new nodes of a plan, each in the cheapest group that takes its pods by amounts and static predicates;
     None if that is the case already, or the limits do not allow them together.
 
-    The nodes of the dearest groups come first; groups of equal price are taken in their order. All-or-nothing groups
-    and those of unknown price keep their nodes, and get no others. To be called while the simulation contains the
-    plan's moves. O(M·G·R).
+    The nodes of the most expensive groups come first; groups of equal price are taken in their order. All-or-nothing
+    groups and those of unknown price keep their nodes, and get no others. To be called while the simulation contains
+    the plan's moves. O(M·G·R).
     """
     progress = plan.progress
     before = np.array(progress.group_of, np.int64)
@@ -65,7 +65,7 @@ def _cheapest(progress: PlanInProgress, before: Int64, price: Float64) -> Int64:
 
 
 def _options(progress: PlanInProgress, before: Int64, price: Float64) -> Iterator[tuple[int, Bool]]:
-    """Yield nodes that have cheaper groups, the dearest first, with these groups. bool[G]."""
+    """Yield nodes that have cheaper groups, the most expensive first, with these groups. bool[G]."""
     content, fresh = _content(progress, before), fresh_amounts(progress.packer.simulation, progress.packer.growth)
     domains = _domains(progress)
     order = np.argsort(-price[before], kind="stable")

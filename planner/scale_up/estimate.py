@@ -51,12 +51,13 @@ class Estimates(NamedTuple):
 
 class EstimateInput(NamedTuple):
     """groups : those that may grow; left : int32 pods without a place; sharing : how growth is shared with similar
-    groups; smallest_first : see `PodsToPack`."""
+    groups; smallest_first : see `PodsToPack`; most_kinds : of groups up to which all are packed."""
 
     groups: Sequence[int]
     left: Int32
     sharing: Sharing
     smallest_first: bool
+    most_kinds: int
 
 
 class GroupChoice(NamedTuple):
@@ -91,7 +92,7 @@ def estimates(
     helping = [group for group in inputs.groups if packing.may_add[group] > 0 and bounds.pods[group] > 0]
     found: list[Estimate] = []
     looked_at: list[int] = []
-    for some in promising(bounds, packing.may_add, helping, chooser):
+    for some in promising(bounds, packing.may_add, helping, chooser, inputs.most_kinds):
         if found:
             break
         many = len(some) < len(helping)

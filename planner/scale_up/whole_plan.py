@@ -49,7 +49,9 @@ def plan_whole(
     fewest_nodes : every node costs the same.
     """
     request = context.request
-    until = PlanBounds(request.limits, request.round.work.time_left, request.settings.max_improvements)
+    until = PlanBounds(
+        request.limits, request.round.work.time_left, request.settings.max_improvements, request.settings.search
+    )
     simulation = progress.packer.simulation
     bounds = group_bounds(simulation, progress.packer.growth, left)
     problem, row_of = whole_problem(context, progress, bounds, left)

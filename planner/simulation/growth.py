@@ -98,7 +98,7 @@ def growth_rows(
     # One more blank node, which stays closed.
     blanks = min(blanks, max(most.nodes - most.node_count - 1, 1)) if blanks > 0 else 0
     _take(limits, templates, counts, blanks)
-    names = _Names(snapshot, limits)
+    names = _UnusedNames(snapshot, limits)
     nodes: list[VirtualNodes] = []
     prototype = np.full(len(templates), NO_PROTOTYPE, np.int64)
     for row, group in enumerate(with_template, start=first):
@@ -180,7 +180,7 @@ def _id(snapshot: Snapshot, group: int) -> str:
     return snapshot.groups[group].id
 
 
-class _Names:
+class _UnusedNames:
     """Generates names that no node and no label of the snapshot has."""
 
     def __init__(self, snapshot: Snapshot, limits: RequestLimits) -> None:

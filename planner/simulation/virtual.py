@@ -22,10 +22,11 @@ from trimtab.planner.classes.pod_classes import pinned_in_class
 from trimtab.planner.classes.scheduling_specs import SchedulingSpec, scheduling_spec
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.predicates.counters import with_more_pods
+from trimtab.planner.predicates.order import is_plain
 from trimtab.planner.simulation.build import Simulation, build_empty, is_spread_expired
 from trimtab.planner.simulation.fresh import fresh
 from trimtab.planner.simulation.kernels import fill
-from trimtab.planner.simulation.more_classes import NewClasses, is_plain, with_more_classes
+from trimtab.planner.simulation.more_classes import NewClasses, with_more_classes
 from trimtab.planner.simulation.state import NOWHERE
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualNodes, VirtualPod
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
@@ -155,7 +156,7 @@ def _move_unseen(own: Simulation, pods: tuple[VirtualPod, ...], known: _Known, p
     labels = {pods[at].labels for at in plain}
     if not 0 < len(labels) <= _LABEL_SETS:
         return
-    selectors = selectors_of(own.specs.rows)
+    selectors = selectors_of(own.specs)
     seen = {one for one in labels if may_be_selected(selectors, dict(one))}
     unseen = [at for at in plain if pods[at].labels not in seen]
     known.namespace[unseen] = len(own.pods.namespaces) - 1

@@ -13,7 +13,7 @@ from tests.reference.predicates import resources
 from tests.reference.simulation import checks
 from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import AffinityTerm, PodRequirements, SpreadConstraint
-from trimtab.planner.predicates.order import PREDICATES, reasons_of
+from trimtab.planner.predicates.order import REASONS, reasons_of
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.explain import explain, masks
 from trimtab.planner.simulation.kernels import (
@@ -55,7 +55,7 @@ def assert_same(state: SimulationState, expected: dict[str, np.ndarray]) -> None
         assert array.tobytes() == expected[path].tobytes(), path
 
 
-ORDER = [one.reason for one in PREDICATES]
+ORDER = list(REASONS)
 """Reasons in upstream's order."""
 
 

@@ -4,10 +4,10 @@
 
 from typing import NamedTuple
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.prices import group_rates
 from trimtab.clients.cli.rates import DEFAULT_RATES
+from trimtab.prices import HOURS_A_MONTH
 
 
 class Savings(NamedTuple):

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.report.cluster import cluster_page
 from trimtab.clients.cli.report.first_screen import key_figures
 from trimtab.clients.cli.report.page import BarLine, Bars, Line, ReportPage, Table
 from trimtab.clients.cli.several_clusters import PlannedCluster, headline, total
+from trimtab.prices import HOURS_A_MONTH
 
 COLUMNS = ("cluster", "nodes", "can go", "added", "now a month", "after", "saved", "share")
 

@@ -10,13 +10,13 @@ from typing import Final
 
 from google.protobuf import json_format
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
 from trimtab.clients.cli.answers.savings import Savings
 from trimtab.clients.cli.report.page import BarLine, Bars, KeyFigure, NodeGrid
 from trimtab.clients.cli.sentences import why_it_stays
+from trimtab.prices import HOURS_A_MONTH
 
 LONGEST_SETTINGS: Final = 160
 _BARS_NOTE: Final = "Lifting a reason frees less than its nodes cost: their pods need room elsewhere."

@@ -20,7 +20,9 @@ MOST_BARS: Final = 300
 
 
 class PackedNode(NamedTuple):
-    """A node of a map. cpu in milli-cores, by workload; memory in bytes."""
+    """A node of a map. group : its node group; cpu : allocatable milli-cores; cpu_requested : milli-cores by workload;
+    memory, memory_requested : bytes; pods : how many.
+    """
 
     name: str
     group: str

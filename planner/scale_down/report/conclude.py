@@ -80,7 +80,7 @@ def summary_of(decision: pb.ScaleDownDecision, unneeded_count: int) -> Summary:
 def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     context, these, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
     nodes = these.nodes
-    price = np.nan_to_num(prices(context.request.snapshot))
+    price = prices(context.request.snapshot)
     waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent)
     return Unneeded(
         nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination, price[nodes],

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.builders.caches import KeptValues
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.decisions.simulations import shares_of
+from trimtab.planner.decisions.simulations import SimulationKey, shares_of
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.placement.packing import GrowingGroups, pack, packer, place_on_new_nodes
 from trimtab.planner.round.decision import Decided, Decision, Summary
@@ -18,6 +19,7 @@ from trimtab.planner.scale_down.decision import SCALE_DOWN
 from trimtab.planner.simulation.growth import NO_GROWTH, GrowthNeed
 from trimtab.planner.simulation.kernels import open_as, place
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, template_of
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.lookup import find_pods
@@ -99,16 +101,9 @@ def ask(
     return plan(canonicalize(snapshot_of(CLUSTER)), request, state, work, table)
 
 
-def kept() -> tuple[dict[str, Any], Work]:
-    objects: dict[str, Any] = {}
-
-    def derive(name: str, build: Callable[[], Any], of: tuple[str, ...] = ()) -> Any:
-        del of
-        if name not in objects:
-            objects[name] = build()
-        return objects[name]
-
-    return objects, Work(derive=derive)
+def kept() -> tuple[dict[SnapshotKey[Any], Any], Work]:
+    cache = KeptValues()
+    return cache.values, Work(cache=cache)
 
 
 @pytest.mark.parametrize("timeout", [False, True])
@@ -140,7 +135,7 @@ def test_without_the_decision_that_grows_a_round_has_no_virtual_nodes() -> None:
     answer = ask(table, work, DECISION.SCALE_DOWN)
     assert answer == ask((SCALE_DOWN,), Work(), DECISION.SCALE_DOWN)
     assert built == []
-    assert [one.virtual.node_count for name, one in objects.items() if name.startswith("simulation")] == [0]
+    assert [one.virtual.node_count for name, one in objects.items() if isinstance(name, SimulationKey)] == [0]
 
 
 def grow_more(this: Round, settings: None, state: pb.SlackState | None) -> Decided:

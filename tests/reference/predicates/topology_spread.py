@@ -1,12 +1,15 @@
-"""PodTopologySpread, by counting every pod in every domain. Source: kube-scheduler v1.34.3."""
+"""PodTopologySpread, by counting every pod in every domain. Source: kube-scheduler v1.37.2."""
 
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.classes.selectors import node_matches, selects
-from tests.reference.predicates.static import tolerates_all
+from tests.reference.predicates.durations import FOR_NOW
+from tests.reference.predicates.taints import tolerates_all
+from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import LabelRequirement, SpreadConstraint, TaintSpec
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
+HOLDS = {Reason.TOPOLOGY_SPREAD_VIOLATED: FOR_NOW}
 DRAINED = TaintSpec("ToBeDeletedByClusterAutoscaler", "1234", TaintEffect.NO_SCHEDULE)
 
 
@@ -51,6 +54,11 @@ def violated(
     return counts.get(node.labels[key], 0) + itself - smallest > constraint.max_skew
 
 
-def refusals(pod: PodRow, node: NodeRow, nodes: dict[str, tuple[NodeRow, bool, list[PodRow]]]) -> set[int]:
-    bad = any(violated(pod, constraint, node, nodes) for constraint in pod.spec.topology_spread)
+def refusals(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
+    alive = {
+        one: (row, cluster.state[one] == "retired", cluster.pods_on(one))
+        for one, row in (cluster.nodes.items() if pod.spec.topology_spread else ())
+        if cluster.state[one] != "dropped"
+    }
+    bad = any(violated(pod, constraint, cluster.nodes[name], alive) for constraint in pod.spec.topology_spread)
     return {Reason.TOPOLOGY_SPREAD_VIOLATED} if bad else set()

@@ -156,33 +156,33 @@ def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[NodeMap, 
     moves = dict(answer.scale_up.on_existing)
     for one in answer.scale_down.unneeded:
         moves.update(one.destinations)
-    packer = _Packer(view)
+    filler = _NodeFiller(view)
     before = {
-        name: packer.empty(name) for name in sorted(view.nodes, key=lambda name: (view.nodes[name].node_group, name))
+        name: filler.empty(name) for name in sorted(view.nodes, key=lambda name: (view.nodes[name].node_group, name))
     }
     for name, rows in view.rows_by_node().items():
         if name in before:
-            before[name] = packer.filled(before[name], rows)
+            before[name] = filler.filled(before[name], rows)
     after = {name: node for name, node in before.items() if name not in goes}
     received: dict[str, list[int]] = {}
     for key, to in moves.items():
         row = view.row_of(key)
         if row is not None and to in after:
             received.setdefault(to, []).append(row)
-    after |= {name: packer.filled(after[name], rows) for name, rows in received.items()}
-    new = _new_nodes(view, packer, answer.scale_up)
+    after |= {name: filler.filled(after[name], rows) for name, rows in received.items()}
+    new = _new_nodes(view, filler, answer.scale_up)
     together = sorted([*after.values(), *new], key=lambda node: node.group)
     return NodeMap(list(before.values()), 0), NodeMap(together, 0)
 
 
-def _new_nodes(view: ClusterView, packer: "_Packer", decision: plan_pb2.ScaleUpDecision) -> Iterator[PackedNode]:
+def _new_nodes(view: ClusterView, filler: "_NodeFiller", decision: plan_pb2.ScaleUpDecision) -> Iterator[PackedNode]:
     """Yield the new nodes with the pods that they are for; placeholders take no room in a map."""
     for split in decision.splits:
         capacity = _capacity_of_new(view, split.node_group)
         for number, new in enumerate(split.new_nodes, 1):
             name = f"new node {number} of {split.node_group}"
             empty = PackedNode(name, split.node_group, capacity.get("cpu", 0), {}, capacity.get("memory", 0), 0, 0)
-            yield packer.filled(empty, [row for row in map(view.row_of, new.pods) if row is not None])
+            yield filler.filled(empty, [row for row in map(view.row_of, new.pods) if row is not None])
 
 
 def _capacity_of_new(view: ClusterView, group: str) -> Mapping[str, int]:
@@ -193,7 +193,7 @@ def _capacity_of_new(view: ClusterView, group: str) -> Mapping[str, int]:
     return next((view.allocatable(name) for name, node in view.nodes.items() if node.node_group == group), {})
 
 
-class _Packer:
+class _NodeFiller:
     """Adds pods to nodes; what pods of one spec, or of one controller, have in common is looked up once."""
 
     def __init__(self, view: ClusterView) -> None:

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 
 from tests.builders import kubernetes as k8s
+from tests.builders.cli import Run, listed
 from tests.e2e.control_plane.control_plane import free_ports
-from tests.unit.clients.cli.conftest import Run, listed
 from tests.unit.clients.cli.report.pages import page_of
 from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.failures import FailedError

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 
 Json = dict[str, Any]
 TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"

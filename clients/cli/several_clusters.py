@@ -146,6 +146,9 @@ def rendered(planned: Sequence[PlannedCluster]) -> list[RenderableType]:
     lines: list[RenderableType] = [f"[bold]{headline(sums, count)}[/bold]", "", table]
     if sums.assumption:
         lines.append(f"[dim]* {escape(sums.assumption)}[/dim]")
+    for one in planned:
+        if one.answer is not None and one.answer.costs.known and one.answer.costs.sources:
+            lines.append(f"[dim]{escape(one.cluster.name)}: {escape(one.answer.costs.sources)}[/dim]")
     lines += [f"[yellow]{escape(one.cluster.name)}: {escape(one.problem)}[/yellow]" for one in planned if one.problem]
     return lines
 
@@ -173,7 +176,11 @@ def document(planned: Sequence[PlannedCluster]) -> Json:
             row["error"] = one.problem
         else:
             one.answer.response.diagnostics.ClearField("stages")
-            row |= {**_figures(figures), "plan": as_document(one.answer.response)}
+            row |= {
+                **_figures(figures),
+                "priceSources": one.answer.costs.sources,
+                "plan": as_document(one.answer.response),
+            }
         clusters.append(row)
     return {"total": _figures(total(planned)), "clusters": clusters}
 

@@ -25,7 +25,7 @@ class SpreadCounters(NamedTuple):
     """U counters over V (node set, topology row) pairs and W node sets; S classes.
 
     domain : int32[rows, N]; own_row : uint8[rows] each virtual node is its own domain; eligible : uint8[W, N]; stays :
-    uint8[W] retired nodes stay eligible;
+    uint8[W] cordoned nodes stay eligible;
     pair_nodes, pair_row : int32[V]; pair_start : int64[V+1] place of domain 0 in `nodes_in`; nodes_in : int32[…]
     eligible nodes of each domain; domains_in : int32[V] domains with an eligible node; pair_counters : int32[V+1]
     counters of a pair are consecutive; pair : int32[U]; start : int64[U] place of domain 0 in `counts`; count :

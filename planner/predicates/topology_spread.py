@@ -3,8 +3,8 @@
 Contract: a domain is eligible if it has a node with all topology keys of the pod's constraints that passes the
 constraint's inclusion policies. The count includes matching, not terminating pods of the incoming pod's namespace on
 such nodes; an empty selector counts no pod, although it matches the pod itself. With fewer eligible domains than
-minDomains the smallest count is 0. A retired node keeps its domains unless the constraint honours taints that the pod
-does not tolerate. Source: plugin podtopologyspread filtering and common, v1.37.2; the retired node: the
+minDomains the smallest count is 0. A cordoned node keeps its domains unless the constraint honours taints that the pod
+does not tolerate. Source: plugin podtopologyspread filtering and common, v1.37.2; the cordoned node: the
 node that the Cluster Autoscaler's simulation taints and keeps.
 """
 

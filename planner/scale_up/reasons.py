@@ -45,7 +45,7 @@ def refuse(progress: PlanInProgress, pods: Int32, excluded: Int32) -> Refusals:
     )
     masks = np.zeros((len(kinds), count), np.int64)
     if count and len(pods):
-        refusals(state, progress.spare, progress.packer.growth.prototype, pods[first], masks)
+        refusals(state, progress.spare, progress.packer.growth.template_node, pods[first], masks)
     now = limits.reasons
     own = np.where(now != 0, now, excluded).astype(np.uint8)
     reason = np.broadcast_to(own, masks.shape).copy()

@@ -95,7 +95,7 @@ def build_empty(
     nodes = nodes._replace(template_traits=tuple(dict.fromkeys(snapshot.templates.traits)))
     static = static_answers(STATIC, StaticPods(specs, classes, mounted), nodes, limits)
     matching = PodMatching(classes, _namespace_rows(snapshot, given, specs, classes), limits)
-    spare = any(one.is_blank for one in virtual.nodes)
+    spare = any(one.is_spare for one in virtual.nodes)
     topologies = Topologies(given.strings, given.label_sets, given.nodes.label_set, limits, has_spare_nodes=spare)
     names = checked_resources(given.resources, specs)
     limits.reserve(8 * len(names) * (node_count + 3 * classes.size), "amounts of resources")

@@ -1,5 +1,5 @@
 """Adds virtual pods and nodes to a simulation. Contract: pure. The given simulation stays unchanged. The result is a
-writable copy: pods are on the same nodes, nodes are open, retired, dropped or closed as in the given one, its log is
+writable copy: pods are on the same nodes, nodes are open, cordoned, dropped or closed as in the given one, its log is
 empty; it answers like one built from a snapshot in which the virtual rows are real, without closed nodes. Pods whose
 classes exist (as nearly always for recently evicted pods), or whose classes differ from others only in their requests
 (`trimtab.planner.simulation.more_classes`), are appended to the columns of pods: O(copied bytes). Otherwise the
@@ -195,7 +195,7 @@ def _rebuilt(
     built = build_empty(given.snapshot, virtual, given.now_s, given.settings, limits)
     # Virtual nodes come last, so new ones are appended at the end; likewise for pods.
     built.state.node_state[: len(given.state.node_state)] = given.state.node_state
-    built.state.virtual.opened_as[: len(given.state.node_state)] = given.state.virtual.opened_as
+    built.state.virtual.opened_from[: len(given.state.node_state)] = given.state.virtual.opened_from
     where = np.full(len(built.state.pod_node), NOWHERE, np.int64)
     where[: len(given.state.pod_node)] = given.state.pod_node
     fill(built.state, where)

@@ -42,7 +42,7 @@ def fits(sim: SimulationState, pod: int, node: int) -> bool:
 def failing(sim: SimulationState, pod: int, node: int) -> int:
     """Return the mask `1 << PredicateReason.Code` of all failing predicates; 0 = fits.
 
-    A retired or dropped node counts as cordoned.
+    A node outside of the topology counts as cordoned.
     """
     pod_class = sim.pod_class[pod]
     mask = 0

@@ -25,7 +25,7 @@ def eligible(pod: PodRow, constraint: SpreadConstraint, node: NodeRow) -> bool:
 def violated(
     pod: PodRow, constraint: SpreadConstraint, node: NodeRow, nodes: dict[str, tuple[NodeRow, bool, list[PodRow]]]
 ) -> bool:
-    """Return whether a node would violate a constraint. nodes : name to (node, whether it is retired, pods)."""
+    """Return whether a node would violate a constraint. nodes : name to (node, whether it is cordoned, pods)."""
     key = constraint.topology_key
     if key not in node.labels:
         return True
@@ -35,7 +35,7 @@ def violated(
         selector = (*(LabelRequirement(k, LabelOperator.IN, (pod.labels[k],)) for k in own), *selector)
     counts: dict[str, int] = {}
     domains = set()
-    for one, retired, pods in nodes.values():
+    for one, cordoned, pods in nodes.values():
         if not eligible(pod, constraint, one):
             continue
         counted = [
@@ -45,7 +45,7 @@ def violated(
         ]
         counts[one.labels[key]] = counts.get(one.labels[key], 0) + len(counted)
         drained = one._replace(taints=(*one.taints, DRAINED))
-        if not retired or eligible(pod, constraint, drained):
+        if not cordoned or eligible(pod, constraint, drained):
             domains.add(one.labels[key])
     smallest = min((counts[domain] for domain in domains), default=0)
     if len(domains) < constraint.min_domains:
@@ -56,9 +56,9 @@ def violated(
 
 def refusals(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
     alive = {
-        one: (row, cluster.state[one] == "retired", cluster.pods_on(one))
+        one: (row, cluster.state[one] == "cordoned", cluster.pods_on(one))
         for one, row in (cluster.nodes.items() if pod.spec.topology_spread else ())
-        if cluster.state[one] != "dropped"
+        if cluster.state[one] != "outside"
     }
     bad = any(violated(pod, constraint, cluster.nodes[name], alive) for constraint in pod.spec.topology_spread)
     return {Reason.TOPOLOGY_SPREAD_VIOLATED} if bad else set()

@@ -1,5 +1,6 @@
 """What commands say of the recorded real clusters, word for word: masters, rates, several clusters, the page."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -62,4 +63,4 @@ def test_the_page_has_the_figures_of_the_plan_and_says_what_it_is_of(
         assert fact in page.text
     assert page.text.count("For the board") == 2
     plan = " ".join(trimtab("plan", file, "--settings", settings, *NOW).out.split())
-    assert plan.partition(" No")[0] in page.text
+    assert re.split(" No pod| Why", plan)[0] in page.text

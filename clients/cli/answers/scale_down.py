@@ -71,8 +71,6 @@ def _moves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
 def _saving(answer: PlanAnswer, going: Sequence[str]) -> str:
     """Return the cost of some nodes or, if no price is known, their capacity."""
     costs = answer.costs
-    if not costs.is_shown:
-        return "That saves nothing that is known."
     saved = costs.of(going)
     if not costs.known:
         cpu, memory = (_capacity(answer, going, resource) for resource in ("cpu", "memory"))

@@ -38,6 +38,7 @@ def savings_of(answer: PlanAnswer) -> Savings:
     splits = response.scale_up.splits
     more = response.scale_up.price_per_hour
     if not costs.known and splits:
+        # Known and assumed prices are never added.
         rates = group_rates(answer.view, DEFAULT_RATES)
         more = sum(rates.get(one.node_group, 0.0) * (one.new_size - one.current_size) for one in splits)
     return Savings(

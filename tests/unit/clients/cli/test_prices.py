@@ -215,3 +215,17 @@ def test_a_line_is_of_one_subject(tmp_path: Path, line: str, told: str) -> None:
     path.write_text(f"type,group,label,price\n{line}\n")
     with pytest.raises(UsageError, match=told):
         read_prices(path)
+
+
+def test_the_price_of_new_nodes_is_never_added_to_assumed_ones(trimtab: Run, tmp_path: Path) -> None:
+    """The only price is that of a group at zero, so those of the nodes are assumed."""
+    web = k8s.replica_set("web", 1)
+    priced = k8s.node_group("new", min_size=0, max_size=3, selector={"pool": "new"}, price=0.5)
+    template = {
+        "metadata": {"labels": {"pool": "new"}},
+        "status": {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "50"}},
+    }
+    priced["spec"] |= {"template": template, "targetSize": 0}
+    waiting = k8s.pod("web-0", cpu="8", owner=web)
+    cluster = listed(tmp_path, k8s.node("n1", cpu="2", labels={TYPE: "m5"}), web, waiting, priced)
+    assert "1 pod. That costs 0.50 an hour, 365 a month." in trimtab("plan", cluster).out

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
-from tests.unit.clients.cli.report.pages import page_of
+from tests.unit.clients.cli.report.pages import Reader, page_of
+from trimtab.clients.cli.report.page import BarLine, Bars, Chart, KeyFigure, Line, ReportPage, Table, rendered
 
 NOW = "2026-03-01T00:00:00Z"
 
@@ -105,3 +106,15 @@ def test_a_cluster_without_prices_says_which_ones_are_assumed(trimtab: Run, tmp_
     assumed = "assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours"
     assert page.text.count(assumed) == len(["facts", "headline", "table of reasons"])
     assert "3 nodes, assumed prices" in page.text
+
+
+def test_advice_stands_between_the_bars_and_the_tables_and_a_chart_after_them() -> None:
+    bars = Bars("What keeps nodes", "", (BarLine("a budget", "511", 1.0, ("budget a/b: 1 node",)),))
+    advice = Table("What to change", ("change", "saves"), (Line(("a/b: minAvailable", "511")),))
+    other = Table("What grows", ("group", "nodes"), (Line(("g", "1 → 2")),))
+    frontier = Chart("Frontier", "Cheaper types.", '{"data":[],"layout":{"xaxis":{},"yaxis":{"title":{"text":"x"}}}}')
+    figures = (KeyFigure("Now", "1"),)
+    page = ReportPage("t", "h", [other], [frontier], figures=figures, bars=bars, advice=[advice])
+    text = Reader(rendered(page)).text
+    places = [text.index(word) for word in ("a budget", "budget a/b", "What to change", "What grows", "Frontier")]
+    assert places == sorted(places)

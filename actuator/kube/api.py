@@ -44,7 +44,7 @@ T = TypeVar("T")
 class Call(NamedTuple):
     """One call. `path` : begins with "/"; `body` : any value of JSON, None = none; `content_type` : of the body;
     `accept` : media type of the answer; `repeat` : may be sent again if it may have failed; `timeout_s` : longest
-    silence, 0 = that of the connection.
+    silence, 0 = that of the connection. `method` : of HTTP; `query` : parameters by name, not encoded.
     """
 
     method: str

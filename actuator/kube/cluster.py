@@ -29,7 +29,7 @@ DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
 class TaintView(NamedTuple):
-    """A node's taint."""
+    """A node's taint. `key`, `value` : "" = no value; `effect` : as Kubernetes names it, such as "NoSchedule"."""
 
     key: str
     value: str
@@ -43,7 +43,7 @@ def hard_taint(now_ms: int) -> TaintView:
 
 class NodeQuantities(NamedTuple):
     """Amounts of a node as its status gives them, `cpu` in cores as "3920m"; "" = not given. `others` : disk, huge
-    pages and devices as (name, amount), sorted by name.
+    pages and devices as (name, amount), sorted by name. `memory` : as "16Gi"; `pods` : a count.
     """
 
     cpu: str = ""
@@ -144,7 +144,8 @@ class PodView(NamedTuple):
 
 class CostWrite(NamedTuple):
     """A cost to write: the deletion cost, when it was decided (RFC 3339), and whether other costs of its group are
-    still to be written."""
+    still to be written. `made` : the time; `unfinished` : others are still to be written.
+    """
 
     cost: int
     made: str
@@ -166,7 +167,9 @@ class CostWrite(NamedTuple):
 
 
 class PodCost(NamedTuple):
-    """A pod with its deletion cost: the values of its annotations, None = it has none."""
+    """A pod with its deletion cost: the values of its annotations, None = it has none. `rank`, `made` : as written with
+    the cost; see `CostWrite`.
+    """
 
     namespace: str
     name: str
@@ -224,7 +227,9 @@ class GroupCostStatus(NamedTuple):
 
 
 class KnownGroupCost(NamedTuple):
-    """A PodGroupCost that exists. status None = it has none for its current costs."""
+    """A PodGroupCost that exists. status None = it has none for its current costs. `cost` : as it is in the cluster;
+    `generation` : of the object, grows with each change of its spec.
+    """
 
     cost: GroupCost
     generation: int
@@ -233,7 +238,8 @@ class KnownGroupCost(NamedTuple):
 
 class BufferStatus(NamedTuple):
     """The status of a CapacityBuffer: the pods that room is kept for, those of them that have room on nodes, and why it
-    is not served ("" = it is)."""
+    is not served ("" = it is). `replicas` : pods; `present` : pods that have room; `problem` : a sentence.
+    """
 
     replicas: int
     present: int
@@ -241,7 +247,7 @@ class BufferStatus(NamedTuple):
 
 
 class KnownBuffer(NamedTuple):
-    """A CapacityBuffer that exists."""
+    """A CapacityBuffer that exists. `generation` : of the object, grows with each change of its spec."""
 
     namespace: str
     name: str

@@ -43,7 +43,7 @@ _SPOT_LABELS: Final = {
 
 
 class PricedMachine(NamedTuple):
-    """The properties that a price depends on. zone "" = any."""
+    """The properties that a price depends on. zone "" = any. type : instance type; lifecycle : on demand or spot."""
 
     type: str
     zone: str

@@ -31,7 +31,9 @@ LIST_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """The options of `trimtab record`."""
+    """The options of `trimtab record`. A field is the option of that name, as `--help` describes it; `file` : the
+    recording; `source` : the options that name the cluster; `interval_s` : seconds.
+    """
 
     file: Path
     source: ClusterSource

@@ -46,7 +46,10 @@ LIST_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `trimtab run`. log_format : None = text on a terminal, else JSON."""
+    """The options of `trimtab run`. log_format : None = text on a terminal, else JSON. Every other field is the option
+    of that name, as `--help` describes it. source : the options that name the cluster; interval_s, state_max_age_s :
+    seconds; rounds : 0 = until it is stopped.
+    """
 
     source: ClusterSource
     planner: str

@@ -42,7 +42,10 @@ LAST_WRITES_S: Final = 600.0
 
 @dataclass(frozen=True)
 class SteerOptions:
-    """The options of `trimtab steer`. log_format : None = text on a terminal, else JSON."""
+    """The options of `trimtab steer`. log_format : None = text on a terminal, else JSON. Every other field is the
+    option of that name, as `--help` describes it. source : the options that name the cluster; interval_s : seconds;
+    rounds : 0 = until it is stopped.
+    """
 
     source: ClusterSource
     planner: str | None

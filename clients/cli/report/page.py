@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Chart(NamedTuple):
-    """A chart. description : its content, for screen readers; figure : as Plotly's JSON."""
+    """A chart. description : its content, for screen readers; figure : as Plotly's JSON. title : its heading."""
 
     title: str
     description: str
@@ -19,13 +19,15 @@ class Chart(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A row of a table; the first cell is its name."""
+    """A row of a table; the first cell is its name. `cells` : text, one a column."""
 
     cells: tuple[str, ...]
 
 
 class Table(NamedTuple):
-    """A table. note : a sentence above it, "" = none; sentences : columns that hold words instead of figures."""
+    """A table. note : a sentence above it, "" = none; sentences : columns that hold words instead of figures. title :
+    its heading; lines : its rows.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -42,14 +44,16 @@ class Cell(NamedTuple):
 
 
 class MapRow(NamedTuple):
-    """The nodes of one node group."""
+    """The nodes of one node group. `title` : the group's name; `cells` : one a node."""
 
     title: str
     cells: tuple[Cell, ...]
 
 
 class Map(NamedTuple):
-    """A map of nodes. description : its content, for screen readers; legend : name and colour."""
+    """A map of nodes. description : its content, for screen readers; legend : name and colour. title : its heading;
+    rows : one a node group.
+    """
 
     title: str
     description: str
@@ -58,7 +62,9 @@ class Map(NamedTuple):
 
 
 class ShownDecision(NamedTuple):
-    """A decision with its reasons. identity : id of its element, which opens on a click in a chart."""
+    """A decision with its reasons. identity : id of its element, which opens on a click in a chart. time : as shown;
+    kind : which decision it is; text : what was decided.
+    """
 
     identity: str
     time: str
@@ -69,7 +75,9 @@ class ShownDecision(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A page. headline : the most important sentence."""
+    """A page. headline : the most important sentence. title : its heading; tables, charts, maps : in the order of the
+    page; decisions : (heading, rows); details : tables at its end.
+    """
 
     title: str
     headline: str

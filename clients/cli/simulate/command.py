@@ -35,7 +35,9 @@ BUILT_IN = ("upstream",)
 
 @dataclass(frozen=True)
 class SimulateOptions:
-    """The options of the command; no file is read yet."""
+    """The options of the command; no file is read yet. A field is the option of that name, as `--help` describes it;
+    `scenario` : the argument; `output` : `-o`.
+    """
 
     scenario: Path | None
     settings: tuple[Path, ...] = ()

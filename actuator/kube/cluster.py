@@ -2,6 +2,11 @@
 
 Decides the interface and its errors; the simulated cluster and the client of a live one implement it. All methods are
 thread-safe, and may run twice: each is idempotent. Times are Unix milliseconds, durations seconds.
+
+The errors of `trimtab.clients.kubernetes.errors` describe a request to an API server: its status, its reason, or that
+there was no answer. Those of this module say what that means for one object: it is gone, it has changed, a budget
+refuses for now, the cluster refuses for good. The tracker decides by these, and a simulated cluster, which has no
+requests, raises them too. `trimtab.actuator.kube.api` makes them of the errors of requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -270,7 +275,7 @@ def daemon_eviction(annotation: str | None) -> bool | None:
 
 
 class ClusterError(Exception):
-    """The call failed; a retry may succeed."""
+    """The call failed; a retry may succeed. Base class of what a `ClusterApi` raises about one object."""
 
 
 class NoAnswerError(ClusterError):

@@ -8,8 +8,6 @@ import numpy as np
 from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import MountedVolume, PodRequirements
 from trimtab.planner.snapshot.columns import (
-    FLAG_DAEMON,
-    FLAG_GATED,
     NO_NODE,
     NO_OWNER,
     UNKNOWN_NODE,
@@ -21,7 +19,6 @@ from trimtab.planner.snapshot.columns import (
     Snapshot,
     Text,
 )
-from trimtab.v1.snapshot_pb2 import PodPhase
 
 _NOTHING = Dangling(np.zeros(0, np.int32), np.zeros(0, np.int32), ())
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
@@ -98,15 +95,15 @@ def _pods(
     return PodColumns(
         namespace=np.array([d.string(p.namespace) for p in pods], np.int32),
         name=text([p.name for p in pods]),
-        uid=text([f"uid-{p.namespace}-{p.name}" for p in pods]),
+        uid=text([p.uid or f"uid-{p.namespace}-{p.name}" for p in pods]),
         spec=np.array([spec_of[p.spec] for p in pods], np.int32),
         label_set=np.array([d.set(p.labels) for p in pods], np.int32),
         node=np.array([node_of.get(p.node, UNKNOWN_NODE) for p in pods], np.int32),
         owner=np.full(len(pods), NO_OWNER, np.int32),
         created_s=np.array([p.created_s for p in pods], np.int64),
-        deletion_s=np.array([p.terminating for p in pods], np.int64),
-        phase=np.array([PodPhase.SUCCEEDED if p.ended else PodPhase.RUNNING for p in pods], np.uint8),
-        flags=np.array([FLAG_GATED * p.gated | FLAG_DAEMON * p.daemon for p in pods], np.uint8),
+        deletion_s=np.array([p.deletion_s for p in pods], np.int64),
+        phase=np.array([p.phase for p in pods], np.uint8),
+        flags=np.array([p.flags for p in pods], np.uint8),
         deletion_cost=np.zeros(len(pods), np.int32),
         pinned=np.array([node_of.get(p.pinned, UNKNOWN_NODE) for p in pods], np.int32),
         volume_pod=np.array([pod for pod, _ in mounts], np.int32),

@@ -33,9 +33,7 @@ class BudgetHealth:
 
 @dataclass(frozen=True)
 class ClusterPicture:
-    """A cluster at one moment. `nodes` by name; `pods` by uid; `budgets` by
-    "namespace/name".
-    """
+    """A cluster at one moment. `nodes` by name; `pods` by uid; `budgets` by "namespace/name"."""
 
     nodes: Mapping[str, Object]
     pods: Mapping[str, Object]

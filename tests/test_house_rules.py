@@ -14,7 +14,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.twin_comparisons import compared, functions_in
+from tests.counter_readers import counters_read, counters_returned_by
+from tests.reference.predicates import compose as predicates
+from tests.twin_comparisons import compared, declared, functions_in, twins_of
+from trimtab.planner.predicates.order import KINDS
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("planner", "actuator", "clients")
@@ -241,6 +244,14 @@ def test_kernels_live_in_packages_named_kernels() -> None:
     no_offences([f"{name_of(p)}:{f.line} {f.name}" for p in places for f in module(p).functions if f.is_kernel])
 
 
+def twins_of_kernels(kernel: str) -> list[str]:
+    """Return the twins of a module of kernels: of counters, those of the predicates that use them."""
+    kinds = {f"trimtab.planner.predicates.kernels.{kind.field}": kind for kind in KINDS}
+    if kernel in kinds:
+        return twins_of(kinds[kernel])
+    return [".".join(["tests", "reference", *[part for part in kernel.split(".")[2:] if part != "kernels"]])]
+
+
 def test_every_module_of_kernels_is_compared_with_a_naive_twin() -> None:
     tests = [test for path in python_files("tests") if path.name.startswith("test_") for test in functions_in(path)]
     offences = []
@@ -248,11 +259,11 @@ def test_every_module_of_kernels_is_compared_with_a_naive_twin() -> None:
         if "kernels" not in path.parts or not any(function.is_kernel for function in module(path).functions):
             continue
         kernel = module_name(path)
-        twin = ".".join(["tests", "reference", *[part for part in kernel.split(".")[2:] if part != "kernels"]])
-        if not (ROOT / (twin.replace(".", "/") + ".py")).exists():
-            offences.append(f"{kernel} has no twin {twin}")
-        elif not compared(tests, kernel, twin):
-            offences.append(f"{kernel} is compared with its twin in no test")
+        for twin in twins_of_kernels(kernel):
+            if not (ROOT / (twin.replace(".", "/") + ".py")).exists():
+                offences.append(f"{kernel} has no twin {twin}")
+            elif not compared(tests, kernel, twin):
+                offences.append(f"{kernel} is compared with its twin {twin} in no test")
     no_offences(offences)
 
 
@@ -351,15 +362,43 @@ def test_unit_tests_lie_where_the_code_they_test_lies(root: str) -> None:
     no_offences([f"tests/unit/{folder} mirrors nothing" for folder in sorted(folders) if not (ROOT / folder).is_dir()])
 
 
-def test_no_module_outside_the_predicates_and_the_simulation_reads_the_counters_of_a_predicate() -> None:
-    from trimtab.planner.predicates.counters import Counters
+def test_every_module_of_a_listed_predicate_has_a_twin_of_its_name() -> None:
+    assert predicates.TWINS.keys() == declared().keys()
 
-    readers = []
-    for path in sorted((ROOT / "planner").rglob("*.py")):
-        if {"predicates", "simulation"} & set(path.relative_to(ROOT).parts):
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            chain = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Attribute)
-            if chain and node.value.attr == "counters" and node.attr in Counters._fields:
-                readers.append(f"{path.relative_to(ROOT)}:{node.lineno}")
-    assert readers == []
+
+def test_no_module_outside_the_predicates_looks_into_the_counters_of_a_simulation() -> None:
+    sources = [path for path in python_files("planner") if "predicates" not in path.parts]
+    returning = counters_returned_by(python_files("planner"))
+    found = [f"{name_of(path)}:{line}" for path in sources for line in counters_read(path.read_text(), returning)]
+    no_offences(found)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param("return sim.counters.spread.counts", id="a chain"),
+        pytest.param("mine = sim.counters\n    return mine.presence", id="an alias"),
+        pytest.param("a, b, c = sim.counters", id="unpacked"),
+        pytest.param("mine, other = sim.counters, 1\n    return mine.spread", id="an alias of a tuple"),
+        pytest.param("for one in sim.counters:\n        pass", id="a loop"),
+        pytest.param("return [one for one in sim.counters]", id="a comprehension"),
+        pytest.param("return sim.counters[0]", id="an index"),
+        pytest.param('return getattr(sim.counters, "spread")', id="by name"),
+        pytest.param("return (lambda given: given.spread)(sim.counters)", id="a lambda"),
+        pytest.param("return with_more_pods(state, 1).spread", id="what a function returns"),
+        pytest.param("return counters.spread", id="an argument"),
+        pytest.param("changed = counters\n    changed = changed\n    return changed._replace(spread=1)", id="replaced"),
+        pytest.param('return attrgetter("counters.spread.counts")(sim)', id="a path"),
+        pytest.param("from trimtab.planner.predicates.presence import PresenceCounters", id="a kind"),
+    ],
+)
+def test_a_look_into_counters_is_found_in_whichever_way_it_is_written(body: str) -> None:
+    text = f"def look(sim, counters: Counters):\n    {body}\n"
+    assert counters_read(text, {"with_more_pods"}), body
+
+
+def test_handing_counters_on_is_not_looking_into_them() -> None:
+    text = (
+        "def go(sim):\n    own = sim.counters\n    count(own, 1)\n    return sim._replace(counters=with_more(own, 2))\n"
+    )
+    assert counters_read(text, {"with_more"}) == []

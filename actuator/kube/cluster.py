@@ -58,7 +58,7 @@ class NodeQuantities(NamedTuple):
 
 
 class NodeView(NamedTuple):
-    """A node, as far as the actuator reads it."""
+    """A node, as far as the actuator reads it. `name` : of its Node object."""
 
     name: str
     # Of its Node object: another one of the same name is another node.
@@ -116,7 +116,7 @@ def deletion_delayed(annotations: Mapping[str, str] | None) -> bool:
 
 
 class PodView(NamedTuple):
-    """A pod, as far as the actuator reads it."""
+    """A pod, as far as the actuator reads it. `namespace`, `name`, `uid` : its metadata's."""
 
     namespace: str
     name: str
@@ -172,8 +172,8 @@ class CostWrite(NamedTuple):
 
 
 class PodCost(NamedTuple):
-    """A pod with its deletion cost: the values of its annotations, None = it has none. `rank`, `made` : as written with
-    the cost; see `CostWrite`.
+    """A pod with its deletion cost: the values of its annotations, None = it has none. `namespace`, `name`, `uid` : the
+    pod's metadata; `rank`, `made` : as written with the cost, see `CostWrite`.
     """
 
     namespace: str
@@ -200,7 +200,9 @@ class PodCost(NamedTuple):
 
 
 class GroupCost(NamedTuple):
-    """The costs of a group as one PodGroupCost object. Its name is derived from the owner."""
+    """The costs of a group as one PodGroupCost object. Its name is derived from the owner: `namespace`,
+    `owner_kind`, `owner_name`.
+    """
 
     namespace: str
     owner_kind: str
@@ -252,7 +254,9 @@ class BufferStatus(NamedTuple):
 
 
 class KnownBuffer(NamedTuple):
-    """A CapacityBuffer that exists. `generation` : of the object, grows with each change of its spec."""
+    """A CapacityBuffer that exists. `namespace`, `name` : its metadata's; `generation` : likewise, grows with each
+    change of its spec.
+    """
 
     namespace: str
     name: str

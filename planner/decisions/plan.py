@@ -218,7 +218,7 @@ class _RoundAttempt:
         guarded = partial(_guarded, decision, call.work)
         need = guarded(decision.growth)(call.snapshot, call.settings[decision.code], call.now_ns)
         if need is not None:
-            need = need._replace(templates=guarded(need.templates), blanks=guarded(need.blanks))
+            need = need._replace(templates=guarded(need.templates), spare_nodes=guarded(need.spare_nodes))
         return decision.code, need
 
     def _laid_out(self, virtual_pod_count: int) -> RoundGrowth:

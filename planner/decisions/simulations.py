@@ -73,7 +73,7 @@ class RoundGrowth(NamedTuple):
     def of(self, code: int) -> Growth:
         """Return the nodes of a decision; without requirements of its own, those that exist anyway: upcoming ones."""
         share = self.shares.get(code)
-        return self.rows.growth._replace(blanks=_NO_NODES, blank_names=()) if share is None else share
+        return self.rows.growth._replace(spare_nodes=_NO_NODES, spare_names=()) if share is None else share
 
 
 _NO_NODES: Final = np.zeros(0, np.int64)
@@ -90,37 +90,37 @@ def round_growth(
     """Return the virtual nodes with which groups grow, laid out once for each key.
 
     needs : the requirements of decisions, by `Decision.Code`, in the order of the plan. A new node of a group is the
-    same for all of them: that of the first one that has a template for the group. Each has blank nodes of its own, so
+    same for all of them: that of the first one that has a template for the group. Each has spare nodes of its own, so
     that none opens a node that an earlier one opened.
     """
     if not needs:
         return NOBODY_GROWS
-    blanks = [need.blanks(virtual_pod_count) for need in needs.values()]
-    key = f"growth {' '.join(need.whole_key(count) for need, count in zip(needs.values(), blanks, strict=True))}"
+    spare_nodes = [need.spare_nodes(virtual_pod_count) for need in needs.values()]
+    key = f"growth {' '.join(need.whole_key(count) for need, count in zip(needs.values(), spare_nodes, strict=True))}"
 
     def lay_out(view: Snapshot) -> GrowthRows:
         depend_on_everything(view)
         templates = zip(*(need.templates(limits) for need in needs.values()), strict=True)
         upcoming = np.max([need.upcoming for need in needs.values()], axis=0).tolist()
-        return growth_rows(list(map(_first, templates)), upcoming, sum(blanks), snapshot, limits)
+        return growth_rows(list(map(_first, templates)), upcoming, sum(spare_nodes), snapshot, limits)
 
     rows = cache.get(GrowthRowsKey(key), snapshot, lay_out)
-    return RoundGrowth(rows, key, dict(zip(needs, shares_of(rows.growth, blanks), strict=True)))
+    return RoundGrowth(rows, key, dict(zip(needs, shares_of(rows.growth, spare_nodes), strict=True)))
 
 
 def _first(templates: tuple[GroupTemplate | None, ...]) -> GroupTemplate | None:
     return next((template for template in templates if template is not None), None)
 
 
-def shares_of(growth: Growth, blanks: list[int]) -> Iterator[Growth]:
-    """Yield the part of each decision, in order. If there are fewer blank nodes than required, because a cluster may
+def shares_of(growth: Growth, spare_nodes: list[int]) -> Iterator[Growth]:
+    """Yield the part of each decision, in order. If there are fewer spare nodes than required, because a cluster may
     not have so many, the first ones get theirs, and each later one at least one.
     """
     start = 0
-    for number, wanted in enumerate(blanks):
-        later = sum(1 for count in blanks[number + 1 :] if count)
-        end = max(min(start + wanted, len(growth.blanks) - later), start)
-        yield growth._replace(blanks=growth.blanks[start:end], blank_names=growth.blank_names[start:end])
+    for number, wanted in enumerate(spare_nodes):
+        later = sum(1 for count in spare_nodes[number + 1 :] if count)
+        end = max(min(start + wanted, len(growth.spare_nodes) - later), start)
+        yield growth._replace(spare_nodes=growth.spare_nodes[start:end], spare_names=growth.spare_names[start:end])
         start = end
 
 

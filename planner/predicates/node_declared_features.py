@@ -28,7 +28,6 @@ def _excluded(values: Sequence[tuple[str, ...]], nodes: StaticNodes) -> Bool:
 
 
 NODE_DECLARED_FEATURES: Final = StaticPredicate(
-    "NodeDeclaredFeatures",
     PredicateReason.NODE_FEATURE_NOT_DECLARED,
     _excluded,
     of_spec=attrgetter("node_features"),

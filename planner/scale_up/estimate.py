@@ -136,7 +136,7 @@ class _Packing:
             one = self._packed(group, room, once)
             if one is not None and one.packed.nodes == room and not is_atomic:
                 together = self._inputs.sharing.may_add(self._progress, self._inputs.left, group, self.admits)
-                together = min(together, self._progress.blanks_left)
+                together = min(together, self._progress.spare_nodes_left)
                 if together > room:
                     one = self._packed(group, together, once)
             if one is not None and one.packed.nodes < room:

@@ -17,7 +17,7 @@ from trimtab.planner.snapshot.columns import Bool, Snapshot
 from trimtab.planner.snapshot.references import take_or
 
 SPARE: Final = 1
-"""Blank nodes that no group gets: used to determine why a pod does not fit one more node."""
+"""Spare nodes that no group gets: used to determine why a pod does not fit one more node."""
 LEAST: Final = 64
 """New nodes for which there is room even if nothing waits, so that few numbers occur."""
 
@@ -32,11 +32,11 @@ def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> G
         key=templates_key(snapshot, settings, leaving, now_ns),
         templates=partial(group_templates, snapshot, settings, leaving, now_ns, UNCACHED),
         upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.not_ready_taints).tolist()),
-        blanks=_blanks(snapshot, settings, leaving),
+        spare_nodes=_spare_nodes(snapshot, settings, leaving),
     )
 
 
-def _blanks(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> Callable[[int], int]:
+def _spare_nodes(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> Callable[[int], int]:
     """Return the function that returns how many new nodes may be open at a time, given the number of virtual pods, such
     as placeholders: no more than there are waiting and virtual pods, except for all-or-nothing groups.
 

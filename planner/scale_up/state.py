@@ -70,7 +70,7 @@ def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: In
     """Return the encoded state; without pods to remember, its opaque part is empty. O(pods · log pods + N).
 
     pods : int32 pods that waited, regardless of where they are now; added : int32 group of each new node, in the order
-    in which the blank nodes were opened. Pods that a hint cannot name, such as placeholders, are left out.
+    in which the spare nodes were opened. Pods that a hint cannot name, such as placeholders, are left out.
     """
     snapshot, at = simulation.snapshot, simulation.state.pod_node
     nodes, ids = snapshot.nodes.name, [group.id for group in snapshot.groups]
@@ -108,7 +108,7 @@ def _coming(simulation: Simulation, growth: Growth, added: Int32) -> tuple[Int64
     count = len(simulation.state.node_state)
     group, number = np.full(count, -1, np.int64), np.zeros(count, np.int32)
     on_their_way = np.diff(growth.upcoming_offsets)
-    new = growth.blanks[: len(added)]
+    new = growth.spare_nodes[: len(added)]
     coming = np.concatenate([growth.upcoming, new])
     of = np.concatenate([np.repeat(np.arange(len(on_their_way)), on_their_way), added]).astype(np.int64)
     group[coming] = of

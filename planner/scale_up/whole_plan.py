@@ -86,7 +86,7 @@ def _within_limits(progress: PlanInProgress, planned: PlannedNodes) -> PlannedNo
     """Drop the last nodes of a plan that limits shared by several groups do not allow."""
     added = np.zeros(len(progress.groups), np.int64)
     np.add.at(added, np.array(planned.group_of, np.int64), 1)
-    count = min(len(planned.group_of), progress.blanks_left)
+    count = min(len(planned.group_of), progress.spare_nodes_left)
     if count == len(planned.group_of) and progress.limits.admit(added):
         return planned
     added[:] = 0

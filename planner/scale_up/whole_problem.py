@@ -59,7 +59,7 @@ def whole_problem(
         allowed=bounds.admitted,
         capacity=bounds.free,
         price=np.array([group.price_per_hour for group in progress.groups], np.float64),
-        most=np.where(is_atomic, 0, np.minimum(may_add, progress.blanks_left)),
+        most=np.where(is_atomic, 0, np.minimum(may_add, progress.spare_nodes_left)),
         per_node=np.full(len(bounds.classes), UNLIMITED),
         zone=zone,
         zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),
@@ -203,6 +203,6 @@ def _largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
 
 def _packed(progress: PlanInProgress, groups: Int64, pods: Int32) -> Packed:
     nobody = np.zeros(len(groups), np.int64).tolist()
-    most = [progress.blanks_left] * len(groups)
+    most = [progress.spare_nodes_left] * len(groups)
     at_most = GrowingGroups(groups.tolist(), nobody, most)
-    return pack(progress.packer, at_most, pods, progress.blanks_left, len(progress.group_of))
+    return pack(progress.packer, at_most, pods, progress.spare_nodes_left, len(progress.group_of))

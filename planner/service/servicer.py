@@ -15,7 +15,7 @@ from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.callers import current_caller
 from trimtab.planner.decisions.requests import FEATURES
 from trimtab.planner.decisions.table import TABLE, codes
-from trimtab.planner.predicates.order import PREDICATES
+from trimtab.planner.predicates.order import PLUGINS
 from trimtab.planner.service.admission_queue import AdmissionQueue
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
@@ -54,7 +54,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
             version=version("trimtab"),
             decisions=codes(TABLE),
             rpcs=RPCS,
-            predicates=list(dict.fromkeys(one.plugin for one in PREDICATES if one.plugin)),
+            predicates=PLUGINS,
             max_snapshot_size_bytes=self._options.max_snapshot_bytes,
             features=FEATURES,
         )

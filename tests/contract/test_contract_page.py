@@ -82,7 +82,8 @@ def test_the_client_sends_pieces_that_the_planner_accepts() -> None:
 
 
 def test_the_page_names_every_enumeration_of_reasons() -> None:
-    assert {row[0].strip("`") for row in table("Reasons")} == set(reason_pb2.DESCRIPTOR.message_types_by_name)
+    messages = reason_pb2.DESCRIPTOR.message_types_by_name
+    assert {row[0].strip("`") for row in table("Reasons")} == {name for name, one in messages.items() if one.enum_types}
 
 
 def test_the_page_names_every_file_of_the_contract() -> None:

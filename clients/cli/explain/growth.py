@@ -20,7 +20,8 @@ from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
-from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, PREDICATE_SENTENCES, SKIPPED_SENTENCES
+from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
+from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -188,7 +189,7 @@ def _why(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> 
         text = _lacking(new_nodes, explanation.pod, group)
     elif group in new_nodes.nodes and failed in _SHOWN:
         text = cause(new_nodes, explanation.pod, group, failed)
-    return text or f"on a new node: {PREDICATE_SENTENCES[_Predicate.Code.Name(failed)]}"  # type: ignore[arg-type]
+    return text or f"on a new node: {PREDICATE_TEXTS[failed].clause}"
 
 
 def _is_filled(explanation: GrowthExplanation, group: str) -> bool:

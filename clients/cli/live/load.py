@@ -23,9 +23,7 @@ from trimtab.clients.snapshots.objects.times import go_duration_ns
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """The options of `trimtab load`. A field is the option of that name, as `--help` describes it; `length` and `quiet`
-    are durations such as "5m", `output` is `-o`.
-    """
+    """The options of `trimtab load`: a field is the option of that name, as `--help` describes it."""
 
     kubeconfig: Path | None
     context: str

@@ -35,8 +35,10 @@ BUILT_IN = ("upstream",)
 
 @dataclass(frozen=True)
 class SimulateOptions:
-    """The options of the command; no file is read yet. A field is the option of that name, as `--help` describes it;
-    `scenario` : the argument; `output` : `-o`.
+    """The options of the command; no file is read yet. A field is the option of that name, as `--help` describes it,
+    except for these.
+
+    scenario : the argument, None = the bundled one; axes : of `--sweep`; limits : of `--limit`
     """
 
     scenario: Path | None

@@ -98,12 +98,12 @@ def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
     nodes = context.request.snapshot.pods.node[stopping]
     pods.put(nodes, names_of(context, stopping))
     why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.staying.codes[stopping].tolist()]
-    for stuck, reason in (
+    for unplaceable, reason in (
         (found.staying.explanation.no_place, Blocked.NO_PLACE),
         (found.staying.explanation.over_budget, Blocked.NOT_ENOUGH_PDB),
     ):
-        nodes = _numbers(stuck)
-        pods.put(nodes, names_of(context, np.fromiter(stuck.values(), np.int64, len(stuck))))
+        nodes = _numbers(unplaceable)
+        pods.put(nodes, names_of(context, np.fromiter(unplaceable.values(), np.int64, len(unplaceable))))
         why[nodes] = reason
     return Blocking(pods, why)
 

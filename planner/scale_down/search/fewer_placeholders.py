@@ -154,9 +154,9 @@ def _first_pod(problem: DrainProblem, node: int) -> int:
 
 def _candidates(task: DrainTask, problem: DrainProblem) -> Int32:
     """Return the nodes that could not go, the emptiest first; those of without all-or-nothing groups. int32."""
-    stuck = (problem.outcome == NO_PLACE) | (problem.outcome == DESTINATION)
+    unplaceable = (problem.outcome == NO_PLACE) | (problem.outcome == DESTINATION)
     eligible = task.nodes.eligible
-    nodes = eligible[stuck[eligible] & (task.nodes.atomic_size[eligible] == 0)]
+    nodes = eligible[unplaceable[eligible] & (task.nodes.atomic_size[eligible] == 0)]
     found: Int32 = nodes[np.lexsort((nodes, task.nodes.scores.utilization[nodes]))]
     return found
 

@@ -70,9 +70,9 @@ def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summar
 
 
 def _state(plan: ScaleUpPlan) -> pb.ScaleUpState:
-    context, within = plan.context, plan.progress.packer
+    context, packer = plan.context, plan.progress.packer
     added = np.array(plan.progress.group_of, np.int32)
-    return remember(within.simulation, within.growth, context.pods, plan.unplaced.pods, added)
+    return remember(packer.simulation, packer.growth, context.pods, plan.unplaced.pods, added)
 
 
 def _add_placed(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
@@ -80,7 +80,7 @@ def _add_placed(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     simulation = plan.progress.packer.simulation
     nodes, growth = plan.context.request.snapshot.nodes.name, plan.context.request.growth
     coming = np.full(len(simulation.state.node_state), NOWHERE, np.int64)
-    coming[growth.upcoming] = np.repeat(np.arange(len(growth.prototype)), np.diff(growth.upcoming_offsets))
+    coming[growth.upcoming] = np.repeat(np.arange(len(growth.template_node)), np.diff(growth.upcoming_offsets))
     pods = plan.unplaced.pending.pods
     pods = pods[simulation.state.pod_node[pods] >= 0]
     on = simulation.state.pod_node[pods]

@@ -16,8 +16,9 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 
 class _NodeHistory(NamedTuple):
-    """A present node. group : id, "" = none; by_labels : the group that its labels make; cpu : allocatable milli-cores;
-    memory : allocatable bytes; machine : what its price depends on; is_going : it is being deleted.
+    """A present node. group : id, "" = none; by_labels : the group that its labels make; zone : "" = not known; cpu :
+    allocatable milli-cores; memory : allocatable bytes; machine : what its price depends on; is_going : it is being
+    deleted.
     """
 
     group: str

@@ -13,7 +13,7 @@ from trimtab.planner.placement.hints import PodGroups, pod_groups
 from trimtab.planner.scale_up.state import LAYOUT_VERSION, recall, remember
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.growth import Growth, growth_rows
-from trimtab.planner.simulation.kernels import open_as, place, remove
+from trimtab.planner.simulation.kernels import open_from_template, place, remove
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualRows, evicted_pods
 from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.decode import canonicalize
@@ -93,8 +93,8 @@ def test_pods_are_remembered_on_nodes_that_are_and_that_are_to_come() -> None:
 def test_a_node_that_the_plan_adds_is_one_to_come_in_the_next_loop() -> None:
     given, (first, second) = cluster(), (0, 1)
     for at, group in enumerate((second, first, second)):
-        open_as(given.simulation.state, given.growth.blanks[at], given.growth.prototype[group])
-    for pod, name in zip("xyz", given.growth.blank_names, strict=False):
+        open_from_template(given.simulation.state, given.growth.spare_nodes[at], given.growth.template_node[group])
+    for pod, name in zip("xyz", given.growth.spare_names, strict=False):
         given.move(pod, name)
     state = given.remember("x", "y", "z", added=(second, first, second))
     later = cluster(upcoming=(3, 3)).recall(state)

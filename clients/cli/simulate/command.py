@@ -38,7 +38,7 @@ class SimulateOptions:
     """The options of the command; no file is read yet. A field is the option of that name, as `--help` describes it,
     except for these.
 
-    scenario : the argument, None = the bundled one; axes : of `--sweep`; limits : of `--limit`
+    scenario : the argument, None = not given; axes : of `--sweep`; limits : of `--limit`
     """
 
     scenario: Path | None

@@ -17,8 +17,7 @@ from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, evacua
 from trimtab.planner.placement.orders import boundness
 from trimtab.planner.placement.search import new_search
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.planner.snapshot.references import take_or
 
@@ -75,7 +74,7 @@ class Waiting(NamedTuple):
     @property
     def left(self) -> Int32:
         """Pods without a place, in the same order. int32."""
-        left: Int32 = self.pods[self.node == NOWHERE]
+        left: Int32 = self.pods[self.node == NO_NODE]
         return left
 
 
@@ -140,7 +139,7 @@ def place_waiting(
     counts, destination = np.zeros(2, np.int64), np.full(len(state.pod_node), -1, np.int32)
     hints = np.full(len(state.pod_node), -1, np.int32)
     hints[: len(hint)] = hint
-    hinted = pods[(hints[pods] >= 0) & (state.pod_node[pods] == NOWHERE)]
+    hinted = pods[(hints[pods] >= 0) & (state.pod_node[pods] == NO_NODE)]
     if len(hinted):
         place_all(state, new_search(state, where.order[:0], where.allowed), hints, destination, counts, hinted, False)
         counts[SEARCHES] = 0
@@ -160,7 +159,7 @@ def place_where(simulation: Simulation, where: Places, pods: Int32, node: Int32)
     A node that is not in `where` counts as none.
     """
     state, before = simulation.state, -1
-    waiting = _unplaced(simulation, pods[node[pods] != NOWHERE])
+    waiting = _unplaced(simulation, pods[node[pods] != NO_NODE])
     search, counts = new_search(state, where.order[:0], where.allowed), np.zeros(2, np.int64)
     while len(waiting) not in {0, before}:
         # Pods placed since then may satisfy an affinity, or even out a spread.
@@ -220,5 +219,5 @@ def _may_fit(simulation: Simulation, where: Places, pods: Int32) -> Int32:
 
 
 def _unplaced(simulation: Simulation, pods: Int32) -> Int32:
-    found: Int32 = pods[simulation.state.pod_node[pods] == NOWHERE]
+    found: Int32 = pods[simulation.state.pod_node[pods] == NO_NODE]
     return found

@@ -66,7 +66,7 @@ def _add_counters(context: BuildContext, builder: SpreadBuilder) -> None:
     for at in having:
         members = of_spec[at][~classes.spread_expired[of_spec[at]]]
         for group in _groups(classes, members, specs.rows[at].topology_spread):
-            _add_group(builder, context.matching, (specs, at, nodes), group)
+            _add_group(builder, context.matching, specs, at, nodes, group)
 
 
 def _groups(classes: PodClasses, members: NDArray[np.int64], constraints: tuple[SpreadConstraint, ...]) -> list[_Group]:
@@ -86,14 +86,19 @@ def _groups(classes: PodClasses, members: NDArray[np.int64], constraints: tuple[
 
 
 def _add_group(
-    builder: SpreadBuilder, matching: PodMatching, at: tuple[SchedulingSpecs, int, SpreadNodes], group: _Group
+    builder: SpreadBuilder,
+    matching: PodMatching,
+    specs: SchedulingSpecs,
+    spec: int,
+    nodes: SpreadNodes,
+    group: _Group,
 ) -> None:
-    specs, spec, nodes = at
+    """Add the counters of a group's constraints. spec : the row of its scheduling spec."""
     constraints = specs.rows[spec].topology_spread
     rows = [builder.topologies.row(constraint.topology_key) for constraint in constraints]
     for constraint, row in zip(constraints, rows, strict=True):
         selector = _merged(constraint, group.own_values)
-        nodes_number = _node_set(builder, constraint, (specs, spec, nodes), (tuple(rows), group.pinned))
+        nodes_number = _node_set(builder, constraint, specs, spec, nodes, tuple(rows), group.pinned)
         counted = selector if selector else None  # an empty selector counts no pod
         content = (group.namespace, None if counted is None else tuple(sorted(set(counted))), nodes_number)
         counter, new = builder.counter(content, row, nodes_number)
@@ -104,25 +109,29 @@ def _add_group(
         matches_itself = matching.labelled(selector)[group.members].astype(np.int64)
         for own in (0, 1):
             members = group.members[matches_itself == own]
-            builder.limits(members, counter, (constraint.max_skew, own, constraint.min_domains))
+            builder.limits(members, counter, constraint.max_skew, own, constraint.min_domains)
 
 
 def _node_set(
     builder: SpreadBuilder,
     constraint: SpreadConstraint,
-    at: tuple[SchedulingSpecs, int, SpreadNodes],
-    within: tuple[tuple[int, ...], int],
+    specs: SchedulingSpecs,
+    spec: int,
+    nodes: SpreadNodes,
+    rows: tuple[int, ...],
+    pinned: int,
 ) -> int:
-    """Return the number of the set of eligible nodes, cached by node affinity, tolerations and keys."""
-    specs, spec, _ = at
-    rows, pinned = within
+    """Return the number of the set of eligible nodes, cached by node affinity, tolerations and keys.
+
+    rows : topology rows of all constraints of the spec; pinned : the only node, or NO_NODE.
+    """
     requirement = int(specs.parts[NODE_REQUIREMENT].of[spec]) if constraint.honor_node_affinity else None
     tolerations = int(specs.parts[TOLERATIONS].of[spec]) if constraint.honor_node_taints else None
     known = builder.known_node_sets.get((rows, pinned, requirement, tolerations))
     if known is None:
         having_keys: Bool = np.logical_and.reduce([builder.topologies.domains(row) >= 0 for row in rows])
         stays = not constraint.honor_node_taints or any_tolerates(specs.rows[spec].tolerations, DRAINED)
-        known = builder.node_set(having_keys & _included(constraint, at, pinned), stays)
+        known = builder.node_set(having_keys & _included(constraint, specs, spec, nodes, pinned), stays)
         builder.known_node_sets[(rows, pinned, requirement, tolerations)] = known
     return known
 
@@ -139,8 +148,8 @@ def _merged(constraint: SpreadConstraint, own_values: dict[str, str | None]) -> 
     return (*own, *constraint.selector)
 
 
-def _included(constraint: SpreadConstraint, at: tuple[SchedulingSpecs, int, SpreadNodes], pinned: int) -> Bool:
-    specs, spec, nodes = at
+def _included(constraint: SpreadConstraint, specs: SchedulingSpecs, spec: int, nodes: SpreadNodes, pinned: int) -> Bool:
+    """Return the nodes that the inclusion policies of a constraint leave. bool[N]."""
     met = np.ones(len(nodes.classes.of), np.bool_)
     if constraint.honor_node_affinity:
         met &= ~nodes.excluded[specs.parts[NODE_REQUIREMENT].of[spec]][nodes.classes.of]

@@ -15,8 +15,7 @@ from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.preference import BY_GROUP
 from trimtab.planner.scale_up.waiting_pods import NOBODY
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import NO_NODE, Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
@@ -75,7 +74,7 @@ def _without_lost_places(usual: ScaleUpPlan) -> list[Variant]:
     """Return the plan in which pods that new nodes keep from existing ones, and that fit nowhere then, take no room
     from others; it is made for any number of pods."""
     room = usual.unplaced.on_existing
-    lost = room.pods[usual.progress.state.pod_node[room.pods] == NOWHERE]
+    lost = room.pods[usual.progress.state.pod_node[room.pods] == NO_NODE]
     return [Variant(USUAL, usual.context.request.settings.expanders, held_back=lost)] if len(lost) else []
 
 

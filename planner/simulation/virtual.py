@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.known_classes import (
-    NONE,
     known_classes,
     label_groups,
     may_be_selected,
@@ -27,9 +26,9 @@ from trimtab.planner.simulation.build import Simulation, build_empty, is_spread_
 from trimtab.planner.simulation.fresh import fresh
 from trimtab.planner.simulation.kernels import fill
 from trimtab.planner.simulation.more_classes import NewClasses, with_more_classes
-from trimtab.planner.simulation.state import NOWHERE
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualNodes, VirtualPod
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from trimtab.planner.snapshot.references import NONE
 
 _LABEL_SETS: Final = 64
 """Most distinct label sets that are matched one by one with all selectors; building again is faster for more."""
@@ -107,8 +106,8 @@ def _known(given: Simulation, pods: tuple[VirtualPod, ...]) -> _Known:
     pinned = np.array([pod.pinned for pod in pods], np.int32)
     expired = is_spread_expired(timeout_s, created_s, given.now_s, given.settings)
     groups = label_groups(given.pods.labels, labels)
-    rest = pinned_in_class(pinned, spec, given.specs), expired
-    classes = known_classes(given.pods, spec, namespace, groups, rest)
+    own_node = pinned_in_class(pinned, spec, given.specs)
+    classes = known_classes(given.pods, spec, namespace, groups, own_node, expired)
     return _Known(classes, namespace, groups, expired | (pinned != NO_NODE))
 
 
@@ -181,7 +180,7 @@ def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64, pi
         pods=own.pods._replace(of=np.concatenate([own.pods.of, classes.astype(np.int32)])),
         state=state._replace(
             pod_class=np.concatenate([state.pod_class, classes]),
-            pod_node=np.concatenate([state.pod_node, np.full(count, NOWHERE, np.int64)]),
+            pod_node=np.concatenate([state.pod_node, np.full(count, NO_NODE, np.int64)]),
             pinned=np.concatenate([state.pinned, pinned]),
             counters=with_more_pods(state.counters, count),
         ),
@@ -196,7 +195,7 @@ def _rebuilt(
     # Virtual nodes come last, so new ones are appended at the end; likewise for pods.
     built.state.node_state[: len(given.state.node_state)] = given.state.node_state
     built.state.virtual.opened_from[: len(given.state.node_state)] = given.state.virtual.opened_from
-    where = np.full(len(built.state.pod_node), NOWHERE, np.int64)
+    where = np.full(len(built.state.pod_node), NO_NODE, np.int64)
     where[: len(given.state.pod_node)] = given.state.pod_node
     fill(built.state, where)
     return built

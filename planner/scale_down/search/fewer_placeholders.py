@@ -36,8 +36,8 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
 from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet, choose
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
-from trimtab.planner.simulation.state import NOWHERE, OPEN, SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.simulation.state import OPEN, SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from trimtab.v1 import reason_pb2
 
 MOST: Final = 8
@@ -246,7 +246,7 @@ class _SlackSearch:
 
     def _dropped(self) -> Int64:
         """Return how many placeholders of each set have no place. int64[Q]."""
-        nowhere = self._task.state.pod_node[self._placeholders.pods] == NOWHERE
+        nowhere = self._task.state.pod_node[self._placeholders.pods] == NO_NODE
         return np.bincount(self._placeholders.of_set[nowhere], minlength=len(self._placeholders.number))
 
     def _may_all_go(self, problem: DrainProblem) -> bool:
@@ -295,7 +295,7 @@ def _room(state: SimulationState, problem: DrainProblem, placed: PlacedPlacehold
     count = np.bincount(placed.of_set)
     largest = int(np.argmax(count))
     of_class = state.pod_class[placed.pods[placed.of_set == largest][0]]
-    free, there = state.resources.free.copy(), placed.pods[state.pod_node[placed.pods] != NOWHERE]
+    free, there = state.resources.free.copy(), placed.pods[state.pod_node[placed.pods] != NO_NODE]
     np.add.at(free, state.pod_node[there], state.resources.request[state.pod_class[there]])
     asked = np.flatnonzero(state.resources.request[of_class] > 0)
     may = problem.search.allowed & (state.node_state == OPEN) & (state.blocked[of_class, state.node_class] == 0)

@@ -88,8 +88,8 @@ def pod_classes(
     rows = np.where(seen, pods.label_set, 0)[used_sets.first].astype(np.int32)
     labels = label_matrix(strings, sets, rows, looked_at, limits)
     label_group = labels.groups.of[used_sets.of] if labels.columns else np.zeros(len(pods.spec), np.int32)
-    is_told = any(one.is_terminating for one in looking)
-    flags = (pods.gated * 2 + pods.spread_expired * 4 + (pods.terminating & is_told)).astype(np.int32)
+    is_terminating_read = any(one.is_terminating for one in looking)
+    flags = (pods.gated * 2 + pods.spread_expired * 4 + (pods.terminating & is_terminating_read)).astype(np.int32)
     pinned = pinned_in_class(pods.pinned, pods.spec, specs)
     groups = group_columns(class_columns(pods.spec, namespace, label_group, flags, pods.volume_set, pinned))
     return _of_first_pods(groups, pods, namespace, label_group, flags, pinned, namespaces, labels)
@@ -159,3 +159,11 @@ def pinned_in_class(pinned: Int32, spec: Int32, specs: SchedulingSpecs) -> Int32
     if not within.any():
         return np.full(len(pinned), NO_NODE, np.int32)
     return np.where(take_or(within, spec, False), pinned, NO_NODE).astype(np.int32)
+
+
+def classes_by_spec(classes: PodClasses, spec_count: int) -> list[Int64]:
+    """Return the classes of each scheduling spec, ascending : spec_count arrays int64[k]. Terms are
+    evaluated once per spec, not per pod."""
+    order = np.argsort(classes.spec, kind="stable").astype(np.int64)
+    ends = np.cumsum(np.bincount(classes.spec, minlength=spec_count)).tolist()
+    return [order[start:end] for start, end in zip([0, *ends], ends, strict=False)]

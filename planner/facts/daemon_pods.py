@@ -1,6 +1,6 @@
-"""DaemonSet pods and static pods, and the DaemonSet of each. Decides nothing about nodes. The spec of a DaemonSet is
-its own pod template; where the snapshot does not have it, that of its newest pod. A DaemonSet with neither is unknown.
-Cost: O(P + owners), vectorised over pods; loops run over DaemonSets.
+"""DaemonSet pods and static pods, and the DaemonSet of each. The spec of a DaemonSet is its own pod template; where the
+snapshot does not have it, that of its newest pod. A DaemonSet with neither is unknown. Cost: O(P + owners), vectorised
+over pods; loops run over DaemonSets.
 """
 
 from typing import Final, NamedTuple

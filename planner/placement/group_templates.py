@@ -3,8 +3,7 @@ group's template or from one of its nodes, without what is specific to that node
 autoscaler taints, and its pods. A DaemonSet pod is included if the template or the node has it; other DaemonSets that
 would run there, whether they have pods elsewhere or none yet, are added if the template names no pods at all, if the
 settings require it, or if their pods preempt others. Requests of static pods are subtracted from the node's amounts.
-Decides nothing about the size or health of groups. Source: Cluster Autoscaler, node_info_utils.go,
-MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
+Source: Cluster Autoscaler, node_info_utils.go, MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
 """
 
 from collections.abc import Iterator, Sequence

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.classes.node_classes import NodeClasses
-from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.pod_classes import PodClasses, classes_by_spec
 from trimtab.planner.classes.pod_matching import PodMatching
 from trimtab.planner.classes.scheduling_specs import (
     NODE_REQUIREMENT,
@@ -25,7 +25,6 @@ from trimtab.planner.classes.scheduling_specs import (
 )
 from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
 from trimtab.planner.model.values import LabelRequirement, Selector, SpreadConstraint, TaintSpec
-from trimtab.planner.predicates.class_sets import classes_by_spec
 from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate
 from trimtab.planner.predicates.inter_pod_affinity import by_namespace
 from trimtab.planner.predicates.node_affinity import NODE_AFFINITY

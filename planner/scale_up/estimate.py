@@ -1,7 +1,6 @@
 """How each node group would grow for the pods that are left: the best of a few packings per group.
 
-Decides which pods are worth trying on a group; never which group grows. Groups whose new nodes are the same for these
-pods share a packing.
+Groups whose new nodes are the same for these pods share a packing.
 """
 
 from collections.abc import Callable, Sequence

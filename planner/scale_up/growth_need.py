@@ -1,6 +1,6 @@
 """The requirements of scale-up on a round's simulation, in which node groups grow.
 
-Decides the maximum number of new nodes; never which group grows. A function of snapshot, settings and time.
+The maximum number of new nodes is a function of snapshot, settings and time.
 """
 
 from collections.abc import Callable

@@ -3,7 +3,7 @@
 The pods that take the existing room determine which ones are left for new nodes; no order is best for every cluster,
 and the scheduler has its own. Also, the option that an expander rates highest may serve few pods, leaving others once a
 limit is reached, or need more nodes; the cheapest one may make the whole plan more expensive. A few plans are made if
-that costs little. Decides nothing about which of them is best (`trimtab.planner.scale_up.preference`).
+that costs little. `trimtab.planner.scale_up.preference` says which is best.
 """
 
 from typing import Final, NamedTuple

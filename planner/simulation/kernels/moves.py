@@ -36,7 +36,7 @@ _OPEN, _CLOSE, _SEVERAL, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, 
 @copied_kernel
 def _count(sim: SimulationState, pod_class: int, node: int, sign: int) -> None:
     """Count `sign` pods of a class on a node; a negative number takes them off."""
-    resources.take(sim.resources, pod_class, node, sign)
+    resources.subtract_requests(sim.resources, pod_class, node, sign)
     compose.count(sim.counters, pod_class, node, sign)
 
 

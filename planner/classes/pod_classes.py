@@ -153,8 +153,8 @@ def _namespaces(
 
 
 def pinned_in_class(pinned: Int32, spec: Int32, specs: SchedulingSpecs) -> Int32:
-    """Return the node of each pinned pod if it is part of its class, else NO_NODE. spec : int32[P], -1 = one
-    for which it is not."""
+    """Return the node of each pinned pod if it is part of its class, else NO_NODE. pinned : int32[P]; spec :
+    int32[P], -1 = one for which it is not."""
     within = np.array([one is not None and one.is_own_node for one in specs.looks_at], np.bool_)
     if not within.any():
         return np.full(len(pinned), NO_NODE, np.int32)
@@ -162,8 +162,8 @@ def pinned_in_class(pinned: Int32, spec: Int32, specs: SchedulingSpecs) -> Int32
 
 
 def classes_by_spec(classes: PodClasses, spec_count: int) -> list[Int64]:
-    """Return the classes of each scheduling spec, ascending : spec_count arrays int64[k]. Terms are
-    evaluated once per spec, not per pod."""
+    """Return the classes of each scheduling spec, ascending : spec_count arrays int64[k]. Terms are evaluated
+    once per spec, not per pod."""
     order = np.argsort(classes.spec, kind="stable").astype(np.int64)
     ends = np.cumsum(np.bincount(classes.spec, minlength=spec_count)).tolist()
     return [order[start:end] for start, end in zip([0, *ends], ends, strict=False)]

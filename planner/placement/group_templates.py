@@ -95,7 +95,7 @@ def group_templates(
 
 
 def templates_key(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> str:
-    """Return a digest of what the templates depend on besides the snapshot. O(N)."""
+    """Return a digest of what the templates depend on besides the snapshot. leaving : bool[N] being deleted. O(N)."""
     return _key(settings, _chosen(snapshot, settings, leaving, now_ns))
 
 

@@ -87,15 +87,15 @@ def places(
     """
     snapshot = simulation.snapshot
     nodes = snapshot.nodes
-    room = np.flatnonzero(~leaving & is_ready(snapshot, not_ready))
-    used = np.zeros(len(room))
+    existing = np.flatnonzero(~leaving & is_ready(snapshot, not_ready))
+    used = np.zeros(len(existing))
     for resource in (CPU, MEMORY):
-        offered = nodes.allocatable[room, resource]
-        free = simulation.state.resources.free[room, resource]
+        offered = nodes.allocatable[existing, resource]
+        free = simulation.state.resources.free[existing, resource]
         np.maximum(used, (offered - free) / np.maximum(offered, 1), out=used)
     if way.nodes is not NodeOrder.LISTED:
-        room = room[np.argsort(-used if way.nodes is NodeOrder.FULLEST_FIRST else used, kind="stable")]
-    order = np.concatenate([room, upcoming]).astype(np.int32)
+        existing = existing[np.argsort(-used if way.nodes is NodeOrder.FULLEST_FIRST else used, kind="stable")]
+    order = np.concatenate([existing, upcoming]).astype(np.int32)
     allowed = np.zeros(len(simulation.state.node_state), bool)
     allowed[order] = True
     return Places(order, allowed, way.pods)
@@ -117,7 +117,8 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
 
 
 def close_leaving(simulation: Simulation, leaving: Bool, pods: Int32) -> None:
-    """Close nodes being deleted, and take off the pods that still have to leave them."""
+    """Close nodes being deleted, and take off the pods that still have to leave them. leaving : bool[N]; pods :
+    int32[M]."""
     if not leaving.any() and not len(pods):
         return
     still_there = simulation.state.pod_node[pods] == simulation.snapshot.pods.node[pods]

@@ -78,7 +78,7 @@ def _with_more_classes(kind: CounterKind, arrays: Any, sources: Int64) -> Any:
 
 
 def with_values_of(column: UInt8, sources: Int64, otherwise: int) -> UInt8:
-    """Return a column of classes : uint8[S] with those of `sources` appended, `otherwise` for NO_CLASS."""
+    """Return a column : uint8[S] with the values of classes `sources` : int64[C] appended, `otherwise` for NO_CLASS."""
     return np.concatenate([column, take_or(column, sources, otherwise)])
 
 

@@ -35,7 +35,7 @@ def with_lists_of(lists: Lists, sources: Int64) -> Lists:
 
 def items_of(lists: Lists, owners: Int64) -> tuple[Int64, Int32]:
     """Return the items of some owners, int32[n, …]; and for each its first number, times the number of these owners,
-    plus the position of its owner. int64[n].
+    plus the position of its owner. int64[n]. owners : int64[C].
     """
     lengths = np.diff(lists.offsets)[owners].astype(np.int64)
     starts = lists.offsets[owners] - np.cumsum(lengths) + lengths

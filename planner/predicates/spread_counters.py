@@ -25,13 +25,12 @@ class SpreadCounters(NamedTuple):
     """U counters over V (node set, topology row) pairs and W node sets; S classes.
 
     domain : int32[rows, N]; own_row : uint8[rows] each virtual node is its own domain; eligible : uint8[W, N]; stays :
-    uint8[W] cordoned nodes stay eligible;
-    pair_nodes, pair_row : int32[V]; pair_start : int64[V+1] place of domain 0 in `nodes_in`; nodes_in : int32[…]
-    eligible nodes of each domain; domains_in : int32[V] domains with an eligible node; pair_counters : int32[V+1]
-    counters of a pair are consecutive; pair : int32[U]; start : int64[U] place of domain 0 in `counts`; count :
-    int32[…]; histogram_start : int64[U+1]; histogram : int32[…] eligible domains by count; lowest : int32[U], 0
-    without domains; added : int32[n, 1] counters a class adds to; limit : int32[n, 4] (counter, max skew, matches
-    itself, min domains).
+    uint8[W] cordoned nodes stay eligible; pair_nodes, pair_row : int32[V]; pair_start : int64[V+1] place of domain 0 in
+    `nodes_in`; nodes_in : int32[…] eligible nodes of each domain; domains_in : int32[V] domains with an eligible node;
+    pair_counters : int32[V+1] counters of a pair are consecutive; pair : int32[U]; start : int64[U] place of domain 0
+    in `counts`; counts : int32[…]; histogram_start : int64[U+1]; histogram : int32[…] eligible domains by count; lowest
+    : int32[U], 0 without domains; added : int32[n, 1] counters a class adds to; limit : int32[n, 4] (counter, max skew,
+    matches itself, min domains); `…_offsets` : int32[S+1], those of each class.
     """
 
     domain: Int32
@@ -150,8 +149,8 @@ class SpreadBuilder:
         self._pair_of.append(pair)
         return len(self._pair_of) - 1, True
 
-    def adds(self, classes: NDArray[np.int64], counter: int) -> None:
-        """Count pods of these classes."""
+    def adds(self, classes: Int64, counter: int) -> None:
+        """Count pods of these classes : int64[C]."""
         self._added.add(classes, counter)
 
     def limits(

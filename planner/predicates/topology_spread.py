@@ -11,7 +11,6 @@ node that the Cluster Autoscaler's simulation taints and keeps.
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.planner.classes.node_classes import NodeClasses
 from trimtab.planner.classes.pod_classes import PodClasses, classes_by_spec
@@ -30,7 +29,7 @@ from trimtab.planner.predicates.inter_pod_affinity import by_namespace
 from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
 from trimtab.planner.predicates.spread_counters import SPREAD, SpreadBuilder
 from trimtab.planner.predicates.taints import TAINT_TOLERATION, any_tolerates
-from trimtab.planner.snapshot.columns import NO_NODE, Bool
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64
 from trimtab.v1.reason_pb2 import PredicateReason
 from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
@@ -48,9 +47,9 @@ class SpreadNodes(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Pod classes with the same constraints, namespace, pinned node and own label values."""
+    """Pod classes, members : int64[C], with the same constraints, namespace, pinned node and own label values."""
 
-    members: NDArray[np.int64]
+    members: Int64
     namespace: str
     pinned: int
     own_values: dict[str, str | None]
@@ -68,7 +67,7 @@ def _add_counters(context: BuildContext, builder: SpreadBuilder) -> None:
             _add_group(builder, context.matching, specs, at, nodes, group)
 
 
-def _groups(classes: PodClasses, members: NDArray[np.int64], constraints: tuple[SpreadConstraint, ...]) -> list[_Group]:
+def _groups(classes: PodClasses, members: Int64, constraints: tuple[SpreadConstraint, ...]) -> list[_Group]:
     keys = sorted({key for constraint in constraints for key in constraint.match_label_keys})
     out = []
     if not keys and (classes.pinned[members] == NO_NODE).all():

@@ -114,12 +114,12 @@ class PlanAttempt:
 
     def _return_to_room(self) -> None:
         """Undo all moves but those that placed pods where there was room."""
-        state, room = self.simulation.state, self.unplaced.on_existing
+        state, existing = self.simulation.state, self.unplaced.on_existing
         if not self.check_room:
             revert(state, self.before)
             return
-        revert(state, room.start)
-        for pod, node in zip(room.pods.tolist(), room.nodes.tolist(), strict=True):
+        revert(state, existing.start)
+        for pod, node in zip(existing.pods.tolist(), existing.nodes.tolist(), strict=True):
             place(state, pod, node)
 
 
@@ -134,8 +134,10 @@ class Draft:
         self.unplaced, self.jointly, self.given = attempt.unplaced, jointly, attempt.given
         self.variant = attempt.variant
         request, context = self.request, self.context
-        room, nobody = self.unplaced.on_existing, np.zeros(0, np.int32)
-        start = (room.start, room.pods, room.nodes) if attempt.check_room else (attempt.before, nobody, nobody)
+        existing, nobody = self.unplaced.on_existing, np.zeros(0, np.int32)
+        start = (
+            (existing.start, existing.pods, existing.nodes) if attempt.check_room else (attempt.before, nobody, nobody)
+        )
         self.progress = PlanInProgress(
             packer(attempt.simulation, request.growth), request.snapshot.groups, context.limits,
             self.unplaced.where, *start,

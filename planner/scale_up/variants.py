@@ -73,8 +73,8 @@ def variants(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
 def _without_lost_places(usual: ScaleUpPlan) -> list[Variant]:
     """Return the plan in which pods that new nodes keep from existing ones, and that fit nowhere then, take no room
     from others; it is made for any number of pods."""
-    room = usual.unplaced.on_existing
-    lost = room.pods[usual.progress.state.pod_node[room.pods] == NO_NODE]
+    existing = usual.unplaced.on_existing
+    lost = existing.pods[usual.progress.state.pod_node[existing.pods] == NO_NODE]
     return [Variant(USUAL, usual.context.request.settings.expanders, held_back=lost)] if len(lost) else []
 
 

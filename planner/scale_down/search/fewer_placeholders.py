@@ -220,14 +220,16 @@ class _SlackSearch:
         """Take all placeholders off, remove the nodes, and place the placeholders again, where they were if possible.
 
         Return the problem with the nodes removed; None if one of them cannot go, or if more placeholders than `less` :
-        int64[Q] of a set have no place. The moves stay in the simulation either way.
+        int64[Q] of a set have no place. The moves stay in the simulation either way: the caller goes back to its mark.
+        A mark undoes moves only, so the problem, which the kernels write too, is a copy, whose search starts anew:
+        while placeholders are off there is more room than its bounds say. A branch of the simulation would need the
+        same, and copy the state besides.
         """
         state, pods = self._task.state, self._placeholders.pods
         hint = np.full(len(state.pod_node), -1, np.int32)
         hint[pods] = state.pod_node[pods]
         evacuate(state, np.zeros(0, np.int32), pods, False)
         tried = copied(self.problem)
-        # Placeholders have been taken off, so that room has grown.
         tried = tried._replace(search=tried.search._replace(most=NO_MOST))
         tried.first_incoming[nodes], tried.incoming_count[nodes] = -1, 0
         bounds = np.full(2, len(nodes), np.int64)

@@ -148,6 +148,26 @@ class ClusterView:
         rows = np.flatnonzero(np.isin(self._node_column, list(places))).tolist() if places else []
         return sorted((self._pod(row) for row in rows), key=lambda pod: pod.key)
 
+    def rows_by_node(self) -> dict[str, list[int]]:
+        """Return the rows of the pods that use resources of each node. O(pods)."""
+        found: dict[str, list[int]] = {}
+        for row, index in enumerate(self._node_column.tolist()):
+            if index:
+                found.setdefault(self.text(index), []).append(row)
+        return found
+
+    def row_of(self, key: str) -> int | None:
+        """Return the row of a pod by "namespace/name", None = there is none."""
+        return self._rows.get(key)
+
+    def spec_of(self, row: int) -> int:
+        """Return the index of a pod's spec."""
+        return int(self._columns.spec[row])
+
+    def kin_of(self, row: int) -> tuple[int, int]:
+        """Return what pods of one workload have in common: their controller and their labels, as indices."""
+        return int(self._columns.owner[row]), int(self._columns.label_set[row])
+
     def requests(self, pod: ShownPod) -> dict[str, int]:
         """Return the requests of a pod."""
         return {self.snapshot.resources[entry.resource]: entry.amount for entry in pod.spec.requests}

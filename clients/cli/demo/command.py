@@ -24,7 +24,8 @@ from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
-from trimtab.clients.cli.prices import Prices, read_prices
+from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.clients.kubernetes.object_files import ObjectFileError, load_files

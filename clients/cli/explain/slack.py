@@ -72,6 +72,8 @@ class SlackExplanation:
 
     def price(self, placeholder: plan_pb2.Placeholder) -> float:
         """Return the hourly cost of a placeholder's room, 0 if it is not known."""
+        if not self.costs.known:
+            return 0.0
         return self.share(placeholder) * self.costs.of([placeholder.node])
 
 

@@ -19,7 +19,8 @@ from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.planners import NamedSettingsLink
-from trimtab.clients.cli.prices import Prices, read_prices
+from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.prices import Prices
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
 from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of

@@ -101,7 +101,7 @@ class RecordedNodes:
                 label_value(labels, ZONE),
                 amounts.get("cpu", 0),
                 amounts.get("memory", 0),
-                machine_of(labels),
+                machine_of(labels, self._prices),
                 any(view.text(taint.key) == HARD_TAINT_KEY for taint in node.taints),
             )
         if self._has_begun:
@@ -129,7 +129,9 @@ class RecordedNodes:
 
     def _price(self, name: str, group: str) -> float:
         """Return the price of a node: of the file for its machine, else of its group; 0 = unknown."""
-        of_file = price_of(self._nodes[name].machine, self._prices) if self._prices is not None else None
+        if self._prices is None or group in self._prices.groups:
+            return self.price_of.get(group, 0.0)
+        of_file = price_of(self._nodes[name].machine, self._prices)
         return self.price_of.get(group, 0.0) if of_file is None else of_file
 
     def _priced(self) -> dict[str, float]:
@@ -142,7 +144,8 @@ class RecordedNodes:
             own = self._groups.get(name, _RecordedGroup(None, None))
             of_file = None
             if self._prices is not None:
-                of_file = one_price(machines_of(own.template, machines.get(name, set())), self._prices)
+                own_machines = machines_of(own.template, machines.get(name, set()), self._prices)
+                of_file = one_price(name, own_machines, self._prices)
             price = own.price if of_file is None else of_file
             if price is not None:
                 found[name] = price

@@ -25,7 +25,10 @@ def _int32(data: bytes, count: int) -> Int32:
 
 @dataclass(frozen=True)
 class ShownPod:
-    """One pod. `node` "" = on none; `owner` None = it has none, or one that is not in the snapshot."""
+    """One pod. `node` "" = on none; `owner` None = it has none, or one that is not in the snapshot. `key` :
+    "namespace/name"; `row` : in the pod table; `spec`, `labels` : of the snapshot's dictionaries; `phase` :
+    `PodPhase.Code`.
+    """
 
     key: str
     row: int
@@ -37,7 +40,9 @@ class ShownPod:
 
 
 class _LookupColumns(NamedTuple):
-    """Columns that single pods are looked up in. The message copies a column each time it is read."""
+    """Columns that single pods are looked up in. The message copies a column each time it is read. `spec`, `owner`,
+    `node`, `label_set`, `phase` : as in `PodTable`.
+    """
 
     spec: Int32
     owner: Int32

@@ -29,7 +29,9 @@ from trimtab.v1 import plan_pb2, snapshot_pb2
 
 @dataclass(frozen=True)
 class CommandOptions:
-    """The options of a command that calls the planner; no file is read yet."""
+    """The options of a command that calls the planner; no file is read yet. A field is the option of that name, as
+    `--help` describes it. `files` : the arguments; `max_input_bytes` : of one file, decompressed.
+    """
 
     files: tuple[Path, ...]
     planner: str | None = None

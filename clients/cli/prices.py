@@ -28,7 +28,8 @@ _SPOT_LABELS: Final = {
 
 
 class PricedMachine(NamedTuple):
-    """The properties that a price depends on. zone "" = any; label : the "key=value" that has a price, "" = none."""
+    """The properties that a price depends on. zone "" = any; label : the "key=value" that has a price, "" = none; type :
+    instance type; lifecycle : on demand or spot."""
 
     type: str
     zone: str

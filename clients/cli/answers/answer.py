@@ -13,7 +13,8 @@ from trimtab.v1 import plan_pb2
 @dataclass(frozen=True)
 class PlanAnswer:
     """One answered request. `settings` and `now_ns` (Unix nanoseconds) are the request's; `verbose` shows all rows;
-    `prices` are those of a file, None = none is given; `usage` is what pods use, None = not known.
+    `prices` are those of a file, None = none is given; `usage` is what pods use, None = not known. `response` : the
+    planner's; `view` : the snapshot that it is about.
     """
 
     response: plan_pb2.PlanResponse

@@ -38,7 +38,9 @@ SHAPE = ClusterShape(seed=2)
 
 @dataclass(frozen=True)
 class Chapter:
-    """One cluster of the demo."""
+    """One cluster of the demo. `title`, `text` : heading and introduction; `files` : the cluster's objects;
+    `scenario` : settings of the loops; `brief` : without reasons and figures.
+    """
 
     title: str
     text: str

@@ -37,7 +37,9 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class SlackExplanation:
-    """The planner's answer about slack. staying : nodes that stay, or are not deleted now, because slack needs them."""
+    """The planner's answer about slack. staying : nodes that stay, or are not deleted now, because slack needs them.
+    view : the snapshot; costs : computes what nodes cost.
+    """
 
     view: ClusterView
     answer: plan_pb2.PlanResponse

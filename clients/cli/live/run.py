@@ -47,7 +47,12 @@ LIST_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `trimtab run`. log_format : None = text on a terminal, else JSON."""
+    """The options of `trimtab run`: a field is the option of that name, as `--help` describes it, except for these.
+
+    source : the options that name the cluster; decisions : of `--decision`, () = the usual ones; interval_s,
+    state_max_age_s : seconds; allow_plaintext : `--allow-plaintext-on-network`; log_format : None = text on a terminal,
+    else JSON
+    """
 
     source: ClusterSource
     planner: str

@@ -21,7 +21,7 @@ MOST_BARS: Final = 300
 
 class PackedNode(NamedTuple):
     """A node of a map. group : its node group; cpu : allocatable milli-cores; cpu_requested : milli-cores by workload;
-    memory, memory_requested : bytes; pods : how many.
+    memory, memory_requested : bytes; pods : how many. name : of the node.
     """
 
     name: str
@@ -142,7 +142,7 @@ def _described(nodes: Sequence[PackedNode], left_out: int, at_once: int) -> str:
 
 
 class NodeMap(NamedTuple):
-    """The nodes of a map in order of their groups, and how many are left out."""
+    """The nodes of a map in order of their groups, and how many are left out. `left_out` : nodes."""
 
     nodes: Sequence[PackedNode]
     left_out: int

@@ -14,7 +14,7 @@ OTHER = "#57606a"
 
 
 class Chart(NamedTuple):
-    """A chart. description : its content, for screen readers; figure : as JSON for `charts.js`."""
+    """A chart. title : its heading; description : its content, for screen readers; figure : as JSON for `charts.js`."""
 
     title: str
     description: str
@@ -22,15 +22,17 @@ class Chart(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A row of a table; the first cell is its name. more : lines that a click shows below the name."""
+    """A row of a table; the first cell is its name. cells : text, one a column; more : lines that a click shows below
+    the name.
+    """
 
     cells: tuple[str, ...]
     more: tuple[str, ...] = ()
 
 
 class Table(NamedTuple):
-    """A table. note : a sentence above it, "" = none; sentences : columns that hold words instead of figures;
-    is_folded : a click shows it.
+    """A table. title : its heading; lines : its rows; note : a sentence above it, "" = none; sentences : columns that
+    hold words instead of figures; is_folded : a click shows it.
     """
 
     title: str
@@ -96,14 +98,16 @@ class Cell(NamedTuple):
 
 
 class MapRow(NamedTuple):
-    """The nodes of one node group."""
+    """The nodes of one node group. `title` : the group's name; `cells` : one a node."""
 
     title: str
     cells: tuple[Cell, ...]
 
 
 class Map(NamedTuple):
-    """A map of nodes. description : its content, for screen readers; legend : name and colour; size : of bars."""
+    """A map of nodes. title : its heading; rows : one a node group; description : its content, for screen readers;
+    legend : name and colour; size : of bars.
+    """
 
     title: str
     description: str
@@ -113,7 +117,9 @@ class Map(NamedTuple):
 
 
 class ShownDecision(NamedTuple):
-    """A decision with its reasons. identity : id of its element, which opens on a click in a chart."""
+    """A decision with its reasons. identity : id of its element, which opens on a click in a chart. time : as shown;
+    kind : which decision it is; text : what was decided.
+    """
 
     identity: str
     time: str
@@ -124,10 +130,11 @@ class ShownDecision(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A page. headline : the most important sentence; facts : date, cluster, settings and the like.
+    """A page. title : its heading; headline : the most important sentence; facts : date, cluster, settings and the like;
+    tables, charts, maps : in the order of the page; decisions : (heading, rows); details : tables at its end.
 
     figures, maps and bars are the first screen of a page that has figures; advice : what to do about the bars;
-    parts : pages of single clusters, folded
+    parts : pages of single clusters, folded.
     """
 
     title: str

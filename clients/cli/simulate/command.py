@@ -36,7 +36,11 @@ BUILT_IN = ("upstream",)
 
 @dataclass(frozen=True)
 class SimulateOptions:
-    """The options of the command; no file is read yet."""
+    """The options of the command; no file is read yet. A field is the option of that name, as `--help` describes it,
+    except for these.
+
+    scenario : the argument, None = not given; axes : of `--sweep`; limits : of `--limit`
+    """
 
     scenario: Path | None
     settings: tuple[Path, ...] = ()

@@ -16,6 +16,11 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 
 class _NodeHistory(NamedTuple):
+    """A present node. group : id, "" = none; by_labels : the group that its labels make; zone : "" = not known; cpu :
+    allocatable milli-cores; memory : allocatable bytes; machine : what its price depends on; is_going : it is being
+    deleted.
+    """
+
     group: str
     by_labels: str
     zone: str
@@ -26,12 +31,18 @@ class _NodeHistory(NamedTuple):
 
 
 class _RecordedGroup(NamedTuple):
+    """A node group. price : of a node for an hour, None = not known; template : labels of a new node, None = it has no
+    template.
+    """
+
     price: float | None
     template: Mapping[str, str] | None
 
 
 class Capacity(NamedTuple):
-    """Nodes of a round. counts : by "group/zone"; price_per_hour : of the nodes whose price is known."""
+    """Nodes of a round. counts : by "group/zone"; price_per_hour : of the nodes whose price is known. cpu :
+    milli-cores; memory : bytes.
+    """
 
     counts: Mapping[str, int]
     cpu: int

@@ -93,7 +93,7 @@ def test_the_demo_gives_node_groups_the_prices_of_the_file(tmp_path: Path) -> No
     )
 
 
-class FakeCluster:
+class CountedNodeReads:
     """Nodes of a live cluster, and how often they were read."""
 
     def __init__(self, *nodes: dict[str, Any]) -> None:
@@ -106,7 +106,7 @@ class FakeCluster:
 
 
 def test_live_groups_are_priced_by_their_template_else_by_their_nodes() -> None:
-    cluster = FakeCluster(
+    cluster = CountedNodeReads(
         {**node("n1", "a", **{TYPE: "m5.large"}), "spec": {"providerID": "aws:///n1"}},
         node("n2", "declared", **{TYPE: "m5.large", ZONE: "b"}),
     )
@@ -127,7 +127,7 @@ def test_live_groups_are_priced_by_their_template_else_by_their_nodes() -> None:
 
 
 def test_nodes_of_a_live_cluster_are_read_only_until_all_prices_are_known() -> None:
-    cluster = FakeCluster()
+    cluster = CountedNodeReads()
     live = LivePrices(Prices({PricedMachine("m5.large", "", ON_DEMAND): 0.5}), cluster)
     declared = (msgspec.convert(group("a"), NodeGroup),)
     assert known_prices(live(declared, None), None) == {}

@@ -39,6 +39,7 @@ NODE_SENTENCES = {
     _Node.NOT_EVALUATED: "the simulation stopped before",
     _Node.IN_COOLDOWN: "a cool-down is in force",
     _Node.CLUSTER_UNHEALTHY: "too many nodes are unready",
+    _Node.LATER_WAVE: "goes in a later wave, when disruption budgets allow evictions again",
     _Node.RESERVED_FOR_PENDING_PODS: "room is kept for pending pods",
     _Node.NEEDED_FOR_SLACK: "slack needs its room",
     _Node.BALANCE: "similar node groups or zones would become too uneven",

@@ -128,7 +128,7 @@ class StateKeeper:
             # Either nothing watched the nodes since then, or the clocks differ; both look the same. Neither counts for
             # timers.
             shift(kept.state, age_s)
-            log.info("state_resumed", age_s=round(age_s, 1), unneeded=len(kept.state.scale_down.unneeded.node) // 4)
+            log.info("state_resumed", age_s=round(age_s, 1), unneeded=_unneeded_count(kept.state.scale_down))
             return kept.state
         return None
 
@@ -150,6 +150,11 @@ class StateKeeper:
             log.warning("state_not_kept", error=str(error))
             return
         self._last, self._written_s = content, now_s
+
+
+def _unneeded_count(state: plan_pb2.ScaleDownState) -> int:
+    """Return how many nodes of a state are unneeded, in any wave."""
+    return (len(state.unneeded.node) + len(state.later_waves.node)) // 4
 
 
 def _packed(kept: plan_pb2.PlanRequest, limit_bytes: int) -> bytes:

@@ -42,7 +42,8 @@ class LoopClock:
 
 def shift(state: plan_pb2.PlanState, by_s: float) -> None:
     """Shift all times of a planner's state, in place; an unknown time stays 0."""
-    for times in (state.scale_down.unneeded, state.scale_down.unremovable):
+    removal = state.scale_down
+    for times in (removal.unneeded, removal.later_waves, removal.unremovable):
         if times.time_ns:
             column = np.frombuffer(times.time_ns, "<i8")
             moved = np.maximum(column + round(by_s * 1e9), 1)

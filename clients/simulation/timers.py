@@ -42,7 +42,7 @@ def _nodes(settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse) -> It
     for group in settings.node_groups.values():
         lengths |= {_seconds(group, name, 600.0) for name in ("unneeded_time", "unready_time") if group.HasField(name)}
     kept = answer.state.scale_down
-    for since in set(np.frombuffer(kept.unneeded.time_ns, "<i8").tolist()):
+    for since in set(np.frombuffer(kept.unneeded.time_ns + kept.later_waves.time_ns, "<i8").tolist()):
         yield from (since / 1e9 + length for length in lengths)
     believed = _seconds(general, "unremovable_node_recheck_timeout", 300.0)
     for failed in set(np.frombuffer(kept.unremovable.time_ns, "<i8").tolist()):

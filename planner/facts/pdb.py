@@ -54,6 +54,14 @@ def remaining_disruptions(budgets: tuple[DisruptionBudget, ...]) -> Int64:
     return np.array(allowed, np.int64)
 
 
+def refilled_disruptions(budgets: tuple[DisruptionBudget, ...]) -> Int64:
+    """Return the disruptions that each budget allows once all its pods are healthy again, or now, if that is more.
+    int64[B], each >= 0; 0 for a budget whose status is absent or outdated.
+    """
+    healthy = [one.expected_pods - one.desired_healthy if one.observed else 0 for one in budgets]
+    return np.maximum(remaining_disruptions(budgets), np.array(healthy, np.int64))
+
+
 def membership(
     snapshot: Snapshot, limits: RequestLimits = UNLIMITED, cache: SnapshotCache = UNCACHED
 ) -> BudgetMembership:

@@ -79,13 +79,14 @@ def _recently_failed(request: ScaleDownRequest) -> bytes | None:
         return b""
     try:
         times = [
-            column(part.time_ns, np.int64, "time_ns") for part in (request.state.unneeded, request.state.unremovable)
+            column(part.time_ns, np.int64, "time_ns")
+            for part in (request.state.unremovable, request.state.unneeded, request.state.later_waves)
         ]
     except UnreadableStateError:
         return None
     if not all(is_past(one, request.now_ns).all() for one in times):
         return None
-    return is_recent(times[1], request.now_ns, request.settings).tobytes()
+    return is_recent(times[0], request.now_ns, request.settings).tobytes()
 
 
 def _judged(request: ScaleDownRequest) -> bytes:

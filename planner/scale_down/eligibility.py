@@ -23,7 +23,8 @@ Reason = reason_pb2.UnremovableReason
 class NodeFindings(NamedTuple):
     """Findings about nodes before eligibility; every array has length N. recent : bool, failed a simulation that is
     still valid; leaving : bool, being deleted; blocked : bool, some pod of it blocks the drain; cooling : bool, its
-    group is in cool-down; promised : bool, scale-up has pending pods there; ready : bool, see `facts.nodes`.
+    group is in cool-down; promised : bool, scale-up has pending pods there; ready : bool, see `facts.nodes`; filled :
+    bool, the plan has it already, and evicted pods may have filled it: the utilization threshold does not apply.
     """
 
     recent: Bool
@@ -32,6 +33,7 @@ class NodeFindings(NamedTuple):
     cooling: Bool
     promised: Bool
     ready: Bool
+    filled: Bool
     utilization: Utilization
     spare: Spare
 
@@ -46,22 +48,27 @@ def reasons(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindi
 
 def _checks(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindings) -> Iterator[tuple[Bool, int]]:
     nodes = snapshot.nodes
-    share = findings.utilization.share
     yield findings.recent, Reason.RECENTLY_UNREMOVABLE
     yield findings.leaving, Reason.CURRENTLY_BEING_DELETED
     yield nodes.scale_down_disabled, Reason.SCALE_DOWN_DISABLED_ANNOTATION
     yield nodes.group < 0, Reason.NOT_AUTOSCALED
     yield findings.cooling, Reason.IN_COOLDOWN
-    yield np.isnan(share), Reason.UNEXPECTED_ERROR
+    yield np.isnan(findings.utilization.share), Reason.UNEXPECTED_ERROR
     if not settings.unready_enabled:
         yield ~findings.ready | findings.utilization.awaits_gpu, Reason.SCALE_DOWN_UNREADY_DISABLED
-    yield share > _thresholds(snapshot, settings, findings.utilization.gpu), Reason.NOT_UNDERUTILIZED
+    yield is_used(snapshot, settings, findings.utilization) & ~findings.filled, Reason.NOT_UNDERUTILIZED
     spare = findings.spare
     yield spare.group_left[spare.group] <= 0, Reason.NODE_GROUP_MIN_SIZE_REACHED
     too_much: Bool = np.any((spare.amount > 0) & (spare.amount > spare.amount_left), axis=1)
     yield too_much, Reason.MINIMAL_RESOURCE_LIMIT_EXCEEDED
     yield findings.blocked, Reason.BLOCKED_BY_POD
     yield findings.promised, Reason.RESERVED_FOR_PENDING_PODS
+
+
+def is_used(snapshot: Snapshot, settings: ScaleDownSettings, utilization: Utilization) -> Bool:
+    """Return for each node whether its utilization is above the threshold. bool[N]."""
+    used: Bool = utilization.share > _thresholds(snapshot, settings, utilization.gpu)
+    return used
 
 
 def _thresholds(

@@ -3,7 +3,8 @@
 1. Survey the cluster before any pod is moved (`context.survey`).
 2. Place the pods of nodes being deleted, then the recently evicted ones (`search.displaced`).
 3. Find the nodes that are eligible (`eligibility.reasons`), with the disruption budgets that are left.
-4. Find the largest set of eligible nodes that can go together (`search`).
+4. Find the largest set of eligible nodes that can go together (`search`), and those that can go in later waves
+   (`search.waves`).
 5. Extract the result (`result`), which may come from the cache instead (`cached_plan`).
 6. Select which of these nodes go now (`selection.removal`).
 """
@@ -36,14 +37,14 @@ from trimtab.planner.scale_down.search.displaced import (
 )
 from trimtab.planner.scale_down.search.drain_sets import DrainTask, TaskNodes
 from trimtab.planner.scale_down.search.fewer_placeholders import (
-    SlackDependentNodes,
+    ChosenPlan,
     choose_with_slack,
     placeholders_on_nodes,
 )
 from trimtab.planner.scale_down.search.headroom import CapacityUse, capacity_use
 from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DisruptionsLeft, DrainProblem, Minimums
 from trimtab.planner.scale_down.search.orders import NodeScores
-from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet
+from trimtab.planner.scale_down.search.waves import NONE, LaterCandidates
 from trimtab.planner.scale_down.selection.removal import Removal, select, since
 from trimtab.planner.scale_down.selection.whole_groups import whole_size, without_parts
 from trimtab.planner.scale_down.state import is_recent
@@ -84,8 +85,7 @@ def make_plan(request: ScaleDownRequest) -> ScaleDownPlan:
         if key and request.round.in_time():
             cache_plan(key, context, result)
         finish = partial(_remove_nodes, context, result)
-    previous, nodes = context.previous, result.unneeded.nodes
-    since_ns = since(nodes, previous.unneeded, previous.since_ns, len(context.nodes.leaving), request.now_ns)
+    since_ns = since(context, result.unneeded.nodes)
     return ScaleDownPlan(context, result, since_ns, select(context, result.unneeded, since_ns), finish)
 
 
@@ -126,13 +126,30 @@ def _simulated(context: ScaleDownContext, simulation: Simulation) -> SearchResul
     if unplaceable < 0:
         unplaceable, what = place_evicted(context, simulation, problem), "a recently evicted pod"
     codes = _judge(context, problem)
-    blocked = _blocked(context, codes)
-    reasons = _ineligible(context, blocked)
+    reasons = _ineligible(context, _blocked(context, codes))
     if unplaceable >= 0:
         detail = f"pod {name_of(context, unplaceable)} of {what} fits on no node"
         return SearchResult(context, simulation, problem, codes, reasons, None, detail)
-    choice, slack_dependent = _simulate(context, simulation, problem, reasons)
-    return SearchResult(context, simulation, problem, codes, reasons, choice, "", slack_dependent)
+    later = _later_candidates(context, reasons, eligible_but_budgets)
+    choice = _simulate(context, simulation, problem, reasons, later)
+    return SearchResult(context, simulation, problem, codes, reasons, choice, "")
+
+
+def _later_candidates(context: ScaleDownContext, reasons: UInt8, but_budgets: UInt8) -> LaterCandidates:
+    """Return the nodes of the last plan that stay in it for later waves: those that were in one, and those that only
+    exhausted budgets block, as while pods of the plan's earlier nodes are evicted.
+
+    reasons, but_budgets : uint8[N] why a node is not eligible, with budgets and without.
+    """
+    refilled = pdb.refilled_disruptions(context.request.snapshot.budgets)
+    if context.request.settings.max_waves < 2:
+        return LaterCandidates(NONE, NONE, refilled)
+    first, later = context.previous.unneeded, context.previous.later
+    exhausted = (reasons == Reason.BLOCKED_BY_POD) & (but_budgets == 0)
+    first = first[exhausted[first]]
+    stays = exhausted[later.node] | (reasons[later.node] == 0)
+    wave = np.concatenate([np.ones(len(first), np.int32), later.wave[stays]])
+    return LaterCandidates(np.concatenate([first, later.node[stays]]), wave, refilled)
 
 
 class _Moving(NamedTuple):
@@ -241,11 +258,21 @@ def _ineligible(context: ScaleDownContext, blocked: Bool) -> UInt8:
         cooling,
         promised_nodes(context),
         context.nodes.ready,
+        _filled(context),
         context.nodes.utilization,
         context.nodes.spare,
     )
     reasons = eligibility.reasons(request.snapshot, request.settings, findings)
     return without_parts(context, _without_small_savings(context, reasons))
+
+
+def _filled(context: ScaleDownContext) -> Bool:
+    """Return the nodes of the last plan that evicted pods may have filled, now or in an earlier loop. bool[N]."""
+    filled, previous = np.zeros(len(context.nodes.leaving), bool), context.previous
+    filled[previous.filled] = True
+    if context.nodes.leaving.any() or context.request.snapshot.recent_evictions:
+        filled[previous.planned()] = True
+    return filled
 
 
 def _without_small_savings(context: ScaleDownContext, reasons: UInt8) -> UInt8:
@@ -321,11 +348,15 @@ def _unbound_pods(context: ScaleDownContext) -> Int32:
 
 
 def _simulate(
-    context: ScaleDownContext, simulation: Simulation, problem: DrainProblem, reasons: UInt8
-) -> tuple[ChosenDrainSet, SlackDependentNodes]:
-    """Find the nodes that can go together, and those of them that slack releases only then."""
+    context: ScaleDownContext, simulation: Simulation, problem: DrainProblem, reasons: UInt8, later: LaterCandidates
+) -> ChosenPlan:
+    """Find the nodes that can go together, in one wave or more."""
     request = context.request
-    eligible = np.flatnonzero(reasons == 0).astype(np.int32)
+    candidates = reasons == 0
+    candidates[later.nodes] = False
+    eligible = np.flatnonzero(candidates).astype(np.int32)
+    candidates[later.nodes] = True
+    staying = _staying(context, np.flatnonzero(candidates).astype(np.int32))
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
     scores = NodeScores(
@@ -338,7 +369,8 @@ def _simulate(
         is_empty=np.diff(problem.offsets) == 0,
     )
     nodes = TaskNodes(
-        staying=_staying(context, eligible),
+        # Pods of the first wave go to nodes of later waves last of all nodes that stay in it.
+        staying=np.concatenate([staying, later.nodes[::-1]]),
         eligible=eligible,
         scores=scores,
         unneeded_before=unneeded_before,
@@ -360,4 +392,4 @@ def _simulate(
         time_left=request.round.work.time_left,
         parallel=request.round.work.parallel,
     )
-    return choose_with_slack(task, placeholders_on_nodes(request.round))
+    return choose_with_slack(task, later, placeholders_on_nodes(request.round))

@@ -14,7 +14,7 @@ from trimtab.planner.scale_down.drainability import outcome
 from trimtab.planner.scale_down.search.displaced import pods_of_leaving_nodes
 from trimtab.planner.scale_down.search.drain_sets import DrainSet
 from trimtab.planner.scale_down.search.explain import Explanation, explain
-from trimtab.planner.scale_down.search.fewer_placeholders import NO_SLACK_DEPENDENT_NODES, SlackDependentNodes
+from trimtab.planner.scale_down.search.fewer_placeholders import NO_SLACK_DEPENDENT_NODES, ChosenPlan
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
 from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet
 from trimtab.planner.scale_down.search.slack_needs import needed_for_slack
@@ -30,17 +30,20 @@ RESERVED: Final = np.uint8(Reason.RESERVED_FOR_PENDING_PODS)
 
 class SearchResult(NamedTuple):
     """The result of the loop. codes : uint8[P] rules' outcomes, budgets included; reasons : uint8[N] why a node is not
-    eligible, 0 = it is; choice : None if there could be no candidates, with the reason in `trouble`; slack_dependent :
-    its nodes that go only because slack then requests less."""
+    eligible, 0 = it is; plan : None if there could be no candidates, with the reason in `trouble`."""
 
     context: ScaleDownContext
     simulation: Simulation
     problem: DrainProblem
     codes: UInt8
     reasons: UInt8
-    choice: ChosenDrainSet | None
+    plan: ChosenPlan | None
     trouble: str
-    slack_dependent: SlackDependentNodes = NO_SLACK_DEPENDENT_NODES
+
+    @property
+    def drain_set(self) -> DrainSet | None:
+        """All nodes that go, None = there could be no candidates."""
+        return self.plan.chosen.drain_set if self.plan else None
 
 
 class Counts(NamedTuple):
@@ -78,11 +81,13 @@ class LoopResult(NamedTuple):
     """The data from which the answer is written, besides the context; `trimtab.planner.scale_down.cached_plan` caches
     it for later loops.
 
-    accepted : int32[U] the unneeded nodes in order of acceptance; moves : destinations for the state; counts : those of
-    the answer; choice : None if there could be no candidates, with the reason in `trouble`.
+    accepted : int32[U] the unneeded nodes in order of acceptance, wave by wave; wave : int32[U], theirs; moves :
+    destinations for the state; counts : those of the answer; choice : None if there could be no candidates, with the
+    reason in `trouble`.
     """
 
     accepted: Int32
+    wave: Int32
     unneeded: UnneededNodes
     staying: StayingNodes
     moves: Moves
@@ -93,37 +98,40 @@ class LoopResult(NamedTuple):
 
 def extract_result(finding: SearchResult) -> LoopResult:
     """Extract from a result the data from which the answer is written. O(P + moved pods)."""
-    context, choice = finding.context, finding.choice
-    accepted = choice.drain_set.accepted if choice else np.zeros(0, np.int32)
+    context, plan, drain_set = finding.context, finding.plan, finding.drain_set
+    accepted = drain_set.accepted if drain_set else np.zeros(0, np.int32)
+    wave = plan.waves.wave if plan else np.zeros(0, np.int32)
     nodes = np.sort(accepted)
     bounds, pods = _real_moves_of(finding, nodes)
     reasons = _final_reasons(finding, nodes)
-    where = choice.drain_set.problem.destination if choice else finding.problem.destination
-    left, attempt = finding.problem.budgets.left, choice.drain_set if choice else None
+    where = drain_set.problem.destination if drain_set else finding.problem.destination
+    wave_of = wave[np.argsort(accepted)]
     unneeded = UnneededNodes(
         nodes=nodes,
         bounds=bounds,
         pods=pods,
         destination=where[pods],
         waiting=nodes_with(context, finding.codes == outcome.WAIT)[nodes],
-        risky=_risky(finding, nodes, bounds, pods),
-        in_turn=_why_in_turn(context, left, attempt) if attempt else {},
-        slack_dependent=finding.slack_dependent,
+        risky=_risky(finding, nodes[wave_of == 1], *_real_moves_of(finding, nodes[wave_of == 1]), nodes),
+        in_turn=_why_in_turn(context, finding.problem.budgets.left, plan.waves.first) if plan else {},
+        slack_dependent=plan.slack_dependent if plan else NO_SLACK_DEPENDENT_NODES,
+        wave=wave_of,
     )
     staying = StayingNodes(
         reasons=reasons,
         codes=finding.codes,
         tried=finding.reasons == 0,
         stopping=_stopping(finding, reasons),
-        explanation=explain(finding.simulation, finding.problem, attempt),
+        explanation=explain(finding.simulation, finding.problem, drain_set),
     )
     return LoopResult(
         accepted=accepted,
+        wave=wave,
         unneeded=unneeded,
         staying=staying,
         moves=_moves(finding, accepted),
         counts=_counts(finding),
-        choice=_chosen(choice) if choice else None,
+        choice=_chosen(plan.chosen) if plan else None,
         trouble=finding.trouble,
     )
 
@@ -149,8 +157,10 @@ def _real_moves_of(finding: SearchResult, nodes: Int32) -> tuple[Int64, Int32]:
     return upto[bounds], pods[real]
 
 
-def _risky(finding: SearchResult, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:
-    """Return for each node whether the whole plan uses up a budget of one of its pods. bool[U].
+def _risky(finding: SearchResult, first: Int32, bounds: Int64, pods: Int32, nodes: Int32) -> Bool:
+    """Return for each of nodes : int32[U] whether the first wave uses up a budget of one of its pods. bool[U].
+
+    first : int32 nodes of the first wave, ascending; bounds, pods : their pods to move.
 
     Pods of nodes being deleted have used up their budgets before.
     """
@@ -161,7 +171,7 @@ def _risky(finding: SearchResult, nodes: Int32, bounds: Int64, pods: Int32) -> B
     np.subtract.at(left, under.budgets[used], 1)
     risky_pod = np.zeros(len(moved), bool)
     risky_pod[under.pods[used & (left[under.budgets] <= 0)]] = True
-    owner = np.repeat(np.arange(len(nodes)), np.diff(bounds))
+    owner = np.repeat(np.searchsorted(nodes, first), np.diff(bounds))
     risky = np.zeros(len(nodes), bool)
     risky[owner[risky_pod[pods]]] = True
     return risky
@@ -171,10 +181,11 @@ def _final_reasons(finding: SearchResult, unneeded: Int32) -> UInt8:
     """Return the reason by node why it stays, 0 = it is unneeded. uint8[N]."""
     reasons = finding.reasons.copy()
     eligible = reasons == 0
-    if finding.choice:
-        reasons[eligible] = finding.choice.drain_set.problem.outcome[eligible]
-        reasons[_reserved(finding.context, finding.choice.drain_set.problem) & eligible] = RESERVED
-        reasons[needed_for_slack(finding.context, finding.simulation, finding.choice.drain_set.problem)] = FOR_SLACK
+    if finding.drain_set:
+        problem = finding.drain_set.problem
+        reasons[eligible] = problem.outcome[eligible]
+        reasons[_reserved(finding.context, problem) & eligible] = RESERVED
+        reasons[needed_for_slack(finding.context, finding.simulation, problem)] = FOR_SLACK
     else:
         reasons[eligible] = Reason.NOT_EVALUATED
     reasons[unneeded] = 0
@@ -201,10 +212,10 @@ def _stopping(finding: SearchResult, reasons: UInt8) -> Int64:
 
 
 def _counts(finding: SearchResult) -> Counts:
-    if finding.choice is None:
+    attempt = finding.drain_set
+    if attempt is None:
         counts = finding.problem.counts
         return Counts(0, int(counts[HINT_HITS]), int(counts[SEARCHES]))
-    attempt = finding.choice.drain_set
     return Counts(attempt.evaluated, attempt.hint_hits, attempt.searches)
 
 
@@ -212,7 +223,7 @@ def _moves(finding: SearchResult, accepted: Int32) -> Moves:
     """Return all destinations: of pods from nodes being deleted, from unneeded nodes, and of pods on no node."""
     context = finding.context
     snapshot = context.request.snapshot
-    where = finding.choice.drain_set.problem.destination if finding.choice else finding.problem.destination
+    where = (finding.drain_set or finding).problem.destination
     leaving_pods = pods_of_leaving_nodes(context)
     leaving, counts = np.unique(snapshot.pods.node[leaving_pods], return_counts=True)
     bounds, pods = _moves_of(finding.problem, accepted)

@@ -44,15 +44,25 @@ class FailedNodes(NamedTuple):
     blocking_pod: tuple[str, ...]
 
 
+class LaterWaves(NamedTuple):
+    """Unneeded nodes of waves after the first, wave by wave. node : int32[L]; since_ns : int64[L]; wave : int32[L],
+    ascending."""
+
+    node: Int32
+    since_ns: Int64
+    wave: Int32
+
+
 class PreviousLoop(NamedTuple):
     """The state in terms of one snapshot.
 
-    unneeded : int32[U] nodes in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node, -1 = none;
-    search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan; basis :
-    digest of the inputs of the choice of that order, 0 = unknown; headroom : upper bound of any plan's saving as a
-    multiple of the plan's, when orders were last compared, 0 = unknown; slack_dependent_count : how many of the last of
-    the unneeded nodes can go only because slack requests fewer placeholders without them; undone : drains undone by
-    slack.
+    unneeded : int32[U] nodes of the first wave in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node,
+    -1 = none; search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan;
+    basis : digest of the inputs of the choice of that order, 0 = unknown; headroom : upper bound of any plan's saving
+    as a multiple of the plan's, when orders were last compared, 0 = unknown; slack_dependent_count : how many of the
+    last of the unneeded nodes can go only because slack requests fewer placeholders without them; undone : drains
+    undone by slack; later : nodes of later waves; filled : int32 unneeded nodes, of any wave, that evicted pods have
+    filled above the utilization threshold.
     """
 
     unneeded: Int32
@@ -65,7 +75,17 @@ class PreviousLoop(NamedTuple):
     basis: int
     headroom: float
     slack_dependent_count: int
-    undone: UndoneDrains = UndoneDrains()
+    undone: UndoneDrains
+    later: LaterWaves
+    filled: Int32
+
+    def planned(self) -> Int32:
+        """Return the unneeded nodes of all waves. int32."""
+        return np.concatenate([self.unneeded, self.later.node])
+
+    def planned_since_ns(self) -> Int64:
+        """Return since when `planned()` are unneeded. int64."""
+        return np.concatenate([self.since_ns, self.later.since_ns])
 
 
 def recall(
@@ -80,9 +100,13 @@ def recall(
         return nothing, ()
     node_of = numbers_of(state.strings, names)
     try:
-        unneeded, since_ns, place = _node_times(state.unneeded, node_of)
+        unneeded, since_ns, place = _node_times(state.unneeded, node_of, "unneeded")
         previous = nothing._replace(
-            unneeded=unneeded, since_ns=since_ns, failed=_read_failed(state.unremovable, node_of)
+            unneeded=unneeded,
+            since_ns=since_ns,
+            failed=_read_failed(state.unremovable, node_of),
+            later=_read_later(state, node_of, unneeded),
+            filled=_nodes(state.filled, node_of, "filled"),
         )
     except UnreadableStateError as error:
         return nothing, (f"scale-down state could not be read ({error}): starting with empty state",)
@@ -101,11 +125,13 @@ def recall(
 def _past(previous: PreviousLoop, state: pb.ScaleDownState, now_ns: int) -> tuple[PreviousLoop, tuple[str, ...]]:
     """Return the state with times that can be, and a note on those that could not."""
     failed = previous.failed._replace(time_ns=_possible(previous.failed.time_ns, now_ns))
-    newest_ns = int(max(previous.since_ns.max(initial=0), previous.failed.time_ns.max(initial=0)))
+    newest_ns = int(max(previous.planned_since_ns().max(initial=0), previous.failed.time_ns.max(initial=0)))
     note = f"state has times up to {(newest_ns - now_ns) / 1e9:.1f} s after now, which count as now: the clocks differ"
     notes = (note,) if newest_ns > now_ns else ()
     undone = undone_drains.read(state.undone_drains, now_ns)
-    return previous._replace(since_ns=_possible(previous.since_ns, now_ns), failed=failed, undone=undone), notes
+    later = previous.later._replace(since_ns=_possible(previous.later.since_ns, now_ns))
+    since_ns = _possible(previous.since_ns, now_ns)
+    return previous._replace(since_ns=since_ns, later=later, failed=failed, undone=undone), notes
 
 
 def _possible(time_ns: Int64, now_ns: int) -> Int64:
@@ -128,7 +154,7 @@ def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests
     """Return the encoded state; `previous.hint` is ignored, `moves` replace it."""
     count = len(names)
     used = np.zeros(count + 1, bool)
-    for nodes in (previous.unneeded, previous.failed.node, moves.source, moves.destination):
+    for nodes in (previous.planned(), previous.failed.node, moves.source, moves.destination):
         used[nodes] = True
     used[[previous.search_start, previous.resume_at]] = True
     # Entry -1, which is the same as entry N, stands for "none": string 0.
@@ -139,6 +165,10 @@ def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests
     state = pb.ScaleDownState(layout_version=LAYOUT_VERSION, strings=["", *map(names.__getitem__, chosen.tolist())])
     state.unneeded.node = code[previous.unneeded].tobytes()
     state.unneeded.time_ns = previous.since_ns.tobytes()
+    state.later_waves.node = code[previous.later.node].tobytes()
+    state.later_waves.time_ns = previous.later.since_ns.tobytes()
+    state.wave = previous.later.wave.tobytes()
+    state.filled = code[previous.filled].tobytes()
     failed = previous.failed
     state.unremovable.node = code[failed.node].tobytes()
     state.unremovable.time_ns = failed.time_ns.tobytes()
@@ -163,8 +193,9 @@ def _blank(pod_count: int) -> PreviousLoop:
     none32, none64, none8 = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8)
     failed = FailedNodes(none32, none64, none8, none8, ())
     return PreviousLoop(
-        none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED, 0, 0.0, 0
-    )
+        none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED, 0, 0.0, 0,
+        UndoneDrains(), LaterWaves(none32, none64, none32), none32,
+    )  # fmt: skip
 
 
 def _with_opaque(
@@ -189,11 +220,27 @@ def _with_opaque(
     )
 
 
-def _node_times(given: pb.NodeTimes, node_of: Int32) -> tuple[Int32, Int64, Int64]:
+def _read_later(state: pb.ScaleDownState, node_of: Int32, unneeded: Int32) -> LaterWaves:
+    """Return the later waves; a node of the first wave, unneeded : int32, is in no other."""
+    node, since_ns, place = _node_times(state.later_waves, node_of, "later_waves")
+    wave = column(state.wave, np.int32, "wave")
+    check_lengths("later_waves", len(state.later_waves.node) // _BYTES_OF_NODE, len(wave))
+    others = np.flatnonzero(~np.isin(node, unneeded))
+    others = others[np.argsort(wave[place[others]], kind="stable")]
+    return LaterWaves(node[others], since_ns[others], wave[place[others]])
+
+
+def _nodes(given: bytes, node_of: Int32, field: str) -> Int32:
+    """Return those nodes of a column that are still there, without repetition. int32."""
+    node = np.unique(translated(column(given, np.int32, field), node_of, field))
+    return node[node >= 0]
+
+
+def _node_times(given: pb.NodeTimes, node_of: Int32, field: str) -> tuple[Int32, Int64, Int64]:
     """Return the nodes that are still there, their times, and their places among the nodes in the state, ascending."""
-    node = translated(column(given.node, np.int32, "unneeded.node"), node_of, "unneeded.node")
-    time_ns = column(given.time_ns, np.int64, "unneeded.time_ns")
-    check_lengths("unneeded", len(node), len(time_ns))
+    node = translated(column(given.node, np.int32, f"{field}.node"), node_of, f"{field}.node")
+    time_ns = column(given.time_ns, np.int64, f"{field}.time_ns")
+    check_lengths(field, len(node), len(time_ns))
     _, first = np.unique(node, return_index=True)
     kept = np.sort(first)
     kept = kept[node[kept] >= 0]

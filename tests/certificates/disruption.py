@@ -68,6 +68,12 @@ def allowed(budget: pb.PodDisruptionBudget) -> int:
     return status.disruptions_allowed if budget.HasField("status") and status.observed else 0
 
 
+def allowed_healthy(budget: pb.PodDisruptionBudget) -> int:
+    """Return what a budget allows once all its pods are healthy."""
+    status = budget.status
+    return max(allowed(budget), status.expected_pods - status.desired_healthy if status.observed else 0)
+
+
 def disrupts(budget: pb.PodDisruptionBudget, pod: Pod) -> bool:
     """Return whether evicting the pod uses one of the budget's disruptions."""
     if pod.deletion_s or pod.ended or pod.phase == pb.PodPhase.PENDING or pod.name in budget.status.disrupted_pods:
@@ -95,4 +101,14 @@ def overdrawn(cluster: Cluster, first: Iterable[Pod], then: Iterable[Pod], in_tu
         others = total - max(used.values(), default=0)
         if total > left and not (in_turn and others <= left - 1):
             problems.append(f"budget {budget.namespace}/{budget.name}: {total} disruptions of {left}")
+    return problems
+
+
+def overdrawn_later(cluster: Cluster, pods: Iterable[Pod]) -> list[str]:
+    """Return the budgets that the pods of a later wave exceed although the pods evicted before run again."""
+    problems, pods = [], list(pods)
+    for budget in cluster.message.pod_disruption_budgets:
+        used = sum(disrupts(budget, pod) for pod in pods if budget in budgets_of(cluster, pod))
+        if used > allowed_healthy(budget):
+            problems.append(f"budget {budget.namespace}/{budget.name}: {used} of {allowed_healthy(budget)} in a wave")
     return problems

@@ -3,12 +3,13 @@
 `offences` lists every violation; a valid plan has none. Shares no code with the planner.
 """
 
+import copy
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from tests.certificates.cluster import Cluster, Pod
-from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, waits_for_completion
+from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, overdrawn_later, waits_for_completion
 from tests.certificates.evenness import too_uneven
 from tests.certificates.new_nodes import is_ready
 from tests.certificates.scheduling import PREDICATES, Placement
@@ -38,6 +39,12 @@ class Plan:
         self.leaving = self.cluster.leaving(now_s)
         cutoff = self.general.expendable_pods_priority_cutoff
         self.cutoff = cutoff if self.general.HasField("expendable_pods_priority_cutoff") else -10
+
+    def up_to(self, wave: int) -> "Plan":
+        """Return the plan without the waves after one."""
+        plan = copy.copy(self)
+        plan.unneeded = {node: entry for node, entry in self.unneeded.items() if entry.wave <= wave}
+        return plan
 
     def ready(self, node: str) -> bool:
         """Return whether a node is ready: by its condition and its taints."""
@@ -86,7 +93,7 @@ def offences(
     """Return every violation of a decision."""
     plan = Plan(snapshot, settings, decision, now_s)
     checks = (
-        lists, eligible, moves, places, order, budgets, minimums, resource_minimums, limits, timers, cooldowns,
+        lists, eligible, moves, places, order, budgets, waves, minimums, resource_minimums, limits, timers, cooldowns,
         health, evenness, no_place,
     )  # fmt: skip
     return [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
@@ -147,7 +154,7 @@ def moves(plan: Plan) -> Iterator[str]:
 def places(plan: Plan) -> Iterator[str]:
     """Check that the scheduler could place every moved pod on its planned node, all at the same time."""
     placement = plan.placement()
-    for entry in plan.decision.unneeded:
+    for entry in plan.unneeded.values():
         for key, target in sorted(entry.destinations.items()):
             if target not in placement.nodes:
                 yield f"{key} goes to {target}, which does not stay"
@@ -188,7 +195,7 @@ def _admits(placement: Placement, pod: Pod, node: str) -> bool:
 
 def order(plan: Plan) -> Iterator[str]:
     """Check that the scheduler can place all moved pods in some order, with all evicted and removed nodes closed."""
-    target_of = {key: node for entry in plan.decision.unneeded for key, node in entry.destinations.items()}
+    target_of = {key: node for entry in plan.unneeded.values() for key, node in entry.destinations.items()}
     moved = [plan.cluster.pods[key] for key in sorted(target_of)]
     needy = [pod for pod in moved if pod.spec.pod_affinity or pod.spec.topology_spread]
     waits = {pod.key for pod in needy}
@@ -225,9 +232,26 @@ def _stuck(placement: Placement, pods: list[Pod], target_of: dict[str, str]) -> 
 def budgets(plan: Plan) -> Iterator[str]:
     """Check that all moves stay within every budget, except for one serially evicted node for each."""
     first = [pod for node in plan.leaving for pod in plan.to_move(node)]
-    then = [pod for node in plan.unneeded for pod in plan.to_move(node)]
+    then = [pod for node in plan.up_to(1).unneeded for pod in plan.to_move(node)]
     in_turn = plan.settings.evict_in_turn or not plan.settings.HasField("evict_in_turn")
     yield from overdrawn(plan.cluster, first, then, in_turn)
+
+
+def waves(plan: Plan) -> Iterator[str]:
+    """Check that only nodes of the first wave go now, and each wave: its pods have places, and the budgets suffice."""
+    found = {entry.wave for entry in plan.unneeded.values()}
+    most = plan.settings.max_waves if plan.settings.HasField("max_waves") else 10
+    if found and not 1 <= min(found) <= max(found) <= most:
+        yield f"waves {sorted(found)}, 1 to {most} are allowed"
+    for node in sorted({*plan.decision.delete_empty, *plan.decision.drain}):
+        if plan.unneeded[node].wave != 1:
+            yield f"{node} goes now, and is in wave {plan.unneeded[node].wave}"
+    for wave in sorted(found - {1}):
+        pods = [pod for node, entry in plan.unneeded.items() if entry.wave == wave for pod in plan.to_move(node)]
+        yield from overdrawn_later(plan.cluster, pods)
+    for wave in sorted(found)[:-1]:
+        # The last one is the whole plan, which the other checks cover.
+        yield from (f"up to wave {wave}: {problem}" for check in (places, order) for problem in check(plan.up_to(wave)))
 
 
 def minimums(plan: Plan) -> Iterator[str]:

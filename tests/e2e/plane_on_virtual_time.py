@@ -100,11 +100,13 @@ class Objects(NamedTuple):
 
 
 class PlaneOnVirtualTime:
-    """The scenario under way; make one with `scenario_on`. `load` is that of the nodes when the cluster last rested."""
+    """The scenario under way; make one with `scenario_on`. `load` is that of the nodes when the cluster last rested,
+    `evicted` the uids of pods that drains have evicted."""
 
     def __init__(self, plane: ControlPlane, simulation: ClusterSimulation, stack: ExitStack) -> None:
         self._plane, self._scenario = plane, simulation.scenario
         self.load: Mapping[str, int] = {}
+        self.evicted: set[str] = set()
         self.round_count = 0
         self._time = VirtualTime(time.time() + AHEAD_S)
         self._begin_s = self._time.now_s
@@ -185,7 +187,10 @@ class PlaneOnVirtualTime:
         moment = Timestamp()
         moment.FromMilliseconds(int(self._time.now_s * 1000))
         self.round_count += 1
-        return self._runner.run(f"r{self.round_count}", moment, lambda: True)
+        done = self._runner.run(f"r{self.round_count}", moment, lambda: True)
+        if done.status is not None:
+            self.evicted.update(one.uid for one in done.status.recent_evictions)
+        return done
 
     def _rest(self) -> None:
         """Wait until the cluster is at rest, if anything was written, and the loop has seen it."""

@@ -29,6 +29,7 @@ UNLIMITED = {
     "unreadyTime": "0s",
     "maxScaleDownParallelism": 1_000_000,
     "maxDrainParallelism": 1_000_000,
+    "maxWaves": 1,
 }
 ANOTHER_PLAN = {
     "UNNEEDED",

@@ -98,7 +98,7 @@ def _when(answer: PlanAnswer) -> Iterator[str]:
     now = len(decision.delete_empty) + len(decision.drain)
     drained = f" ({len(decision.drain)} after a drain)" if decision.drain else ""
     yield f"{_go(now)} now{drained}." if now else "None goes now."
-    waiting = [one for one in decision.unneeded if one.not_now_reason]
+    waiting = [one for one in decision.unneeded if one.not_now_reason and one.wave <= 1]
     timed = [one for one in waiting if one.not_now_reason in _TIMERS]
     if timed:
         left = max(_remaining_s(answer, one) for one in timed)
@@ -108,6 +108,15 @@ def _when(answer: PlanAnswer) -> Iterator[str]:
     others = Counter(one.detail or NODE_SENTENCES[one.not_now_reason] for one in waiting if one not in timed)
     for text, count in others.most_common(3):
         yield f"{_go(count)} later: {escape(text)}."
+    yield from _later_waves(decision)
+
+
+def _later_waves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
+    """Yield how many nodes go in later waves."""
+    waves = [one.wave for one in decision.unneeded if one.wave > 1]
+    if waves:
+        span = f"wave {max(waves)}" if min(waves) == max(waves) else f"waves {min(waves)} to {max(waves)}"
+        yield f"{_go(len(waves))} in {span}, when disruption budgets allow evictions again."
 
 
 def _at_most(answer: PlanAnswer, count: int) -> str:
@@ -161,6 +170,9 @@ def _moment(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> str:
     """Return when a node goes, with the code in a verbose answer."""
     if not node.not_now_reason:
         return "[green]now[/green]"
+    if node.wave > 1:
+        text = f"in wave {node.wave}"
+        return f"{text} ({_Reason.Code.Name(node.not_now_reason)})" if answer.verbose else text
     text = f"in {duration(_remaining_s(answer, node))}" if node.not_now_reason in _TIMERS else "later"
     return f"{text} ({_Reason.Code.Name(node.not_now_reason)})" if answer.verbose else text
 

@@ -126,6 +126,8 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
     else:
         why = escape(node.detail) or NODE_SENTENCES[node.not_now_reason]
         yield f"It does not go now: {why} [dim]({_NodeReason.Code.Name(node.not_now_reason)})[/dim]."
+        if node.wave > 1:
+            yield f"It goes in wave {node.wave}: once pods evicted in the waves before run again, budgets allow more."
         row = explanation.view.nodes[explanation.name]
         remaining = remaining_s(explanation.settings, row, since_ns, now_ns)
         if remaining > 0:

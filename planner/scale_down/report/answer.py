@@ -38,7 +38,8 @@ class Unneeded(NamedTuple):
     """Unneeded nodes ascending. Pods to move of nodes[i]: pods[bounds[i]:bounds[i+1]], with the destination of each.
 
     nodes : int32[U]; since_ns : int64[U]; not_now : uint8[U] reason code, 0 = goes now; pods, destination : int32[M];
-    bounds : int64[U+1]; saving, eviction_cost : float64[U], a saving NaN = unknown; details : by node, if any.
+    bounds : int64[U+1]; saving, eviction_cost : float64[U], a saving NaN = unknown; wave : int32[U]; details : by node,
+    if any.
     """
 
     nodes: Int32
@@ -49,6 +50,7 @@ class Unneeded(NamedTuple):
     destination: Int32
     saving: Float64
     eviction_cost: Float64
+    wave: Int32
     details: Mapping[int, str]
 
 
@@ -79,6 +81,7 @@ def unneeded_bytes(request: ScaleDownRequest, unneeded: Unneeded, share: Float64
         utilization=_as_bytes(np.nan_to_num(share[unneeded.nodes], posinf=np.inf)),
         saving=_as_bytes(unneeded.saving),
         cost=_as_bytes(unneeded.eviction_cost),
+        wave=unneeded.wave.astype(np.int64),
         digests=np.zeros(0, np.uint8),
         pods=unneeded.pods,
         destination=unneeded.destination,
@@ -131,6 +134,7 @@ def _part_of(rows: UnneededRows, first: int, last: int) -> UnneededRows:
         utilization=rows.utilization[8 * first : 8 * last],
         saving=rows.saving[8 * first : 8 * last],
         cost=rows.cost[8 * first : 8 * last],
+        wave=rows.wave[first:last],
         digests=rows.digests,
         pods=rows.pods[start:end],
         destination=rows.destination[start:end],

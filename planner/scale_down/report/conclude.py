@@ -7,6 +7,7 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import prices
 from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest
 from trimtab.planner.scale_down.drainability import outcome
 from trimtab.planner.scale_down.loop import ScaleDownPlan
@@ -16,7 +17,7 @@ from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts, blockin
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.search.displaced import names_of
 from trimtab.planner.scale_down.selection.removal import Removal, room_left, since
-from trimtab.planner.scale_down.state import FailedNodes, PreviousLoop, remember
+from trimtab.planner.scale_down.state import FailedNodes, LaterWaves, PreviousLoop, remember
 from trimtab.planner.scale_down.undone_drains import drained
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1 import plan_pb2 as pb
@@ -84,7 +85,7 @@ def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent)
     return Unneeded(
         nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination, price[nodes],
-        context.nodes.eviction_cost[nodes], {**these.in_turn, **waits},
+        context.nodes.eviction_cost[nodes], these.wave, {**these.in_turn, **waits},
     )  # fmt: skip
 
 
@@ -150,11 +151,12 @@ def _result(
 def _state(context: ScaleDownContext, found: LoopResult, blocking: Blocking, drains: bool) -> pb.ScaleDownState:
     accepted, choice, moves = found.accepted, found.choice, found.moves
     request, previous = context.request, context.previous
-    since_ns = since(accepted, previous.unneeded, previous.since_ns, len(context.nodes.leaving), request.now_ns)
+    since_ns, is_first = since(context, accepted), found.wave == 1
+    is_used = eligibility.is_used(request.snapshot, request.settings, context.nodes.utilization)
     searched = choice and found.counts.searches and len(moves.destination)
     kept = PreviousLoop(
-        accepted,
-        since_ns,
+        accepted[is_first],
+        since_ns[is_first],
         _failed(context, found, blocking),
         previous.hint,
         int(moves.destination[-1]) if searched else previous.search_start,
@@ -164,6 +166,8 @@ def _state(context: ScaleDownContext, found: LoopResult, blocking: Blocking, dra
         choice.headroom if choice else previous.headroom,
         len(found.unneeded.slack_dependent.nodes),
         drained(context.undone, context.slack, request.now_ns) if drains and context.slack else context.undone,
+        LaterWaves(accepted[~is_first], since_ns[~is_first], found.wave[~is_first]),
+        accepted[is_used[accepted]],
     )
     return remember(kept, moves, request.snapshot.nodes.name, context.groups.digests)
 

@@ -22,6 +22,7 @@ WHOLE: Final = "its node group is removed as a whole or not at all"
 NEW_NODES: Final = "waits for new nodes, which were requested for slack that fits on this node"
 WITH_OTHERS: Final = "waits for the other unneeded nodes: slack shrinks only after they are removed too"
 UNDONE: Final = "drains wait {seconds} s more: the pods of the last drain took the room of slack"
+LATER: Final = "goes in a later wave, when disruption budgets allow evictions again"
 DELAYED: Final = "its deletion waits up to 2 minutes for the removal of a delay-deletion annotation"
 
 
@@ -38,6 +39,7 @@ def why_waiting(
         int(Reason.IN_COOLDOWN): context.cooldown.cluster,
         int(Reason.NEEDED_FOR_SLACK): _why_slack(context, slack_dependent),
         int(Reason.CLUSTER_UNHEALTHY): context.unhealthy,
+        int(Reason.LATER_WAVE): LATER,
     }
     rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
     delayed = context.request.snapshot.nodes.deletion_delayed

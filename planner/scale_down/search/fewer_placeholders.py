@@ -7,7 +7,7 @@ for as many placeholders as it should have without this node and all others that
 waits for a new node.
 
 Such nodes are the last ones in a plan. In the next loop they are kept out of the other searches, which continue with
-the rest of the plan, and are tried all together afterwards.
+the rest of the plan, and are tried all together afterwards. While a plan has later waves, there are none.
 """
 
 from collections.abc import Hashable
@@ -34,6 +34,7 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
     drain_candidates,
 )
 from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet, choose
+from trimtab.planner.scale_down.search.waves import LaterCandidates, Waves, add_waves
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
 from trimtab.planner.simulation.state import OPEN, SimulationState
@@ -70,6 +71,15 @@ class SlackDependentNodes(NamedTuple):
 NO_SLACK_DEPENDENT_NODES: Final = SlackDependentNodes(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
+class ChosenPlan(NamedTuple):
+    """chosen : the set of all nodes that go, in any wave; waves : its waves; slack_dependent : its nodes that go only
+    because slack then requests less."""
+
+    chosen: ChosenDrainSet
+    waves: Waves
+    slack_dependent: SlackDependentNodes
+
+
 def placeholders_on_nodes(this: Round) -> PlacedPlaceholders | None:
     """Return the placeholders; None if there are none, or if one waits for room: then slack is being built up."""
     simulation, room = this.simulation, this.room
@@ -84,7 +94,7 @@ def placeholders_on_nodes(this: Round) -> PlacedPlaceholders | None:
     return PlacedPlaceholders((first + np.flatnonzero(local)).astype(np.int32), of_set, number, room)
 
 
-def choose_with_slack(task: DrainTask, placed: PlacedPlaceholders | None) -> tuple[ChosenDrainSet, SlackDependentNodes]:
+def choose_with_slack(task: DrainTask, later: LaterCandidates, placed: PlacedPlaceholders | None) -> ChosenPlan:
     """Return the choice of the other searches, extended by those nodes that can go. Raises MoveLogFullError."""
     slack_dependent = NO_SLACK_DEPENDENT_NODES.nodes
     if placed is not None:
@@ -92,10 +102,15 @@ def choose_with_slack(task: DrainTask, placed: PlacedPlaceholders | None) -> tup
         slack_dependent = last[np.isin(last, task.nodes.eligible)]
         task = _without_candidates(task, slack_dependent) if len(slack_dependent) else task
     choice = choose(task)
-    if placed is None:
-        return choice, NO_SLACK_DEPENDENT_NODES
-    attempt, removed = _extended(task, choice.drain_set, placed, slack_dependent)
-    return choice._replace(drain_set=attempt), removed
+    waves = add_waves(task, choice.drain_set, later)
+    attempt, removed = waves.drain_set, NO_SLACK_DEPENDENT_NODES
+    if placed is not None and waves.has_later:
+        for node in slack_dependent.tolist():
+            _record_reason(attempt.problem, node, _first_pod(attempt.problem, node))
+    elif placed is not None:
+        attempt, removed = _extended(task, attempt, placed, slack_dependent)
+        waves = waves._replace(drain_set=attempt, wave=np.ones(len(attempt.accepted), np.int32))
+    return ChosenPlan(choice._replace(drain_set=attempt), waves, removed)
 
 
 def _without_candidates(task: DrainTask, nodes: Int32) -> DrainTask:

@@ -1,10 +1,10 @@
 """Which of the unneeded nodes go now.
 
-One check after the other, in upstream's order: unneeded (or unready) for long enough; all-or-nothing groups complete;
-not waiting for a pod to complete or (our own check) for slack; no cool-down; room within the limits. Nodes that slack
-can spare only together with others go with them. Longest unneeded first, or, if balance is required, the largest of
-similar node groups first; drains that use up a disruption budget come last. Minimums need no check: the whole unneeded
-set respects them, with deletions in progress.
+One check after the other, in upstream's order: unneeded (or unready) for long enough; of the first wave (our own);
+all-or-nothing groups complete; not waiting for a pod to complete or (our own check) for slack; no cool-down; room
+within the limits. Nodes that slack can spare only together with others go with them. Longest unneeded first, or, if
+balance is required, the largest of similar node groups first; drains that use up a disruption budget come last.
+Minimums need no check: the whole unneeded set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
 """
 
@@ -31,7 +31,8 @@ class UnneededNodes(NamedTuple):
     """Nodes that can go. nodes : int32[U] ascending; pods, destination : int32[M] their pods to move, those of nodes[i]
     being pods[bounds[i]:bounds[i+1]], and where each goes; bounds : int64[U+1]; waiting, risky : bool[U], a pod must
     complete first; the drain uses up a shared budget; in_turn : by node why its pods are evicted in turn;
-    slack_dependent : those that can go only because slack requests less without all of them."""
+    slack_dependent : those that can go only because slack requests less without all of them; wave : int32[U], from
+    1."""
 
     nodes: Int32
     bounds: Int64
@@ -41,6 +42,7 @@ class UnneededNodes(NamedTuple):
     risky: Bool
     in_turn: Mapping[int, str]
     slack_dependent: SlackDependentNodes
+    wave: Int32
 
 
 class Removal(NamedTuple):
@@ -58,6 +60,7 @@ def select(context: ScaleDownContext, unneeded: UnneededNodes, since_ns: Int64) 
     snapshot, settings = request.snapshot, request.settings
     ready = context.nodes.ready & ~context.nodes.utilization.awaits_gpu
     not_now = too_early(snapshot, settings, unneeded.nodes, ready, since_ns, request.now_ns)
+    _mark(not_now, unneeded.wave > 1, Reason.LATER_WAVE)
     whole = _whole_groups(context, unneeded, not_now == 0)
     _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
     _mark(not_now, unneeded.waiting, Reason.BLOCKED_BY_ON_COMPLETION_POD)
@@ -148,13 +151,11 @@ def _buckets(context: ScaleDownContext, nodes: Int32) -> tuple[Bucket, ...]:
     return (*atomic, Bucket("", tuple(nodes[~whole].tolist()), False, 0))
 
 
-def since(unneeded: Int32, known: Int32, known_since_ns: Int64, node_count: int, now_ns: int) -> Int64:
-    """Return since when each of the nodes `unneeded` : int32[U] has been unneeded. int64[U].
-
-    known : int32[K], known_since_ns : int64[K]  the unneeded nodes of the last loop.
-    """
-    start = np.full(node_count, now_ns, np.int64)
-    start[known] = np.minimum(known_since_ns, now_ns)
+def since(context: ScaleDownContext, unneeded: Int32) -> Int64:
+    """Return since when each of the nodes `unneeded` : int32[U] has been unneeded. int64[U]."""
+    previous, now_ns = context.previous, context.request.now_ns
+    start = np.full(len(context.nodes.leaving), now_ns, np.int64)
+    start[previous.planned()] = np.minimum(previous.planned_since_ns(), now_ns)
     return start[unneeded]
 
 

@@ -277,6 +277,10 @@ class UnremovableReason(_message.Message):
         """
         CLUSTER_UNHEALTHY: UnremovableReason._Code.ValueType  # 25
         """Too many nodes of the cluster are unready; `detail` says how many."""
+        LATER_WAVE: UnremovableReason._Code.ValueType  # 26
+        """Removable, but only in a later wave: disruption budgets do not allow
+        evicting its pods together with those of the nodes that go before.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -351,6 +355,10 @@ class UnremovableReason(_message.Message):
     """
     CLUSTER_UNHEALTHY: UnremovableReason.Code.ValueType  # 25
     """Too many nodes of the cluster are unready; `detail` says how many."""
+    LATER_WAVE: UnremovableReason.Code.ValueType  # 26
+    """Removable, but only in a later wave: disruption budgets do not allow
+    evicting its pods together with those of the nodes that go before.
+    """
 
     def __init__(
         self,

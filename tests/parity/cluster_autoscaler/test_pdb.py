@@ -65,7 +65,7 @@ def test_nodes_go_together_as_far_as_budgets_last(case: dict[str, Any]) -> None:
         [node(name) for name in NODES], node("roomy", "64", "64Gi"), node_group("g", nodes=NODES, target=9),
         list(owners.values()), pods(case, owners), budgets,
         actuation=snapshot_pb2.ActuationStatus(deletions=deleting),
-        settings={"candidateOrders": ["NAME"], **case.get("settings", {})},
+        settings={"candidateOrders": ["NAME"], "maxWaves": 1, **case.get("settings", {})},
     )  # fmt: skip
     used = {line.split()[0] for line in case["pods"]}
     free = [name for name in NODES if name not in used and name not in case.get("deleting", [])]

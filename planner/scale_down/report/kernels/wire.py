@@ -18,6 +18,7 @@ from trimtab.planner.snapshot.texts import Names
 
 ENTRY_FIELD, NODE_FIELD, SINCE_FIELD, MAP_FIELD, REASON_FIELD = 0x0A, 0x0A, 0x12, 0x1A, 0x20
 UTILIZATION_FIELD, ASSUMPTION_FIELD, DETAIL_FIELD, SAVING_FIELD, COST_FIELD = 0x29, 0x32, 0x3A, 0x41, 0x49
+WAVE_FIELD = 0x50
 STAYING_FIELD, STAYING_REASON_FIELD, STAYING_UTILIZATION_FIELD = 0x12, 0x10, 0x39
 BLOCKING_POD_FIELD, BLOCKING_REASON_FIELD, STAYING_DETAIL_FIELD = 0x1A, 0x20, 0x2A
 FIRST_NUMBER, SECOND_NUMBER = 0x08, 0x10
@@ -122,8 +123,9 @@ class UnneededRows(NamedTuple):
     """The content of the entries of U nodes.
 
     node : int32[U]; seconds, nanos : int64[U] since when; reason : uint8[U]; utilization, saving, cost : uint8[8·U],
-    doubles as bytes, a saving of NaN is unknown; digests : uint8[16·U]; pods, destination : int32[M]; bounds :
-    int64[U+1]; details : texts, one for each node, "" = none; detail_offsets : int64[U+1].
+    doubles as bytes, a saving of NaN is unknown; wave : int64[U], positive or 0; digests : uint8[16·U]; pods,
+    destination : int32[M]; bounds : int64[U+1]; details : texts, one for each node, "" = none; detail_offsets :
+    int64[U+1].
     """
 
     node: Int32
@@ -133,6 +135,7 @@ class UnneededRows(NamedTuple):
     utilization: UInt8
     saving: UInt8
     cost: UInt8
+    wave: Int64
     digests: UInt8
     pods: Int32
     destination: Int32
@@ -185,7 +188,13 @@ def write_content(names: Names, rows: UnneededRows, row: int, out: UInt8, at: in
     at = write_assumption(rows.bounds[row + 1] - rows.bounds[row], rows.digests, row, out, at)
     at = write_string(widened(DETAIL_FIELD), rows.details, detail[row], detail[row + 1], out, at)
     at = write_optional_double(widened(SAVING_FIELD), rows.saving, row, out, at)
-    return write_double(widened(COST_FIELD), rows.cost, row, out, at)
+    at = write_double(widened(COST_FIELD), rows.cost, row, out, at)
+    if rows.wave[row] == 0:
+        return at
+    if len(out) == 0:
+        return int(at + 1 + varint_length(rows.wave[row]))
+    out[at] = WAVE_FIELD
+    return write_varint(out, at + 1, rows.wave[row])
 
 
 @kernel

@@ -12,9 +12,10 @@ def unneeded_node(
     doubles: tuple[float, ...],
     texts: tuple[str, str],
     entries: list[tuple[str, str]],
+    wave: int,
 ) -> plan_pb2.UnneededNode:
     """Return the message encoded by the bytes. doubles : utilization, saving, eviction cost; texts : digest, detail."""
-    node = plan_pb2.UnneededNode(node=name, not_now_reason=reason, destinations=dict(entries))
+    node = plan_pb2.UnneededNode(node=name, not_now_reason=reason, destinations=dict(entries), wave=wave)
     node.since.seconds, node.since.nanos = since
     node.utilization, saving, node.eviction_cost = doubles
     if not isnan(saving):

@@ -184,6 +184,26 @@ def test_a_node_with_serial_eviction_has_the_reason_in_its_detail(trimtab: Run, 
     assert "It goes now, after a drain: more pods than budget default/web allows at once" in out
 
 
+def test_a_node_of_a_later_wave_says_in_which_and_what_it_waits_for(trimtab: Run, tmp_path: Path, quick: Path) -> None:
+    web = k8s.replica_set("web", replicas=2)
+    file = listed(
+        tmp_path,
+        *(k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2", "n3")),
+        web,
+        *(k8s.pod(f"web-{name}", "100m", node=name, owner=web, labels={"app": "web"}) for name in ("n1", "n2")),
+        k8s.pdb("web", 1, labels={"app": "web"}),
+        k8s.pod("large", cpu="3", node="n3", owner=web),
+        k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"}),
+    )
+    out = trimtab("explain", file, "node/n2", "--settings", quick).out
+    assert "goes in a later wave, when disruption budgets allow evictions again (LATER_WAVE)" in out
+    assert "It goes in wave 2" in out
+    table = trimtab("plan", file, "--settings", quick).out
+    assert "1 goes in wave 2, when disruption budgets allow evictions again." in table
+    document = trimtab("plan", file, "--settings", quick, "-o", "json").document()
+    assert [(one["node"], one["wave"]) for one in document["scaleDown"]["unneeded"]] == [("n1", 1), ("n2", 2)]
+
+
 def test_an_explained_timer_says_how_long_is_left(trimtab: Run, cluster: Path) -> None:
     out = trimtab("explain", cluster, "node/n1", "--now", NOW).out
     assert "NOT_UNNEEDED_LONG_ENOUGH" in out

@@ -30,6 +30,15 @@ def test_a_timer_shows_what_the_monotonic_clock_does_but_for_drift(steps: list[t
         assert abs((now_s - since_ns / 1e9) - (monotonic_s - 7.0)) <= drift_s + 1e-3
 
 
+def test_timers_of_all_waves_are_shifted() -> None:
+    state = plan_pb2.PlanState()
+    for times in (state.scale_down.unneeded, state.scale_down.later_waves):
+        times.time_ns = np.array([10**18], "<i8").tobytes()
+    shift(state, 1.0)
+    for times in (state.scale_down.unneeded, state.scale_down.later_waves):
+        assert np.frombuffer(times.time_ns, "<i8").tolist() == [10**18 + 10**9]
+
+
 def test_a_time_that_is_not_known_stays_unknown() -> None:
     state = plan_pb2.PlanState()
     state.scale_down.unremovable.time_ns = np.array([0, 5, 10**18], "<i8").tobytes()

@@ -1,7 +1,7 @@
 """Scenario files and traces: what is wrong is named with file, line and field."""
 
 import json
-from importlib.resources import files
+from importlib.resources import as_file, files
 from pathlib import Path
 
 import pytest
@@ -165,6 +165,14 @@ def test_the_example_can_be_read_and_the_schema_knows_its_keys(tmp_path: Path) -
     assert {"nodeGroups", "workloads", "batches", "trace"} <= known["properties"].keys()
     assert known["additionalProperties"] is False
     assert "Maximum size." in json.dumps(known)
+
+
+@pytest.mark.parametrize("name", ["shop", "prices"])
+def test_each_example_can_be_read(name: str) -> None:
+    with as_file(files("trimtab.clients.simulation.examples") / f"{name}.yaml") as path:
+        scenario, _ = read_scenario(path)
+    assert scenario.name == name
+    assert all(group.price for group in scenario.node_groups)
 
 
 def test_loads_follow_the_time_of_day_and_do_not_depend_on_each_other() -> None:

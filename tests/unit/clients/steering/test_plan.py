@@ -1,6 +1,6 @@
-"""The settings of steering's plans, as the planner reads them."""
+"""The settings of steering's plans, as the planner reads them, and what becomes of each node."""
 
-from trimtab.clients.steering.plan import settings_to_steer
+from trimtab.clients.steering.plan import nodes_to_keep, nodes_to_release, settings_to_steer
 from trimtab.planner.model.settings.scale_down import resolve_scale_down
 from trimtab.v1 import plan_pb2
 
@@ -19,3 +19,12 @@ def test_a_time_that_is_set_is_kept() -> None:
     given = plan_pb2.PlanSettings()
     given.scale_down.unremovable_node_recheck_timeout.FromSeconds(30)
     assert settings_to_steer(given) == given
+
+
+def test_only_nodes_of_the_first_wave_are_released() -> None:
+    answer = plan_pb2.PlanResponse()
+    for wave, name in enumerate(("unknown", "now", "later")):
+        answer.scale_down.unneeded.add(node=name, wave=wave)
+    answer.scale_down.unremovable.add(node="used")
+    assert nodes_to_release(answer) == {"unknown", "now"}
+    assert nodes_to_keep(answer) == {"later", "used"}

@@ -237,3 +237,57 @@ def test_groups_and_zones_that_become_too_uneven_are_found() -> None:
         settings | even(1),
     )
     assert "zone v falls to 1, one like it keeps 5" in found
+
+
+def in_waves(**of_pods: object) -> tuple[list[Json], Decision]:
+    """Return the base cluster with a budget for one pod, and its plan in two waves."""
+    web = replica_set("web", 3)
+    pods = [pod(f"web-{i}", "1", node=f"n{i + 1}", owner=web, labels={"app": "web"}, **of_pods) for i in range(2)]
+    objects = [*base()[:6], *pods, pdb(allowed=1, desired=2, expected=3)]
+    decision = plan(*objects).decision
+    assert [(entry.node, entry.wave) for entry in decision.unneeded] == [("n1", 1), ("n2", 2)]
+    return objects, decision
+
+
+BAD_WAVES = {
+    "two nodes in the first wave": ((1, 1), "2 disruptions of 1"),
+    "two nodes in a later wave": ((2, 2), "2 of 1 in a wave"),
+    "a wave too late": ((1, 11), "waves [1, 11], 1 to 10 are allowed"),
+    "a node in no wave": ((1, 0), "waves [0, 1], 1 to 10 are allowed"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_WAVES.values(), ids=BAD_WAVES.keys())
+def test_waves_that_budgets_do_not_allow_are_found(case: tuple[tuple[int, int], str]) -> None:
+    numbers, expected = case
+    objects, decision = in_waves()
+    assert faults(objects, decision) == ""
+    for entry, wave in zip(decision.unneeded, numbers, strict=True):
+        entry.wave = wave
+    assert expected in faults(objects, decision)
+
+
+def test_a_node_of_a_later_wave_that_goes_now_is_found() -> None:
+    objects, decision = in_waves()
+    decision.unneeded[1].not_now_reason = reason_pb2.UnremovableReason.UNSPECIFIED
+    decision.drain.append("n2")
+    assert "n2 goes now, and is in wave 2" in faults(objects, decision)
+
+
+def test_a_wave_whose_pods_only_fit_after_a_later_wave_is_found() -> None:
+    # The pods repel each other in a zone, and change places.
+    zones = {"n1": "a", "n2": "b", "n3": "a", "n4": "b"}
+    objects, _ = in_waves()
+    web = replica_set("web", 3)
+    repels = anti_affinity(labelled(app="web"), topology_key="topology.kubernetes.io/zone")
+    others = [one for one in objects if one["kind"] not in ("Node", "Pod")]
+    pods = [pod(f"web-{i}", "1", node=f"n{i + 1}", owner=web, labels={"app": "web"}, affinity=repels) for i in range(2)]
+    objects = [*(node(name, zone=zone) for name, zone in zones.items()), *others, *pods]
+    decision = in_waves()[1]
+    for entry, target in zip(decision.unneeded, ("n4", "n3"), strict=True):
+        for key in entry.destinations:
+            entry.destinations[key] = target
+    found = faults(objects, decision)
+    assert "up to wave 1: default/web-0 on n4" in found
+    decision.unneeded[1].wave = 1
+    assert "default/web-0 on n4" not in faults(objects, decision)

@@ -1,0 +1,246 @@
+"""Nodes that go in later waves: once the pods evicted in the waves before run again, disruption budgets allow more.
+
+The first wave is what budgets allow now. Candidates that only budgets keep from it are tried again in the resulting
+simulation, with refilled budgets, wave by wave, until none goes or the setting's number of waves is reached. The moves
+of earlier waves stay as they are, so that no pod is evicted twice; a node that has received pods stays. Each wave is
+checked together with all before: every moved pod fits in the end, in some order. Nodes of the last plan's later waves
+are kept out of the first wave's search. They are tried first, also with what the first wave leaves of the budgets now:
+then they are of the first wave.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, unknown_room
+from trimtab.planner.scale_down.search.drain_sets import (
+    ATOMIC,
+    BALANCE,
+    BATCH,
+    UNBOUNDED,
+    DrainSet,
+    DrainTask,
+    copied,
+    nodes_with_unplaceable_pods,
+    to_stay_even,
+)
+from trimtab.planner.scale_down.search.kernels.drain_sets import (
+    BLOCKED,
+    NO_PLACE,
+    NOT_EVALUATED,
+    TAKEN,
+    DrainProblem,
+    drain_candidates,
+    repeat_plan,
+)
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import check_log, current_mark
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+NONE: Final = np.zeros(0, np.int32)
+
+
+class LaterCandidates(NamedTuple):
+    """nodes : int32 nodes of the last plan that are kept out of the first wave's search, in the order of that plan;
+    wave : int32, theirs in it, ascending; refilled : int64[B] disruptions that budgets allow in later waves."""
+
+    nodes: Int32
+    wave: Int32
+    refilled: Int64
+
+
+class Waves(NamedTuple):
+    """first : the search's set, without later waves; drain_set : all waves; wave : int32[U], from 1, of its accepted
+    nodes, ascending."""
+
+    first: DrainSet
+    drain_set: DrainSet
+    wave: Int32
+
+    @property
+    def has_later(self) -> bool:
+        """Whether there is more than the first wave."""
+        return bool((self.wave > 1).any())
+
+
+def add_waves(task: DrainTask, first: DrainSet, later: LaterCandidates) -> Waves:
+    """Return a set extended by later waves; the simulation contains its moves, and then theirs. Raises
+    MoveLogFullError.
+
+    O(waves · pods to move of the candidates), besides the moves.
+    """
+    search = _WaveSearch(task, first, later)
+    number = 1
+    if len(later.nodes):
+        search.add(number, first.problem.budgets.left)
+    while number < task.settings.max_waves and search.has_candidates():
+        number += 1
+        if not search.add(number, later.refilled):
+            break
+    problem = search.problem
+    drain_set = first._replace(
+        accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
+        evaluated=first.evaluated + len(later.nodes),
+        hint_hits=int(problem.counts[HINT_HITS]),
+        searches=int(problem.counts[SEARCHES]),
+        problem=problem,
+    )
+    return Waves(first, drain_set, np.array(search.waves, np.int32))
+
+
+class _WaveSearch:
+    """problem : the result so far, whose moves the task's simulation contains; waves : by accepted node."""
+
+    def __init__(self, task: DrainTask, first: DrainSet, later: LaterCandidates) -> None:
+        self._task, self._first = task, first
+        self.problem = first.problem
+        self.waves = [1] * len(first.accepted)
+        self._known = task.nodes.unneeded_before.copy()
+        self._known[later.nodes] = True
+        self._planned, self._planned_wave = later.nodes, later.wave
+        self._new = self._blocked_new(first)
+        self._bounds = self._first_bounds()
+
+    def has_candidates(self) -> bool:
+        """Whether any candidate is left, and time for new ones."""
+        if not self._task.in_time():
+            self._new = NONE
+        return len(self._planned) + len(self._new) > 0
+
+    def _next_planned(self) -> Int32:
+        """Return the nodes that were in the earliest wave of the last plan, of those that are left."""
+        earliest = self._planned_wave.min(initial=np.iinfo(np.int32).max)
+        planned: Int32 = self._planned[self._planned_wave == earliest]
+        return planned
+
+    def add(self, number: int, budgets: Int64) -> bool:
+        """Add the nodes that can go with these budgets : int64[B] to a wave; return whether there is any."""
+        before = self.problem.counts[TAKEN]
+        found = self._found(budgets)
+        if found is None:
+            return False
+        self.problem = found
+        added = int(found.counts[TAKEN] - before)
+        self.waves += [number] * added
+        is_left = found.outcome == BLOCKED
+        kept = is_left[self._planned]
+        self._planned, self._planned_wave = self._planned[kept], self._planned_wave[kept]
+        self._new = self._new[is_left[self._new]]
+        return added > 0
+
+    def _blocked_new(self, first: DrainSet) -> Int32:
+        """Return the candidates that only budgets keep from the first wave, in its order; none if a bound stopped it.
+
+        A node that was in no plan does not enter one while a budget allows no eviction at all: not even the first
+        would be possible.
+        """
+        if first.stopped_at >= 0:
+            return NONE
+        problem = first.problem
+        blocked = (problem.outcome == BLOCKED) & (problem.incoming_count[: len(problem.outcome)] == 0)
+        if blocked.any():
+            blocked &= ~_are_exhausted(self._task.problem) | self._task.nodes.unneeded_before
+        new: Int32 = first.candidates[blocked[first.candidates]]
+        return new
+
+    def _first_bounds(self) -> Int64:
+        """Return how many more new nodes may be simulated, and how many accepted. int64[2]."""
+        settings, accepted = self._task.settings, self._first.accepted
+        fresh = int(np.count_nonzero(~self._task.nodes.unneeded_before[accepted]))
+        simulated = settings.max_evaluated - self._first.fresh if settings.max_evaluated else UNBOUNDED
+        return np.array([simulated, settings.max_new_unneeded - fresh if settings.max_new_unneeded else UNBOUNDED])
+
+    def _found(self, budgets: Int64) -> DrainProblem | None:
+        """Return the problem extended by one wave; None if the earlier ones would no longer be valid: then the
+        simulation is as before.
+
+        Nodes with pods that would be unplaceable, parts of all-or-nothing groups and nodes needed for balance are left
+        out, and the rest is tried again, as in `drain_sets.run`.
+        """
+        task, start = self._task, current_mark(self._task.state)
+        before = self.problem.counts[TAKEN]
+        left_out = np.zeros(len(self._known), np.uint8)
+        blocking_pod = np.full(len(self._known), -1, np.int32)
+        while True:
+            bounds = self._bounds.copy()
+            found = self._tried(budgets, left_out > 0, bounds)
+            check_log(task.state)
+            stays = self._stays(found, int(before))
+            if not stays.any():
+                break
+            revert(task.state, start)
+            if stays[found.accepted[:before]].any():
+                return None
+            np.copyto(left_out, stays, where=stays > 0)
+            np.copyto(blocking_pod, found.blocking_pod, where=stays == NO_PLACE)
+        self._bounds = bounds
+        out = left_out > 0
+        found.outcome[out], found.blocking_pod[out] = left_out[out], blocking_pod[out]
+        return found
+
+    def _stays(self, found: DrainProblem, before: int) -> UInt8:
+        """Return by node why it cannot go with the others, 0 = it can, or does not go. uint8[N]."""
+        task = self._task
+        stays = np.zeros(len(self._known), np.uint8)
+        accepted = found.accepted[: found.counts[TAKEN]]
+        new = accepted[before:]
+        if not len(new):
+            return stays
+        stays[nodes_with_unplaceable_pods(task, found)] = NO_PLACE
+        if stays.any():
+            return stays
+        if task.nodes.atomic_size[new].any():
+            group = task.problem.limits.group[new]
+            stays[new[np.bincount(group)[group] < task.nodes.atomic_size[new]]] = ATOMIC
+        if not stays.any():
+            stays[to_stay_even(task, accepted)] = BALANCE
+        return stays
+
+    def _tried(self, budgets: Int64, left_out: Bool, bounds: Int64) -> DrainProblem:
+        """Try the candidates in order, those of one wave of the last plan all together; their moves stay in the
+        simulation.
+        """
+        state, again = self._task.state, self._next_planned()
+        again = again[~left_out[again]]
+        candidates = np.concatenate([self._planned, self._new]).astype(np.int32)
+        candidates = candidates[~left_out[candidates]]
+        found = self._prepared(candidates, budgets)
+        if len(again):
+            if repeat_plan(state, found, again):
+                candidates = candidates[~np.isin(candidates, again)]
+            else:
+                found = self._prepared(candidates, budgets)
+        for position in range(0, len(candidates), BATCH):
+            if position and not self._task.in_time():
+                break
+            end = min(position + BATCH, len(candidates))
+            drain_candidates(state, found, candidates, position, end, self._known, bounds, 0)
+        return found
+
+    def _prepared(self, candidates: Int32, budgets: Int64) -> DrainProblem:
+        """Return a copy of the problem with these budgets : int64[B], the candidates not evaluated and the last
+        destinations."""
+        found = copied(self.problem)
+        found.budgets.left[:] = budgets
+        found.budgets.in_turn[:] = False
+        found.outcome[candidates] = NOT_EVALUATED
+        found.blocking_pod[candidates] = -1
+        others = np.concatenate([self._first.staying, self._first.candidates[::-1]])
+        is_candidate = np.zeros(len(self._known), bool)
+        is_candidate[candidates] = True
+        order = np.concatenate([others[~is_candidate[others]], candidates[::-1]]).astype(np.int32)
+        return found._replace(search=found.search._replace(order=order, most=unknown_room(order)))
+
+
+def _are_exhausted(problem: DrainProblem) -> Bool:
+    """Return for each node whether one of its pods to move has a budget without a disruption left. bool[N]."""
+    under = problem.budgets
+    lacking = (under.needs > 0) & (under.left[under.budgets] < 1)
+    by_pod = np.diff(_upto(lacking)[under.offsets])
+    exhausted: Bool = np.diff(_upto(by_pod[problem.pods])[problem.offsets]) > 0
+    return exhausted
+
+
+def _upto(counts: Int64 | Bool) -> Int64:
+    """Return the sums of the first 0, 1, 2, ... numbers. int64."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])

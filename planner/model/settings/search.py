@@ -29,13 +29,16 @@ class SearchBudgets:
     256 pods and as many nodes."""
     repacking_checks: int = 1 << 20
     """Checks of a pod against a node in all tries of scale-up to do without one new node."""
+    exchange_checks: int = 1 << 19
+    """Nodes looked at for pods while scale-down exchanges nodes of its plan for others that save more, if money
+    decides: about 60 ms. Plans that would move more than 2,048 pods are not worth beginning with."""
     other_expanders: bool = False
     """Whether scale-up may take a plan of other expanders than those that the settings name."""
 
 
-FIRST: Final = SearchBudgets(False, 0, 0, 0, 0)
+FIRST: Final = SearchBudgets(False, 0, 0, 0, 0, 0)
 USUAL: Final = SearchBudgets()
-BEST: Final = SearchBudgets(True, _UNLIMITED, _UNLIMITED, _UNLIMITED, 1 << 26, True)
+BEST: Final = SearchBudgets(True, _UNLIMITED, _UNLIMITED, _UNLIMITED, 1 << 26, 1 << 24, True)
 _BUDGETS: Final = {
     pb.SearchEffort.UNSPECIFIED: USUAL,
     pb.SearchEffort.FIRST: FIRST,

@@ -11,6 +11,7 @@ from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.facts.similarity import Similarity
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.hints import PodGroups, pod_groups
+from trimtab.planner.scale_up.default_expanders import with_default_expanders
 from trimtab.planner.scale_up.limits import LimitInputs, Limits
 from trimtab.planner.scale_up.options import ExpanderContext, describe
 from trimtab.planner.scale_up.request import ScaleUpRequest
@@ -22,7 +23,8 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 class ScaleUpContext(NamedTuple):
     """pods : by node, followed by recently evicted ones; hint : int32[P'] their nodes in the last loop, -1 = not known;
     notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the groups; sizes :
-    int64[G] target size of each group; limits : before any node is added; expanders : their input."""
+    int64[G] target size of each group; limits : before any node is added; expanders : their input; compared_by : the
+    `Expander.Code` that plans are compared by."""
 
     request: ScaleUpRequest
     pods: PodGroups
@@ -34,6 +36,7 @@ class ScaleUpContext(NamedTuple):
     sizes: Int64
     limits: Limits
     expanders: ExpanderContext
+    compared_by: int
 
 
 def survey(request: ScaleUpRequest) -> ScaleUpContext:
@@ -46,6 +49,8 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
     pods = pod_groups(snapshot, this.evictions, this.work.derive)
     cluster = LimitInputs(snapshot, templates, leaving, request.now_ns)
     hint, notes = recall(request.state, snapshot, request.growth, pods)
+    limits = Limits(cluster, this.settings.limits, settings.max_new_nodes)
+    request = with_default_expanders(request, limits)
     return ScaleUpContext(
         request=request,
         pods=pods,
@@ -54,7 +59,8 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
         leaving=leaving,
         templates=templates,
         similarity=similarity,
-        limits=Limits(cluster, this.settings.limits, settings.max_new_nodes),
+        limits=limits,
         sizes=np.array([group.target_size for group in snapshot.groups], np.int64),
-        expanders=ExpanderContext(groups, settings, len(snapshot.nodes.name), this.seed),
+        expanders=ExpanderContext(groups, request.settings, len(snapshot.nodes.name), this.seed),
+        compared_by=request.settings.expanders[0],
     )

@@ -34,6 +34,9 @@ LIMITED: Final = (
     NodeGroupReason.NOT_WHOLE,
 )
 """Reasons of groups that would help a pod if they might grow more."""
+OTHERS_THAN_CHEAPEST: Final = (Expander.PRICE, Expander.LEAST_WASTE, Expander.MOST_PODS)
+"""Expanders whose plans, made group by group, may cost less than that of CHEAPEST_PLAN where affinity or spread, of
+which that knows little, decide."""
 SHARED_LIMITS: Final = (NodeGroupReason.RESOURCE_LIMIT_REACHED, NodeGroupReason.MAX_NEW_NODES_REACHED)
 """Those for which a few large pods can use up what many small ones of all groups need."""
 
@@ -145,6 +148,8 @@ def _otherwise(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
     may_replace = grows and (settings.search.other_expanders or not settings.names_expanders)
     if may_replace and (len(usual.history.choices) > 1 or some_left):
         found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=is_priced)]
+    if grows and is_priced and expanders[0] == Expander.CHEAPEST_PLAN:
+        found += [Variant(USUAL, (code, Expander.RANDOM)) for code in OTHERS_THAN_CHEAPEST]
     if may_replace and is_priced and expanders[0] == Expander.PRICE:
         found.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
     return found[:most]

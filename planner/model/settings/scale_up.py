@@ -54,7 +54,8 @@ class ScaleUpSettings:
     balance_similar: bool = False
     """Split growth over similar node groups. `--balance-similar-node-groups`."""
     expanders: tuple[int, ...] = DEFAULT_EXPANDERS
-    """`Expander.Code`s in the order in which they are applied, each once; the last is RANDOM. `--expander`."""
+    """`Expander.Code`s in the order in which they are applied, each once; the last is RANDOM. If the request names
+    none, CHEAPEST_PLAN replaces these where prices are known (`planner.scale_up.default_expanders`). `--expander`."""
     priority: tuple[PriorityRank, ...] = ()
     """Ranks of PRIORITY, highest first; not empty with that expander. Upstream: ConfigMap of the priority expander."""
     priority_label: str = DEFAULT_PRIORITY_LABEL

@@ -53,7 +53,7 @@ class Improved(NamedTuple):
     destination: Int32
 
 
-class _Packing(NamedTuple):
+class _PackedSet(NamedTuple):
     """chosen : bool[E] candidates that go; destination : int32[P'] of their pods, -1 for all others; saving : per
     hour."""
 
@@ -92,7 +92,7 @@ class Exchange:
         start = np.isin(self._candidates, nodes)
         first = self._packed(start, _of(self._pods(start), destination))
         if first is None:
-            first = _Packing(np.zeros(len(start), np.bool_), np.full(len(destination), -1, np.int32), 0.0)
+            first = _PackedSet(np.zeros(len(start), np.bool_), np.full(len(destination), -1, np.int32), 0.0)
         best = self._climb(first)
         for turn in range(TURNS):
             if self._is_over() or best.chosen.all():
@@ -112,20 +112,20 @@ class Exchange:
 
     def _drop_unplaceable(self, pods: int) -> None:
         """Leave out candidates that cannot go even alone. pods : P'."""
-        may = (self._share <= 1.0).all(axis=0)
+        may = np.array(self._share.max(axis=0, initial=0.0) <= 1.0)
         nothing = np.full(pods, -1, np.int32)
         for at in np.flatnonzero(may).tolist():
             may[at] = self._packed(np.arange(len(may)) == at, nothing) is not None
         self._candidates, self._saving, self._share = self._candidates[may], self._saving[may], self._share[:, may]
 
-    def _climb(self, best: _Packing) -> _Packing:
+    def _climb(self, best: _PackedSet) -> _PackedSet:
         """Return the result of moves, made as long as one succeeds."""
-        better: _Packing | None = best
+        better: _PackedSet | None = best
         while better is not None and not self._is_over():
             best, better = better, self._step(better)
         return best if better is None else better
 
-    def _step(self, best: _Packing) -> _Packing | None:
+    def _step(self, best: _PackedSet) -> _PackedSet | None:
         """Return the result of the first move that succeeds, None if there is none or the budget is used up."""
         for back, go in self._moves(best):
             chosen = best.chosen.copy()
@@ -138,7 +138,7 @@ class Exchange:
                 return better
         return None
 
-    def _packed_once(self, chosen: Bool, hint: Int32) -> _Packing | None:
+    def _packed_once(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
         """Return a packing of these candidates : bool[E], None if none was found, now or earlier."""
         key = chosen.tobytes()
         if key in self._failed:
@@ -148,7 +148,7 @@ class Exchange:
             self._failed.add(key)
         return found
 
-    def _packed(self, chosen: Bool, hint: Int32) -> _Packing | None:
+    def _packed(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
         """Return a packing of the pods of these candidates : bool[E], None if none was found. hint : int32[P'], -1 for
         all pods if there is none."""
         nodes, pods = self._candidates[chosen], self._pods(chosen)
@@ -162,7 +162,7 @@ class Exchange:
             )
             check_log(self._state)
             if result == PACKED:
-                return _Packing(chosen, destination, total(self._saving[chosen]))
+                return _PackedSet(chosen, destination, total(self._saving[chosen]))
             if result == NOT_ALLOWED:
                 return None
         return None
@@ -177,9 +177,10 @@ class Exchange:
 
     def _density(self) -> Float64:
         """Return what each candidate saves for its largest share. float64[E]."""
-        return self._saving / np.maximum(self._share.max(axis=0, initial=0.0), SAME)
+        density: Float64 = self._saving / np.maximum(self._share.max(axis=0, initial=0.0), SAME)
+        return density
 
-    def _moves(self, best: _Packing) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    def _moves(self, best: _PackedSet) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
         """Yield moves that save more and that the linear bound allows: (candidates that come back, candidates that go),
         those that gain most first."""
         order = np.argsort(self._density(), kind="stable")
@@ -203,7 +204,7 @@ class Exchange:
             member[list(some), at] = 1.0
         return _Sides(found, self._saving @ member, self._share @ member)
 
-    def _forced(self, best: _Packing, turn: int) -> _Packing | None:
+    def _forced(self, best: _PackedSet, turn: int) -> _PackedSet | None:
         """Return a set with a candidate that is not in the best one, filled in an order that differs from turn to turn;
         None if it cannot go."""
         others = np.flatnonzero(~best.chosen)

@@ -3121,7 +3121,8 @@ class ScaleUpSettings(_message.Message):
     @_builtins.property
     def expanders(self) -> _containers.RepeatedScalarFieldContainer[Global___Expander.Code.ValueType]:
         """How an option is chosen: each expander decides among those that the one
-        before it rates equal. Without repetition. Default [LEAST_WASTE].
+        before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
+        node group that may grow and would help has a price, else [LEAST_WASTE].
         `--expander`.
         """
 

@@ -17,6 +17,7 @@ from trimtab.planner.scale_up.options import ExpanderContext, describe
 from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.similar_groups import similar_groups
 from trimtab.planner.scale_up.state import recall
+from trimtab.planner.simulation.growth import NO_PROTOTYPE
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
@@ -24,7 +25,8 @@ class ScaleUpContext(NamedTuple):
     """pods : by node, followed by recently evicted ones; hint : int32[P'] their nodes in the last loop, -1 = not known;
     notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the groups; sizes :
     int64[G] target size of each group; limits : before any node is added; expanders : their input; compared_by : the
-    `Expander.Code` that plans are compared by."""
+    `Expander.Code` that plans are compared by; new_domains : int64, prototypes whose zones count for topology spread
+    although they may have no node."""
 
     request: ScaleUpRequest
     pods: PodGroups
@@ -37,6 +39,7 @@ class ScaleUpContext(NamedTuple):
     limits: Limits
     expanders: ExpanderContext
     compared_by: int
+    new_domains: Int64
 
 
 def survey(request: ScaleUpRequest) -> ScaleUpContext:
@@ -63,4 +66,12 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
         sizes=np.array([group.target_size for group in snapshot.groups], np.int64),
         expanders=ExpanderContext(groups, request.settings, len(snapshot.nodes.name), this.seed),
         compared_by=request.settings.expanders[0],
+        new_domains=_new_domains(request, limits),
     )
+
+
+def _new_domains(request: ScaleUpRequest, limits: Limits) -> Int64:
+    """Return the prototypes of the groups that may grow, if the zones of their new nodes count. int64."""
+    prototype = request.growth.prototype[limits.reasons == 0]
+    found: Int64 = prototype[prototype != NO_PROTOTYPE]
+    return found if request.settings.spread_over_new_domains else found[:0]

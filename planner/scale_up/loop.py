@@ -3,6 +3,8 @@
 The round's simulation is left with the new nodes open and all pods placed.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -16,6 +18,7 @@ from trimtab.planner.scale_up.repacking import may_shrink, repackings
 from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.variants import Variant, usual, variants
 from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.kernels import count_domains_of
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.v1.plan_pb2 import Expander
@@ -48,6 +51,9 @@ def _best(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleU
     first = search.best()
     for variant in variants(first, too_many_nodes=bool(may_shrink(first))):
         search.make(variant)
+    if len(context.new_domains) and len(search.best().refusals.pods):
+        # Zones that no group opens in the end may have kept pods from the others.
+        search.make(usual(context)._replace(new_domains=False))
     while search.make_with_fewer():
         pass
     search.make_in_cheaper_groups()
@@ -71,7 +77,7 @@ class _Search:
         self._attempts: Attempts[_TriedPlan | None] = Attempts(
             simulation.state, start, self._repeat, context.request.round.in_time
         )
-        self._kinds: set[tuple[bytes, tuple[int, ...], bool, bool]] = set()
+        self._kinds: set[tuple[bytes, tuple[int, ...], bool, bool, bool]] = set()
         self._best: Attempt[_TriedPlan | None] | None = None
 
     def make(self, variant: Variant) -> None:
@@ -133,15 +139,28 @@ class _Search:
 
     def _new_plan(self, variant: Variant, state: SimulationState) -> _TriedPlan | None:
         """Make a plan; None if an equal one was made before."""
-        attempt = PlanAttempt(self._context, self._simulation._replace(state=state), variant)
-        kind = attempt.kind()
-        if kind in self._kinds:
-            return None
-        self._kinds.add(kind)
-        return _run(attempt)
+        with self._counted(variant, state):
+            attempt = PlanAttempt(self._context, self._simulation._replace(state=state), variant)
+            kind = attempt.kind()
+            if kind in self._kinds:
+                return None
+            self._kinds.add(kind)
+            return _run(attempt)
 
     def _plan(self, variant: Variant, given: GivenNodes | None, state: SimulationState) -> _TriedPlan | None:
-        return _run(PlanAttempt(self._context, self._simulation._replace(state=state), variant, given))
+        with self._counted(variant, state):
+            return _run(PlanAttempt(self._context, self._simulation._replace(state=state), variant, given))
+
+    @contextmanager
+    def _counted(self, variant: Variant, state: SimulationState) -> Iterator[None]:
+        """Let zones that groups could open count meanwhile, if the variant requires it: what is placed then is as legal
+        without them, where the scheduler only counts zones that have nodes."""
+        nodes = self._context.new_domains if variant.new_domains else self._context.new_domains[:0]
+        count_domains_of(state, nodes, 1)
+        try:
+            yield
+        finally:
+            count_domains_of(state, nodes, -1)
 
     def _repeat(self, state: SimulationState, tried: _TriedPlan | None) -> _TriedPlan | None:
         assert tried is not None, "only a plan is adopted"

@@ -45,7 +45,8 @@ class Variant(NamedTuple):
     """Options of a plan. placement_order : in which waiting pods are placed where there is room; expanders : in order;
     fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price; held_back : int32 pods
     placed only once node groups have grown; by_priority : groups grow for the most important pods first;
-    smallest_first : where nodes do not suffice for all pods, small ones may come first."""
+    smallest_first : where nodes do not suffice for all pods, small ones may come first; new_domains : zones that groups
+    could open count for topology spread."""
 
     placement_order: PlacementOrder
     expanders: tuple[int, ...]
@@ -53,6 +54,7 @@ class Variant(NamedTuple):
     held_back: Int32 = NOBODY
     by_priority: bool = False
     smallest_first: bool = False
+    new_domains: bool = True
 
 
 def usual(context: ScaleUpContext) -> Variant:

@@ -79,6 +79,12 @@ def move_node(counters: Counters, node: int, sign: int, stays: int) -> None:
 
 
 @copied_kernel
+def move_shared_domains(counters: Counters, node: int, sign: int) -> None:
+    """Let the domains that a closed node would share with others count (sign 1), or no longer (sign -1)."""
+    spread.move_shared_domains(counters.spread, node, sign)
+
+
+@copied_kernel
 def look_like(counters: Counters, node: int, like: int) -> None:
     """Copy a template's columns from one node to another, which keeps its name. O(node sets + topology rows)."""
     presence.look_like(counters.presence, node, like)

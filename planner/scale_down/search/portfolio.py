@@ -87,7 +87,8 @@ def choose(task: DrainTask) -> ChosenDrainSet:
     best = _best_of(task, first, at_once)
     if task.settings.try_list_order and is_money(task):
         better = attempts.make(partial(improved, task, best.plan))
-        best = best_of([best, better], partial(_is_better, task)) if better.plan is not best.plan else best
+        if better.plan is not best.plan:
+            best = _best_of(task, first, [*([] if best is first else [best]), better])
     margin = _margin(task) if best is first else 1.0
     in_turn = [one for one in made if _is_in_turn(one.plan) and _has_more(task, one.plan, best.plan, margin)]
     if in_turn:

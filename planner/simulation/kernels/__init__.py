@@ -3,6 +3,7 @@
 from trimtab.planner.simulation.kernels.checks import failing, failing_everywhere, fits
 from trimtab.planner.simulation.kernels.moves import (
     close_node,
+    count_domains_of,
     drop,
     fill,
     mark,
@@ -17,6 +18,7 @@ from trimtab.planner.simulation.kernels.moves import (
 
 __all__ = [
     "close_node",
+    "count_domains_of",
     "drop",
     "failing",
     "failing_everywhere",

@@ -2,8 +2,8 @@
 the recorded ones.
 
 Usage: python -m tests.parity.cluster_autoscaler_oracle.savings --oracle PROGRAM [--first SEED] [--count N] [--runs N]
-Prints, by generator, the nodes freed and the money saved: ours, upstream's in the order of its list, and its best run of
-each document; then a line for each document on which ours frees or saves less.
+Prints, by generator, the nodes freed and the money saved: ours, upstream's in the order of its list, and its best run
+of each document; then a line for each document on which ours frees or saves less.
 """
 
 from __future__ import annotations

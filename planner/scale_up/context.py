@@ -17,7 +17,7 @@ from trimtab.planner.scale_up.options import ExpanderContext, describe
 from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.similar_groups import similar_groups
 from trimtab.planner.scale_up.state import recall
-from trimtab.planner.simulation.growth import NO_PROTOTYPE
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 
@@ -25,8 +25,8 @@ class ScaleUpContext(NamedTuple):
     """pods : by node, followed by recently evicted ones; hint : int32[P'] their nodes in the last loop, -1 = not known;
     notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the groups; sizes :
     int64[G] target size of each group; limits : before any node is added; expanders : their input; compared_by : the
-    `Expander.Code` that plans are compared by; new_domains : int64, prototypes whose zones count for topology spread
-    although they may have no node."""
+    `Expander.Code` that plans are compared by; new_domains : int64, template nodes whose zones count for topology
+    spread although they may have no node."""
 
     request: ScaleUpRequest
     pods: PodGroups
@@ -46,10 +46,10 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = being_deleted(snapshot, request.now_ns)
-    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.derive, this.work.limits)
+    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.cache, this.work.limits)
     similarity = similar_groups(snapshot, templates, this.settings.similarity)
     groups = describe(snapshot, templates, this.settings.gpu_label, similarity)
-    pods = pod_groups(snapshot, this.evictions, this.work.derive)
+    pods = pod_groups(snapshot, this.evictions, this.work.cache)
     cluster = LimitInputs(snapshot, templates, leaving, request.now_ns)
     hint, notes = recall(request.state, snapshot, request.growth, pods)
     limits = Limits(cluster, this.settings.limits, settings.max_new_nodes)
@@ -71,7 +71,7 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
 
 
 def _new_domains(request: ScaleUpRequest, limits: Limits) -> Int64:
-    """Return the prototypes of the groups that may grow, if the zones of their new nodes count. int64."""
-    prototype = request.growth.prototype[limits.reasons == 0]
-    found: Int64 = prototype[prototype != NO_PROTOTYPE]
+    """Return the template nodes of the groups that may grow, if the zones of their new nodes count. int64."""
+    template_node = request.growth.template_node[limits.reasons == 0]
+    found: Int64 = template_node[template_node != NO_TEMPLATE_NODE]
     return found if request.settings.spread_over_new_domains else found[:0]

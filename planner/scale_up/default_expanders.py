@@ -7,7 +7,7 @@ import numpy as np
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.scale_up.limits import Limits
 from trimtab.planner.scale_up.request import ScaleUpRequest
-from trimtab.planner.simulation.growth import NO_PROTOTYPE
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.simulation.state import NOWHERE
 from trimtab.planner.snapshot.columns import Bool, Int64
 from trimtab.v1.plan_pb2 import Expander
@@ -34,11 +34,11 @@ def _help(request: ScaleUpRequest, groups: Int64) -> Bool:
     """Return which of groups : int64[M] have new nodes that some pod on no node fits by amounts and static predicates.
     bool[M]."""
     simulation, growth = request.round.simulation, request.growth
-    state, prototype = simulation.state, growth.prototype[groups]
+    state, template_node = simulation.state, growth.template_node[groups]
     classes = np.unique(state.pod_class[state.pod_node == NOWHERE])
     free = fresh_amounts(simulation, growth)[groups]
     helps = np.zeros(len(groups), np.bool_)
-    for at in np.flatnonzero(prototype != NO_PROTOTYPE).tolist():
-        admitted = state.blocked[classes, state.node_class[prototype[at]]] == 0
+    for at in np.flatnonzero(template_node != NO_TEMPLATE_NODE).tolist():
+        admitted = state.blocked[classes, state.node_class[template_node[at]]] == 0
         helps[at] = (admitted & (state.resources.request[classes] <= free[at]).all(axis=1)).any()
     return helps

@@ -11,7 +11,7 @@ from typing import Final
 
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, first_lacking, over_limit, use_up
-from trimtab.planner.simulation.kernels import fits, mark, place, remove, retire, revert
+from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, revert
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Float64, Int32, Int64
 
@@ -37,7 +37,7 @@ def pack_nodes(
         return NOT_ALLOWED
     before = mark(sim)
     for row in range(len(nodes)):
-        retire(sim, widened(nodes[row]))
+        cordon(sim, widened(nodes[row]))
     for row in range(len(pods)):
         remove(sim, widened(pods[row]))
     result = PACKED

@@ -17,7 +17,7 @@ def pack(
         return NOT_ALLOWED, {}
     names, fork = list(loop.cluster.nodes), loop.cluster.mark()
     for node in nodes:
-        loop.cluster.retire(names[node])
+        loop.cluster.cordon(names[node])
     for pod in pods:
         loop.cluster.remove(pod)
     where: dict[int, int] = {}

@@ -9,16 +9,29 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.facts.similarity import Similarity
+from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.hints import PodGroups, pod_groups
+from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.scale_up.default_expanders import with_default_expanders
 from trimtab.planner.scale_up.limits import LimitInputs, Limits
 from trimtab.planner.scale_up.options import ExpanderContext, describe
-from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.similar_groups import similar_groups
 from trimtab.planner.scale_up.state import recall
-from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
+
+
+class ScaleUpRequest(DecisionRequest[ScaleUpSettings, pb.ScaleUpState]):
+    """The round, the settings of scale-up, and its state of the last answer."""
+
+    __slots__ = ()
+
+    @property
+    def growth(self) -> Growth:
+        """The virtual nodes with which groups grow."""
+        return self.round.growth_of(pb.Decision.SCALE_UP)
 
 
 class ScaleUpContext(NamedTuple):
@@ -53,7 +66,9 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
     cluster = LimitInputs(snapshot, templates, leaving, request.now_ns)
     hint, notes = recall(request.state, snapshot, request.growth, pods)
     limits = Limits(cluster, this.settings.limits, settings.max_new_nodes)
-    request = with_default_expanders(request, limits)
+    price = np.array([group.price_per_hour for group in snapshot.groups], np.float64)
+    by_default = with_default_expanders(settings, price, limits, this.simulation, request.growth)
+    request = request._replace(settings=by_default)
     return ScaleUpContext(
         request=request,
         pods=pods,

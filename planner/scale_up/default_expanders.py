@@ -4,38 +4,38 @@ from dataclasses import replace
 
 import numpy as np
 
+from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_bounds import fresh_amounts
 from trimtab.planner.scale_up.limits import Limits
-from trimtab.planner.scale_up.request import ScaleUpRequest
-from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import Bool, Int64
+from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Float64, Int64
 from trimtab.v1.plan_pb2 import Expander
 
 BY_PRICE = (int(Expander.CHEAPEST_PLAN), int(Expander.RANDOM))
 
 
-def with_default_expanders(request: ScaleUpRequest, limits: Limits) -> ScaleUpRequest:
-    """Return the request with CHEAPEST_PLAN if its settings name no expanders, and every group that may grow and would
-    help a pod on no node has a price. O(G), and O(pods + classes · G · R) if some group has none.
+def with_default_expanders(
+    settings: ScaleUpSettings, price: Float64, limits: Limits, simulation: Simulation, growth: Growth
+) -> ScaleUpSettings:
+    """Return the settings with CHEAPEST_PLAN if they name no expanders, and every group that may grow and would help a
+    pod on no node has a price. price : float64[G], NaN = unknown. O(G), and O(pods + classes · G · R) if some group has
+    none.
     """
-    settings, groups = request.settings, request.snapshot.groups
-    price = np.array([group.price_per_hour for group in groups], np.float64)
     may_grow: Bool = limits.reasons == 0
     if settings.names_expanders or not (may_grow & ~np.isnan(price)).any():
-        return request
+        return settings
     unpriced = np.flatnonzero(may_grow & np.isnan(price))
-    if len(unpriced) and _help(request, unpriced).any():
-        return request
-    return request._replace(settings=replace(settings, expanders=BY_PRICE))
+    if len(unpriced) and _help(simulation, growth, unpriced).any():
+        return settings
+    return replace(settings, expanders=BY_PRICE)
 
 
-def _help(request: ScaleUpRequest, groups: Int64) -> Bool:
+def _help(simulation: Simulation, growth: Growth, groups: Int64) -> Bool:
     """Return which of groups : int64[M] have new nodes that some pod on no node fits by amounts and static predicates.
     bool[M]."""
-    simulation, growth = request.round.simulation, request.growth
     state, template_node = simulation.state, growth.template_node[groups]
-    classes = np.unique(state.pod_class[state.pod_node == NOWHERE])
+    classes = np.unique(state.pod_class[state.pod_node == NO_NODE])
     free = fresh_amounts(simulation, growth)[groups]
     helps = np.zeros(len(groups), np.bool_)
     for at in np.flatnonzero(template_node != NO_TEMPLATE_NODE).tolist():

@@ -6,13 +6,15 @@ from functools import cached_property
 from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cli.usage import ClusterUsage
 from trimtab.v1 import plan_pb2
 
 
 @dataclass(frozen=True)
 class PlanAnswer:
     """One answered request. `settings` and `now_ns` (Unix nanoseconds) are the request's; `verbose` shows all rows;
-    `prices` are those of a file, None = none is given.
+    `prices` are those of a file, None = none is given; `usage` is what pods use, None = not known. `response` : the
+    planner's; `view` : the snapshot that it is about.
     """
 
     response: plan_pb2.PlanResponse
@@ -21,6 +23,7 @@ class PlanAnswer:
     now_ns: int
     verbose: bool = False
     prices: Prices | None = None
+    usage: ClusterUsage | None = None
 
     @cached_property
     def costs(self) -> Costs:

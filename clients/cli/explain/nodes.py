@@ -28,7 +28,7 @@ _PodReason = reason_pb2.BlockingPodReason
 @dataclass(frozen=True)
 class NodeExplanation:
     """The explanation of a node; exactly one of `unneeded` and `unremovable` is set. blocking : all its pods that must
-    not be evicted, by name.
+    not be evicted, by name. view : the snapshot; decision, settings, now : of the request for which the plan was made.
     """
 
     view: ClusterView

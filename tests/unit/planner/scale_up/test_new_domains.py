@@ -14,7 +14,7 @@ from tests.builders.random_rows import rows
 from tests.builders.scale_up import Outcome, plan
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.kernels import count_domains_of, fits, mark, place, remove, revert
-from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import NO_NODE
 
 ZONE = "topology.kubernetes.io/zone"
 WEB = replica_set("web", 200)
@@ -78,7 +78,7 @@ def test_domains_counted_and_no_longer_leave_the_simulation_as_it_was(seed: int)
     these = random.integers(0, len(nodes), min(3, len(nodes)))
     start = mark(state)
     count_domains_of(state, these, 1)
-    for one in np.flatnonzero(state.pod_node != NOWHERE)[:5].tolist():
+    for one in np.flatnonzero(state.pod_node != NO_NODE)[:5].tolist():
         remove(state, one)
         at = int(random.integers(0, len(nodes)))
         admitted = fits(state, one, at)

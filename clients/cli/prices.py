@@ -28,8 +28,8 @@ _SPOT_LABELS: Final = {
 
 
 class PricedMachine(NamedTuple):
-    """The properties that a price depends on. zone "" = any; label : the "key=value" that has a price, "" = none; type :
-    instance type; lifecycle : on demand or spot."""
+    """The properties that a price depends on. type : instance type; zone : "" = any; lifecycle : on demand or spot;
+    label : the "key=value" that has a price, "" = none."""
 
     type: str
     zone: str

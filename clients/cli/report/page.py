@@ -130,8 +130,8 @@ class ShownDecision(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A page. title : its heading; headline : the most important sentence; facts : date, cluster, settings and the like;
-    tables, charts, maps : in the order of the page; decisions : (heading, rows); details : tables at its end.
+    """A page. title : its heading; headline : the most important sentence; facts : date, cluster, settings and the
+    like; tables, charts, maps : in the order of the page; decisions : (heading, rows); details : tables at its end.
 
     figures, maps and bars are the first screen of a page that has figures; advice : what to do about the bars;
     parts : pages of single clusters, folded.

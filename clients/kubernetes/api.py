@@ -92,7 +92,7 @@ class Api:
 
     def read_with_retries(self, request: ApiRequest) -> bytes:
         """Send an idempotent request, up to four times while errors may be transient."""
-        return with_retries(lambda: self.read(request), _policy_of)
+        return with_retries(lambda: self.read(request), read_policy)
 
     def objects(self, request: ApiRequest, kind: type[T], limit: int) -> Iterator[T]:
         """Yield the objects of a list, which are of that kind; each page of at most `limit` is read with retries. Also
@@ -160,8 +160,8 @@ def json_object(request: ApiRequest, answer: bytes) -> Json:
         ) from error
 
 
-def _policy_of(error: BaseException) -> RetryPolicy | None:
-    """Return how often a request is made; the server may ask for a pause, within a limit."""
+def read_policy(error: BaseException) -> RetryPolicy | None:
+    """Return how often an idempotent request is made; the server may ask for a pause, within a limit."""
     if not is_transient(error):
         return None
     hint_s = error.retry_after_s if isinstance(error, ApiError) else None

@@ -7,15 +7,15 @@ know. The permission to list any other kind is required, because a plan without 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
-
-from trimtab.clients.kubernetes.api import Api, is_transient
+from trimtab.clients.kubernetes.api import Api, pages, read_policy
+from trimtab.clients.kubernetes.envelope import ListPage
 from trimtab.clients.kubernetes.errors import ApiError, KubernetesError, MissingPermissionError
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.object_errors import InvalidInputError
 from trimtab.clients.kubernetes.permissions import require, rules_yaml
 from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, Resource
 from trimtab.clients.rpc.collection import collection_paused
+from trimtab.clients.rpc.retries import with_retries
 from trimtab.clients.snapshots.live.lists import list_page
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.watched_objects import BUFFERS, WatchedObjects
@@ -23,7 +23,6 @@ from trimtab.v1 import snapshot_pb2
 
 PAGE_LIMIT: Final = 5000
 PAGE_TIMEOUT_S: Final = 60.0
-ATTEMPTS: Final = 4
 
 
 class ClusterRead(NamedTuple):
@@ -99,18 +98,10 @@ def _list_version(api: Api, resource: Resource, store: WatchedObjects) -> None:
 
 
 def _list_pages(api: Api, resource: Resource, store: WatchedObjects, limit: int) -> None:
-    retrying = Retrying(
-        retry=retry_if_exception(is_transient),
-        stop=stop_after_attempt(ATTEMPTS),
-        wait=wait_exponential(multiplier=0.2, max=5.0),
-        reraise=True,
-    )
+    def read(token: str) -> ListPage:
+        return with_retries(lambda: list_page(api, resource, limit, token, PAGE_TIMEOUT_S), read_policy)
+
     store.listing(resource.kind)
-    next_page = ""
-    while True:
-        page = retrying(list_page, api, resource, limit, next_page, PAGE_TIMEOUT_S)
+    for page in pages(read, resource.path):
         store.put(resource.kind, page.items)
-        next_page = page.next_page
-        if not next_page:
-            break
     store.listed(resource.kind)

@@ -132,7 +132,7 @@ class CounterHooks:
     added: permanently, or until counters elsewhere change; refuses_pod(arrays, pod, node) : whether for what a pod has
     of its own; because(arrays, pod_class, node), because_own(arrays, pod, node) : `1 << PredicateReason.Code` for each
     predicate that refuses it;
-    move_node(arrays, node, sign, stays), look_like(arrays, node, like),
+    move_node(arrays, node, sign, stays), move_shared_domains(arrays, node, sign), look_like(arrays, node, like),
     may_need_others, excludes_pods, starts_on_one_node(arrays, pod_class), is_refused_in_domains(arrays, pod_class,
     node), forget, may_pass_again, note_failure, may_fit_now(arrays, notes, pod_class), chained_limit(arrays, chain,
     pod_class), row_of_limit(arrays, limit), excludes_domain(arrays, limit, domain) : the kind's part of the kernel of
@@ -149,6 +149,7 @@ class CounterHooks:
     because: Callable[..., int] | None = None
     because_own: Callable[..., int] | None = None
     move_node: Callable[..., None] | None = None
+    move_shared_domains: Callable[..., None] | None = None
     look_like: Callable[..., None] | None = None
     may_need_others: Callable[..., bool] | None = None
     excludes_pods: Callable[..., bool] | None = None

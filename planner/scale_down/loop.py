@@ -41,7 +41,7 @@ from trimtab.planner.scale_down.search.fewer_placeholders import (
     choose_with_slack,
     placeholders_on_nodes,
 )
-from trimtab.planner.scale_down.search.headroom import CapacityUse, capacity_use
+from trimtab.planner.scale_down.search.headroom import CapacityUse, capacity_use, share_of_free
 from trimtab.planner.scale_down.search.kernels.drain_sets import COUNTS, DisruptionsLeft, DrainProblem, Minimums
 from trimtab.planner.scale_down.search.orders import NodeScores
 from trimtab.planner.scale_down.search.waves import NONE, LaterCandidates
@@ -359,6 +359,7 @@ def _simulate(
     staying = _staying(context, np.flatnonzero(candidates).astype(np.int32))
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
+    use = cache(partial(_capacity_use, context, simulation, problem))
     scores = NodeScores(
         utilization=context.nodes.utilization.share,
         eviction_cost=context.nodes.eviction_cost,
@@ -366,6 +367,7 @@ def _simulate(
         created_ns=request.snapshot.nodes.created_ns,
         budget_use=cache(partial(_budget_use, context, problem)),
         minimum_use=_minimum_use(context),
+        capacity_share=lambda: share_of_free(use()),
         is_empty=np.diff(problem.offsets) == 0,
     )
     nodes = TaskNodes(
@@ -388,7 +390,7 @@ def _simulate(
         pending=unplaced(simulation, context.pods.pending),
         balance=context.balance,
         basis_changed=context.basis != context.previous.basis,
-        capacity_use=cache(partial(_capacity_use, context, simulation, problem)),
+        capacity_use=use,
         time_left=request.round.work.time_left,
         parallel=request.round.work.parallel,
     )

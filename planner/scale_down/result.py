@@ -56,12 +56,14 @@ class Counts(NamedTuple):
 
 class AttemptSummary(NamedTuple):
     """The chosen attempt. order : `CandidateOrder.Code`; stopped_at : node where a bound stopped it, -1 = complete;
-    tried : number of attempts; headroom : as in `ChosenDrainSet`."""
+    tried : number of attempts; headroom, by_money, saving_bound : as in `ChosenDrainSet`."""
 
     order: int
     stopped_at: int
     tried: int
     headroom: float
+    by_money: bool
+    saving_bound: float
 
 
 class StayingNodes(NamedTuple):
@@ -138,7 +140,9 @@ def extract_result(finding: SearchResult) -> LoopResult:
 
 def _chosen(choice: ChosenDrainSet) -> AttemptSummary:
     attempt = choice.drain_set
-    return AttemptSummary(attempt.options.order, attempt.stopped_at, choice.tried, choice.headroom)
+    return AttemptSummary(
+        attempt.options.order, attempt.stopped_at, choice.tried, choice.headroom, choice.by_money, choice.saving_bound
+    )
 
 
 def _moves_of(problem: DrainProblem, nodes: Int32) -> tuple[Int64, Int32]:

@@ -13,11 +13,12 @@ from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.hints import PodGroups, pod_groups
 from trimtab.planner.round.request import DecisionRequest
+from trimtab.planner.scale_up.default_expanders import with_default_expanders
 from trimtab.planner.scale_up.limits import LimitInputs, Limits
 from trimtab.planner.scale_up.options import ExpanderContext, describe
 from trimtab.planner.scale_up.similar_groups import similar_groups
 from trimtab.planner.scale_up.state import recall
-from trimtab.planner.simulation.growth import Growth
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 
@@ -36,7 +37,9 @@ class ScaleUpRequest(DecisionRequest[ScaleUpSettings, pb.ScaleUpState]):
 class ScaleUpContext(NamedTuple):
     """pods : by node, followed by recently evicted ones; hint : int32[P'] their nodes in the last loop, -1 = not known;
     notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the groups; sizes :
-    int64[G] target size of each group; limits : before any node is added; expanders : their input."""
+    int64[G] target size of each group; limits : before any node is added; expanders : their input; compared_by : the
+    `Expander.Code` that plans are compared by; new_domains : int64, template nodes whose zones count for topology
+    spread although they may have no node."""
 
     request: ScaleUpRequest
     pods: PodGroups
@@ -48,6 +51,8 @@ class ScaleUpContext(NamedTuple):
     sizes: Int64
     limits: Limits
     expanders: ExpanderContext
+    compared_by: int
+    new_domains: Int64
 
 
 def survey(request: ScaleUpRequest) -> ScaleUpContext:
@@ -60,6 +65,10 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
     pods = pod_groups(snapshot, this.evictions, this.work.cache)
     cluster = LimitInputs(snapshot, templates, leaving, request.now_ns)
     hint, notes = recall(request.state, snapshot, request.growth, pods)
+    limits = Limits(cluster, this.settings.limits, settings.max_new_nodes)
+    price = np.array([group.price_per_hour for group in snapshot.groups], np.float64)
+    by_default = with_default_expanders(settings, price, limits, this.simulation, request.growth)
+    request = request._replace(settings=by_default)
     return ScaleUpContext(
         request=request,
         pods=pods,
@@ -68,7 +77,16 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
         leaving=leaving,
         templates=templates,
         similarity=similarity,
-        limits=Limits(cluster, this.settings.limits, settings.max_new_nodes),
+        limits=limits,
         sizes=np.array([group.target_size for group in snapshot.groups], np.int64),
-        expanders=ExpanderContext(groups, settings, len(snapshot.nodes.name), this.seed),
+        expanders=ExpanderContext(groups, request.settings, len(snapshot.nodes.name), this.seed),
+        compared_by=request.settings.expanders[0],
+        new_domains=_new_domains(request, limits),
     )
+
+
+def _new_domains(request: ScaleUpRequest, limits: Limits) -> Int64:
+    """Return the template nodes of the groups that may grow, if the zones of their new nodes count. int64."""
+    template_node = request.growth.template_node[limits.reasons == 0]
+    found: Int64 = template_node[template_node != NO_TEMPLATE_NODE]
+    return found if request.settings.spread_over_new_domains else found[:0]

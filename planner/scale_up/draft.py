@@ -67,13 +67,14 @@ class PlanAttempt:
         self.check_room = self.unplaced.on_existing.depend_on_new_nodes(simulation)
         """Whether pods on existing and upcoming nodes are placed again once new nodes are open."""
 
-    def kind(self) -> tuple[bytes, tuple[int, ...], bool, bool]:
-        """Return the key that shows whether this plan differs: the classes of pods that are left, the expanders, and
-        the order of pods.
+    def kind(self) -> tuple[bytes, tuple[int, ...], bool, bool, bool]:
+        """Return the key that shows whether this plan differs: the classes of pods that are left, the expanders, the
+        order of pods, and what counts for topology spread.
         """
         left, variant = np.concatenate([self.unplaced.left, self.unplaced.placeholders]), self.variant
         classes = np.sort(self.simulation.state.pod_class[left]).tobytes()
-        return classes, self.request.settings.expanders, variant.by_priority, variant.smallest_first
+        expanders = self.request.settings.expanders
+        return classes, expanders, variant.by_priority, variant.smallest_first, variant.new_domains
 
     def run(self) -> ScaleUpPlan:
         """Return the plan; with CHEAPEST_PLAN, the better one of the plan made as a whole and the plan made group by

@@ -3,7 +3,8 @@
 The round's simulation is left with the new nodes open and all pods placed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from trimtab.planner.scale_up.preference import Worth, is_better, worth
 from trimtab.planner.scale_up.repacking import may_shrink, repackings
 from trimtab.planner.scale_up.variants import Variant, usual, variants
 from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.simulation.kernels import count_domains_of
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.v1.plan_pb2 import Expander
@@ -45,6 +47,7 @@ def _best(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleU
     """
     search = _PlanSearch(context, simulation, start)
     search.make_variants()
+    search.make_without_new_domains()
     while search.make_with_fewer():
         pass
     search.make_in_cheaper_groups()
@@ -68,7 +71,7 @@ class _PlanSearch:
         self._attempts: Attempts[_JudgedPlan] = Attempts(
             simulation.state, start, self._repeat, context.request.round.in_time
         )
-        self._kinds: set[tuple[bytes, tuple[int, ...], bool, bool]] = set()
+        self._kinds: set[tuple[bytes, tuple[int, ...], bool, bool, bool]] = set()
         self._best = self._attempts.make(self._usual)
 
     def make_variants(self) -> None:
@@ -76,6 +79,13 @@ class _PlanSearch:
         first = self.best()
         others = variants(first, too_many_nodes=bool(may_shrink(first)))
         self._keep_best(self._attempts.make_all([partial(self._new_plan, variant) for variant in others]))
+
+    def make_without_new_domains(self) -> None:
+        """Make the usual plan with only the zones that have nodes, if the best one leaves pods: zones that no group
+        opens in the end may have kept them from the others."""
+        if len(self._context.new_domains) and len(self.best().refusals.pods):
+            variant = usual(self._context)._replace(new_domains=False)
+            self._keep_best(self._attempts.make_all([partial(self._new_plan, variant)]))
 
     def make_with_fewer(self) -> bool:
         """Repeat the best plan with fewer new nodes; return whether the result is better."""
@@ -124,21 +134,36 @@ class _PlanSearch:
         return self._best is not before
 
     def _usual(self, state: SimulationState) -> _JudgedPlan:
-        attempt = self._attempt(usual(self._context), None, state)
-        self._kinds.add(attempt.kind())
-        return _run(attempt)
+        variant = usual(self._context)
+        with self._counted(variant, state):
+            attempt = self._attempt(variant, None, state)
+            self._kinds.add(attempt.kind())
+            return _run(attempt)
 
     def _new_plan(self, variant: Variant, state: SimulationState) -> _JudgedPlan | None:
         """Make a plan; None if an equal one was made before."""
-        attempt = self._attempt(variant, None, state)
-        kind = attempt.kind()
-        if kind in self._kinds:
-            return None
-        self._kinds.add(kind)
-        return _run(attempt)
+        with self._counted(variant, state):
+            attempt = self._attempt(variant, None, state)
+            kind = attempt.kind()
+            if kind in self._kinds:
+                return None
+            self._kinds.add(kind)
+            return _run(attempt)
 
     def _plan(self, variant: Variant, given: GivenNodes | None, state: SimulationState) -> _JudgedPlan:
-        return _run(self._attempt(variant, given, state))
+        with self._counted(variant, state):
+            return _run(self._attempt(variant, given, state))
+
+    @contextmanager
+    def _counted(self, variant: Variant, state: SimulationState) -> Iterator[None]:
+        """Let zones that groups could open count meanwhile, if the variant requires it: what is placed then is as legal
+        without them, where the scheduler only counts zones that have nodes."""
+        nodes = self._context.new_domains if variant.new_domains else self._context.new_domains[:0]
+        count_domains_of(state, nodes, 1)
+        try:
+            yield
+        finally:
+            count_domains_of(state, nodes, -1)
 
     def _repeat(self, state: SimulationState, judged: _JudgedPlan) -> _JudgedPlan:
         return self._plan(judged.variant, judged.given, state)

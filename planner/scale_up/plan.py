@@ -50,7 +50,9 @@ class ScaleUpPlan(NamedTuple):
         if (state.pod_node[existing.pods] == existing.nodes).all() and not np.isin(pods, self.unplaced.held_back).any():
             # All that were tried found no place, and room has not grown since.
             later: Int32 = pods[~np.isin(pods, existing.pods)]
-            return later
+            # Where zones without nodes counted, some of them do fit before.
+            if not len(later) or not len(self.context.new_domains):
+                return later
         node, before = state.pod_node.astype(np.int32), branch(state)
         revert(before, existing.start)
         place_where(progress.packer.simulation._replace(state=before), self.unplaced.where, pods, node)

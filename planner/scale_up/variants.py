@@ -32,6 +32,9 @@ LIMITED: Final = (
     NodeGroupReason.NOT_WHOLE,
 )
 """Reasons of groups that would help a pod if they might grow more."""
+OTHERS_THAN_CHEAPEST: Final = (Expander.PRICE, Expander.LEAST_WASTE, Expander.MOST_PODS)
+"""Expanders whose plans, made group by group, may cost less than that of CHEAPEST_PLAN where affinity or spread, of
+which that knows little, decide."""
 SHARED_LIMITS: Final = (NodeGroupReason.RESOURCE_LIMIT_REACHED, NodeGroupReason.MAX_NEW_NODES_REACHED)
 """Those for which a few large pods can use up what many small ones of all groups need."""
 
@@ -40,7 +43,8 @@ class Variant(NamedTuple):
     """Options of a plan. placement_order : in which waiting pods are placed where there is room; expanders : in order;
     fewest_nodes : a plan for all pods at once minimizes the number of nodes, not their price; held_back : int32 pods
     placed only once node groups have grown; by_priority : groups grow for the most important pods first;
-    smallest_first : where nodes do not suffice for all pods, small ones may come first."""
+    smallest_first : where nodes do not suffice for all pods, small ones may come first; new_domains : zones that groups
+    could open count for topology spread."""
 
     placement_order: PlacementOrder
     expanders: tuple[int, ...]
@@ -48,6 +52,7 @@ class Variant(NamedTuple):
     held_back: Int32 = NOBODY
     by_priority: bool = False
     smallest_first: bool = False
+    new_domains: bool = True
 
 
 def usual(context: ScaleUpContext) -> Variant:
@@ -140,6 +145,8 @@ def _otherwise(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
     may_replace = grows and (settings.search.other_expanders or not settings.names_expanders)
     if may_replace and (len(usual.history.choices) > 1 or some_left):
         found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=is_priced)]
+    if grows and is_priced and expanders[0] == Expander.CHEAPEST_PLAN:
+        found += [Variant(USUAL, (code, Expander.RANDOM)) for code in OTHERS_THAN_CHEAPEST]
     if may_replace and is_priced and expanders[0] == Expander.PRICE:
         found.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
     return found[:most]

@@ -23,6 +23,8 @@ from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 
+AS_UPSTREAM = {"spreadOverNewDomains": False}
+"""Topology spread counts domains that have nodes, as in upstream."""
 DATA = Path(__file__).parent / "data" / "cluster_autoscaler"
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.builders.notes import Note, assert_known
 from tests.parity.cluster_autoscaler_growth import (
+    AS_UPSTREAM,
     Ours,
     dearer,
     other_splits,
@@ -40,20 +41,23 @@ class Case(NamedTuple):
 
 @cache
 def cases() -> tuple[Case, ...]:
-    return tuple(Case(document, runs, ours(document)) for document, runs in recorded(RECORDING))
+    return tuple(Case(document, runs, ours(document, AS_UPSTREAM)) for document, runs in recorded(RECORDING))
 
 
 @cache
 def with_fewest_nodes() -> tuple[Case, ...]:
     """All documents with our expander LEAST_NODES, whatever upstream was asked for."""
-    return tuple(Case(one.document, one.runs, ours(one.document, {"expanders": ["LEAST_NODES"]})) for one in cases())
+    return tuple(
+        Case(one.document, one.runs, ours(one.document, AS_UPSTREAM | {"expanders": ["LEAST_NODES"]}))
+        for one in cases()
+    )
 
 
 @cache
 def whole_plans() -> tuple[Case, ...]:
     """Those that upstream was asked about with its expander `price`, with our cheapest plan."""
     return tuple(
-        Case(one.document, one.runs, ours(one.document, {"expanders": ["CHEAPEST_PLAN"]}))
+        Case(one.document, one.runs, ours(one.document, AS_UPSTREAM | {"expanders": ["CHEAPEST_PLAN"]}))
         for one in cases()
         if one.document["settings"]["scaleUp"]["expanders"] == ["PRICE"]
     )
@@ -84,7 +88,10 @@ def test_where_trimtab_has_more_nodes_they_cost_less_and_least_nodes_takes_fewer
     one = next(one for one in cases() if one.name == name)
     if not list(worse(one.mine.growth, one.runs)):
         return  # noted above
-    least, runs = ours(one.document, {"expanders": ["LEAST_NODES"]}).growth, [theirs(run) for run in one.runs]
+    least, runs = (
+        ours(one.document, AS_UPSTREAM | {"expanders": ["LEAST_NODES"]}).growth,
+        [theirs(run) for run in one.runs],
+    )
     assert price(one.document, one.mine.growth) < min(price(one.document, run) for run in runs)
     assert least.nodes < min(run.nodes for run in runs)
     assert len(least.pending) == len(one.mine.growth.pending) <= min(len(run.pending) for run in runs)

@@ -70,6 +70,14 @@ def test_a_limit_on_memory_does_not_leave_many_small_pods_for_few_large_ones() -
     assert len(found.waiting) - len(found.growth.pending) > 98
 
 
+def test_pods_that_keep_apart_cost_no_more_than_upstreams_nodes_for_them() -> None:
+    """Planned at once they cost 9.795, and upstream's LEAST_WASTE serves the same pods for 9.459."""
+    of = document("cheapest-plan-dearer-than-upstream-anti-affinity")
+    found = proven(of, "CHEAPEST_PLAN")
+    assert price(of, found.growth) <= 9.459
+    assert len(found.growth.pending) <= 3
+
+
 def test_no_large_nodes_are_bought_for_pods_whose_places_depend_on_the_order_of_arrival() -> None:
     """The cheapest plan took four large nodes for 53.20; upstream's LEAST_WASTE serves the same pods for 42.11."""
     of = document("cheapest-plan-dearer-than-upstream-affinity-anti-spread")

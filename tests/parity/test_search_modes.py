@@ -23,7 +23,8 @@ from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 pytestmark = pytest.mark.nightly
-EVERY_NODE = plan_pb2.PlanSettings(scale_down=plan_pb2.ScaleDownSettings(utilization_threshold=1.0))
+COUNT = plan_pb2.Objective.COUNT
+EVERY_NODE = plan_pb2.PlanSettings(scale_down=plan_pb2.ScaleDownSettings(utilization_threshold=1.0, objective=COUNT))
 
 
 class Recorded(NamedTuple):
@@ -35,7 +36,7 @@ class Recorded(NamedTuple):
 
     def freed(self) -> int:
         now_s = int(datetime.fromisoformat(self.document["now"]).timestamp())
-        return freed(self.message, settings_of(self.document, UNLIMITED), now_s)
+        return freed(self.message, settings_of(self.document, UNLIMITED | {"objective": "COUNT"}), now_s)
 
 
 def freed(message: snapshot_pb2.ClusterSnapshot, settings: plan_pb2.PlanSettings, now_s: int) -> int:

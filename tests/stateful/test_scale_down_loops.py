@@ -32,7 +32,7 @@ OTHERS: dict[str, list[Json]] = {
         {}, {}, {"balance": True, "candidateOrders": ["BALANCE", "UTILIZATION"]}, even(1),
         {"balance": True, **even(1)},
     ],
-    "orders": [{}, {}, {"candidateOrders": ["PRICE", "NAME"]}, {"savingBeforeCount": True}, {"tryListOrder": False}],
+    "orders": [{}, {}, {"candidateOrders": ["PRICE", "NAME"]}, {"objective": "MONEY"}, {"tryListOrder": False}],
     "bounds": [{}, {}, {}, {"maxEvaluatedNodes": 2}, {"maxNewUnneededNodes": 1, "maxDrainParallelism": 1}],
     "budgets": [{}, {"evictInTurn": False}],
     "unready": [{}, {"unreadyEnabled": False}],

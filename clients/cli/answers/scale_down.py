@@ -35,6 +35,7 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     """Yield the headline, the nodes that can go, and what keeps the others."""
     decision = answer.response.scale_down
     yield f"[bold]{headline(answer)}[/bold]"
+    yield from _objective(decision)
     yield from _moves(decision)
     yield from _when(answer)
     if answer.costs.known and answer.costs.sources:
@@ -58,6 +59,15 @@ def headline(answer: PlanAnswer) -> str:
         return f"None of {counted(total, 'node')} can go." if total else "There are no nodes."
     share = percent(len(going) / total)
     return f"{len(going):,} of {counted(total, 'node')} can go ({share}). {_saving(answer, going)}"
+
+
+def _objective(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
+    """Yield what decided between plans, if that was money, and how far the bound is."""
+    bound = decision.saving_bound_per_hour
+    if decision.objective == plan_pb2.Objective.MONEY and decision.unneeded and bound > 0:
+        saved = sum(one.saving_per_hour for one in decision.unneeded)
+        share = percent(min(saved / bound, 1.0))
+        yield f"Plans were compared by what they save; this one saves {share} of what cpu and memory alone would allow."
 
 
 def _moves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:

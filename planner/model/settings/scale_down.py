@@ -89,8 +89,9 @@ class ScaleDownSettings:
     """Delays apply to each node group separately, not to the cluster. `--scale-down-delay-type-local`."""
     evict_in_turn: bool = True
     """If fewer nodes than upstream's would go otherwise, a node may have more pods than a budget allows at once."""
-    saving_before_count: bool = False
-    """Choose the largest saving even if another plan frees more nodes. Off, as comparisons count nodes first."""
+    objective: int = pb.Objective.UNSPECIFIED
+    """`Objective.Code` that plans are compared by first; UNSPECIFIED: MONEY where the prices of all candidates are
+    known, as nodes are paid for by price, else COUNT. Upstream compares no plans."""
     try_list_order: bool = True
     """Besides `orders`, try candidates as listed, so that no plan is worse than upstream's. The simulator's policy
     "upstream" has it off: as upstream, it makes one plan."""
@@ -136,6 +137,7 @@ def resolve_scale_down(message: pb.PlanSettings) -> ScaleDownSettings:
         max_evaluated=count(given, "max_evaluated_nodes", defaults.max_evaluated, path),
         min_evaluated=count(given, "min_evaluated_nodes", defaults.min_evaluated, path),
         orders=_orders(given, defaults.orders, path),
+        objective=_objective(given, path),
         stability_margin=number(given, "stability_margin", defaults.stability_margin, path),
         min_saving_per_eviction=number(given, "min_saving_per_eviction", defaults.min_saving_per_eviction, path),
         max_new_unneeded=count(given, "max_new_unneeded_nodes", defaults.max_new_unneeded, path),
@@ -160,7 +162,6 @@ _SWITCHES: Final = {
     "balance": "balance",
     "delay_type_local": "delay_type_local",
     "evict_in_turn": "evict_in_turn",
-    "saving_before_count": "saving_before_count",
     "try_list_order": "try_list_order",
 }
 """Fields taken unchanged: name in the contract to name here."""
@@ -198,6 +199,12 @@ def _percentage(given: Message, name: str, default: float, path: str) -> float:
     if percentage > 100:
         raise SettingsError(f"{path}.{name}", f"{percentage:g} is not a percentage; give 0 to 100")
     return percentage / 100
+
+
+def _objective(given: pb.ScaleDownSettings, path: str) -> int:
+    if given.objective not in pb.Objective.Code.values():
+        raise SettingsError(f"{path}.objective", f"{given.objective} is not an objective; see Objective")
+    return given.objective
 
 
 def _orders(given: pb.ScaleDownSettings, default: tuple[int, ...], path: str) -> tuple[int, ...]:

@@ -53,7 +53,8 @@ class ScaleUpSettings:
     balance_similar: bool = False
     """Split growth over similar node groups. `--balance-similar-node-groups`."""
     expanders: tuple[int, ...] = DEFAULT_EXPANDERS
-    """`Expander.Code`s in the order in which they are applied, each once; the last is RANDOM. `--expander`."""
+    """`Expander.Code`s in the order in which they are applied, each once; the last is RANDOM. If the request names
+    none, CHEAPEST_PLAN replaces these where prices are known (`planner.scale_up.default_expanders`). `--expander`."""
     priority: tuple[PriorityRank, ...] = ()
     """Ranks of PRIORITY, highest first; not empty with that expander. Upstream: ConfigMap of the priority expander."""
     priority_label: str = DEFAULT_PRIORITY_LABEL
@@ -74,6 +75,9 @@ class ScaleUpSettings:
     """Schedulers whose pods are served, besides the default scheduler."""
     max_new_nodes: int = 1000
     """Most nodes that one plan adds. `--max-nodes-per-scaleup`."""
+    spread_over_new_domains: bool = True
+    """Zones (any topology domains but host names) that node groups could open count for topology spread, as the writer
+    of a spread means it and as Karpenter does; upstream and kube-scheduler count those that have nodes."""
     max_evaluated_groups: int = 0
     """Compute options for at most this many node groups; 0 = no limit, because an option costs little."""
     search: SearchBudgets = USUAL
@@ -110,6 +114,7 @@ def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
         status_taints=_taint_names(given.status_taints, f"{_PATH}.status_taints"),
         scheduler_names=frozenset(_not_empty(given.scheduler_names, f"{_PATH}.scheduler_names", "scheduler")),
         max_new_nodes=count(given, "max_new_nodes", defaults.max_new_nodes, _PATH, 1),
+        spread_over_new_domains=flag(given, "spread_over_new_domains", defaults.spread_over_new_domains),
         max_evaluated_groups=count(given, "max_evaluated_node_groups", defaults.max_evaluated_groups, _PATH),
         search=resolve_search(message),
         names_expanders=bool(given.expanders),

@@ -30,6 +30,9 @@ class SearchBudgets:
     256 pods and as many nodes."""
     repacking_checks: int = 1 << 20
     """Checks of a pod against a node in all tries of scale-up to do without one new node."""
+    exchange_checks: int = 1 << 19
+    """Nodes looked at for pods while scale-down exchanges nodes of its plan for others that save more, if money
+    decides: about 60 ms. Plans that would move more than 2,048 pods are not worth beginning with."""
     packed_groups: int = 128
     """Kinds of node groups of which scale-up packs pods onto each, and plans group by group even if the plan for all
     pods at once nearly holds. Of more kinds, the most promising and a sample are packed, the others if none helps."""
@@ -46,7 +49,12 @@ class SearchBudgets:
 
 
 FIRST: Final = SearchBudgets(
-    compares=False, shuffled_candidates=0, recompared_candidates=0, variant_work=0, repacking_checks=0
+    compares=False,
+    shuffled_candidates=0,
+    recompared_candidates=0,
+    variant_work=0,
+    repacking_checks=0,
+    exchange_checks=0,
 )
 USUAL: Final = SearchBudgets()
 BEST: Final = SearchBudgets(
@@ -54,6 +62,7 @@ BEST: Final = SearchBudgets(
     recompared_candidates=_UNLIMITED,
     variant_work=_UNLIMITED,
     repacking_checks=1 << 26,
+    exchange_checks=1 << 24,
     packed_groups=_UNLIMITED,
     detailed_groups=1 << 10,
     programme_entries=600 * 600,

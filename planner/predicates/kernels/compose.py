@@ -97,6 +97,7 @@ class Composer:
                 self.refusal(),
                 self.because(),
                 self.call_each("move_node", "counters, node, sign, stays"),
+                self.call_each("move_shared_domains", "counters, node, sign"),
                 self.call_each("look_like", "counters, node, like"),
                 self.any_of("may_need_others", "counters, pod_class"),
                 self.any_of("excludes_pods", "counters, pod_class"),
@@ -156,6 +157,10 @@ refuses a pod; 0 = none."""
 move_node: Callable[[Counters, int, int, int], None] = copied_kernel(_FUNCTIONS["move_node"])
 """(counters, node, sign, stays) Let a node join the topology (sign 1) or leave it (sign -1): for the predicates that
 ignore a cordoned node (stays 0), or for those that count it still (stays 1)."""
+
+move_shared_domains: Callable[[Counters, int, int], None] = copied_kernel(_FUNCTIONS["move_shared_domains"])
+"""(counters, node, sign) Let the domains that a closed node would share with others count (sign 1), or no longer (sign
+-1)."""
 
 look_like: Callable[[Counters, int, int], None] = copied_kernel(_FUNCTIONS["look_like"])
 """(counters, node, like) Copy a template's columns from one node to another, which keeps its name. O(node sets +

@@ -135,6 +135,22 @@ def move_node(spread: SpreadCounters, node: int, sign: int, stays: int) -> None:
 
 
 @inlined_kernel
+def move_shared_domains(spread: SpreadCounters, node: int, sign: int) -> None:
+    """Let the domains that a closed node would share with others count (sign 1), or no longer (sign -1), as if such a
+    node were there. O(pairs)."""
+    for pair in range(len(spread.pair_row)):
+        row = spread.pair_row[pair]
+        domain = spread.domain[row, node]
+        if spread.own_row[row] != 0 or domain < 0 or spread.eligible[spread.pair_nodes[pair], node] == 0:
+            continue
+        place = spread.pair_start[pair] + domain
+        before = spread.nodes_in[place]
+        spread.nodes_in[place] = before + sign
+        if before == 0 or before + sign == 0:
+            move_domain(spread, pair, domain, sign)
+
+
+@inlined_kernel
 def is_limited(spread: SpreadCounters, pod_class: int) -> bool:
     """Return whether pods of the class have constraints. O(1)."""
     return bool(spread.limit_offsets[pod_class] < spread.limit_offsets[pod_class + 1])
@@ -220,6 +236,7 @@ HOOKS = CounterHooks(
     refuses_for_now=is_uneven,
     because=because,
     move_node=move_node,
+    move_shared_domains=move_shared_domains,
     look_like=look_like,
     may_need_others=is_limited,
     is_refused_in_domains=is_refused_in_domains,

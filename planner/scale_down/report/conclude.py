@@ -60,6 +60,8 @@ def conclude(plan: ScaleDownPlan) -> Decided:
     if found.choice:
         decision.candidate_order = order_code(found.choice.order)
         decision.orders_tried = found.choice.tried
+        decision.objective = pb.Objective.MONEY if found.choice.by_money else pb.Objective.COUNT
+        decision.saving_bound_per_hour = found.choice.saving_bound
     _add_blockers(decision, context, found)
     state = _state(context, found, blocking, len(removal.drain) > 0)
     more = (going, staying_bytes(request, remaining, share))
@@ -74,6 +76,7 @@ def summary_of(decision: pb.ScaleDownDecision, unneeded_count: int) -> Summary:
         "drain": len(decision.drain),
         "evaluated": decision.evaluated,
         "not_evaluated": decision.not_evaluated,
+        "by_money": int(decision.objective == pb.Objective.MONEY),
     }
     return Summary(Outcome.Code.Name(decision.result), counts)
 

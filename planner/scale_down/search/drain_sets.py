@@ -112,8 +112,9 @@ class DrainOptions(NamedTuple):
     """Options of an attempt.
 
     order : `CandidateOrder.Code`; rule : for budgets; at_most : candidates to evaluate, -1 = all; repeated : how many
-    of the first candidates were in the last plan; hinted : pending pods are placed on their nodes of the last loop, if
-    possible.
+    of the first candidates are removed all together first, if possible: those of the last plan or of `proposed`; hinted
+    : pending pods are placed on their nodes of the last loop, if possible; proposed : int32[P'] destinations instead of
+    those of the last loop, None = those.
     """
 
     order: int
@@ -121,6 +122,7 @@ class DrainOptions(NamedTuple):
     at_most: int = -1
     repeated: int = 0
     hinted: bool = False
+    proposed: Int32 | None = None
 
 
 class DrainSet(NamedTuple):
@@ -301,7 +303,7 @@ def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) 
         reached=len(every) if stopped_at < 0 else int(np.flatnonzero(every == stopped_at)[0]),
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
         evaluated=int(problem.counts[EVALUATED]),
-        hint_hits=int(problem.counts[HINT_HITS]),
+        hint_hits=0 if options.proposed is not None else int(problem.counts[HINT_HITS]),
         searches=int(problem.counts[SEARCHES]),
         stopped_at=stopped_at,
         fresh=cursor.fresh,
@@ -320,18 +322,20 @@ def _begin(task: DrainTask, search_order: Int32, before: Int32, options: DrainOp
     nodes could block each other although they do not in the end.
     """
     start = current_mark(task.state)
-    problem = _prepared(task, search_order, options)
+    problem = prepared(task, search_order, options)
     if len(before) == 0:
         return problem, 0
     if repeat_plan(task.state, problem, before) and not nodes_with_unplaceable_pods(task, problem).any():
         return problem, len(before)
     revert(task.state, start)
-    return _prepared(task, search_order, options), 0
+    return prepared(task, search_order, options), 0
 
 
-def _prepared(task: DrainTask, search_order: Int32, options: DrainOptions) -> DrainProblem:
+def prepared(task: DrainTask, search_order: Int32, options: DrainOptions) -> DrainProblem:
     """Return an initial problem, with the pending pods placed that fit somewhere."""
     problem = _fresh(task.problem, search_order)
+    if options.proposed is not None:
+        problem = problem._replace(hint=options.proposed)
     # A node may have been unneeded last time only because its pods are evicted in turn.
     unneeded_before = task.nodes.unneeded_before & task.settings.evict_in_turn
     np.logical_or(unneeded_before, options.rule == BudgetRule.IN_TURN, out=problem.budgets.in_turn)

@@ -32,6 +32,12 @@ def capacity_use(room: Amounts, used: Amounts, moving: Amounts, leaving: Bool) -
     return CapacityUse(free + moving, free.sum(axis=1))
 
 
+def share_of_free(given: CapacityUse) -> Float64:
+    """Return the larger share of all free cpu or memory that each node takes with it. float64[N]."""
+    share: Float64 = (given.weight / np.maximum(given.free, 1)[:, None]).max(axis=0)
+    return share
+
+
 def saving_bound(given: CapacityUse, candidates: Int32, saving: Float64) -> float:
     """Return the most that any set of candidates could save. candidates : int32[E]; saving : float64[N], positive."""
     worth = saving[candidates]

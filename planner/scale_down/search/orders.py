@@ -34,6 +34,7 @@ class NodeScores(NamedTuple):
     created_ns: Int64
     budget_use: Callable[[], Float64]
     minimum_use: Float64
+    capacity_share: Callable[[], Float64]
     is_empty: Bool
 
 
@@ -67,6 +68,8 @@ def _keys(scores: NodeScores, order: int) -> Float64:
     if order == pb.CandidateOrder.MINIMUMS:
         # Nodes with the price 0 come last among those that take of a minimum.
         return scores.minimum_use / np.maximum(savings(scores.price), _LEAST_SAVING)
+    if order == pb.CandidateOrder.SAVING:
+        return -savings(scores.price) / np.maximum(scores.capacity_share(), _LEAST_SAVING)
     if order == pb.CandidateOrder.AGE:
         return scores.created_ns.astype(np.float64)
     return scores.utilization

@@ -1,8 +1,9 @@
 """The attempts of a search for the largest set of nodes that can go, and the choice among them.
 
 First the last plan is continued; other orders are tried if they could do better, and so are attempts that take
-candidates as listed, as upstream. All compete under one objective: the number of nodes freed, then the hourly saving;
-with `saving_before_count` the other way round. A plan whose pods have to be evicted in turn is taken only if it is
+candidates as listed, as upstream. All compete under one objective: the hourly saving, then the number of nodes freed;
+or the other way round (`objective_of`). If money decides, the best plan is improved by an exchange of nodes
+(`improvement`). A plan whose pods have to be evicted in turn is taken only if it is
 better in the first of the two. The last plan is replaced only by one that is better by the stability margin.
 """
 
@@ -17,6 +18,8 @@ from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_down.balance import level
 from trimtab.planner.scale_down.search.drain_sets import BudgetRule, DrainOptions, DrainSet, DrainTask, run
 from trimtab.planner.scale_down.search.headroom import saving_bound
+from trimtab.planner.scale_down.search.improvement import improved
+from trimtab.planner.scale_down.search.objective import is_money
 from trimtab.planner.scale_down.search.orders import arrange, shuffled
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState
@@ -54,11 +57,14 @@ class ChosenDrainSet(NamedTuple):
     compared.
 
     headroom : upper bound of the saving over what the plan saved, at the last comparison of orders; 0 = unknown.
+    by_money : whether the saving decided before the number of nodes; saving_bound : per hour, 0 = not computed.
     """
 
     drain_set: DrainSet
     tried: int
     headroom: float
+    by_money: bool
+    saving_bound: float
 
 
 def choose(task: DrainTask) -> ChosenDrainSet:
@@ -73,12 +79,16 @@ def choose(task: DrainTask) -> ChosenDrainSet:
     options = DrainOptions(first_order, repeated=repeated, hinted=True)
     first = attempts.make(lambda state: run(task.searching(task.nodes.staying, state), candidates, options))
     if not _worth_more(task, first.plan):
-        return ChosenDrainSet(first.plan, 1, task.previous.headroom)
+        return _chosen(task, first.plan, 1, task.previous.headroom)
     planned = [*_other_orders(task, first.plan), *_in_list_order(task)]
     makers = [partial(one.make, task) for one in planned]
     made = [first, *attempts.make_all(makers, in_branches=len(task.problem.pods) >= WORTH_PODS)]
     at_once = [attempt for attempt in made[1:] if not _is_in_turn(attempt.plan)]
     best = _best_of(task, first, at_once)
+    if task.settings.try_list_order and is_money(task):
+        better = attempts.make(partial(improved, task, best.plan))
+        if better.plan is not best.plan:
+            best = _best_of(task, first, [*([] if best is first else [best]), better])
     margin = _margin(task) if best is first else 1.0
     in_turn = [one for one in made if _is_in_turn(one.plan) and _has_more(task, one.plan, best.plan, margin)]
     if in_turn:
@@ -87,7 +97,14 @@ def choose(task: DrainTask) -> ChosenDrainSet:
         most, best = _best_of(task, in_turn[0], in_turn[1:]), attempts.make(partial(extended.make, task))
         best = most if _has_more(task, most.plan, best.plan) else best
     adopted = attempts.adopt(best).plan
-    return ChosenDrainSet(adopted, len(made), _headroom(task, adopted))
+    return _chosen(task, adopted, len(made), _headroom(task, adopted))
+
+
+def _chosen(task: DrainTask, plan: DrainSet, tried: int, headroom: float) -> ChosenDrainSet:
+    by_money = is_money(task)
+    if by_money and not headroom:
+        headroom = _headroom(task, plan)
+    return ChosenDrainSet(plan, tried, headroom, by_money, headroom * _saving(task, plan) if by_money else 0.0)
 
 
 def _repeat(task: DrainTask, state: SimulationState, plan: DrainSet) -> DrainSet:
@@ -97,9 +114,10 @@ def _repeat(task: DrainTask, state: SimulationState, plan: DrainSet) -> DrainSet
 
 
 def _orders(task: DrainTask) -> tuple[int, ...]:
-    """Return the requested orders and, if resource minimums keep nodes, one that is economical with them."""
-    more = (pb.CandidateOrder.MINIMUMS,) if task.nodes.scores.minimum_use[task.nodes.eligible].any() else ()
-    return (*task.settings.orders, *more)
+    """Return the requested orders and, if resource minimums keep nodes or money decides, one for that."""
+    minimums = (pb.CandidateOrder.MINIMUMS,) if task.nodes.scores.minimum_use[task.nodes.eligible].any() else ()
+    money = (pb.CandidateOrder.SAVING,) if task.settings.try_list_order and is_money(task) else ()
+    return (*task.settings.orders, *minimums, *money)
 
 
 def _other_orders(task: DrainTask, first: DrainSet) -> list[PlannedAttempt]:
@@ -255,7 +273,7 @@ def _is_better(task: DrainTask, one: DrainSet, other: DrainSet, margin: float = 
 def _amounts(task: DrainTask, attempt: DrainSet) -> tuple[float, float]:
     """Return what the objective compares, the first amount before the second."""
     freed, saving = float(_freed(task, attempt)), _saving(task, attempt)
-    return (saving, freed) if task.settings.saving_before_count else (freed, saving)
+    return (saving, freed) if is_money(task) else (freed, saving)
 
 
 def _freed(task: DrainTask, attempt: DrainSet) -> int:

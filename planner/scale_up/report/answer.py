@@ -29,6 +29,14 @@ Outcome = reason_pb2.ScaleUpResult
 _INCOMPLETE: Final = "new nodes kept requiring others until the plan reached its bound: a later plan may help more pods"
 
 
+_OBJECTIVES: Final = {
+    int(pb.Expander.CHEAPEST_PLAN): pb.Objective.MONEY,
+    int(pb.Expander.PRICE): pb.Objective.MONEY,
+    int(pb.Expander.LEAST_NODES): pb.Objective.COUNT,
+}
+"""What plans are compared by, by the first expander; others compare otherwise."""
+
+
 def not_tried(request: ScaleUpRequest) -> Decided:
     """Return the answer if scale-up is switched off: the state is unchanged."""
     decision = pb.ScaleUpDecision(result=Outcome.SCALE_UP_NOT_TRIED, detail="scale-up is switched off")
@@ -45,6 +53,7 @@ def conclude(plan: ScaleUpPlan) -> Decided:
     _add_options(decision, plan)
     add_waiting_placeholders(decision, plan)
     decision.result = _result(decision, len(left) > 0)
+    decision.objective = _OBJECTIVES.get(plan.context.compared_by, pb.Objective.UNSPECIFIED)
     summary = summary_of(decision, len(left))
     more = (_unschedulable(plan, left),)
     incomplete = [f"scale-up: {_INCOMPLETE}"] if decision.incomplete else []
@@ -64,6 +73,7 @@ def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summar
         "skipped": len(decision.skipped),
         "evaluated": decision.evaluated,
         "not_evaluated": decision.not_evaluated,
+        "by_money": int(decision.objective == pb.Objective.MONEY),
     }
     return Summary(Outcome.Code.Name(decision.result), counts)
 

@@ -4,6 +4,7 @@ from trimtab.planner.simulation.kernels.checks import failing, failing_everywher
 from trimtab.planner.simulation.kernels.moves import (
     close_node,
     cordon,
+    count_domains_of,
     fill,
     mark,
     open_from_template,
@@ -18,6 +19,7 @@ from trimtab.planner.simulation.kernels.moves import (
 __all__ = [
     "close_node",
     "cordon",
+    "count_domains_of",
     "failing",
     "failing_everywhere",
     "fill",

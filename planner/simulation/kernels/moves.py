@@ -258,6 +258,15 @@ def place_several(sim: SimulationState, pod_class: int, node: int, count: int) -
     return DONE
 
 
+@kernel
+def count_domains_of(sim: SimulationState, nodes: Int64, sign: int) -> None:
+    """Let the topology domains of closed nodes : int64[M], such as zones, count for topology spread although they may
+    have no node (sign 1), or no longer (sign -1). Not logged: to be undone by the opposite, before or after `revert`.
+    """
+    for row in range(len(nodes)):
+        compose.move_shared_domains(sim.counters, nodes[row], sign)
+
+
 @inlined_kernel
 def mark(sim: SimulationState) -> int:
     """Return the place in the log to which `revert` can go back. O(1)."""

@@ -537,6 +537,7 @@ class ScaleUpDecision(_message.Message):
     AFTER_NEW_NODES_FIELD_NUMBER: _builtins.int
     WAITING_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     INCOMPLETE_FIELD_NUMBER: _builtins.int
+    OBJECTIVE_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -554,6 +555,12 @@ class ScaleUpDecision(_message.Message):
     `unschedulable` are left that more nodes might help. Their reason for the
     node groups concerned is NOT_EVALUATED, `detail` says so, and a later plan
     continues. All places in the plan are valid. False = the plan is complete.
+    """
+    objective: Global___Objective.Code.ValueType
+    """What decided between plans: MONEY with the expanders CHEAPEST_PLAN, which is
+    the default where the prices of all node groups that may grow are known, and
+    PRICE; COUNT with LEAST_NODES; UNSPECIFIED with all others, see
+    `ScaleUpOption.decided_by`.
     """
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
@@ -622,10 +629,11 @@ class ScaleUpDecision(_message.Message):
         after_new_nodes: _abc.Iterable[_builtins.str] | None = ...,
         waiting_placeholders: _abc.Iterable[Global___WaitingPlaceholders] | None = ...,
         incomplete: _builtins.bool = ...,
+        objective: Global___Objective.Code.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "incomplete", b"incomplete", "not_evaluated", b"not_evaluated", "objective", b"objective", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable", "waiting_placeholders", b"waiting_placeholders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1379,6 +1387,8 @@ class ScaleDownDecision(_message.Message):
     CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
     ORDERS_TRIED_FIELD_NUMBER: _builtins.int
     BLOCKERS_FIELD_NUMBER: _builtins.int
+    OBJECTIVE_FIELD_NUMBER: _builtins.int
+    SAVING_BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleDownResult.Code.ValueType
     """Outcome."""
     evaluated: _builtins.int
@@ -1395,6 +1405,14 @@ class ScaleDownDecision(_message.Message):
     """The order of candidates that led to this plan."""
     orders_tried: _builtins.int
     """Orders that were simulated, this one included."""
+    objective: Global___Objective.Code.ValueType
+    """What plans were compared by first; UNSPECIFIED if none was made."""
+    saving_bound_per_hour: _builtins.float
+    """No set of the candidates saves more per hour: an upper bound by cpu and
+    memory only, with fractions of nodes, as of this loop or of the last one
+    that compared plans. 0 = not computed: nothing is saved, or the objective
+    is not MONEY.
+    """
     @_builtins.property
     def unneeded(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnneededNode]:
         """Nodes whose pods, all together, fit on the nodes that stay; sorted by
@@ -1433,10 +1451,12 @@ class ScaleDownDecision(_message.Message):
         candidate_order: Global___CandidateOrder.Code.ValueType = ...,
         orders_tried: _builtins.int = ...,
         blockers: _abc.Iterable[Global___NodeBlockers] | None = ...,
+        objective: Global___Objective.Code.ValueType = ...,
+        saving_bound_per_hour: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "orders_tried", b"orders_tried", "result", b"result", "searches", b"searches", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blockers", b"blockers", "candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "objective", b"objective", "orders_tried", b"orders_tried", "result", b"result", "saving_bound_per_hour", b"saving_bound_per_hour", "searches", b"searches", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1543,6 +1563,11 @@ class CandidateOrder(_message.Message):
         """Smallest use of the headroom above resource minimums first, per saving.
         Tried in addition to the others if a resource minimum counts a candidate.
         """
+        SAVING: CandidateOrder._Code.ValueType  # 10
+        """Largest saving for the share of the free cpu or memory that a node takes:
+        its own free amount and what its pods need elsewhere. Tried in addition to
+        the others with the objective MONEY, unless `try_list_order` is false.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -1578,6 +1603,11 @@ class CandidateOrder(_message.Message):
     MINIMUMS: CandidateOrder.Code.ValueType  # 9
     """Smallest use of the headroom above resource minimums first, per saving.
     Tried in addition to the others if a resource minimum counts a candidate.
+    """
+    SAVING: CandidateOrder.Code.ValueType  # 10
+    """Largest saving for the share of the free cpu or memory that a node takes:
+    its own free amount and what its pods need elsewhere. Tried in addition to
+    the others with the objective MONEY, unless `try_list_order` is false.
     """
 
     def __init__(
@@ -2563,6 +2593,46 @@ class PlanSettings(_message.Message):
 Global___PlanSettings: _TypeAlias = PlanSettings  # noqa: Y015
 
 @_typing.final
+class Objective(_message.Message):
+    """What plans are compared by first."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Objective._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: Objective._Code.ValueType  # 0
+        """In settings: MONEY where all prices are known, else COUNT."""
+        COUNT: Objective._Code.ValueType  # 1
+        """The number of nodes."""
+        MONEY: Objective._Code.ValueType  # 2
+        """The price of nodes per hour."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: Objective.Code.ValueType  # 0
+    """In settings: MONEY where all prices are known, else COUNT."""
+    COUNT: Objective.Code.ValueType  # 1
+    """The number of nodes."""
+    MONEY: Objective.Code.ValueType  # 2
+    """The price of nodes per hour."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Objective: _TypeAlias = Objective  # noqa: Y015
+
+@_typing.final
 class SearchEffort(_message.Message):
     """How much is searched for a better plan. Budgets are amounts of work: what
     they pay for becomes less as a cluster grows, and the deadline bounds all of
@@ -3004,6 +3074,7 @@ class ScaleUpSettings(_message.Message):
     SCHEDULER_NAMES_FIELD_NUMBER: _builtins.int
     MAX_NEW_NODES_FIELD_NUMBER: _builtins.int
     MAX_EVALUATED_NODE_GROUPS_FIELD_NUMBER: _builtins.int
+    SPREAD_OVER_NEW_DOMAINS_FIELD_NUMBER: _builtins.int
     balance_similar_node_groups: _builtins.bool
     """Split growth over similar node groups (`BalanceSettings`). Default false.
     `--balance-similar-node-groups`.
@@ -3028,10 +3099,19 @@ class ScaleUpSettings(_message.Message):
     """Compute options for at most this many node groups. 0 = no limit, the
     default. Makes a bounded run repeatable.
     """
+    spread_over_new_domains: _builtins.bool
+    """Topology domains other than host names that node groups could open, such as
+    zones, count for topology spread constraints with DoNotSchedule: pods spread
+    over three zones get nodes in all three, even if none has a node yet. Plans
+    are as legal for kube-scheduler, which counts domains that have nodes. A
+    plan that does not count new domains is taken if this one leaves pods.
+    Default true, as Karpenter; upstream counts domains that have nodes.
+    """
     @_builtins.property
     def expanders(self) -> _containers.RepeatedScalarFieldContainer[Global___Expander.Code.ValueType]:
         """How an option is chosen: each expander decides among those that the one
-        before it rates equal. Without repetition. Default [LEAST_WASTE].
+        before it rates equal. Without repetition. Default [CHEAPEST_PLAN] if every
+        node group that may grow and would help has a price, else [LEAST_WASTE].
         `--expander`.
         """
 
@@ -3095,10 +3175,11 @@ class ScaleUpSettings(_message.Message):
         scheduler_names: _abc.Iterable[_builtins.str] | None = ...,
         max_new_nodes: _builtins.int | None = ...,
         max_evaluated_node_groups: _builtins.int | None = ...,
+        spread_over_new_domains: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "_spread_over_new_domains", b"_spread_over_new_domains", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "spread_over_new_domains", b"spread_over_new_domains", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance_similar_node_groups: _TypeAlias = _typing.Literal["balance_similar_node_groups"]  # noqa: Y015
     _WhichOneofArgType__balance_similar_node_groups: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups"]  # noqa: Y015
@@ -3110,6 +3191,8 @@ class ScaleUpSettings(_message.Message):
     _WhichOneofArgType__max_evaluated_node_groups: _TypeAlias = _typing.Literal["_max_evaluated_node_groups", b"_max_evaluated_node_groups"]  # noqa: Y015
     _WhichOneofReturnType__max_new_nodes: _TypeAlias = _typing.Literal["max_new_nodes"]  # noqa: Y015
     _WhichOneofArgType__max_new_nodes: _TypeAlias = _typing.Literal["_max_new_nodes", b"_max_new_nodes"]  # noqa: Y015
+    _WhichOneofReturnType__spread_over_new_domains: _TypeAlias = _typing.Literal["spread_over_new_domains"]  # noqa: Y015
+    _WhichOneofArgType__spread_over_new_domains: _TypeAlias = _typing.Literal["_spread_over_new_domains", b"_spread_over_new_domains"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__balance_similar_node_groups) -> _WhichOneofReturnType__balance_similar_node_groups | None: ...
     @_typing.overload
@@ -3120,6 +3203,8 @@ class ScaleUpSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_node_groups) -> _WhichOneofReturnType__max_evaluated_node_groups | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_nodes) -> _WhichOneofReturnType__max_new_nodes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__spread_over_new_domains) -> _WhichOneofReturnType__spread_over_new_domains | None: ...
 
 Global___ScaleUpSettings: _TypeAlias = ScaleUpSettings  # noqa: Y015
 
@@ -3337,7 +3422,7 @@ class ScaleDownSettings(_message.Message):
     DELAY_AFTER_FAILURE_FIELD_NUMBER: _builtins.int
     DELAY_TYPE_LOCAL_FIELD_NUMBER: _builtins.int
     EVICT_IN_TURN_FIELD_NUMBER: _builtins.int
-    SAVING_BEFORE_COUNT_FIELD_NUMBER: _builtins.int
+    OBJECTIVE_FIELD_NUMBER: _builtins.int
     MAX_TOTAL_UNREADY_PERCENTAGE_FIELD_NUMBER: _builtins.int
     OK_TOTAL_UNREADY_COUNT_FIELD_NUMBER: _builtins.int
     TRY_LIST_ORDER_FIELD_NUMBER: _builtins.int
@@ -3434,16 +3519,21 @@ class ScaleDownSettings(_message.Message):
     evict_in_turn: _builtins.bool
     """Nodes with more pods than a PodDisruptionBudget allows to evict at the same
     time may still go, as upstream, if one disruption is left: their pods are
-    evicted in turn. Used only if fewer nodes would go otherwise (with
-    `saving_before_count`: less would be saved) than in upstream's order under
+    evicted in turn. Used only if fewer nodes would go otherwise (with the
+    objective MONEY: less would be saved) than in upstream's order under
     upstream's rule, so never without `try_list_order`; at most one node
     exceeds each budget. Default true; false keeps every wave of a plan within
     all budgets at once.
     """
-    saving_before_count: _builtins.bool
-    """Take the plan that saves most per hour even if another one frees more nodes;
-    among plans that save the same, the one that frees most. Default false: the
-    number of nodes decides before the saving.
+    objective: Global___Objective.Code.ValueType
+    """What plans are compared by first: MONEY takes the plan that saves most per
+    hour, among equals the one that frees most nodes; COUNT the other way round.
+    With MONEY, nodes are also exchanged, unless `try_list_order` is false: some
+    of the plan stay, and others that save more go, as `search_effort` allows.
+    Default UNSPECIFIED: MONEY if the
+    prices of all candidates are known, else COUNT, in which nodes without price
+    save as much as the mean. Upstream compares no plans: it removes what one
+    pass over its list finds.
     """
     max_total_unready_percentage: _builtins.float
     """While a larger share of all nodes is unready, and more of them than
@@ -3459,10 +3549,10 @@ class ScaleDownSettings(_message.Message):
     """Besides `candidate_orders`, try candidates as listed, like upstream: by
     name, empty nodes first; in arbitrary orders too, as `search_effort`
     allows. With `SearchEffort.FIRST` it is not tried; with the others no
-    new plan frees fewer nodes, or as many for less money, than one pass in
-    list order (with `saving_before_count`: saves less, or as much with fewer
-    nodes). Default true; false tries only `candidate_orders`: with [NAME], one
-    pass like upstream.
+    new plan saves less, or as much with fewer nodes, than one pass in list
+    order (with the objective COUNT: frees fewer nodes, or as many for less
+    money). Default true; false tries only `candidate_orders`, and exchanges no
+    nodes: with [NAME], one pass like upstream.
     """
     max_waves: _builtins.int
     """Plan up to this many waves (`UnneededNode.wave`). >= 1, default 10; 1 plans
@@ -3498,8 +3588,8 @@ class ScaleDownSettings(_message.Message):
     @_builtins.property
     def candidate_orders(self) -> _containers.RepeatedScalarFieldContainer[Global___CandidateOrder.Code.ValueType]:
         """Orders of candidates to simulate. Of these plans and those of
-        `try_list_order`, the one that frees most nodes is taken; among equals, the
-        one that saves most per hour, then the first. Default [UTILIZATION,
+        `try_list_order`, the best by `objective` is taken, among equals the one
+        with the least eviction cost, then the first. Default [UTILIZATION,
         EVICTION_COST, PRICE]. Upstream has one order, that of its list.
         """
 
@@ -3555,15 +3645,15 @@ class ScaleDownSettings(_message.Message):
         delay_after_failure: _duration_pb2.Duration | None = ...,
         delay_type_local: _builtins.bool | None = ...,
         evict_in_turn: _builtins.bool | None = ...,
-        saving_before_count: _builtins.bool | None = ...,
+        objective: Global___Objective.Code.ValueType = ...,
         max_total_unready_percentage: _builtins.float | None = ...,
         ok_total_unready_count: _builtins.int | None = ...,
         try_list_order: _builtins.bool | None = ...,
         max_waves: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "ok_total_unready_count", b"ok_total_unready_count", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_max_total_unready_percentage", b"_max_total_unready_percentage", "_max_waves", b"_max_waves", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_ok_total_unready_count", b"_ok_total_unready_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_try_list_order", b"_try_list_order", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "max_total_unready_percentage", b"max_total_unready_percentage", "max_waves", b"max_waves", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "objective", b"objective", "ok_total_unready_count", b"ok_total_unready_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "try_list_order", b"try_list_order", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
     _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
@@ -3603,8 +3693,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__min_saving_per_eviction: _TypeAlias = _typing.Literal["_min_saving_per_eviction", b"_min_saving_per_eviction"]  # noqa: Y015
     _WhichOneofReturnType__ok_total_unready_count: _TypeAlias = _typing.Literal["ok_total_unready_count"]  # noqa: Y015
     _WhichOneofArgType__ok_total_unready_count: _TypeAlias = _typing.Literal["_ok_total_unready_count", b"_ok_total_unready_count"]  # noqa: Y015
-    _WhichOneofReturnType__saving_before_count: _TypeAlias = _typing.Literal["saving_before_count"]  # noqa: Y015
-    _WhichOneofArgType__saving_before_count: _TypeAlias = _typing.Literal["_saving_before_count", b"_saving_before_count"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_custom_controller_pods: _TypeAlias = _typing.Literal["skip_nodes_with_custom_controller_pods"]  # noqa: Y015
     _WhichOneofArgType__skip_nodes_with_custom_controller_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_local_storage: _TypeAlias = _typing.Literal["skip_nodes_with_local_storage"]  # noqa: Y015
@@ -3657,8 +3745,6 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_eviction) -> _WhichOneofReturnType__min_saving_per_eviction | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ok_total_unready_count) -> _WhichOneofReturnType__ok_total_unready_count | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__saving_before_count) -> _WhichOneofReturnType__saving_before_count | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_custom_controller_pods) -> _WhichOneofReturnType__skip_nodes_with_custom_controller_pods | None: ...
     @_typing.overload

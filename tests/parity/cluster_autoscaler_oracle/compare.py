@@ -10,7 +10,17 @@ import argparse
 from collections import Counter
 from typing import Any
 
-from tests.parity.cluster_autoscaler_growth import Ours, dearer, other_splits, ours, price, theirs, worse, worse_options
+from tests.parity.cluster_autoscaler_growth import (
+    AS_UPSTREAM,
+    Ours,
+    dearer,
+    other_splits,
+    ours,
+    price,
+    theirs,
+    worse,
+    worse_options,
+)
 
 from .pending import pending
 from .record import ask
@@ -33,9 +43,9 @@ def main() -> None:
     for first in range(args.first, args.first + args.count, CHUNK):
         documents = [pending(seed) for seed in range(first, min(first + CHUNK, args.first + args.count))]
         for document, answer in zip(documents, ask(args.oracle, documents, args.runs, scale_up=True), strict=True):
-            runs, mine = answer["growth"], ours(document)
+            runs, mine = answer["growth"], ours(document, AS_UPSTREAM)
             whole = (
-                ours(document, {"expanders": ["CHEAPEST_PLAN"]})
+                ours(document, AS_UPSTREAM | {"expanders": ["CHEAPEST_PLAN"]})
                 if args.whole and _chain(document) == ["PRICE"]
                 else None
             )

@@ -42,7 +42,10 @@ SCALE_UP = st.fixed_dictionaries({
     "forceDaemonsets": st.booleans(),
     "templateSource": st.sampled_from(["PREFER_TEMPLATE", "PREFER_NODE"]),
 })  # fmt: skip
-SCALE_DOWN = st.fixed_dictionaries({"ignoreDaemonsetsUtilization": st.booleans(), "savingBeforeCount": st.booleans()})
+SCALE_DOWN = st.fixed_dictionaries({
+    "ignoreDaemonsetsUtilization": st.booleans(),
+    "objective": st.sampled_from(["UNSPECIFIED", "COUNT", "MONEY"]),
+})  # fmt: skip
 
 
 def answer(given_: Cluster, settings: dict[str, Any], state: pb.PlanState | None = None, *only: int) -> pb.PlanResponse:

@@ -6,13 +6,19 @@ import pytest
 
 from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_group, pod, pod_affinity, spread
 from tests.builders.scale_up import Outcome, plan, search_budgets
-from trimtab.planner.scale_up import draft, whole_plan, whole_problem
+from trimtab.planner.scale_up import draft, variants, whole_plan, whole_problem
 from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
 from trimtab.planner.scale_up.cheapest.problem import UNLIMITED, Plan, PlanBounds, Problem
 
 ZONE = "topology.kubernetes.io/zone"
 APART = anti_affinity(labelled(app="apart"))
 EVEN = spread(labelled(app="even"), topology_key="kubernetes.io/hostname")
+
+
+@pytest.fixture(autouse=True)
+def no_other_expanders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out plans by other expanders: what the tests look at is the plan made as a whole."""
+    monkeypatch.setattr(variants, "OTHERS_THAN_CHEAPEST", ())
 
 
 @pytest.fixture

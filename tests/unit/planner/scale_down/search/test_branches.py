@@ -32,7 +32,7 @@ from trimtab.v1 import plan_pb2
 T = TypeVar("T")
 SMALL = MIX._replace(nodes=(4, 8), pods=(10, 30))
 SETTINGS = {"utilizationThreshold": 1, "unneededTime": "0s", "skipNodesWithLocalStorage": False}
-BY_PRICE = SETTINGS | {"candidateOrders": ["PRICE"]}
+BY_PRICE = SETTINGS | {"candidateOrders": ["PRICE"], "objective": "COUNT"}
 
 
 class Backwards:

@@ -18,18 +18,35 @@ from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
 
 def test_a_plan_that_saves_more_does_not_free_fewer_nodes_than_upstreams_order() -> None:
     objects = [*big_or_small()]
-    found = plan(objects, settings={"candidateOrders": ["PRICE", "EVICTION_COST"]})
+    found = plan(objects, settings={"candidateOrders": ["PRICE", "EVICTION_COST"], "objective": "COUNT"})
     assert found.unneeded == ["small-1", "small-2"]
+    assert found.decision.objective == plan_pb2.Objective.COUNT
 
 
-def test_saving_decides_alone_where_the_setting_says_so() -> None:
-    found = plan(big_or_small(), settings={"candidateOrders": ["PRICE", "EVICTION_COST"], "savingBeforeCount": True})
+@pytest.mark.parametrize("settings", [{}, {"objective": "MONEY"}], ids=["by default", "by setting"])
+def test_the_saving_decides_where_all_prices_are_known(settings: Json) -> None:
+    found = plan(big_or_small(), settings={"candidateOrders": ["UTILIZATION"], **settings})
     assert found.unneeded == ["big"]
+    assert found.decision.objective == plan_pb2.Objective.MONEY
+    assert found.decision.saving_bound_per_hour >= 9.0
+
+
+def test_the_number_of_nodes_decides_where_a_candidate_has_no_price() -> None:
+    objects = [*big_or_small(), node("more", "2"), node_group("unpriced", nodes=["more"], target=1)]
+    found = plan(objects)
+    assert found.decision.objective == plan_pb2.Objective.COUNT
+    assert found.decision.saving_bound_per_hour == 0.0
+
+
+def test_the_first_effort_says_how_far_the_linear_bound_is() -> None:
+    found = plan(big_or_small(), settings={"searchEffort": "FIRST"})
+    saved = sum(entry.saving_per_hour for entry in found.decision.unneeded)
+    assert found.decision.saving_bound_per_hour >= max(saved, 9.0)
 
 
 def test_a_plan_finds_what_only_some_other_order_frees() -> None:
     # By price the expensive node goes first, and its pods then fill the cheap ones.
-    found = plan(big_or_small(), settings={"candidateOrders": ["PRICE"]})
+    found = plan(big_or_small(), settings={"candidateOrders": ["PRICE"], "objective": "COUNT"})
     assert found.unneeded == ["small-1", "small-2"]
     assert found.decision.candidate_order != plan_pb2.CandidateOrder.PRICE
 

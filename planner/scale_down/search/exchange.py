@@ -1,0 +1,244 @@
+"""An improvement of a set of nodes that go: some come back, others that save more go instead.
+
+The search begins with the set of the portfolio's best plan. A move takes up to two nodes back and lets up to two others
+go; it has to save more. Moves that the linear bound rules out are never tried: nodes take shares of the free cpu and
+memory, of scarce disruption budgets and of what is above minimums, and no share may be used up twice. The others are
+tried in order of what they gain, each by packing the pods of the whole set anew (`kernels.exchange`): where they were
+before if possible, then from scratch. The first that succeeds is made. When none does, a node that stays is forced to
+go, the set is filled again in an order that differs from turn to turn, and moves are tried from there; the best set is
+kept. The search ends at the linear bound, or when its budget of work is used up. Its result depends on the input and
+the effort only, and on the clock if time runs out. It is a proposal that the greedy loop carries out with all checks
+(`drain_sets.run`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.facts.nodes import savings, total
+from trimtab.planner.scale_down.search.drain_sets import DrainTask
+from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem
+from trimtab.planner.scale_down.search.kernels.exchange import CHECKS, NOT_ALLOWED, PACKED, pack_nodes
+from trimtab.planner.scale_down.search.orders import shuffled
+from trimtab.planner.scale_down.search.shares import shares_of
+from trimtab.planner.simulation.log import check_log
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
+
+SINGLES: Final = 64
+"""Most nodes of each side that single moves consider: of those that go the ones that save least for their share, of
+the others those that save most."""
+PAIRS: Final = 12
+"""The same for pairs of nodes."""
+TURNS: Final = 24
+"""Most times that a node is forced to go."""
+PACKINGS: Final = 64
+"""The search is worth beginning if its budget pays for this many packings."""
+OF_POD: Final = 4
+"""Checks that a pod counts as, besides the nodes looked at for it: it is taken off, placed, and both are undone."""
+OF_PACKING: Final = 64
+"""Checks that a packing counts as, besides those of its pods."""
+MOVES_A_CHECK: Final = 4
+"""Moves that are sorted in the time of a check."""
+SAME: Final = 1e-9
+"""Difference of two amounts that may be rounding."""
+
+
+class Improved(NamedTuple):
+    """nodes : int32 that go, ascending; destination : int32[P'] nodes of their pods, -1 for all others."""
+
+    nodes: Int32
+    destination: Int32
+
+
+class _PackedSet(NamedTuple):
+    """chosen : bool[E] candidates that go; destination : int32[P'] of their pods, -1 for all others; saving : per
+    hour."""
+
+    chosen: Bool
+    destination: Int32
+    saving: float
+
+
+class _Sides(NamedTuple):
+    """Sets of candidates that come back or go. of : their positions; saving : float64[M]; share : float64[Q, M]."""
+
+    of: Sequence[tuple[int, ...]]
+    saving: Float64
+    share: Float64
+
+
+class Exchange:
+    """One search among candidates : int32[E], in the task's simulation as it is; every call leaves it unchanged."""
+
+    def __init__(self, task: DrainTask, problem: DrainProblem, candidates: Int32) -> None:
+        self._in_time: Callable[[], bool] = task.in_time
+        self._state, self._problem, self._candidates = task.state, problem, candidates
+        self._saving: Float64 = savings(task.nodes.scores.price)[candidates]
+        self._share = shares_of(task.capacity_use(), problem, candidates)
+        self._best_fit: Float64 = 1.0 / np.maximum(task.capacity_use().free, 1)
+        self._rank = _ranks(task.state, problem.pods)
+        self._work, self._checks = np.zeros(1, np.int64), task.settings.search.exchange_checks
+        self._failed: set[bytes] = set()
+
+    def improve(self, nodes: Int32, destination: Int32) -> Improved | None:
+        """Return a set that saves more than these nodes : int32, whose pods go to destination : int32[P']; None if none
+        was found. Raises MoveLogFullError."""
+        if OF_POD * PACKINGS * self._pod_count(nodes) > self._checks:
+            return None
+        self._drop_unplaceable(len(destination))
+        start = np.isin(self._candidates, nodes)
+        first = self._packed(start, _of(self._pods(start), destination))
+        if first is None:
+            first = _PackedSet(np.zeros(len(start), np.bool_), np.full(len(destination), -1, np.int32), 0.0)
+        best = self._climb(first)
+        for turn in range(TURNS):
+            if self._is_over() or best.chosen.all():
+                break
+            forced = self._forced(best, turn)
+            found = best if forced is None else self._climb(forced)
+            best = found if found.saving > best.saving + SAME else best
+        if best.saving <= total(self._saving[start]) + SAME:
+            return None
+        return Improved(self._candidates[best.chosen], best.destination)
+
+    def _is_over(self) -> bool:
+        return bool(self._work[CHECKS] >= self._checks) or not self._in_time()
+
+    def _pod_count(self, nodes: Int32) -> int:
+        return int(np.diff(self._problem.offsets)[nodes].sum())
+
+    def _drop_unplaceable(self, pods: int) -> None:
+        """Leave out candidates that cannot go even alone. pods : P'."""
+        may = np.array(self._share.max(axis=0, initial=0.0) <= 1.0)
+        nothing = np.full(pods, -1, np.int32)
+        for at in np.flatnonzero(may).tolist():
+            may[at] = self._packed(np.arange(len(may)) == at, nothing) is not None
+        self._candidates, self._saving, self._share = self._candidates[may], self._saving[may], self._share[:, may]
+
+    def _climb(self, best: _PackedSet) -> _PackedSet:
+        """Return the result of moves, made as long as one succeeds."""
+        better: _PackedSet | None = best
+        while better is not None and not self._is_over():
+            best, better = better, self._step(better)
+        return best if better is None else better
+
+    def _step(self, best: _PackedSet) -> _PackedSet | None:
+        """Return the result of the first move that succeeds, None if there is none or the budget is used up."""
+        for back, go in self._moves(best):
+            chosen = best.chosen.copy()
+            chosen[list(back)] = False
+            chosen[list(go)] = True
+            if self._is_over():
+                return None
+            better = self._packed_once(chosen, best.destination)
+            if better is not None:
+                return better
+        return None
+
+    def _packed_once(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
+        """Return a packing of these candidates : bool[E], None if none was found, now or earlier."""
+        key = chosen.tobytes()
+        if key in self._failed:
+            return None
+        found = self._packed(chosen, hint)
+        if found is None:
+            self._failed.add(key)
+        return found
+
+    def _packed(self, chosen: Bool, hint: Int32) -> _PackedSet | None:
+        """Return a packing of the pods of these candidates : bool[E], None if none was found. hint : int32[P'], -1 for
+        all pods if there is none."""
+        nodes, pods = self._candidates[chosen], self._pods(chosen)
+        nothing = np.full(len(hint), -1, np.int32)
+        destination = nothing.copy()
+        hints = (hint, nothing) if len(pods) and hint[pods].max() >= 0 else (nothing,)
+        for its_hint in hints:
+            self._work[CHECKS] += OF_PACKING + OF_POD * len(pods)
+            result = pack_nodes(
+                self._state, self._problem, nodes, pods, its_hint, destination, self._best_fit, self._work
+            )
+            check_log(self._state)
+            if result == PACKED:
+                return _PackedSet(chosen, destination, total(self._saving[chosen]))
+            if result == NOT_ALLOWED:
+                return None
+        return None
+
+    def _pods(self, chosen: Bool) -> Int32:
+        """Return the pods to move of candidates : bool[E], in the order in which they are placed. int32."""
+        nodes = self._candidates[chosen]
+        first, count = self._problem.offsets[nodes], np.diff(self._problem.offsets)[nodes]
+        rows = np.arange(int(count.sum())) + np.repeat(first - np.cumsum(count) + count, count)
+        pods: Int32 = self._problem.pods[rows][np.argsort(self._rank[rows], kind="stable")]
+        return pods
+
+    def _density(self) -> Float64:
+        """Return what each candidate saves for its largest share. float64[E]."""
+        density: Float64 = self._saving / np.maximum(self._share.max(axis=0, initial=0.0), SAME)
+        return density
+
+    def _moves(self, best: _PackedSet) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """Yield moves that save more and that the linear bound allows: (candidates that come back, candidates that go),
+        those that gain most first."""
+        order = np.argsort(self._density(), kind="stable")
+        going = best.chosen[order]
+        backs = self._sides(order[going], [()])
+        goes = self._sides(order[~going][::-1], [])
+        room = 1.0 + SAME - self._share[:, best.chosen].sum(axis=1)
+        gain = goes.saving[None, :] - backs.saving[:, None]
+        fits = (goes.share[:, None, :] <= room[:, None, None] + backs.share[:, :, None]).all(axis=0)
+        rows, columns = np.nonzero(fits & (gain > SAME))
+        self._work[CHECKS] += gain.size // MOVES_A_CHECK
+        by_gain = np.argsort(-gain[rows, columns], kind="stable")
+        for row, column in zip(rows[by_gain].tolist(), columns[by_gain].tolist(), strict=True):
+            yield backs.of[row], goes.of[column]
+
+    def _sides(self, nodes: Int64, before: list[tuple[int, ...]]) -> _Sides:
+        """Return sets of these candidates, after others: each alone, and pairs."""
+        found = [*before, *((one,) for one in nodes[:SINGLES].tolist()), *combinations(nodes[:PAIRS].tolist(), 2)]
+        member = np.zeros((len(self._saving), len(found)))
+        for at, some in enumerate(found):
+            member[list(some), at] = 1.0
+        return _Sides(found, self._saving @ member, self._share @ member)
+
+    def _forced(self, best: _PackedSet, turn: int) -> _PackedSet | None:
+        """Return a set with a candidate that is not in the best one, filled in an order that differs from turn to turn;
+        None if it cannot go."""
+        others = np.flatnonzero(~best.chosen)
+        forced = others[np.argsort(-self._saving[others], kind="stable")][turn % len(others)]
+        noise = np.argsort(shuffled(np.arange(len(best.chosen), dtype=np.int32), turn)) / len(best.chosen)
+        order = np.argsort(-self._density() * np.where(best.chosen, 2.0, 1.0) * (0.3 + noise), kind="stable")
+        found = self._packed_once(np.arange(len(order)) == forced, np.full(len(best.destination), -1, np.int32))
+        if found is None:
+            return None
+        for one in order.tolist():
+            chosen = found.chosen.copy()
+            chosen[one] = True
+            if found.chosen[one] or (self._share[:, chosen].sum(axis=1) > 1.0 + SAME).any():
+                continue
+            if self._is_over():
+                break
+            found = self._packed_once(chosen, found.destination) or found
+        return found
+
+
+def _of(pods: Int32, destination: Int32) -> Int32:
+    """Return the destinations of these pods, -1 for all others. int32[P']."""
+    found = np.full(len(destination), -1, np.int32)
+    found[pods] = destination[pods]
+    return found
+
+
+def _ranks(state: SimulationState, pods: Int32) -> Int64:
+    """Return the place of each row of pods in the order in which pods are placed: those that depend on other pods
+    first, then the largest. int64[M]."""
+    request = state.resources.request[:, :2].astype(np.float64)
+    size = (request / np.maximum(request.mean(axis=0), 1.0)).max(axis=1)
+    of_class = state.pod_class[pods]
+    order = np.lexsort((np.arange(len(pods)), of_class, -size[of_class], state.local_class[of_class]))
+    rank = np.empty(len(pods), np.int64)
+    rank[order] = np.arange(len(pods))
+    return rank

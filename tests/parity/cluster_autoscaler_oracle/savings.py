@@ -1,0 +1,93 @@
+"""Compare what our scale-down plans free and save with what the real Cluster Autoscaler's do, on other documents than
+the recorded ones.
+
+Usage: python -m tests.parity.cluster_autoscaler_oracle.savings --oracle PROGRAM [--first SEED] [--count N] [--runs N]
+Prints, by generator, the nodes freed and the money saved: ours, upstream's in the order of its list, and its best run
+of each document; then a line for each document on which ours frees or saves less.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from tests.builders.priced_clusters import PricedCluster, mixed_pools, shrunk_fleet
+from tests.parity.cluster_autoscaler_answers import ours
+from tests.parity.eviction_api import refused
+from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
+
+from .mixed import NOW
+from .record import ask, generated, mixed
+
+THRESHOLDS = (1.0, 0.7, 0.5)
+Document = dict[str, Any]
+
+
+def priced(make: Callable[[int], PricedCluster]) -> Callable[[int], Document]:
+    """Return what makes a document of a priced cluster."""
+
+    def document(seed: int) -> Document:
+        settings = {"scaleDown": {"utilizationThreshold": THRESHOLDS[seed % len(THRESHOLDS)]}}
+        return {"name": f"{make.__name__}-{seed}", "now": NOW, "settings": settings, "items": make(seed).objects()}
+
+    return document
+
+
+GENERATORS: dict[str, Callable[[int], Document]] = {
+    "mixed": mixed,
+    "generated": generated,
+    "pools": priced(mixed_pools),
+    "fleet": priced(shrunk_fleet),
+}
+
+
+def prices(document: Document) -> dict[str, float]:
+    """Return the price of each node; 0 = unknown."""
+    snapshot = build_snapshot(decode_objects(document["items"])).snapshot
+    of_group = {group.id: group.price_per_hour for group in snapshot.node_groups}
+    return {node.name: of_group.get(node.node_group, 0.0) for node in snapshot.nodes}
+
+
+def main() -> None:
+    """Ask and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--oracle", required=True, help="the built program")
+    parser.add_argument("--first", type=int, default=50_000, help="first seed")
+    parser.add_argument("--count", type=int, default=80, help="how many seeds of each generator")
+    parser.add_argument("--runs", type=int, default=10, help="runs of upstream on each document")
+    args = parser.parse_args()
+    for name, make in GENERATORS.items():
+        sums: Counter[str] = Counter()
+        documents = [make(seed) for seed in range(args.first, args.first + args.count)]
+        for document, answer in zip(documents, ask(args.oracle, documents, args.runs), strict=True):
+            _add(sums, document, answer["runs"])
+        print(name, ", ".join(f"{of}: {amount:.2f}".removesuffix(".00") for of, amount in sums.items()), flush=True)
+
+
+def _add(sums: Counter[str], document: Document, runs: list[dict[str, Any]]) -> None:
+    """Add one document's nodes and money."""
+    price = prices(document)
+
+    def money(nodes: list[str]) -> float:
+        return sum(price.get(node, 0.0) for node in nodes)
+
+    mine = [node for node, verdict in ours(document).verdicts.items() if verdict.what == "UNNEEDED"]
+    lasting = [{*(run["empty"] or ()), *(run["drain"] or ())} - refused(document) for run in runs]
+    theirs = [sorted(nodes) for nodes in lasting]
+    most, best = max(map(len, theirs)), max(map(money, theirs))
+    amounts = {
+        "documents": 1, "nodes, ours": len(mine), "list order": len(theirs[0]), "best run": most,
+        "money, ours": money(mine), "money in list order": money(theirs[0]), "money of the best run": best,
+        "saves less than list order": money(mine) < money(theirs[0]) - 1e-9, "saves less than the best run":
+        money(mine) < best - 1e-9,
+    }  # fmt: skip
+    for name, amount in amounts.items():
+        sums[name] += amount  # type: ignore[assignment]
+    if money(mine) < best - 1e-9 or len(mine) < most:
+        print(document["name"], f"nodes {len(mine)} {len(theirs[0])} {most}, money {money(mine):.4f} {best:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""Exchanges of nodes: the kernel agrees with its naive twin; a set that saves more is found where order alone finds
+none; all that rules out an exchange keeps the plan."""
+
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders.columns import snapshot
+from tests.builders.drain_sets import problem_of, random_loop, some_rows
+from tests.builders.examples import examples
+from tests.builders.kubernetes import Json
+from tests.builders.priced_clusters import shrunk_fleet
+from tests.builders.scale_down import NOW_S, Outcome, plan
+from tests.reference.scale_down.search.exchange import PACKED, pack
+from trimtab.planner.scale_down.search.kernels.exchange import pack_nodes
+from trimtab.planner.simulation.build import build_simulation
+
+THRESHOLDS = (1.0, 0.7, 0.5)
+WEIGHTS = ((0.0, 0.0), (1.0, 0.5), (0.25, 2.0))
+
+
+def pack_both(seed: int) -> int:
+    """Pack a random set with the kernel and its twin; return the result."""
+    random, loop = Random(seed), random_loop(seed)
+    rows, pods, namespaces = some_rows(seed)
+    simulation = build_simulation(snapshot(rows, pods, namespaces))
+    state, problem = simulation.state, problem_of(loop, len(simulation.state.local_class))
+    nodes = random.sample(range(len(rows)), random.randint(0, min(3, len(rows))))
+    moved = [pod for node in nodes for pod in loop.moving[node]]
+    random.shuffle(moved)
+    weight = random.choice(WEIGHTS)
+    hint = np.array([loop.hint.get(pod, -1) for pod in range(len(loop.cluster.pods))], np.int32)
+    destination, work = np.full(len(hint), -1, np.int32), np.zeros(1, np.int64)
+    before = [one.copy() for one in (state.pod_node, state.resources.free, problem.budgets.left)]
+    left = [problem.limits.group_left.copy(), problem.limits.amount_left.copy()]
+    result = pack_nodes(
+        state, problem, np.array(nodes, np.int32), np.array(moved, np.int32), hint, destination, np.array(weight), work
+    )
+    expected, where = pack(loop, nodes, moved, loop.hint, weight)
+    assert result == expected
+    assert {pod: int(at) for pod, at in enumerate(destination) if at >= 0} == where
+    after = [state.pod_node, state.resources.free, problem.budgets.left]
+    assert all((one == other).all() for one, other in zip(before, after, strict=True))
+    assert (problem.limits.group_left == left[0]).all()
+    assert (problem.limits.amount_left == left[1]).all()
+    return int(result)
+
+
+@given(st.integers(0, 2**48))
+@examples(200)
+def test_the_kernel_and_its_twin_pack_a_set_alike_and_change_nothing(seed: int) -> None:
+    pack_both(seed)
+
+
+def test_random_sets_reach_every_result() -> None:
+    found = [pack_both(seed) for seed in range(150)]
+    assert set(found) == {0, 1, 2}
+    assert found.count(PACKED) > 20
+
+
+ONLY_ORDERS: Json = {"maxNewUnneededNodes": 999}
+"""With a bound on new nodes, however large, none is exchanged."""
+FLEETS = (3, 9, 15, 49)
+"""Clusters of which no order of candidates gives the best plan."""
+
+
+def outcome(seed: int, **more: object) -> Outcome:
+    """Plan for a generated cluster."""
+    settings = {"utilizationThreshold": THRESHOLDS[seed % 3], "evictInTurn": False, **more}
+    return plan(shrunk_fleet(seed).objects(), settings=settings)
+
+
+def saving(found: Outcome) -> float:
+    return sum(entry.saving_per_hour for entry in found.decision.unneeded)
+
+
+@pytest.mark.parametrize("seed", FLEETS)
+def test_an_exchange_saves_more_than_every_order(seed: int) -> None:
+    found = outcome(seed)
+    assert saving(found) > saving(outcome(seed, **ONLY_ORDERS)) + 0.01
+    assert found.decision.saving_bound_per_hour >= saving(found)
+
+
+def test_exchanges_do_not_depend_on_chance() -> None:
+    first, second = (outcome(3).decision.SerializeToString(deterministic=True) for _ in range(2))
+    assert first == second
+
+
+def test_a_plan_found_by_exchange_is_continued_in_the_next_loop() -> None:
+    first = outcome(15)
+    objects = shrunk_fleet(15).objects()
+    settings = {"utilizationThreshold": THRESHOLDS[0], "evictInTurn": False}
+    second = plan(objects, settings=settings, state=first.state, now_s=NOW_S + 10)
+    assert second.unneeded == first.unneeded
+    assert second.destinations == first.destinations
+    assert second.decision.searches == 0
+
+
+@pytest.mark.parametrize(
+    "more", [{"objective": "COUNT"}, {"tryListOrder": False}, {"searchEffort": "FIRST"}, ONLY_ORDERS], ids=str
+)
+def test_no_node_is_exchanged_where_a_setting_rules_it_out(more: Json) -> None:
+    assert saving(outcome(49, **more)) < saving(outcome(49)) - 1.0

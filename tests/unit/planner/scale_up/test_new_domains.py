@@ -1,0 +1,101 @@
+"""Zones that node groups could open count for topology spread in scale-up; plans stay legal without them (each is
+proven by the certificate, before and after its nodes register)."""
+
+from collections import Counter
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders.columns import snapshot
+from tests.builders.examples import examples
+from tests.builders.kubernetes import Json, labelled, node, node_group, pod, replica_set, spread
+from tests.builders.random_rows import rows
+from tests.builders.scale_up import Outcome, plan
+from trimtab.planner.simulation.build import build_simulation
+from trimtab.planner.simulation.kernels import count_domains_of, fits, mark, place, remove, revert
+from trimtab.planner.snapshot.columns import NO_NODE
+
+ZONE = "topology.kubernetes.io/zone"
+WEB = replica_set("web", 200)
+EVEN = [spread(labelled(app="web"), topology_key=ZONE)]
+
+
+def in_zones(count: int, most: int = 50, zones: str = "abc") -> list[Json]:
+    """Return groups at size 0 in each zone, and pods that spread over zones."""
+    groups = [
+        node_group(f"g-{zone}", 0, most, target=0, nodes=[], price=1.0, template=node("", "8", "32Gi", zone=zone))
+        for zone in zones
+    ]
+    pods = [pod(f"p{number:03}", "1", "1Gi", owner=WEB, labels={"app": "web"}, spread=EVEN) for number in range(count)]
+    return [WEB, *groups, *pods]
+
+
+def by_group(found: Outcome) -> dict[str, int]:
+    return {split.node_group: len(split.pods) for split in found.decision.splits}
+
+
+def test_pods_spread_over_zones_of_an_empty_cluster_get_nodes_in_all_three() -> None:
+    for settings in ({}, {"expanders": ["LEAST_WASTE"]}, {"searchEffort": "FIRST"}):
+        found = plan(in_zones(200), settings=settings)
+        assert sorted(by_group(found).values()) == [66, 67, 67]
+        assert not found.decision.unschedulable
+
+
+def test_they_go_to_one_zone_where_the_setting_says_so() -> None:
+    found = plan(in_zones(200), settings={"spreadOverNewDomains": False})
+    assert sorted(by_group(found).values()) == [200]
+
+
+def test_a_zone_with_nodes_does_not_keep_the_pods_to_itself() -> None:
+    objects = [*in_zones(9, zones="bc"), node("there", "64", "64Gi", zone="a")]
+    found = plan(objects)
+    assert sorted(by_group(found).values()) == [3, 3]
+    assert len(found.decision.on_existing) == 3
+
+
+def test_a_zone_that_cannot_grow_enough_leaves_no_pod_pending_that_others_could_take() -> None:
+    objects = in_zones(60, most=1)
+    found = plan(
+        [*objects, node_group("more-a", 0, 50, target=0, nodes=[], price=1.0, template=node("", "64", zone="a"))]
+    )
+    legal = plan(
+        [*objects, node_group("more-a", 0, 50, target=0, nodes=[], price=1.0, template=node("", "64", zone="a"))],
+        settings={"spreadOverNewDomains": False},
+    )
+    assert len(found.decision.unschedulable) <= len(legal.decision.unschedulable)
+
+
+@given(st.integers(0, 2**48))
+@examples(100)
+def test_domains_counted_and_no_longer_leave_the_simulation_as_it_was(seed: int) -> None:
+    nodes, pods, namespaces = rows(seed)
+    state = build_simulation(snapshot(nodes, pods, namespaces)).state
+    counters = state.counters.spread
+    written = (counters.nodes_in, counters.domains_in, counters.counts, counters.histogram, counters.lowest)
+    before = [one.copy() for one in written]
+    random = np.random.default_rng(seed % 2**32)
+    these = random.integers(0, len(nodes), min(3, len(nodes)))
+    start = mark(state)
+    count_domains_of(state, these, 1)
+    for one in np.flatnonzero(state.pod_node != NO_NODE)[:5].tolist():
+        remove(state, one)
+        at = int(random.integers(0, len(nodes)))
+        admitted = fits(state, one, at)
+        count_domains_of(state, these, -1)
+        # With more domains the smallest count is never larger.
+        assert fits(state, one, at) or not admitted
+        count_domains_of(state, these, 1)
+        place(state, one, at)
+    for part in (revert, None) if seed % 2 else (None, revert):
+        if part is not None:
+            part(state, start)
+        else:
+            count_domains_of(state, these, -1)
+    assert all((one == other).all() for one, other in zip(before, written, strict=True))
+
+
+def test_new_nodes_are_opened_in_zones_by_need() -> None:
+    found = plan(in_zones(12))
+    zones = Counter({group: len(pods) for group, pods in ((s.node_group, s.pods) for s in found.decision.splits)})
+    assert max(zones.values()) - min(zones.values()) <= 1

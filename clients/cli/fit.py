@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import Format, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions

@@ -17,12 +17,20 @@ from trimtab.clients.rpc.errors import Reason, ServiceError, TrimtabError
 from trimtab.clients.rpc.extras import require_extra
 from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
+CACHE_BYTES = 1 << 30
+"""Memory that a planner in this process may use for states and parts of answers, beside the cluster."""
+
 
 class PlannerAccess(Protocol):
     """The calls of a planner that commands use. Raises `TrimtabError` or `ServiceError`."""
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
         """Return the answer to `Plan`."""
+
+    def plan_delta(
+        self, delta: snapshot_pb2.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
+    ) -> plan_pb2.PlanResponse:
+        """Return the answer to `Plan` over the difference to a snapshot that was sent before."""
 
     def check_fit(
         self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
@@ -147,8 +155,9 @@ class _InProcess:
         console = stderr_console()
         with console.status("loading the planner (the first time, its kernels are compiled) …"), collection_rare():
             from trimtab.planner.service.request_handler import Caller, RequestHandler
+            from trimtab.planner.service.version_cache import WholeCache
 
-            self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), cache=0)
+            self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), WholeCache(CACHE_BYTES))
         self._caller = Caller()
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
@@ -156,6 +165,17 @@ class _InProcess:
         # The first plan loads the kernels that it needs, which are many objects and no garbage.
         with collection_rare():
             return self._handler.plan(*_with_payload(snapshot, request), self._caller)
+
+    def plan_delta(
+        self, delta: snapshot_pb2.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
+    ) -> plan_pb2.PlanResponse:
+        """Return the answer to `Plan` over the difference to the snapshot of the last `plan`."""
+        payload = delta.SerializeToString(deterministic=True)
+        changed = plan_pb2.PlanRequest()
+        changed.CopyFrom(request)
+        changed.base_version, changed.snapshot_size_bytes = base_version, len(payload)
+        with collection_rare():
+            return self._handler.plan(changed, payload, self._caller)
 
     def check_fit(
         self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest

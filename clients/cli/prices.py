@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trimtab.clients.cli.answers.costs import Costs
-from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.prices import Prices
 from trimtab.v1 import plan_pb2
 

@@ -4,7 +4,7 @@ group, such as one of the control plane, costs money as well. The currency is th
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.prices import Prices, machine_of, price_of
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.demo import burst as burst_workload
 from trimtab.clients.cli.demo.burst import DemoBurst
 from trimtab.clients.cli.demo.evidence import ClusterPicture, Witness, picture, unsettled

@@ -8,7 +8,7 @@ from pathlib import Path
 from trimtab.clients.cli.answers.any_decision import naming
 from trimtab.clients.cli.answers.any_decision import render as render_fields
 from trimtab.clients.cli.answers.table import without_renderer
-from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
+from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_lines
 from trimtab.clients.cli.explain.nodes import explain_node, node_document, node_lines

@@ -17,7 +17,7 @@ from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, some
 from trimtab.clients.cli.answers.costs import Costs, money
 from trimtab.clients.cli.answers.slack import RESULTS, kept_free, set_of
-from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess

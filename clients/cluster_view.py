@@ -96,6 +96,10 @@ class ClusterView:
         row = self._rows.get(key)
         return None if row is None else self._pod(row)
 
+    def spec_of(self, row: int) -> pb.PodSpec:
+        """Return the spec of the pod of a row."""
+        return self.snapshot.pod_specs[int(self._columns.spec[row])]
+
     def _pod(self, row: int) -> ShownPod:
         """Return the pod of a row."""
         columns = self._columns

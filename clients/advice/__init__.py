@@ -1,0 +1,14 @@
+"""What to change in a cluster or its settings so that more nodes could go, and what each change frees.
+
+A client of the planner: it lifts one blocker after the other in a copy of the request, has the planner plan again, and
+compares. A change is advised only with the nodes that the planner's own plan frees beyond the base plan, never with
+the price of the nodes that it keeps. Reads no clock and no file; equal input gives equal advice.
+"""
+
+from trimtab.clients.advice.advise import AdviceOptions, advise
+from trimtab.clients.advice.changes import Change
+from trimtab.clients.advice.counterfactuals import PlannerCalls
+from trimtab.clients.advice.result import Advice, AdviceReport, Blocker
+from trimtab.clients.advice.sentences import sentence
+
+__all__ = ["Advice", "AdviceOptions", "AdviceReport", "Blocker", "Change", "PlannerCalls", "advise", "sentence"]

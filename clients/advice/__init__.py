@@ -9,6 +9,5 @@ from trimtab.clients.advice.advise import AdviceOptions, advise
 from trimtab.clients.advice.changes import Change
 from trimtab.clients.advice.counterfactuals import PlannerCalls
 from trimtab.clients.advice.result import Advice, AdviceReport, Blocker
-from trimtab.clients.advice.sentences import sentence
 
-__all__ = ["Advice", "AdviceOptions", "AdviceReport", "Blocker", "Change", "PlannerCalls", "advise", "sentence"]
+__all__ = ["Advice", "AdviceOptions", "AdviceReport", "Blocker", "Change", "PlannerCalls", "advise"]

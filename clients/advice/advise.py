@@ -9,23 +9,21 @@ The number of plans is bounded by a setting, not by time, so that equal input gi
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 from typing import Final
 
-from trimtab.clients.advice.counterfactuals import Counterfactuals, Outcome, PlannerCalls
 from trimtab.clients.advice.changes import Edit
+from trimtab.clients.advice.counterfactuals import Counterfactuals, Outcome, PlannerCalls
 from trimtab.clients.advice.levers import objects, pods, settings
 from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever
-from trimtab.clients.advice.result import Advice, AdviceReport, Blocker
+from trimtab.clients.advice.result import MOST_PLANS, Advice, AdviceReport, Blocker
 from trimtab.clients.advice.workloads import Workloads
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2, reason_pb2
 
 Progress = Callable[[int, int], None]
-MOST_PLANS: Final = 300
-"""Plans that `advise` makes by default: on 1,000 nodes they take less than ten seconds."""
 _MOST_TOGETHER: Final = 8
 """Levers of which all threes are planned: 56 plans."""
 _MOST_GAIN: Final = 0.9
@@ -74,9 +72,19 @@ def advise(
 
 @dataclass(frozen=True)
 class _Tried:
-    """A lever, what its plan frees, and the advice that follows."""
+    """A lever, what its plan frees, and the advice that follows. whole : the lever before it was made smaller."""
 
     lever: Lever
+    whole: Lever
+    outcome: Outcome
+    advice: Advice
+
+
+@dataclass(frozen=True)
+class _Joint:
+    """Several levers, what a plan with all of them frees, and the advice that follows."""
+
+    levers: tuple[Lever, ...]
     outcome: Outcome
     advice: Advice
 
@@ -135,12 +143,12 @@ class _Search:
             steps = [self._tried(step) for step in lever.steps]
             chosen = self._smallest_step(steps)
             useful = tuple(one.advice for one in steps if self._is_useful(one.advice))
-            return _Tried(chosen.lever, chosen.outcome, _with_steps(chosen.advice, useful))
+            return replace(chosen, advice=replace(chosen.advice, steps=useful))
         whole = self._tried(lever)
         smaller = lever.smaller(whole.outcome) if lever.smaller and self._is_useful(whole.advice) else None
         if smaller is None or not self._may_plan(1):
             return whole
-        less = self._tried(smaller)
+        less = replace(self._tried(smaller), whole=lever)
         return less if self._gain(less.advice) >= self._gain(whole.advice) else whole
 
     def _smallest_step(self, steps: Sequence[_Tried]) -> _Tried:
@@ -152,7 +160,7 @@ class _Search:
     def _tried(self, lever: Lever) -> _Tried:
         outcome = self._plan(lever.edit)
         nodes, staying, saving = outcome.beyond(self._session.base)
-        return _Tried(lever, outcome, Advice(lever.kind, lever.condition, lever.changes, nodes, staying, saving))
+        return _Tried(lever, lever, outcome, Advice(lever.kind, lever.condition, lever.changes, nodes, staying, saving))
 
     def _gain(self, advice: Advice) -> tuple[float, int]:
         """Return what an advice is worth: money where prices are known, then nodes."""
@@ -175,43 +183,46 @@ class _Search:
 
     def _together(self, ranked: Sequence[_Tried]) -> Advice | None:
         """Return the best three, or two, of the most valuable levers; None = there are no two to combine."""
-        pool, best = [one.lever for one in ranked[:_MOST_TOGETHER]], None
-        while len(pool) > 3 and not self._may_plan(comb(len(pool), 3) + 3):
+        pool = [one.whole for one in ranked[:_MOST_TOGETHER]]
+        while len(pool) > 3 and not self._may_plan(_plans_together(len(pool))):
             pool.pop()
-        size = min(len(pool), 3)
-        if size < 2 or not self._may_plan(comb(len(pool), size) + 3):
+        if len(pool) < 2 or not self._may_plan(_plans_together(len(pool))):
             return None
-        for chosen in combinations(pool, size):
-            best = self._better(best, chosen)
-        if best is None and size == 3:
-            for chosen in combinations(pool, 2):
-                best = self._better(best, chosen) if self._may_plan(1) else best
-        if best is not None and len(best[0]) == 3:
-            for chosen in combinations(best[0], 2):
-                joint = self._joint(chosen)
-                if self._gain(joint) >= self._gain(best[1]):
-                    return joint
-        return best[1] if best else None
+        threes = self._best(combinations(pool, 3))
+        twos = self._best(combinations(threes.levers if threes else pool, 2))
+        if threes is None or (twos is not None and self._gain(twos.advice) >= self._gain(threes.advice)):
+            threes = twos
+        return self._made_smaller(threes) if threes is not None else None
 
-    def _better(
-        self, best: tuple[tuple[Lever, ...], Advice] | None, chosen: tuple[Lever, ...]
-    ) -> tuple[tuple[Lever, ...], Advice] | None:
-        """Return the better of the best so far and some levers together; levers that overlap are not combined."""
-        if any(_overlap(one, other) for one, other in combinations(chosen, 2)):
-            return best
-        joint = self._joint(chosen)
-        if best is not None and self._gain(best[1]) >= self._gain(joint):
-            return best
-        return chosen, joint
+    def _best(self, every: Iterable[tuple[Lever, ...]]) -> "_Joint | None":
+        """Return the levers that free most together, the first of equal ones; levers that overlap are not combined."""
+        best: _Joint | None = None
+        for levers in every:
+            if any(_overlap(one, other) for one, other in combinations(levers, 2)):
+                continue
+            joint = self._joint(levers)
+            if best is None or self._gain(joint.advice) > self._gain(best.advice):
+                best = joint
+        return best
 
-    def _joint(self, chosen: Sequence[Lever]) -> Advice:
+    def _made_smaller(self, joint: "_Joint") -> Advice:
+        """Return the advice with each lever lifted only as far as their common plan needs, if a plan confirms it."""
+        smaller = [(one.smaller(joint.outcome) if one.smaller else None) or one for one in joint.levers]
+        if not self._may_plan(1):
+            return joint.advice
+        less = self._joint(tuple(smaller)).advice
+        return less if self._gain(less) >= self._gain(joint.advice) else joint.advice
+
+    def _joint(self, levers: tuple[Lever, ...]) -> "_Joint":
         """Return what several levers together free."""
         edit = Edit()
-        for lever in chosen:
+        for lever in levers:
             edit = edit.with_other(lever.edit)
-        changes = tuple(dict.fromkeys(change for lever in chosen for change in lever.changes))
-        condition = " and ".join(lever.condition for lever in chosen)
-        return Advice(Blocker.SEVERAL, condition, changes, *self._plan(edit).beyond(self._session.base))
+        changes = tuple(dict.fromkeys(change for lever in levers for change in lever.changes))
+        condition = " and ".join(lever.condition for lever in levers)
+        outcome = self._plan(edit)
+        advice = Advice(Blocker.SEVERAL, condition, changes, *outcome.beyond(self._session.base))
+        return _Joint(levers, outcome, advice)
 
     def _is_better(self, together: Advice, useful: Sequence[_Tried]) -> bool:
         """Return whether several free more than the best single one."""
@@ -219,10 +230,9 @@ class _Search:
         return self._is_useful(together) and self._gain(together) > best
 
 
-def _with_steps(advice: Advice, steps: tuple[Advice, ...]) -> Advice:
-    return Advice(
-        advice.kind, advice.condition, advice.changes, advice.nodes, advice.staying, advice.saving_per_hour, steps
-    )
+def _plans_together(count: int) -> int:
+    """Return how many plans find the best three, or two, of some levers, at most."""
+    return comb(count, 3) + (comb(count, 2) if count < 4 else 3) + 1
 
 
 def _overlap(one: Lever, other: Lever) -> bool:

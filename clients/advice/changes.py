@@ -37,6 +37,15 @@ class Change:
             text += f"[{key}]" if isinstance(key, int) else f".{key}"
         return text.removeprefix(".")
 
+    @property
+    def line(self) -> str:
+        """The line to change: a settings key with its value, a command, or a field of an object."""
+        if not self.object:
+            return f"set {self.field}: {_text(self.after)} in the settings (now {_text(self.before)})"
+        if self.command.startswith("kubectl edit"):
+            return f"{self.command}  # {self.field}: {_text(self.after)}"
+        return self.command or f"set {self.field}: {_text(self.after)} of {self.object} (now {_text(self.before)})"
+
     def document(self) -> dict[str, Any]:
         """Return the change for programs."""
         return {
@@ -59,9 +68,9 @@ class SpecChange(Enum):
 
 @dataclass(frozen=True)
 class Edit:
-    """Changes to a request. settings : by path of the field in the JSON form; budgets : by row of the snapshot, how many
-    pods may be unavailable, None = the budget is deleted; groups : minimum sizes by id; pods : by row of the snapshot;
-    nodes : whose annotation against scale-down is removed.
+    """Changes to a request. settings : by path of the field in the JSON form; budgets : by row of the snapshot, how
+    many pods may be unavailable, None = the budget is deleted; groups : minimum sizes by id; pods : by row of the
+    snapshot; nodes : whose annotation against scale-down is removed.
     """
 
     settings: Mapping[Keys, Any] = field(default_factory=dict)
@@ -93,3 +102,10 @@ class Edit:
             tuple(sorted((row, tuple(sorted(one.name for one in changes))) for row, changes in self.pods.items())),
             tuple(sorted(self.nodes)),
         )
+
+
+def _text(value: object) -> str:
+    """Return a value of a field as YAML has it."""
+    if value is None:
+        return "none"
+    return f"{value}".lower() if isinstance(value, bool) else f"{value}"

@@ -1,5 +1,5 @@
-"""Plans of the planner over one cluster with changed input, all as differences to the snapshot of the base plan, so that
-the planner reads the cluster once.
+"""Plans of the planner over one cluster with changed input, all as differences to the snapshot of the base plan, so
+that the planner reads the cluster once.
 
 Decides which decisions a counterfactual plan needs: those of the base plan that determine which nodes go. Scale-up is
 left out if no pod waits and the plan without it frees the same nodes. Each edit is planned once.

@@ -51,8 +51,8 @@ class SnapshotEditor:
             node.scale_down_disabled = False
         if rows:
             _change_specs(delta.changed, [edit.pods[row] for row in rows])
-        for row, most in edit.budgets.items():
-            if most is None:
+        for row, limit in edit.budgets.items():
+            if limit is None:
                 budget = self._snapshot.pod_disruption_budgets[row]
                 delta.deleted_pod_disruption_budgets.append(f"{budget.namespace}/{budget.name}")
         return delta

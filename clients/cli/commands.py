@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
 from trimtab.clients.cli.options import (
@@ -130,6 +131,12 @@ def plan(
         PlanFormat,
         typer.Option("-o", "--output", help="output format; the last two print objects that hold the plan's slack"),
     ] = PlanFormat.TABLE,
+    advice: Annotated[
+        bool | None,
+        typer.Option(
+            "--advice/--no-advice", help="also say what to change so that more nodes could go; default: in tables only"
+        ),
+    ] = None,
 ) -> None:
     """Make one plan from files: which node groups grow for which pods, which nodes can go, and why the others stay."""
     from trimtab.clients.cli.plan import CommandOptions
@@ -140,7 +147,30 @@ def plan(
         CommandOptions(tuple(files), *asked),
         read_decisions(decision or []),
         output.export,
+        with_advice=output is PlanFormat.TABLE if advice is None else advice,
     )
+
+
+@app.command()
+def advise(
+    files: FilesArgument,
+    planner: PlannerOption = None,
+    settings: SettingsOption = None,
+    state: StateOption = None,
+    now: NowOption = None,
+    group_by: GroupByOption = None,
+    prices: PricesOption = None,
+    most_plans: Annotated[int, typer.Option(min=2, help="most plans to make: more try more changes")] = MOST_PLANS,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="show all advice, and every line to change")] = False,
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say what to change in settings and objects so that more nodes could go, and what each change would free."""
+    from trimtab.clients.cli.advise import advise as run
+    from trimtab.clients.cli.plan import CommandOptions
+
+    asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices)
+    run(CommandOptions(tuple(files), *asked), most_plans)
 
 
 @app.command()

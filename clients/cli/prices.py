@@ -20,10 +20,10 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.clients.documents.loading import DocumentError, compose_document
 from trimtab.prices import is_price

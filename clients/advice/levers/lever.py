@@ -14,9 +14,9 @@ from trimtab.v1 import plan_pb2
 
 @dataclass(frozen=True)
 class Lever:
-    """A change that lifts a blocker. condition : the change as a clause that follows "if"; kept : nodes that the blocker
-    keeps, perhaps with others; whole : it lifts all blockers of its kind; smaller : returns a smaller change that may
-    free what a plan with this one frees, None = there is none; steps : other values of the same line, in order.
+    """A change that lifts a blocker. condition : the change as a clause that follows "if"; kept : nodes that the
+    blocker keeps, perhaps with others; whole : it lifts all blockers of its kind; smaller : returns a smaller change
+    that may free what a plan with this one frees, None = there is none; steps : other values of the same line, in order.
     """
 
     kind: Blocker
@@ -30,8 +30,9 @@ class Lever:
 
 
 class BlockedPod(NamedTuple):
-    """A pod that must not be evicted, its node, and every reason as `BlockingPodReason.Code`. alone : no other rule than
-    those about pods keeps its node."""
+    """A pod that must not be evicted, its node, and every reason as `BlockingPodReason.Code`. alone : no other rule
+    than those about pods keeps its node.
+    """
 
     pod: ShownPod
     node: str
@@ -59,11 +60,16 @@ class BasePlan:
         return [one for one in self.blocked if wanted & set(one.reasons)]
 
 
-def joined(kind: Blocker, condition: str, levers: Sequence[Lever]) -> Lever:
-    """Return the lever that lifts all blockers of a kind."""
+def joined(
+    kind: Blocker,
+    condition: str,
+    levers: Sequence[Lever],
+    smaller: Callable[[Outcome], Lever | None] | None = None,
+) -> Lever:
+    """Return the lever that lifts all blockers of a kind. smaller : see `Lever`."""
     edit = Edit()
     for one in levers:
         edit = edit.with_other(one.edit)
     changes = dict.fromkeys(change for one in levers for change in one.changes)
     kept = frozenset(node for one in levers for node in one.kept)
-    return Lever(kind, condition, edit, tuple(changes), kept, whole=True)
+    return Lever(kind, condition, edit, tuple(changes), kept, whole=True, smaller=smaller)

@@ -1,7 +1,7 @@
 """Blockers that a change to a PodDisruptionBudget, a node group or a node lifts."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,10 +25,27 @@ def budgets(base: BasePlan) -> Iterator[Lever]:
         found = base.view.budgets_of(one.pod)
         if one.alone and len(found) == 1:
             kept.setdefault(rows[found[0].namespace, found[0].name], set()).add(one.node)
-    single = [found for row, nodes in sorted(kept.items()) for found in _budget(base, row, frozenset(nodes))]
-    yield from single
+    single = {row: found for row, nodes in sorted(kept.items()) for found in _budget(base, row, frozenset(nodes))}
+    yield from single.values()
     if len(single) > 1:
-        yield joined(Blocker.BUDGET, f"{len(single)} PodDisruptionBudgets allowed all evictions", single)
+        condition = f"{len(single)} PodDisruptionBudgets allowed all evictions"
+        smaller = partial(_smaller_budgets, base, single)
+        yield joined(Blocker.BUDGET, condition, list(single.values()), smaller)
+
+
+def _smaller_budgets(base: BasePlan, levers: Mapping[int, Lever], outcome: Outcome) -> Lever | None:
+    """Return the lever that allows only the evictions that a plan makes, of the budgets of which it makes more than
+    they allow. levers : by row of the budget.
+    """
+    less = []
+    for row, lever in levers.items():
+        needed = _needed(base, row, outcome)
+        if needed > _unavailable(base, row):
+            less.append(_with_unavailable(base, row, min(needed, lever.edit.budgets[row] or needed), lever.kept))
+    if not less:
+        return None
+    count = "1 PodDisruptionBudget" if len(less) == 1 else f"{len(less)} PodDisruptionBudgets"
+    return joined(Blocker.BUDGET, f"{count} allowed more evictions", less)
 
 
 def _budget(base: BasePlan, row: int, kept: frozenset[str]) -> Iterator[Lever]:
@@ -49,7 +66,9 @@ def _with_unavailable(base: BasePlan, row: int, most: int, kept: frozenset[str])
     field = "minAvailable" if budget.min_available else "maxUnavailable"
     before = budget.min_available or budget.max_unavailable
     patch = {"spec": {"maxUnavailable": most, **({"minAvailable": None} if field == "minAvailable" else {})}}
-    changes = [Change(f"PodDisruptionBudget/{name}", ("spec", "maxUnavailable"), None, most, _patch("pdb", name, patch))]
+    changes = [
+        Change(f"PodDisruptionBudget/{name}", ("spec", "maxUnavailable"), None, most, _patch("pdb", name, patch))
+    ]
     if field == "minAvailable":
         changes.append(Change(f"PodDisruptionBudget/{name}", ("spec", field), _number(before), None))
     else:
@@ -62,15 +81,25 @@ def _with_unavailable(base: BasePlan, row: int, most: int, kept: frozenset[str])
 
 def _smaller_budget(base: BasePlan, row: int, most: int, kept: frozenset[str], outcome: Outcome) -> Lever | None:
     """Return the lever that allows only the evictions that a plan makes."""
+    fewer = _needed(base, row, outcome)
+    return _with_unavailable(base, row, fewer, kept) if _unavailable(base, row) < fewer < most else None
+
+
+def _needed(base: BasePlan, row: int, outcome: Outcome) -> int:
+    """Return how many pods of a budget are unavailable if all evictions of a plan are made at once."""
     budget = base.view.snapshot.pod_disruption_budgets[row]
     moved = 0
     for node in outcome.answer.scale_down.unneeded:
         for key in node.destinations:
             pod = base.view.pod(key) if key.startswith(f"{budget.namespace}/") else None
             moved += pod is not None and any(one.name == budget.name for one in base.view.budgets_of(pod))
-    missing = budget.status.expected_pods - budget.status.current_healthy
-    fewer = moved + max(missing, 0)
-    return _with_unavailable(base, row, fewer, kept) if 0 < fewer < most else None
+    return moved + max(budget.status.expected_pods - budget.status.current_healthy, 0)
+
+
+def _unavailable(base: BasePlan, row: int) -> int:
+    """Return how many pods of a budget may be unavailable now."""
+    status = base.view.snapshot.pod_disruption_budgets[row].status
+    return max(status.expected_pods - status.desired_healthy, 0)
 
 
 def _number(value: str) -> int | str | None:

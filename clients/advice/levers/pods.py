@@ -16,7 +16,9 @@ _Node = reason_pb2.UnremovableReason
 _Pod = reason_pb2.BlockingPodReason
 _KINDS: Final = {
     Blocker.LOCAL_STORAGE: (_Pod.LOCAL_STORAGE_REQUESTED, "workloads with local storage could be evicted"),
-    Blocker.NOT_SAFE_TO_EVICT: (_Pod.NOT_SAFE_TO_EVICT_ANNOTATION, "workloads annotated safe-to-evict: false could be evicted"),
+    Blocker.NOT_SAFE_TO_EVICT: (
+        _Pod.NOT_SAFE_TO_EVICT_ANNOTATION, "workloads annotated safe-to-evict: false could be evicted",
+    ),
     Blocker.NO_CONTROLLER: (_Pod.NOT_REPLICATED, "pods that nothing creates again could be evicted"),
     Blocker.SYSTEM_POD: (_Pod.UNMOVABLE_KUBE_SYSTEM_POD, "kube-system workloads without a budget could be evicted"),
 }  # fmt: skip
@@ -132,9 +134,7 @@ def preferred_anti_affinity(base: BasePlan, workload: Workload, kept: frozenset[
         workload.object, _AFFINITY_PATH, "required", "the same terms preferred, each with weight 100",
         f"kubectl edit {workload.kind.lower()} {workload.name} -n {workload.namespace}",
     )  # fmt: skip
-    edit = Edit(
-        pods=dict.fromkeys(base.workloads.rows(workload), frozenset({SpecChange.PREFERRED_ANTI_AFFINITY}))
-    )
+    edit = Edit(pods=dict.fromkeys(base.workloads.rows(workload), frozenset({SpecChange.PREFERRED_ANTI_AFFINITY})))
     condition = f"the anti-affinity of {workload} were preferred, not required"
     return Lever(Blocker.ANTI_AFFINITY, condition, edit, (change,), kept)
 

@@ -1,6 +1,6 @@
 """Blockers that a setting lifts. Defaults are those of `ScaleDownSettings`, as documented in its comments."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.advice.changes import Change, Edit, Keys
@@ -15,9 +15,10 @@ _Pod = reason_pb2.BlockingPodReason
 THRESHOLDS: Final = (0.6, 0.7, 0.8, 0.9, 1.0)
 """Utilization thresholds that are tried, of those above the one in force."""
 _GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
-_DEFAULT_THRESHOLD: Final = 0.5
 _DEFAULTS: Final[dict[str, Any]] = {
     "enabled": True,
+    "utilizationThreshold": 0.5,
+    "gpuUtilizationThreshold": 0.5,
     "unreadyEnabled": True,
     "skipNodesWithLocalStorage": True,
     "skipNodesWithSystemPods": True,
@@ -86,9 +87,7 @@ def levers(base: BasePlan) -> Iterator[Lever]:
     yield from _thresholds(base, given)
 
 
-def _lever(
-    kind: Blocker, condition: str, values: dict[Keys, Any], given: dict[str, Any], kept: Iterable[str]
-) -> Lever:
+def _lever(kind: Blocker, condition: str, values: dict[Keys, Any], given: dict[str, Any], kept: Iterable[str]) -> Lever:
     """Return the lever that sets some fields. given : the JSON form of the settings."""
     changes = tuple(Change("", keys, _value(given, keys), after) for keys, after in values.items())
     return Lever(kind, condition, Edit(settings=values), changes, frozenset(kept), whole=True)
@@ -98,9 +97,7 @@ def _value(given: Any, keys: Keys) -> Any:
     """Return the value of a field in settings, or its default; None = it has neither."""
     place = given
     for key in keys:
-        if isinstance(key, int):
-            place = place[key]
-        elif key in place:
+        if isinstance(key, int) or key in place:
             place = place[key]
         else:
             return _DEFAULTS.get(str(keys[-1]))
@@ -143,8 +140,6 @@ def _thresholds(base: BasePlan, given: dict[str, Any]) -> Iterator[Lever]:
         kept.setdefault(_threshold_keys(base, base.view.nodes[one.node], given), []).append(one.node)
     for keys, nodes in sorted(kept.items(), key=lambda pair: [str(key) for key in pair[0]]):
         now = _value(given, keys)
-        now = _value(given, ("scaleDown", keys[-1])) if now is None else now
-        now = _DEFAULT_THRESHOLD if now is None else now
         steps = [
             _lever(Blocker.UTILIZATION, _at(keys, share), {keys: share}, given, nodes)
             for share in THRESHOLDS
@@ -175,7 +170,6 @@ def _has_gpu(base: BasePlan, node: pb.Node) -> bool:
     """Return whether a node counts as one with a GPU. Source: `PlannerSettings.gpu_label`."""
     general = base.settings.planner
     label = general.gpu_label if general.HasField("gpu_label") else _GPU_LABEL
-    is_gpu: Callable[[str], bool] = lambda name: name.endswith("/gpu")  # noqa: E731
-    return bool(label and label in base.view.labels(node.label_set)) or any(
-        amount for name, amount in base.view.allocatable(node.name).items() if is_gpu(name)
-    )
+    resources = base.view.allocatable(node.name).items()
+    has_label = bool(label) and label in base.view.labels(node.label_set)
+    return has_label or any(amount for name, amount in resources if name.endswith("/gpu"))

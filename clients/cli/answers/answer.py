@@ -3,16 +3,17 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from trimtab.clients.advice import AdviceReport
 from trimtab.clients.cli.answers.costs import Costs
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
 
 
 @dataclass(frozen=True)
 class PlanAnswer:
     """One answered request. `settings` and `now_ns` (Unix nanoseconds) are the request's; `verbose` shows all rows;
-    `prices` are those of a file, None = none is given.
+    `prices` are those of a file, None = none is given; `advice` is what to change, None = not looked for.
     """
 
     response: plan_pb2.PlanResponse
@@ -21,6 +22,7 @@ class PlanAnswer:
     now_ns: int
     verbose: bool = False
     prices: Prices | None = None
+    advice: AdviceReport | None = None
 
     @cached_property
     def costs(self) -> Costs:

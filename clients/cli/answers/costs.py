@@ -4,8 +4,8 @@ group, such as one of the control plane, costs money as well. The currency is th
 
 from collections.abc import Iterable, Mapping
 
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.prices import Prices, machine_of, price_of
+from trimtab.clients.cluster_view import ClusterView
 
 
 class Costs:
@@ -20,6 +20,11 @@ class Costs:
         }
         self._by_node = {name: price for name, price in found.items() if price is not None}
         self._node_count = len(view.nodes)
+
+    @property
+    def by_node(self) -> Mapping[str, float]:
+        """Hourly costs of the nodes with a price."""
+        return self._by_node
 
     @property
     def known(self) -> bool:

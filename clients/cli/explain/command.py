@@ -8,7 +8,6 @@ from pathlib import Path
 from trimtab.clients.cli.answers.any_decision import naming
 from trimtab.clients.cli.answers.any_decision import render as render_fields
 from trimtab.clients.cli.answers.table import without_renderer
-from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_lines
 from trimtab.clients.cli.explain.nodes import explain_node, node_document, node_lines
@@ -25,6 +24,7 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import Format, as_document, note, print_document, print_lines, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 _SLACK, _PLACEHOLDER = "slack", "placeholder"

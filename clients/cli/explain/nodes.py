@@ -14,10 +14,10 @@ from rich.markup import escape
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent
 from trimtab.clients.cli.answers.blockers import budget_text, group_text
 from trimtab.clients.cli.causes import taint_text
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.sentences import NODE_SENTENCES, POD_SENTENCES, PREDICATE_SENTENCES
 from trimtab.clients.cli.timers import remaining_s, threshold, wait_s
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _NodeReason = reason_pb2.UnremovableReason

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import byte_count, counted, percent
-from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.report.page import Cell, Map, MapRow
+from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]

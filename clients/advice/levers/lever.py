@@ -16,7 +16,8 @@ from trimtab.v1 import plan_pb2
 class Lever:
     """A change that lifts a blocker. condition : the change as a clause that follows "if"; kept : nodes that the
     blocker keeps, perhaps with others; whole : it lifts all blockers of its kind; smaller : returns a smaller change
-    that may free what a plan with this one frees, None = there is none; steps : other values of the same line, in order.
+    that may free what a plan with this one frees, None = there is none; steps : other values of the same line, in
+    order.
     """
 
     kind: Blocker

@@ -8,6 +8,18 @@ the price of the nodes that it keeps. Reads no clock and no file; equal input gi
 from trimtab.clients.advice.advise import AdviceOptions, advise
 from trimtab.clients.advice.changes import Change
 from trimtab.clients.advice.counterfactuals import PlannerCalls
+from trimtab.clients.advice.of_workload import KeptNode, WorkloadReport, explain_workload
 from trimtab.clients.advice.result import Advice, AdviceReport, Blocker
 
-__all__ = ["Advice", "AdviceOptions", "AdviceReport", "Blocker", "Change", "PlannerCalls", "advise"]
+__all__ = [
+    "Advice",
+    "AdviceOptions",
+    "AdviceReport",
+    "Blocker",
+    "Change",
+    "KeptNode",
+    "PlannerCalls",
+    "WorkloadReport",
+    "advise",
+    "explain_workload",
+]

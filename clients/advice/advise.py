@@ -67,7 +67,7 @@ def advise(
     ):
         return AdviceReport((), ())
     session = Counterfactuals(planner, view, request, answer, options.prices)
-    return _Search(session, options).run()
+    return AdviceSearch(session, options).run()
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class _Joint:
     advice: Advice
 
 
-class _Search:
+class AdviceSearch:
     """One search for advice."""
 
     def __init__(self, session: Counterfactuals, options: AdviceOptions) -> None:
@@ -112,9 +112,13 @@ class _Search:
             self._left_out,
         )
 
+    def of_levers(self, levers: tuple[Lever, ...]) -> Advice:
+        """Return what some levers together free, each lifted only as far as their plan needs."""
+        return self._made_smaller(self._joint(levers))
+
     def _levers(self) -> list[Lever]:
         """Return all levers, those of a whole kind first, then by the price and number of the nodes that they keep."""
-        base = _base_plan(self._session)
+        base = base_plan(self._session)
         finders = (*_FINDERS, self._options.more) if self._options.more else _FINDERS
         found: dict[tuple[object, ...], Lever] = {}
         for find in finders:
@@ -243,7 +247,7 @@ def _overlap(one: Lever, other: Lever) -> bool:
     return one.kind == other.kind and one.whole != other.whole
 
 
-def _base_plan(session: Counterfactuals) -> BasePlan:
+def base_plan(session: Counterfactuals) -> BasePlan:
     """Return the base plan with all blocking pods of the nodes that stay."""
     view, decision = session.view, session.explained()
     alone = {one.node for one in decision.unremovable if one.reason == _Node.BLOCKED_BY_POD}

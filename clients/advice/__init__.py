@@ -6,7 +6,7 @@ the price of the nodes that it keeps. Reads no clock and no file; equal input gi
 """
 
 from trimtab.clients.advice.advise import AdviceOptions, advise
-from trimtab.clients.advice.changes import Change
+from trimtab.clients.advice.changes import AdvisedChange
 from trimtab.clients.advice.counterfactuals import PlannerCalls
 from trimtab.clients.advice.of_workload import KeptNode, WorkloadReport, explain_workload
 from trimtab.clients.advice.result import Advice, AdviceReport, Blocker
@@ -15,8 +15,8 @@ __all__ = [
     "Advice",
     "AdviceOptions",
     "AdviceReport",
+    "AdvisedChange",
     "Blocker",
-    "Change",
     "KeptNode",
     "PlannerCalls",
     "WorkloadReport",

@@ -19,7 +19,7 @@ from trimtab.clients.advice.counterfactuals import Counterfactuals, Outcome, Pla
 from trimtab.clients.advice.levers import objects, pods, settings
 from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever
 from trimtab.clients.advice.result import MOST_PLANS, Advice, AdviceReport, Blocker
-from trimtab.clients.advice.workloads import Workloads
+from trimtab.clients.advice.workloads import PodWorkloads
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -263,4 +263,4 @@ def base_plan(session: Counterfactuals) -> BasePlan:
         for key, (node, why) in sorted(reasons.items())
         if (pod := view.pod(key)) is not None
     ]
-    return BasePlan(view, Workloads(view), session.request.settings, decision, blocked)
+    return BasePlan(view, PodWorkloads(view), session.request.settings, decision, blocked)

@@ -1,7 +1,7 @@
 """Changes to settings and objects: as lines for people and programs, and as edits of a planner's request.
 
-An `Edit` says the same as its `Change`s: whoever applies the lines to settings and objects gets the request with the
-edit. Edits of different blockers can be combined.
+An `Edit` says the same as its `AdvisedChange`s: whoever applies the lines to settings and objects gets the request
+with the edit. Edits of different blockers can be combined.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabl
 
 
 @dataclass(frozen=True)
-class Change:
+class AdvisedChange:
     """One line to change.
 
     object : "" for the settings file, else as "Kind/namespace/name" ("Kind/name" without namespace); keys : the path of

@@ -13,7 +13,7 @@ from trimtab.clients.advice.counterfactuals import Counterfactuals, PlannerCalls
 from trimtab.clients.advice.levers import objects, pods
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Advice
-from trimtab.clients.advice.workloads import Workload
+from trimtab.clients.advice.workloads import WorkloadName
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2, reason_pb2
 
@@ -37,7 +37,7 @@ class WorkloadReport:
     advice : what a plan without its blockers frees, None = there is none that a change of it lifts.
     """
 
-    workload: Workload
+    workload: WorkloadName
     pod_count: int
     node_count: int
     kept: tuple[KeptNode, ...]
@@ -74,7 +74,7 @@ def explain_workload(
     request: plan_pb2.PlanRequest,
     answer: plan_pb2.PlanResponse,
     options: AdviceOptions,
-    workload: Workload,
+    workload: WorkloadName,
 ) -> WorkloadReport:
     """Return which nodes a workload with pods keeps. Other arguments and errors: as for `advise`."""
     session = Counterfactuals(planner, view, request, answer, options.prices)
@@ -91,7 +91,7 @@ def _levers(base: BasePlan) -> Iterator[Lever]:
         yield from find(base)
 
 
-def _concerns(base: BasePlan, lever: Lever, workload: Workload) -> bool:
+def _concerns(base: BasePlan, lever: Lever, workload: WorkloadName) -> bool:
     """Return whether a lever changes a workload's pods, or a budget that selects one of them."""
     rows = base.workloads.rows(workload)
     if lever.edit.pods:
@@ -103,7 +103,7 @@ def _concerns(base: BasePlan, lever: Lever, workload: Workload) -> bool:
     return any((one.namespace, one.name) in names for pod in found for one in base.view.budgets_of(pod))
 
 
-def _kept(base: BasePlan, workload: Workload) -> Iterator[KeptNode]:
+def _kept(base: BasePlan, workload: WorkloadName) -> Iterator[KeptNode]:
     """Yield the nodes that a workload keeps, by name."""
     own = {base.view.pod_keys[row] for row in base.workloads.rows(workload)}
     blocked: dict[str, dict[str, tuple[int, ...]]] = {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from trimtab.clients.advice.changes import Change
+from trimtab.clients.advice.changes import AdvisedChange
 from trimtab.clients.billing import HOURS_A_MONTH
 
 MOST_PLANS: Final = 300
@@ -50,7 +50,7 @@ class Advice:
 
     kind: Blocker
     condition: str
-    changes: tuple[Change, ...]
+    changes: tuple[AdvisedChange, ...]
     nodes: tuple[str, ...]
     staying: tuple[str, ...] = ()
     saving_per_hour: float | None = None

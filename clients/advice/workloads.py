@@ -13,7 +13,7 @@ TEMPLATED = {"Deployment": "spec.template", "StatefulSet": "spec.template", "Dae
 """Kinds whose controllers replace pods when the template changes."""
 
 
-class Workload(NamedTuple):
+class WorkloadName(NamedTuple):
     """A controller by its kind and name."""
 
     kind: str
@@ -29,23 +29,23 @@ class Workload(NamedTuple):
         return f"{self.kind} {self.namespace}/{self.name}"
 
 
-class Workloads:
-    """Workloads by pod, and pods by workload. O(P) at the first use."""
+class PodWorkloads:
+    """The workloads of pods, and the pods of workloads. O(P) at the first use."""
 
     def __init__(self, view: ClusterView) -> None:
         self._view = view
 
-    def of(self, row: int) -> Workload | None:
+    def of(self, row: int) -> WorkloadName | None:
         """Return the workload of a pod, None = no controller of it is known."""
         owner = int(self._owner_column[row])
         return self._by_owner.get(owner)
 
-    def rows(self, workload: Workload) -> list[int]:
+    def rows(self, workload: WorkloadName) -> list[int]:
         """Return the pods of a workload, by row; () for an unknown one."""
         return self._rows.get(workload, [])
 
     @property
-    def all(self) -> Sequence[Workload]:
+    def all(self) -> Sequence[WorkloadName]:
         """All workloads with pods, sorted."""
         return sorted(self._rows)
 
@@ -55,15 +55,15 @@ class Workloads:
         return np.frombuffer(pods.owner, "<i4") if pods.owner else np.zeros(pods.count, np.int32)
 
     @cached_property
-    def _by_owner(self) -> Mapping[int, Workload]:
-        """Workloads by string index of the owner's uid."""
+    def _by_owner(self) -> Mapping[int, WorkloadName]:
+        """The workloads by string index of the owner's uid."""
         by_uid = {owner.uid: top_of(owner) for owner in self._view.snapshot.owners}
         used = np.unique(self._owner_column).tolist()
         return {index: by_uid[uid] for index in used if index and (uid := self._view.text(index)) in by_uid}
 
     @cached_property
-    def _rows(self) -> Mapping[Workload, list[int]]:
-        found: dict[Workload, list[int]] = {}
+    def _rows(self) -> Mapping[WorkloadName, list[int]]:
+        found: dict[WorkloadName, list[int]] = {}
         for row, owner in enumerate(self._owner_column.tolist()):
             workload = self._by_owner.get(owner)
             if workload is not None:
@@ -71,9 +71,9 @@ class Workloads:
         return found
 
 
-def top_of(owner: pb.Owner) -> Workload:
+def top_of(owner: pb.Owner) -> WorkloadName:
     """Return the controller of a controller, or else the controller itself."""
     parts = owner.controller.split("/")
     if len(parts) == 3 and all(parts):
-        return Workload(*parts)
-    return Workload(owner.kind, owner.namespace, owner.name)
+        return WorkloadName(*parts)
+    return WorkloadName(owner.kind, owner.namespace, owner.name)

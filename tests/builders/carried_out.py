@@ -1,6 +1,6 @@
 """Advice carried out: its lines applied to settings and Kubernetes objects, as their author would apply them, and as
-the controllers of Kubernetes then change pods and statuses. Reads the advice in the form for programs only, and shares no
-code with what makes it.
+the controllers of Kubernetes then change pods and statuses. Reads the advice in the form for programs only, and shares
+no code with what makes it.
 """
 
 import copy

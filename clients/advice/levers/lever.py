@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from trimtab.clients.advice.changes import Change, Edit
+from trimtab.clients.advice.changes import AdvisedChange, Edit
 from trimtab.clients.advice.counterfactuals import Outcome
 from trimtab.clients.advice.result import Blocker
-from trimtab.clients.advice.workloads import Workloads
+from trimtab.clients.advice.workloads import PodWorkloads
 from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.v1 import plan_pb2
 
@@ -23,7 +23,7 @@ class Lever:
     kind: Blocker
     condition: str
     edit: Edit
-    changes: tuple[Change, ...]
+    changes: tuple[AdvisedChange, ...]
     kept: frozenset[str]
     whole: bool = False
     smaller: Callable[[Outcome], "Lever | None"] | None = None
@@ -46,7 +46,7 @@ class BasePlan:
     """The base plan, as levers are looked for in it. decision : with the blocking pods of the nodes that stay."""
 
     view: ClusterView
-    workloads: Workloads
+    workloads: PodWorkloads
     settings: plan_pb2.PlanSettings
     decision: plan_pb2.ScaleDownDecision
     blocked: Sequence[BlockedPod]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from trimtab.clients.advice.changes import SCALE_DOWN_DISABLED, Change, Edit
+from trimtab.clients.advice.changes import SCALE_DOWN_DISABLED, AdvisedChange, Edit
 from trimtab.clients.advice.counterfactuals import Outcome
 from trimtab.clients.advice.editing import allow_unavailable
 from trimtab.clients.advice.levers.lever import BasePlan, Lever, joined
@@ -67,12 +67,12 @@ def _with_unavailable(base: BasePlan, row: int, most: int, kept: frozenset[str])
     before = budget.min_available or budget.max_unavailable
     patch = {"spec": {"maxUnavailable": most, **({"minAvailable": None} if field == "minAvailable" else {})}}
     changes = [
-        Change(f"PodDisruptionBudget/{name}", ("spec", "maxUnavailable"), None, most, _patch("pdb", name, patch))
+        AdvisedChange(f"PodDisruptionBudget/{name}", ("spec", "maxUnavailable"), None, most, _patch("pdb", name, patch))
     ]
     if field == "minAvailable":
-        changes.append(Change(f"PodDisruptionBudget/{name}", ("spec", field), _number(before), None))
+        changes.append(AdvisedChange(f"PodDisruptionBudget/{name}", ("spec", field), _number(before), None))
     else:
-        changes[0] = Change(changes[0].object, changes[0].keys, _number(before), most, changes[0].command)
+        changes[0] = AdvisedChange(changes[0].object, changes[0].keys, _number(before), most, changes[0].command)
     pods = "1 pod" if most == 1 else f"{most} pods"
     condition = f"budget {name} let {pods} be unavailable"
     smaller = partial(_smaller_budget, base, row, most, kept)
@@ -133,7 +133,7 @@ def _one_budget(base: BasePlan, rows: tuple[int, ...], kept: frozenset[str]) -> 
     stays = max(rows, key=lambda row: (every[row].status.expected_pods, -row))
     deleted = [row for row in rows if row != stays]
     changes = tuple(
-        Change(
+        AdvisedChange(
             f"PodDisruptionBudget/{every[row].namespace}/{every[row].name}", (), "exists", None,
             f"kubectl delete pdb {every[row].name} -n {every[row].namespace}",
         )
@@ -161,7 +161,7 @@ def group_minimums(base: BasePlan) -> Iterator[Lever]:
 def _with_minimum(base: BasePlan, name: str, minimum: int, kept: frozenset[str]) -> Lever:
     """Return the lever that lowers the minimum of a group."""
     group = base.view.groups[name]
-    change = Change(f"NodeGroup/{name}", ("spec", "minSize"), group.min_size, minimum)
+    change = AdvisedChange(f"NodeGroup/{name}", ("spec", "minSize"), group.min_size, minimum)
     nodes = "no node" if not minimum else "1 node" if minimum == 1 else f"{minimum} nodes"
     condition = f"node group {name} could shrink to {nodes}"
     smaller = partial(_larger_minimum, base, name, minimum, kept)
@@ -188,7 +188,7 @@ def node_annotations(base: BasePlan) -> Iterator[Lever]:
 
 
 def _without_annotation(name: str) -> Lever:
-    change = Change(
+    change = AdvisedChange(
         f"Node/{name}", ("metadata", "annotations", SCALE_DOWN_DISABLED), "true", None,
         f"kubectl annotate node {name} {SCALE_DOWN_DISABLED}-",
     )  # fmt: skip

@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from trimtab.clients.advice.changes import SAFE_TO_EVICT, Change, Edit, SpecChange
+from trimtab.clients.advice.changes import SAFE_TO_EVICT, AdvisedChange, Edit, SpecChange
 from trimtab.clients.advice.levers.lever import BasePlan, BlockedPod, Lever, joined
 from trimtab.clients.advice.result import Blocker
-from trimtab.clients.advice.workloads import TEMPLATED, Workload
+from trimtab.clients.advice.workloads import TEMPLATED, WorkloadName
 from trimtab.clients.cluster_view import ShownPod
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -46,7 +46,7 @@ def evictable(base: BasePlan) -> Iterator[Lever]:
 
 def _of_reason(base: BasePlan, kind: Blocker, reason: int) -> Iterator[Lever]:
     """Yield the levers of one reason."""
-    found: dict[Workload | str, list[BlockedPod]] = {}
+    found: dict[WorkloadName | str, list[BlockedPod]] = {}
     for one in base.blocked_by(reason):
         if one.alone:
             found.setdefault(base.workloads.of(one.pod.row) or one.pod.key, []).append(one)
@@ -56,39 +56,39 @@ def _of_reason(base: BasePlan, kind: Blocker, reason: int) -> Iterator[Lever]:
 
 
 def evictable_lever(
-    base: BasePlan, kind: Blocker, subject: Workload | str, example: ShownPod, kept: frozenset[str]
+    base: BasePlan, kind: Blocker, subject: WorkloadName | str, example: ShownPod, kept: frozenset[str]
 ) -> Lever:
     """Return the lever that lets a workload's pods, or one pod by its key, be evicted."""
-    rows = base.workloads.rows(subject) if isinstance(subject, Workload) else [example.row]
+    rows = base.workloads.rows(subject) if isinstance(subject, WorkloadName) else [example.row]
     edit = Edit(pods=dict.fromkeys(rows, frozenset({SpecChange.EVICTABLE})))
     before = _ANNOTATIONS.get(example.spec.safe_to_evict)
-    if isinstance(subject, Workload) and subject.kind in TEMPLATED:
+    if isinstance(subject, WorkloadName) and subject.kind in TEMPLATED:
         annotations = {"template": {"metadata": {"annotations": {SAFE_TO_EVICT: "true"}}}}
         keys = ("spec", "template", "metadata", "annotations", SAFE_TO_EVICT)
-        changes = [Change(subject.object, keys, before, "true", _patch(subject, {"spec": annotations}))]
+        changes = [AdvisedChange(subject.object, keys, before, "true", _patch(subject, {"spec": annotations}))]
     else:
         names = sorted(base.view.pod_keys[row] for row in rows)
         changes = [_annotated(name, before) for name in names]
-    what = str(subject) if isinstance(subject, Workload) else f"pod {subject}"
+    what = str(subject) if isinstance(subject, WorkloadName) else f"pod {subject}"
     return Lever(kind, f"{what} could be evicted", edit, tuple(changes), kept)
 
 
-def _annotated(key: str, before: str | None) -> Change:
+def _annotated(key: str, before: str | None) -> AdvisedChange:
     """Return the change of one pod."""
     namespace, _, name = key.partition("/")
     command = f"kubectl annotate pod {name} -n {namespace} {SAFE_TO_EVICT}=true --overwrite"
-    return Change(f"Pod/{key}", ("metadata", "annotations", SAFE_TO_EVICT), before, "true", command)
+    return AdvisedChange(f"Pod/{key}", ("metadata", "annotations", SAFE_TO_EVICT), before, "true", command)
 
 
-def _patch(workload: Workload, patch: dict[str, Any]) -> str:
+def _patch(workload: WorkloadName, patch: dict[str, Any]) -> str:
     text = json.dumps(patch, separators=(",", ":"))
     return f"kubectl patch {workload.kind.lower()} {workload.name} -n {workload.namespace} --type merge -p '{text}'"
 
 
 def placement(base: BasePlan) -> Iterator[Lever]:
     """Yield a lever for each workload whose anti-affinity or spread keeps pods from finding a place."""
-    apart: dict[Workload, set[str]] = {}
-    spread: dict[Workload, set[str]] = {}
+    apart: dict[WorkloadName, set[str]] = {}
+    spread: dict[WorkloadName, set[str]] = {}
     for node in base.staying(_Node.NO_PLACE_TO_MOVE_PODS):
         pod = base.view.pod(node.blocking_pod)
         if pod is None:
@@ -105,7 +105,7 @@ def placement(base: BasePlan) -> Iterator[Lever]:
         yield soft_spread(base, workload, frozenset(nodes))
 
 
-def _repelling(base: BasePlan, pod: ShownPod) -> Iterator[Workload]:
+def _repelling(base: BasePlan, pod: ShownPod) -> Iterator[WorkloadName]:
     """Yield the workloads whose required anti-affinity concerns a pod: its own, and those whose terms select it."""
     own = base.workloads.of(pod.row)
     namespace = pod.key.partition("/")[0]
@@ -128,9 +128,9 @@ def _selects(base: BasePlan, term: pb.PodAffinityTerm, own: str, namespace: str,
     return term.HasField("selector") and base.view.selects(term.selector, pod.labels)
 
 
-def preferred_anti_affinity(base: BasePlan, workload: Workload, kept: frozenset[str]) -> Lever:
+def preferred_anti_affinity(base: BasePlan, workload: WorkloadName, kept: frozenset[str]) -> Lever:
     """Return the lever that makes a workload's required anti-affinity preferred."""
-    change = Change(
+    change = AdvisedChange(
         workload.object, _AFFINITY_PATH, "required", "the same terms preferred, each with weight 100",
         f"kubectl edit {workload.kind.lower()} {workload.name} -n {workload.namespace}",
     )  # fmt: skip
@@ -139,9 +139,9 @@ def preferred_anti_affinity(base: BasePlan, workload: Workload, kept: frozenset[
     return Lever(Blocker.ANTI_AFFINITY, condition, edit, (change,), kept)
 
 
-def soft_spread(base: BasePlan, workload: Workload, kept: frozenset[str]) -> Lever:
+def soft_spread(base: BasePlan, workload: WorkloadName, kept: frozenset[str]) -> Lever:
     """Return the lever that makes a workload's spread constraints soft."""
-    change = Change(
+    change = AdvisedChange(
         workload.object, (*_SPREAD_PATH, "whenUnsatisfiable"), "DoNotSchedule", "ScheduleAnyway",
         f"kubectl edit {workload.kind.lower()} {workload.name} -n {workload.namespace}",
     )  # fmt: skip

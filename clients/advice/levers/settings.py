@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.advice.changes import Change, Edit, Keys
+from trimtab.clients.advice.changes import AdvisedChange, Edit, Keys
 from trimtab.clients.advice.levers.lever import BasePlan, Lever
 from trimtab.clients.advice.result import Blocker
 from trimtab.clients.json_form import json_form
@@ -29,7 +29,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
-class _Rule(NamedTuple):
+class _LiftingSetting(NamedTuple):
     """A setting of scale-down that lifts blockers. after : its value then; pods, nodes : reasons that it lifts."""
 
     kind: Blocker
@@ -41,27 +41,27 @@ class _Rule(NamedTuple):
 
 
 _RULES: Final = (
-    _Rule(
+    _LiftingSetting(
         Blocker.LOCAL_STORAGE, "skipNodesWithLocalStorage", False, "pods with local storage could be evicted",
         (_Pod.LOCAL_STORAGE_REQUESTED,),
     ),
-    _Rule(
+    _LiftingSetting(
         Blocker.SYSTEM_POD, "skipNodesWithSystemPods", False, "kube-system pods without a budget could be evicted",
         (_Pod.UNMOVABLE_KUBE_SYSTEM_POD,),
     ),
-    _Rule(
+    _LiftingSetting(
         Blocker.CUSTOM_CONTROLLER, "skipNodesWithCustomControllerPods", False,
         "pods of custom or unknown controllers could be evicted", (_Pod.CONTROLLER_NOT_FOUND, _Pod.NOT_REPLICATED),
     ),
-    _Rule(
+    _LiftingSetting(
         Blocker.FEW_REPLICAS, "minReplicaCount", 0, "pods of workloads with few replicas could be evicted",
         (_Pod.MIN_REPLICAS_REACHED,),
     ),
-    _Rule(
+    _LiftingSetting(
         Blocker.UNREADY_NODES, "unreadyEnabled", True, "unready nodes could go",
         nodes=(_Node.SCALE_DOWN_UNREADY_DISABLED,),
     ),
-    _Rule(
+    _LiftingSetting(
         Blocker.SMALL_SAVINGS, "minSavingPerEviction", 0.0, "evictions needed no least saving",
         nodes=(_Node.NOT_UNNEEDED_OTHER_REASON,),
     ),
@@ -89,7 +89,7 @@ def levers(base: BasePlan) -> Iterator[Lever]:
 
 def _lever(kind: Blocker, condition: str, values: dict[Keys, Any], given: dict[str, Any], kept: Iterable[str]) -> Lever:
     """Return the lever that sets some fields. given : the JSON form of the settings."""
-    changes = tuple(Change("", keys, _value(given, keys), after) for keys, after in values.items())
+    changes = tuple(AdvisedChange("", keys, _value(given, keys), after) for keys, after in values.items())
     return Lever(kind, condition, Edit(settings=values), changes, frozenset(kept), whole=True)
 
 

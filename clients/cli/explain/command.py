@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trimtab.clients.advice import AdviceOptions, explain_workload
-from trimtab.clients.advice.workloads import Workload
+from trimtab.clients.advice.workloads import WorkloadName
 from trimtab.clients.cli.answers.any_decision import naming
 from trimtab.clients.cli.answers.any_decision import render as render_fields
 from trimtab.clients.cli.answers.costs import Costs
@@ -101,9 +101,9 @@ def _existing_node(view: ClusterView, name: str) -> None:
         raise UsageError(f"there is no node {name} in these files{_near(name, view.nodes)}")
 
 
-def _existing_workload(view: ClusterView, kind: str, name: str) -> Workload:
+def _existing_workload(view: ClusterView, kind: str, name: str) -> WorkloadName:
     """Return the workload. Errors: UsageError with the nearest names."""
-    asked = Workload(kind, *name.split("/"))
+    asked = WorkloadName(kind, *name.split("/"))
     found = find_workload(view, asked)
     if found is None:
         short = f"{KINDS[kind][0]}/{name}"
@@ -171,7 +171,7 @@ def _print_slack(explanation: SlackExplanation, name: str, output: Format) -> No
 def _print_workload(
     planner: PlannerAccess,
     view: ClusterView,
-    workload: Workload,
+    workload: WorkloadName,
     request: plan_pb2.PlanRequest,
     options: CommandOptions,
 ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.markup import escape
 
 from trimtab.clients.advice import WorkloadReport
-from trimtab.clients.advice.workloads import Workload, Workloads, top_of
+from trimtab.clients.advice.workloads import PodWorkloads, WorkloadName, top_of
 from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.blockers import budget_text
@@ -34,9 +34,9 @@ def kind_of(text: str) -> str:
     return next((kind for kind, names in KINDS.items() if text.lower() in names), "")
 
 
-def find_workload(view: ClusterView, asked: Workload) -> Workload | None:
+def find_workload(view: ClusterView, asked: WorkloadName) -> WorkloadName | None:
     """Return a workload with pods: the one that is named, or the one to which that belongs; None = there is none."""
-    workloads = Workloads(view)
+    workloads = PodWorkloads(view)
     if workloads.rows(asked):
         return asked
     owners = (one for one in view.snapshot.owners if (one.kind, one.namespace, one.name) == asked)
@@ -47,7 +47,7 @@ def workload_names(view: ClusterView) -> list[str]:
     """Return all workloads with pods, as users name them."""
     short = {kind: names[0] for kind, names in KINDS.items()}
     return [
-        f"{short.get(one.kind, one.kind.lower())}/{one.namespace}/{one.name}" for one in Workloads(view).all
+        f"{short.get(one.kind, one.kind.lower())}/{one.namespace}/{one.name}" for one in PodWorkloads(view).all
     ]  # fmt: skip
 
 

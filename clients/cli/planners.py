@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Protocol
 
 import grpc
+import structlog
 
 from trimtab.clients.cli.failures import FailedError, UsageError
-from trimtab.clients.cli.output import stderr_console
+from trimtab.clients.cli.output import is_quiet, stderr_console
 from trimtab.clients.json_form import setting_problem
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
 from trimtab.clients.rpc.client import connect, is_served
@@ -151,13 +152,15 @@ class _InProcess:
         from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
 
         # The service logs each decision; a command prints the decision itself, but not why one failed.
-        configure_logging("error", terminal_format())
+        if not (is_quiet() and structlog.is_configured()):
+            configure_logging("error", terminal_format())
         console = stderr_console()
         with console.status("loading the planner (the first time, its kernels are compiled) …"), collection_rare():
             from trimtab.planner.service.request_handler import Caller, RequestHandler
             from trimtab.planner.service.version_cache import WholeCache
 
-            self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), WholeCache(CACHE_BYTES))
+            meter = NoOpMeterProvider().get_meter("planner")
+            self._handler = RequestHandler(meter, WholeCache(CACHE_BYTES), log_decisions=False)
         self._caller = Caller()
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:

@@ -1,5 +1,5 @@
-"""`trimtab explain node/X` lists all pods of a node with all reasons, the worst first; `explain` of a workload says which
-nodes it keeps, what they cost, and what only a plan can say: what its change would free.
+"""`trimtab explain node/X` lists all pods of a node with all reasons, the worst first; `explain` of a workload says
+which nodes it keeps, what they cost, and what only a plan can say: what its change would free.
 """
 
 from pathlib import Path

@@ -56,20 +56,22 @@ _PLACES = {
 _EXTRAS = {"Simulator": ("planner", "actuator")}
 
 
-def __getattr__(name: str) -> Any:
-    """Return an object of the Python interface, loaded at its first use. Errors: AttributeError, MissingExtraError."""
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:  # a type checker knows all names, and that there are no others
 
-    from trimtab.clients.rpc.extras import require_extra
+    def __getattr__(name: str) -> Any:
+        """Return an object of the Python interface, loaded now. Errors: AttributeError, MissingExtraError."""
+        if name not in _PLACES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-    for extra in _EXTRAS.get(name, ("cli",)):
-        require_extra(extra, f"trimtab.{name}")
-    module, _, own = _PLACES[name].partition(":")
-    found = getattr(import_module(f"trimtab.clients.{module}"), own)
-    globals()[name] = found
-    return found
+        from trimtab.clients.rpc.extras import require_extra
+
+        for extra in _EXTRAS.get(name, ("cli",)):
+            require_extra(extra, f"trimtab.{name}")
+        module, _, own = _PLACES[name].partition(":")
+        found = getattr(import_module(f"trimtab.clients.{module}"), own)
+        globals()[name] = found
+        return found
 
 
 def __dir__() -> list[str]:

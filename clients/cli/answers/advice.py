@@ -9,9 +9,6 @@ from rich.table import Table
 from trimtab.clients.advice import Advice, AdviceReport
 from trimtab.clients.cli.amounts import counted, shown_of
 
-MOST_LINES = 2
-"""Lines to change that are shown of one advice."""
-
 
 def render(report: AdviceReport, most: int, *, every_line: bool = False) -> Iterator[RenderableType]:
     """Yield a table of at most so many advices, and what several changes free together."""
@@ -44,8 +41,6 @@ def _add(table: Table, advice: Advice, priced: bool, every_line: bool, prefix: s
         steps = ", ".join(f"{one.changes[0].after}: +{one.node_count:,}" for one in advice.steps)
         table.add_row("", *([""] if priced else []), f"  [dim]{escape(steps)}[/dim]")
     found = advice.lines
-    most = len(found) if every_line else MOST_LINES
-    for text in found[:most]:
-        table.add_row("", *([""] if priced else []), f"  [dim]{escape(text)}[/dim]")
-    if len(found) > most:
-        table.add_row("", *([""] if priced else []), f"  [dim]and {counted(len(found) - most, 'more line')}[/dim]")
+    for text in found if every_line else found[:1]:
+        more = "" if every_line or len(found) == 1 else f" (and {counted(len(found) - 1, 'more line')})"
+        table.add_row("", *([""] if priced else []), f"  [dim]{escape(text)}{more}[/dim]")

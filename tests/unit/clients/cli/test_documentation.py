@@ -54,7 +54,7 @@ WAYS = (
     (r"python -m trimtab\.clients\.cluster_generator .*|printf .* > prices\.csv", Way.PREPARED),
     (r"kubectl get .* > cluster\.json", Way.NAMES),
     (r"kubectl get .* \| trimtab .*|trimtab plan cluster\.json", Way.PIPED),
-    (r"trimtab (plan|certificates) [^|]*", Way.RUN),
+    (r"trimtab (plan|advise|certificates) [^|]*", Way.RUN),
     (r"trimtab plan .* \| kubectl apply -f -", Way.RUN),
     (r"trimtab (run|load|simulate) .*", Way.OPTIONS),
     (r"(kubectl|helm|docker) [^|>]*", Way.NAMES),
@@ -115,6 +115,7 @@ def test_every_fenced_block_has_a_language_that_is_checked_here_or_is_the_pictur
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with the clusters, prices and settings that the pages write."""
     path = tmp_path_factory.mktemp("documentation")
+    (path / "clients").symlink_to(ROOT / "clients")
     interpreter = path / "bin"
     interpreter.mkdir()
     (interpreter / "python").symlink_to(sys.executable)

@@ -3,7 +3,7 @@ the controllers of Kubernetes then change pods and statuses. Reads the advice in
 no code with what makes it.
 """
 
-import copy
+import json
 from typing import Any
 
 Json = dict[str, Any]
@@ -11,7 +11,8 @@ Json = dict[str, Any]
 
 def carried_out(objects: list[Json], settings: Json, advice: Json) -> tuple[list[Json], Json]:
     """Return copies of objects and settings with all changes of an advice, in the form for programs."""
-    cluster, changed = copy.deepcopy(objects), copy.deepcopy(settings)
+    # Not a deep copy, in which parts that objects share would be changed together.
+    cluster, changed = json.loads(json.dumps(objects)), json.loads(json.dumps(settings))
     for change in advice["changes"]:
         if change["object"] == "":
             put(changed, change["keys"], change["after"])

@@ -13,7 +13,7 @@ from trimtab.clients.cli.amounts import counted, shown_of
 def render(report: AdviceReport, most: int, *, every_line: bool = False) -> Iterator[RenderableType]:
     """Yield a table of at most so many advices, and what several changes free together."""
     if not report.advice and report.together is None:
-        yield f"No change that was tried frees another node ({counted(report.plan_count, 'plan')})."
+        yield "No change that was tried frees another node."
         return
     shown = report.advice[:most]
     table = Table(

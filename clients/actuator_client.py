@@ -1,7 +1,7 @@
 """A client of the actuator: its RPCs as methods, with retries and readable errors.
 
-Decides nothing about deletions. Every call may be repeated (requests carry an id), so calls are retried while the
-service is unavailable. All methods raise `TrimtabError`. Timeouts in seconds.
+Every call may be repeated (requests carry an id), so calls are retried while the service is unavailable. All methods
+raise `TrimtabError`. Timeouts in seconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,7 +12,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.followed_status import FollowedStatus
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import RetryPolicy, connect, invoke, stream, wait_until_serving
+from trimtab.clients.rpc.client import connect, invoke, stream, wait_until_serving
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
 
 T = TypeVar("T")

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from trimtab.clients.kubernetes.selectors import Requirement, matches
 from trimtab.v1 import snapshot_pb2 as pb
 
 Int32 = NDArray[np.int32]
@@ -35,7 +36,7 @@ class ShownPod:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-class _Columns(NamedTuple):
+class _LookupColumns(NamedTuple):
     """Columns that single pods are looked up in. The message copies a column each time it is read."""
 
     spec: Int32
@@ -123,11 +124,11 @@ class ClusterView:
         )
 
     @cached_property
-    def _columns(self) -> _Columns:
+    def _columns(self) -> _LookupColumns:
         pods = self.snapshot.pods
         spec, owner = _int32(pods.spec, pods.count), _int32(pods.owner, pods.count)
         node, label_set = _int32(pods.node, pods.count), _int32(pods.label_set, pods.count)
-        return _Columns(spec, owner, node, label_set, pods.phase)
+        return _LookupColumns(spec, owner, node, label_set, pods.phase)
 
     @cached_property
     def _label_sets(self) -> tuple[Int32, Int32, Int32]:
@@ -244,14 +245,7 @@ class ClusterView:
 
     def selects(self, selector: pb.LabelSelector, labels: Mapping[str, str]) -> bool:
         """Whether all requirements of a label selector hold for some labels."""
-        return all(self._holds(one, labels) for one in selector.requirements)
+        return matches(tuple(self._requirement(one) for one in selector.requirements), labels)
 
-    def _holds(self, requirement: pb.LabelRequirement, labels: Mapping[str, str]) -> bool:
-        """Whether one requirement holds; Gt and Lt do not occur in label selectors."""
-        key, values = self.text(requirement.key), {self.text(value) for value in requirement.values}
-        return {
-            pb.LabelOperator.IN: labels.get(key) in values,
-            pb.LabelOperator.NOT_IN: labels.get(key) not in values,
-            pb.LabelOperator.EXISTS: key in labels,
-            pb.LabelOperator.DOES_NOT_EXIST: key not in labels,
-        }.get(requirement.operator, False)
+    def _requirement(self, requirement: pb.LabelRequirement) -> Requirement:
+        return self.text(requirement.key), requirement.operator, tuple(self.text(value) for value in requirement.values)

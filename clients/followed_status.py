@@ -1,5 +1,5 @@
 """The status of an actuator, kept up to date from `WatchStatus`: a change takes as long as the change is, not as the
-status. Decides nothing; refuses a change that does not follow from the current status.
+status. Refuses a change that does not follow from the current status.
 """
 
 from bisect import bisect_left

@@ -14,17 +14,11 @@ from typing import Final, NamedTuple, Protocol, Self, TypeVar, cast
 
 import grpc
 
+from trimtab.clients.required_features import require_features
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import (
-    RetryPolicy,
-    about_cluster,
-    connect,
-    invoke,
-    new_session,
-    stream,
-    wait_until_serving,
-)
+from trimtab.clients.rpc.client import about_cluster, connect, invoke, new_session, stream, wait_until_serving
 from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.snapshots.deltas import InternedSnapshot, Interner, difference
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
@@ -225,7 +219,9 @@ def _chain(
 
 
 def parts(header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[plan_pb2.PlanRequestPart]:
-    """Yield a request as the contract streams it: the header, then the snapshot in pieces."""
+    """Yield a request as the contract streams it: the header, with the features that its settings need, then the
+    snapshot in pieces."""
+    require_features(header)
     header.base_version, header.snapshot_size_bytes = payload.base_version, len(payload.data)
     yield plan_pb2.PlanRequestPart(request=header)
     for index, start in enumerate(range(0, len(payload.data), CHUNK_BYTES)):

@@ -16,6 +16,7 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from typing import Final
 
 import pytest
 import structlog
@@ -25,6 +26,9 @@ from tests.builders.examples import ALL, EXPLORE, EXPLORED, MOST
 from tests.builders.forked import Programs, programs
 from tests.builders.notes import PROPERTY, Note, notes_of
 from trimtab.clients.rpc.collection import collection_paused
+
+WITH_PROCESSES: Final = frozenset({"contract", "e2e"})
+"""Folders of tests that start planner, actuator, commands or a control plane, and wait for them."""
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -70,8 +74,20 @@ def note(record_property: Callable[[str, object], None]) -> Note:
     return partial(record_property, PROPERTY)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run a test of whole processes once more if it fails, as it depends on what else the machine does. What it printed
+    the first time is shown, and it fails if it fails again.
+    """
+    for item in items:
+        if WITH_PROCESSES.intersection(item.path.parts):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show the notes of all tests."""
+    """Show the notes of all tests, and the failures of those that passed when run again."""
+    for report in terminalreporter.stats.get("rerun", ()):
+        terminalreporter.section(f"run again: {report.nodeid}")
+        terminalreporter.write_line(report.longreprtext)
     notes = notes_of(report for reports in terminalreporter.stats.values() for report in reports)
     if notes:
         terminalreporter.section("notes")

@@ -10,7 +10,19 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.reference.predicates import compose as naive
+from trimtab.planner.predicates import order
+from trimtab.planner.predicates.counter_kind import CountedPredicate, CounterKind
+from trimtab.planner.predicates.kernels import compose
+from trimtab.planner.predicates.order import KINDS
+from trimtab.planner.predicates.static import StaticPredicate
+
 ROOT = Path(__file__).resolve().parents[1]
+COLLECTED = {
+    compose.__name__: frozenset(f"{compose.__package__}.{kind.field}" for kind in KINDS),
+    naive.__name__: frozenset(twin.__name__ for twin in naive.TWINS.values()),
+}
+"""Modules that are imported by the list of predicates, or by a folder's content, not by name."""
 
 
 class TestFunction(NamedTuple):
@@ -62,7 +74,8 @@ def _imported(module: str) -> frozenset[str]:
     """Return the modules of the names that a module imports. Each file is read once."""
     path = _file_of(module)
     assert path is not None
-    return frozenset(of for _, of in _origins(ast.parse(path.read_text(encoding="utf-8"))))
+    origins = _origins(ast.parse(path.read_text(encoding="utf-8")))
+    return COLLECTED.get(module, frozenset()) | {of for _, of in origins}
 
 
 @cache
@@ -107,3 +120,24 @@ def _called(node: ast.AST) -> Iterator[str]:
                 target = target.func if isinstance(target, ast.Call) else target.value
             if isinstance(target, ast.Name):
                 yield target.id
+
+
+def declared() -> dict[str, list[StaticPredicate | CountedPredicate]]:
+    """Return the listed predicates by the name of their module, which the list imports."""
+    tree = ast.parse(Path(order.__file__).read_text(encoding="utf-8"))
+    found: dict[str, list[StaticPredicate | CountedPredicate]] = {}
+    for node in (one for one in tree.body if isinstance(one, ast.ImportFrom)):
+        for alias in node.names:
+            value = getattr(order, alias.name)
+            if any(value is one for one in order.PREDICATES):
+                found.setdefault(str(node.module).rpartition(".")[2], []).append(value)
+    return found
+
+
+def twins_of(kind: CounterKind) -> list[str]:
+    """Return the twins of the predicates that use a kind of counters."""
+    return [
+        f"{naive.__package__}.{name}"
+        for name, predicates in declared().items()
+        if any(isinstance(one, CountedPredicate) and one.kind is kind for one in predicates)
+    ]

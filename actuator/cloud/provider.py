@@ -40,7 +40,9 @@ class SizeChangedError(CloudRefusedError):
 
 
 class NodeGroupView(NamedTuple):
-    """A node group. Sizes in nodes; `target_size` : requested; `instance_count` : existing instances."""
+    """A node group. `id` : its name in the cloud; sizes in nodes: `min_size` and `max_size` : the bounds that the cloud
+    sets; `target_size` : requested; `instance_count` : existing instances.
+    """
 
     id: str
     min_size: int
@@ -63,7 +65,9 @@ class InstanceState(Enum):
 
 
 class InstanceError(NamedTuple):
-    """Why an instance does not start: the cloud's code and text. out_of_resources : it has no capacity or quota."""
+    """Why an instance does not start. `code`, `message` : the cloud's; `out_of_resources` : it has no capacity or
+    quota.
+    """
 
     code: str
     message: str
@@ -71,7 +75,9 @@ class InstanceError(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """An instance of a group; `id` : its provider id; `error` : only while it is CREATING."""
+    """An instance of a group; `id` : its provider id; `state` : as the cloud reports it; `error` : only while it is
+    CREATING.
+    """
 
     id: str
     state: InstanceState
@@ -90,7 +96,8 @@ class Reservation(Enum):
 
 class MachineType(NamedTuple):
     """A machine as the cloud describes it: its node has somewhat less. `name` : its instance type, "" = not known;
-    `pods` : 0 = not known.
+    `cpu_milli`, `memory_bytes` : of the machine; `pods` : most pods of a node, 0 = not known; `reservation` : how much
+    of that its node keeps for itself.
     """
 
     name: str
@@ -101,7 +108,8 @@ class MachineType(NamedTuple):
 
 
 class CloudNodeTemplate(NamedTuple):
-    """A new node of a group. Amounts are Kubernetes quantities by resource name, such as {"memory": "16Gi"}.
+    """A new node of a group. `capacity`, `allocatable` : Kubernetes quantities by resource name, such as
+    {"memory": "16Gi"}; `labels`, `taints`, `annotations` : those that it has once it is ready.
 
     machines : what the node may run on, where the amounts are those of the machines and not of nodes: what real nodes
     have is then taken in their place (`trimtab.actuator.node_types`), but for the resources that are `declared` for
@@ -120,20 +128,27 @@ class CloudNodeTemplate(NamedTuple):
 class GroupOptions(NamedTuple):
     """Settings of one group, in place of those for all; None = not set. Source: CA, NodeGroupAutoscalingOptions."""
 
+    # Utilization from which a node stays: requests divided by the allocatable amount, 0 to 1; of nodes with GPUs.
     scale_down_utilization_threshold: float | None = None
     scale_down_gpu_utilization_threshold: float | None = None
+    # Seconds for which a node must have been unneeded before it goes; the same of a node that is not ready.
     scale_down_unneeded_s: float | None = None
     scale_down_unready_s: float | None = None
+    # Seconds after which an instance without a node counts as failed.
     max_node_provision_s: float | None = None
+    # Whether the group has either no node or its maximum.
     zero_or_max: bool | None = None
+    # Whether pods of DaemonSets count in no utilization.
     ignore_daemon_sets_utilization: bool | None = None
-    # Not upstream's: pods of Jobs keep their nodes; time for the whole drain of a node.
+    # Not upstream's: pods of Jobs keep their nodes; seconds for the whole drain of a node.
     job_pods_unmovable: bool | None = None
     drain_timeout_s: float | None = None
 
 
 class Activity(NamedTuple):
-    """Something that the cloud did, or failed to do, for a group. `id` is unique; `start_ms` 0 = not known."""
+    """Something that the cloud did, or failed to do, for a group. `id` is unique; `start_ms` : Unix milliseconds, 0 =
+    not known; `detail` : the cloud's text.
+    """
 
     id: str
     group: str

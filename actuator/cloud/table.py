@@ -1,8 +1,9 @@
 """All clouds of this build, in the order in which they are shown. The one place that lists them: the command line, its
 checks, and the tests of chart, documents and extras follow it. A new cloud is a folder and a line.
 
-The module of a cloud is loaded only when the cloud is chosen, so that no other one needs its packages; `memory`, which
-is not for production, lies beside the simulator and is named by its path alone.
+The module of a cloud is loaded only when the cloud is chosen, so that no other one needs its packages. `memory` is for
+trials: its code lies beside the simulator, which nothing here imports, so the table has its path as text. Its options
+are declared here all the same (`SimulationOptions`), as the command line and its checks show the options of all clouds.
 """
 
 from collections.abc import Iterator

@@ -1,12 +1,13 @@
 """Calls of the actuator to an API server, with the errors of `Cluster`.
 
 Decides which error of `trimtab.actuator.kube.cluster` an answer becomes, and which calls are safe to retry. Never
-decides what is called; connections, bytes and retries are in `trimtab.clients.kubernetes`. Durations in seconds.
+decides what is called; connections, bytes, pages and retries are in `trimtab.clients.kubernetes`. Durations in seconds.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,7 +26,7 @@ from trimtab.actuator.kube.cluster import (
 from trimtab.clients.kubernetes import errors
 from trimtab.clients.kubernetes.api import Api, Json, json_object
 from trimtab.clients.kubernetes.connection import ApiRequest, ConnectionSettings, connect_cluster
-from trimtab.clients.kubernetes.json_envelope import ObjectList, decode
+from trimtab.clients.kubernetes.json_envelope import decode
 
 # Asks for the objects' metadata only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -41,7 +42,10 @@ T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """One call. `path` begins with "/"; `repeat` = may be sent again if it may have failed."""
+    """One call. `path` : begins with "/"; `body` : any value of JSON, None = none; `content_type` : of the body;
+    `accept` : media type of the answer; `repeat` : may be sent again if it may have failed; `timeout_s` : longest
+    silence, 0 = that of the connection.
+    """
 
     method: str
     path: str
@@ -67,62 +71,36 @@ class KubeApi:
         Raises `NotFoundError`, `NotServedError`, `ConflictError`, `TooManyRequestsError`, `RefusedError`, and
         `NoAnswerError`, and `ClusterError` when a retry may help.
         """
-        try:
+        with _as_cluster_errors(call):
             return self._send(call)
-        except errors.ApiError as error:
-            raise _error(call, error) from error
-        except errors.KubernetesError as error:
-            raise NoAnswerError(str(error)) from error
 
     def json(self, call: Call) -> Json:
         """Make a call whose answer is an object."""
-        answer = self.call(call)
-        try:
-            return json_object(self._request(call), answer)
-        except errors.MalformedAnswerError as error:
-            raise ClusterError(str(error)) from error
+        with _as_cluster_errors(call):
+            return json_object(self._request(call), self._send(call))
+
+    def read(self, call: Call, kind: type[T]) -> T:
+        """Make a call whose answer is an object of that kind. Raises as `call`, and `ClusterError`."""
+        with _as_cluster_errors(call):
+            return decode(kind, self._send(call), f"{call.method} {call.path}")
 
     def objects(self, call: Call, kind: type[T]) -> Iterator[T]:
         """Yield the objects of a list, which are of that kind, page by page."""
-        query, page_kind = {**call.query, "limit": str(PAGE)}, cast(Any, ObjectList)[kind]
-        while True:
-            page: ObjectList[T] = self.read(call._replace(query=query), page_kind)
-            yield from page.items or ()
-            token = page.metadata.next_page
-            if not token:
-                return
-            if token == query.get("continue"):
-                # A proxy that repeats an answer: the list would grow for ever.
-                raise ClusterError(f"{call.method} {call.path}: the list does not end, the same page comes again")
-            query["continue"] = token
+        with _as_cluster_errors(call):
+            yield from self.http.objects(self._request(call), kind, PAGE)
 
     def close(self) -> None:
         """Close idle connections."""
         self.http.close()
 
-    def read(self, call: Call, kind: type[T]) -> T:
-        """Make a call whose answer is an object of that kind. Raises as `call`, and `ClusterError`."""
-        try:
-            return decode(kind, self.call(call), f"{call.method} {call.path}")
-        except errors.MalformedAnswerError as error:
-            raise ClusterError(str(error)) from error
-
     def _send(self, call: Call) -> bytes:
-        send: Callable[[ApiRequest], bytes] = self.http.read_with_retries if call.repeat else self.http.read
+        send = self.http.read_with_retries if call.repeat else self.http.read
         return send(self._request(call))
 
     def _request(self, call: Call) -> ApiRequest:
         body = None if call.body is None else msgspec.json.encode(call.body)
         timeout_s = call.timeout_s or self._timeout_s
-        return ApiRequest(
-            method=call.method,
-            path=call.path,
-            query=call.query,
-            accept=call.accept,
-            body=body,
-            content_type=call.content_type,
-            read_timeout_s=timeout_s,
-        )
+        return ApiRequest(call.method, call.path, call.query, call.accept, body, call.content_type, timeout_s)
 
 
 def connect(kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10.0) -> KubeApi:
@@ -132,6 +110,19 @@ def connect(kubeconfig: Path | None = None, context: str = "", timeout_s: float 
     """
     settings = ConnectionSettings(kubeconfig, context, connect_timeout_s=timeout_s, user_agent="trimtab-actuator")
     return KubeApi(Api(connect_cluster(settings)), timeout_s)
+
+
+@contextmanager
+def _as_cluster_errors(call: Call) -> Iterator[None]:
+    """Turn errors of a call into those of `Cluster`."""
+    try:
+        yield
+    except errors.ApiError as error:
+        raise _error(call, error) from error
+    except errors.MalformedAnswerError as error:
+        raise ClusterError(str(error)) from error
+    except errors.KubernetesError as error:
+        raise NoAnswerError(str(error)) from error
 
 
 def _error(call: Call, error: errors.ApiError) -> ClusterError:

@@ -42,8 +42,8 @@ def hard_taint(now_ms: int) -> TaintView:
 
 
 class NodeQuantities(NamedTuple):
-    """Amounts of a node as its status gives them; "" = not given. `others` : disk, huge pages and devices as (name,
-    amount), sorted by name.
+    """Amounts of a node as its status gives them, `cpu` in cores as "3920m"; "" = not given. `others` : disk, huge
+    pages and devices as (name, amount), sorted by name.
     """
 
     cpu: str = ""
@@ -56,6 +56,7 @@ class NodeView(NamedTuple):
     """A node, as far as the actuator reads it."""
 
     name: str
+    # Of its Node object: another one of the same name is another node.
     uid: str
     # Provider id of its machine; "" = none (yet).
     provider_id: str
@@ -64,8 +65,9 @@ class NodeView(NamedTuple):
     gpu: bool
     # Whether an annotation delays the deletion of its machine.
     deletion_delayed: bool = False
-    # Condition Ready, and when the Node object was created; 0 = not known.
+    # Condition Ready.
     ready: bool = True
+    # When the Node object was created, Unix milliseconds; 0 = not known.
     created_ms: int = 0
     # Label of its instance type ("" = none), and its status.
     instance_type: str = ""
@@ -114,7 +116,9 @@ class PodView(NamedTuple):
     namespace: str
     name: str
     uid: str
+    # The node that it is bound to; "" = none.
     node: str
+    # `status.phase`, such as "Running", and `spec.priority`.
     phase: str
     priority: int
     # Controlling owner; "" = none.
@@ -123,9 +127,9 @@ class PodView(NamedTuple):
     owner_uid: str
     # The mirror of a static pod: goes with its kubelet.
     mirror: bool
-    # `metadata.deletionTimestamp`; 0 = not terminating. Includes the grace period.
+    # `metadata.deletionTimestamp`, Unix milliseconds; 0 = not terminating. Includes the grace period.
     deletion_ms: int
-    # `spec.terminationGracePeriodSeconds`.
+    # `spec.terminationGracePeriodSeconds`, seconds.
     grace_s: int
     # Has the annotation to be treated like a DaemonSet pod.
     daemon: bool = False

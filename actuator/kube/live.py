@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
-
 from trimtab.actuator.kube import group_costs
 from trimtab.actuator.kube.api import METADATA, METADATA_LIST, Call, KubeApi
 from trimtab.actuator.kube.buffers import Buffers
@@ -37,6 +35,7 @@ from trimtab.clients.kubernetes.json_envelope import ObjectList
 from trimtab.clients.kubernetes.kinds.nodes import Taint
 from trimtab.clients.kubernetes.names import HARD_TAINT_KEY, RULE, is_subdomain
 from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.clients.rpc.retries import attempts, with_retries
 
 NODES, PODS = BY_KIND["Node"], BY_KIND["Pod"]
 # Reads from the server's cache, where pods are indexed by node; without it, older servers read every pod from etcd.
@@ -50,7 +49,7 @@ CORDON_PATH = "/metadata/annotations/trimtab.dev~1cordoned"
 UNCORDON: list[Json] = [{"op": "add", "path": "/spec/unschedulable", "value": False}]
 UNMARK: Json = {"op": "remove", "path": CORDON_PATH}
 # Other clients write nodes too (kubelet, controllers): a patch is tried this often.
-PATCH_ATTEMPTS = 8
+PATCHES = attempts(8, 0.02, 0.5)
 
 
 class KubeCluster:
@@ -248,13 +247,7 @@ class KubeCluster:
                 raise ConflictError(str(error)) from error
             return True
 
-        retrying = Retrying(
-            retry=retry_if_exception_type(ConflictError),
-            stop=stop_after_attempt(PATCH_ATTEMPTS),
-            wait=wait_random_exponential(0.02, 0.5),
-            reraise=True,
-        )
-        return retrying(attempt)
+        return with_retries(attempt, lambda error: PATCHES if isinstance(error, ConflictError) else None)
 
 
 def _taints(stored: StoredNode) -> list[Taint]:

@@ -61,7 +61,7 @@ class _OpenMatters(NamedTuple):
     backed_off: Mapping[str, int]
 
 
-class _Observation(NamedTuple):
+class _ObservedGroups(NamedTuple):
     """State of cloud and cluster: groups, their instances that are not being deleted, `nodes` by provider id."""
 
     groups: Mapping[str, NodeGroupView]
@@ -123,7 +123,7 @@ class NodeGroupReconciler:
             except CloudError as error:
                 log.warning("group_not_reconciled", node_group=view.id, detail=str(error))
 
-    def _look(self, groups: Sequence[NodeGroupView]) -> _Observation:
+    def _look(self, groups: Sequence[NodeGroupView]) -> _ObservedGroups:
         instances = self._cloud.instances([view.id for view in groups])
         staying = {
             group: [member for member in members if member.state is not InstanceState.DELETING]
@@ -131,9 +131,9 @@ class NodeGroupReconciler:
         }
         # Read after the instances: a node listed here has registered by then.
         nodes = {node.provider_id: node for node in self._cluster.list_nodes() if node.provider_id}
-        return _Observation({view.id: view for view in groups}, staying, nodes)
+        return _ObservedGroups({view.id: view for view in groups}, staying, nodes)
 
-    def _count_nodes(self, seen: _Observation) -> None:
+    def _count_nodes(self, seen: _ObservedGroups) -> None:
         """Record how many nodes have registered, for the share of them that may be deleted within an hour."""
         found = (seen.nodes.get(member.id) for members in seen.instances.values() for member in members)
         names = {node.name for node in found if node is not None}
@@ -144,7 +144,7 @@ class NodeGroupReconciler:
 
         self._processor.propose(proposal)
 
-    def _note_joined(self, seen: _Observation, known: _OpenMatters) -> dict[str, int]:
+    def _note_joined(self, seen: _ObservedGroups, known: _OpenMatters) -> dict[str, int]:
         """Return how many nodes of each group have joined. Whether a node from before this process started was ever
         ready is not known: it counts, unless its group waits for a node.
         """
@@ -242,7 +242,7 @@ class NodeGroupReconciler:
         self._cloud.decrease_target(view.id, view.target_size, wanted)
         log.info("target_lowered", node_group=view.id, size=wanted)
 
-    def _note_unregistered(self, seen: _Observation, known: _OpenMatters) -> bool:
+    def _note_unregistered(self, seen: _ObservedGroups, known: _OpenMatters) -> bool:
         """Note which instances run without Node object; return whether they are few enough to delete."""
         running = {
             member.id: group
@@ -262,7 +262,7 @@ class NodeGroupReconciler:
             return False
         return True
 
-    def _delete_unregistered(self, view: NodeGroupView, seen: _Observation) -> None:
+    def _delete_unregistered(self, view: NodeGroupView, seen: _ObservedGroups) -> None:
         """Delete the instances of a group that have run without Node object for too long."""
         longest_ms = int(self._provision_s(view.id) * 1000)
 
@@ -277,7 +277,7 @@ class NodeGroupReconciler:
         if names:
             log.warning("instances_never_registered", node_group=view.id, instances=names)
 
-    def _delete_failed(self, view: NodeGroupView, seen: _Observation, known: _OpenMatters) -> None:
+    def _delete_failed(self, view: NodeGroupView, seen: _ObservedGroups, known: _OpenMatters) -> None:
         """Delete the instances of a group that the cloud cannot start, once the time of a node is up."""
         failed = [instance.id for instance in seen.instances.get(view.id, ()) if instance.error is not None]
         since_ms = known.backed_off.get(view.id, known.awaited.get(view.id))
@@ -295,7 +295,7 @@ class NodeGroupReconciler:
             log.warning("failed_instances_deleted", node_group=view.id, instances=names)
 
     def _delete(
-        self, view: NodeGroupView, seen: _Observation, prefix: str, due: Callable[[TrackerData, int], list[str]]
+        self, view: NodeGroupView, seen: _ObservedGroups, prefix: str, due: Callable[[TrackerData, int], list[str]]
     ) -> list[str]:
         """Record the deletion of the instances that are due, within the minimum and the hourly limits; return them."""
         limits = self._limits()

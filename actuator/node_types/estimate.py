@@ -28,7 +28,7 @@ class Offer(NamedTuple):
     allocatable: NodeAmounts
 
 
-class _Line(NamedTuple):
+class _FittedLine(NamedTuple):
     """The value at x is `at_zero` + `slope` · x."""
 
     at_zero: float
@@ -42,7 +42,7 @@ class _Reserving(NamedTuple):
     """A rule, and the amount reserved beyond it as a line over the node's amount of the resource."""
 
     rule: rules.Rule
-    beyond: _Line
+    beyond: _FittedLine
 
 
 class Estimator:
@@ -58,7 +58,7 @@ class Estimator:
         # Groups with the same type count once; nodes without label count as a separate type for each group.
         alike = [rows[-1:] if name else rows for name, rows in self._of_type.items()]
         self._types = [learned for rows in alike for learned in rows]
-        self._hidden: dict[str, _Line | None] = {}
+        self._hidden: dict[str, _FittedLine | None] = {}
         self._memory = _reserving(
             self._types, lambda amounts: amounts.memory_bytes, lambda amounts: amounts.memory_bytes
         )
@@ -91,7 +91,10 @@ class Estimator:
         memory_bytes = nominal.memory_bytes - self._hidden_bytes(machine)
         capacity = NodeAmounts(nominal.cpu_milli, max(0, int(memory_bytes)), self._pods(machine))
         own = _OWN_RULE.get(machine.reservation, _nothing)
-        memory, cpu = self._memory or _Reserving(own, _Line(0.0, 0.0)), self._cpu or _Reserving(own, _Line(0.0, 0.0))
+        memory, cpu = (
+            self._memory or _Reserving(own, _FittedLine(0.0, 0.0)),
+            self._cpu or _Reserving(own, _FittedLine(0.0, 0.0)),
+        )
         reserved_bytes = memory.rule(capacity, machine.pods).memory_bytes + memory.beyond.at(capacity.memory_bytes)
         reserved_milli = cpu.rule(capacity, machine.pods).cpu_milli + cpu.beyond.at(capacity.cpu_milli)
         allocatable = NodeAmounts(
@@ -111,7 +114,7 @@ class Estimator:
                 for learned in alike or self._types
             ]
             self._hidden[family] = _rising(rows) if rows else None
-        line = self._hidden[family] or _Line(0.0, _HIDDEN_SHARE.get(machine.reservation, 0.0))
+        line = self._hidden[family] or _FittedLine(0.0, _HIDDEN_SHARE.get(machine.reservation, 0.0))
         return line.at(machine.memory_bytes)
 
     def _pods(self, machine: MachineType) -> int:
@@ -178,23 +181,23 @@ def _reserving(
     return min(found, key=lambda row: row[:3])[3]
 
 
-def _any(rows: Sequence[tuple[int, float]]) -> _Line:
+def _any(rows: Sequence[tuple[int, float]]) -> _FittedLine:
     """Return the line through rows of x and y; level if there are fewer than three distinct x."""
     if len({x for x, _ in rows}) < 3:
-        return _Line(sum(y for _, y in rows) / len(rows), 0.0)
+        return _FittedLine(sum(y for _, y in rows) / len(rows), 0.0)
     return _fitted(rows)
 
 
-def _rising(rows: Sequence[tuple[int, float]]) -> _Line:
+def _rising(rows: Sequence[tuple[int, float]]) -> _FittedLine:
     """Return the line through rows of x and y that neither falls nor begins below 0."""
-    share = _Line(0.0, max(0.0, sum(y / x for x, y in rows) / len(rows)))
+    share = _FittedLine(0.0, max(0.0, sum(y / x for x, y in rows) / len(rows)))
     if len({x for x, _ in rows}) < 2:
         return share
     line = _fitted(rows)
     return line if line.at_zero >= 0 and line.slope >= 0 else share
 
 
-def _fitted(rows: Sequence[tuple[int, float]]) -> _Line:
+def _fitted(rows: Sequence[tuple[int, float]]) -> _FittedLine:
     """Return the line with the least squared errors relative to x, which must differ in at least two rows."""
     weights = [1 / x**2 for x, _ in rows]
     total = sum(weights)
@@ -202,7 +205,7 @@ def _fitted(rows: Sequence[tuple[int, float]]) -> _Line:
     mean_y = sum(w * y for w, (_, y) in zip(weights, rows, strict=True)) / total
     spread = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, rows, strict=True))
     slope = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, rows, strict=True)) / spread
-    return _Line(mean_y - slope * mean_x, slope)
+    return _FittedLine(mean_y - slope * mean_x, slope)
 
 
 def _nothing(node: NodeAmounts, address_pods: int) -> rules.Reserved:

@@ -25,7 +25,9 @@ log = structlog.get_logger("soft_taints")
 
 
 class SoftTaintResult(NamedTuple):
-    """Nodes tainted, untainted, left for the next call; nodes with the hard taint that are not being deleted."""
+    """Numbers of nodes: `tainted_count`, `untainted_count`, and `left_count` for the next call. `hard_tainted` : names
+    of nodes with the hard taint that are not being deleted.
+    """
 
     tainted_count: int
     untainted_count: int

@@ -161,7 +161,7 @@ def admit(
     moment: DecisionTime,
 ) -> Admission:
     """Decide on each node, without changing the data."""
-    counts = _Counts(data, facts, limits, moment)
+    counts = _InProgressCounts(data, facts, limits, moment)
     answers: dict[str, NodeAnswer] = {}
     planned: dict[str, PlannedNode] = {}
     for request in sorted(requests, key=lambda w: w.drain):
@@ -190,7 +190,7 @@ def admit(
     )
 
 
-class _Counts:
+class _InProgressCounts:
     """Counts of what is in progress, accepted nodes included."""
 
     def __init__(self, data: TrackerData, facts: AdmissionFacts, limits: DeletionLimits, moment: DecisionTime) -> None:

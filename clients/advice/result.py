@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from trimtab.clients.advice.changes import AdvisedChange
-from trimtab.clients.billing import HOURS_A_MONTH
+from trimtab.prices import HOURS_A_MONTH
 
 MOST_PLANS: Final = 300
 """Plans that are made by default: on 1,000 nodes they take less than ten seconds."""

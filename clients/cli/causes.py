@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from trimtab.clients.cli.amounts import amount, named_amount
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -24,23 +25,6 @@ _OPERATORS = {
     pb.LabelOperator.DOES_NOT_EXIST: "does not exist",
     pb.LabelOperator.GT: ">",
     pb.LabelOperator.LT: "<",
-}
-GENERAL = {
-    Reason.NODE_UNSCHEDULABLE: "the node is cordoned",
-    Reason.NODE_NAME_MISMATCH: "the pod names another node",
-    Reason.HOST_PORT_CONFLICT: "a host port of the pod is taken",
-    Reason.VOLUME_RESTRICTED: "a volume of the pod is in use elsewhere and cannot be shared",
-    Reason.VOLUME_LIMIT_EXCEEDED: "the node cannot attach that many volumes",
-    Reason.VOLUME_NOT_BINDABLE: "a volume claim of the pod is missing, not bound, or its volume excludes the node",
-    Reason.VOLUME_ZONE_MISMATCH: "a volume of the pod is in another zone",
-    Reason.CSI_DRIVER_MISSING: "the CSI driver of a volume of the pod is not on the node",
-    Reason.NODE_FEATURE_NOT_DECLARED: "the node does not declare a feature that the pod needs",
-    Reason.TOPOLOGY_SPREAD_VIOLATED: "its topology spread constraint would be violated",
-    Reason.POD_AFFINITY_NOT_MATCHED: "no pod that its affinity requires is there",
-    Reason.POD_ANTI_AFFINITY_VIOLATED: "its anti-affinity excludes a pod there",
-    Reason.EXISTING_POD_ANTI_AFFINITY_VIOLATED: "the anti-affinity of a pod there excludes it",
-    Reason.UNSUPPORTED_CONSTRAINT: "the pod has a constraint that this build does not support",
-    Reason.SCHEDULING_GATED: "scheduling gates hold the pod back",
 }
 
 
@@ -61,7 +45,8 @@ def cause(view: ClusterView, pod: ShownPod, node: str, reason: int, insufficient
         Reason.UNSUPPORTED_CONSTRAINT: lambda: _unsupported(pod),
     }
     special = found.get(reason)
-    return (special() if special else "") or GENERAL.get(reason, "the planner gives no more detail")  # type: ignore[call-overload]
+    general = PREDICATE_TEXTS.get(reason)
+    return (special() if special else "") or (general.on_node if general else "the planner gives no more detail")
 
 
 def taint_text(view: ClusterView, taint: pb.Taint) -> str:

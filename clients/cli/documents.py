@@ -57,9 +57,6 @@ def read_state(path: Path | None) -> plan_pb2.PlanState | None:
             state = _into(plan_pb2.PlanState(), document)
         except UsageError as error:
             raise UsageError(f"this is no state: {error}; {_STATE_REMEDY}") from None
-        for part in _parts(state):
-            if part.layout_version == 0:
-                raise UsageError(f"layoutVersion is missing; {_STATE_REMEDY}")
     return state
 
 

@@ -1,6 +1,6 @@
-"""Prices from a file for node groups that are objects: of a live cluster, a simulation, the demo. Decides nothing about
-money: `trimtab.clients.cli.prices` finds the line of a machine. A group is identified by the labels of its template,
-else by those of its nodes; the file's price replaces its own.
+"""Prices from a file for node groups that are objects: of a live cluster, a simulation, the demo. The price
+of a machine is found by `trimtab.clients.cli.prices`. A group is identified by the labels of its template, else by
+those of its nodes; the file's price replaces its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

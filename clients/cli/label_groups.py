@@ -64,10 +64,10 @@ class LiveLabelGroups:
     """
 
     def __init__(
-        self, labels: Sequence[str] | None, nodes: Callable[[], Sequence[Node]], tell: Callable[[str], None]
+        self, labels: Sequence[str] | None, nodes: Callable[[], Sequence[Node]], warn: Callable[[str], None]
     ) -> None:
-        """`nodes` returns all nodes as they are now; `tell` gets the note about the groups, once."""
-        self._labels, self._nodes, self._tell = labels, nodes, tell
+        """`nodes` returns all nodes as they are now; `warn` gets the note about the groups, once."""
+        self._labels, self._nodes, self._warn = labels, nodes, warn
         self._is_noted = False
 
     def __call__(
@@ -80,7 +80,7 @@ class LiveLabelGroups:
         members = _members(((node.name or "", node.labels or {}) for node in nodes), self._labels)
         if nodes and not self._is_noted:
             self._is_noted = True
-            self._tell(_groups_text(members, len(nodes), self._labels))
+            self._warn(_groups_text(members, len(nodes), self._labels))
         return tuple(_declared(name, names) for name, names in members.items())
 
 

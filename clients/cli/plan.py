@@ -70,7 +70,8 @@ class CommandOptions:
         check_state(self.state, request.state, snapshot)
         for name, text in settings_notes(request.settings, snapshot).items():
             note(text)
-            del request.settings.node_groups[name]  # without effect, and told: the planner would say it again
+            # Without effect, and already reported: the planner would say it again.
+            del request.settings.node_groups[name]
         return snapshot
 
     @cached_property

@@ -12,6 +12,7 @@ from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import is_quiet, stderr_console
 from trimtab.clients.json_form import setting_problem
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
+from trimtab.clients.required_features import require_features
 from trimtab.clients.rpc.client import connect, is_served
 from trimtab.clients.rpc.collection import collection_rare
 from trimtab.clients.rpc.errors import Reason, ServiceError, TrimtabError
@@ -60,7 +61,7 @@ def open_link(address: str | None) -> Iterator[PlannerLink]:
     keeps bases of deltas.
     """
     if address is None:
-        from trimtab.clients.simulation.planner_link import InProcessLink
+        from trimtab.clients.in_process_planner import InProcessLink
 
         with stderr_console().status("loading the planner (the first time, its kernels are compiled) …"):
             link: PlannerLink = InProcessLink()
@@ -177,6 +178,7 @@ class _InProcess:
         changed = plan_pb2.PlanRequest()
         changed.CopyFrom(request)
         changed.base_version, changed.snapshot_size_bytes = base_version, len(payload)
+        require_features(changed)
         with collection_rare():
             return self._handler.plan(changed, payload, self._caller)
 
@@ -195,4 +197,5 @@ def _with_payload(
     whole = plan_pb2.PlanRequest()
     whole.CopyFrom(request)
     whole.base_version, whole.snapshot_size_bytes = "", len(payload)
+    require_features(whole)
     return whole, payload

@@ -25,7 +25,7 @@ from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.loading import DocumentError, compose_document
+from trimtab.clients.documents.loading import DocumentError, compose_document, line_of
 from trimtab.prices import is_price
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -112,14 +112,14 @@ def note_without(groups: Mapping[str, set[PricedMachine]]) -> None:
     """Write a note about node groups that get no price, with their machines."""
     if not groups:
         return
-    told = [
+    undetermined = [
         f"{name} ({' or '.join(sorted(map(str, machines))) or 'nothing is known of its nodes'})"
         for name, machines in groups.items()
     ]
-    more = f" and {len(told) - MOST_NOTED} more" if len(told) > MOST_NOTED else ""
+    more = f" and {len(undetermined) - MOST_NOTED} more" if len(undetermined) > MOST_NOTED else ""
     note(
-        f"the price file does not determine the price for {counted(len(told), 'node group')}: "
-        f"{', '.join(told[:MOST_NOTED])}{more}"
+        f"the price file does not determine the price for {counted(len(undetermined), 'node group')}: "
+        f"{', '.join(undetermined[:MOST_NOTED])}{more}"
     )
 
 
@@ -182,8 +182,8 @@ def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
         raise UsageError(f"{path}: {error}") from None
     if not isinstance(root, yaml.SequenceNode):
         raise UsageError(f"{path}: line 1: a list of mappings is expected, with {', '.join(COLUMNS)}")
-    for item in root.value:
-        line = item.start_mark.line + 1
+    for index, item in enumerate(root.value):
+        line = line_of(root, [index])
         pairs = item.value if isinstance(item, yaml.MappingNode) else []
         row = {key.value: value.value for key, value in pairs if isinstance(value, yaml.ScalarNode)}
         unknown = [key for key in row if key not in COLUMNS]

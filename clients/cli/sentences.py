@@ -1,4 +1,5 @@
-"""One clause for each reason of the contract, for people. A test checks that the tables are complete. A node's clause
+"""One clause for each reason of the contract, for people; those of predicates are in the contract itself
+(`trimtab.predicate_texts`). A test checks that the tables are complete. A node's clause
 fits one node or many; a pod's clause follows its subject, the pod, which the caller writes. The subject of a node
 group's clause is "it".
 """
@@ -128,28 +129,7 @@ EXPANDER_NAMES = {
     _Expander.HIGHEST_PRIORITY: "priority by label",
     _Expander.BALANCED: "smallest of its kind",
     _Expander.CHEAPEST_PLAN: "cheapest plan",
-    _Expander.RANDOM: "drawn by lot",
-}
-PREDICATE_SENTENCES = {
-    "NODE_UNSCHEDULABLE": "cordoned",
-    "NODE_NAME_MISMATCH": "the pod names another node",
-    "TAINT_NOT_TOLERATED": "a taint is not tolerated",
-    "NODE_AFFINITY_NOT_MATCHED": "node selector or node affinity does not match",
-    "HOST_PORT_CONFLICT": "a host port is taken",
-    "TOO_MANY_PODS": "the node has as many pods as it may",
-    "INSUFFICIENT_RESOURCES": "not enough of a resource",
-    "VOLUME_RESTRICTED": "a volume is in use elsewhere",
-    "VOLUME_LIMIT_EXCEEDED": "too many volumes are attached",
-    "VOLUME_NOT_BINDABLE": "a volume cannot be bound there",
-    "VOLUME_ZONE_MISMATCH": "a volume is in another zone",
-    "CSI_DRIVER_MISSING": "the CSI driver of a volume is missing",
-    "NODE_FEATURE_NOT_DECLARED": "a feature that the pod needs is not declared",
-    "TOPOLOGY_SPREAD_VIOLATED": "topology spread would be violated",
-    "POD_AFFINITY_NOT_MATCHED": "pod affinity does not match",
-    "POD_ANTI_AFFINITY_VIOLATED": "the pod's anti-affinity forbids it",
-    "EXISTING_POD_ANTI_AFFINITY_VIOLATED": "another pod's anti-affinity forbids it",
-    "UNSUPPORTED_CONSTRAINT": "a constraint that this build does not support",
-    "SCHEDULING_GATED": "held back by scheduling gates",
+    _Expander.RANDOM: "chosen at random",
 }
 
 

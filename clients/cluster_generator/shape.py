@@ -61,7 +61,10 @@ class ClusterShape:
 
 
 class NodePool(NamedTuple):
-    """A kind of machine; there is one node group of it in each zone."""
+    """A kind of machine; there is one node group of it in each zone. name : of the pool; instance_type : as the label
+    has it; share : of all nodes, 0 to 1; cpu_milli, memory_bytes : capacity of a node; price_per_hour : of a node;
+    taint : key and value, None = none.
+    """
 
     name: str
     instance_type: str

@@ -4,7 +4,7 @@ objects as YAML. Never reads a file.
 """
 
 import json
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -82,6 +82,23 @@ def compose_document(text: bytes | str) -> Any:
     with _named():
         check_yaml(text)
         return yaml.compose(text, Loader=_Loader)
+
+
+def line_of(node: Any, where: Sequence[int | str]) -> int:
+    """Return the line of a value below the node of a document, or of the nearest one above it; from 1."""
+    line: int = node.start_mark.line + 1
+    for part in where:
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        elif isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if pair is None:
+                return line
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        else:
+            return line
+    return line
 
 
 def _load_json(text: bytes | str) -> Any:

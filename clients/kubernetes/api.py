@@ -4,30 +4,42 @@ Decides which answers are errors, and which errors may be transient. Repeats a r
 Units: seconds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 import urllib3
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 from urllib3.exceptions import HTTPError
 
 from trimtab.clients.kubernetes.connection import ApiRequest, Connection
 from trimtab.clients.kubernetes.envelope import read_error
 from trimtab.clients.kubernetes.errors import ApiError, MalformedAnswerError, UnreachableError
+from trimtab.clients.kubernetes.json_envelope import ObjectList, decode
 from trimtab.clients.kubernetes.registry import Resource
+from trimtab.clients.rpc.retries import RetryPolicy, attempts, with_retries
 
 Json = dict[str, Any]
+
+
+class Page(Protocol):
+    """A part of a list."""
+
+    @property
+    def next_page(self) -> str:
+        """Return the token of the next page; "" = this is the last one."""
+
+
+T = TypeVar("T")
+P = TypeVar("P", bound=Page)
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_TIMEOUT_S = 10.0
 """Longest silence of the server in a small request."""
-ATTEMPTS = 4
-"""Attempts of a repeated request, the first included."""
-BACKOFF = wait_random_exponential(multiplier=0.1, max=1.0)
-"""Pauses between attempts where the server gives no hint."""
+READS: Final = attempts(4, 0.1, 1.0)
+"""Attempts of a repeated request, and the pauses between them where the server gives no hint."""
 LONGEST_HINT_S = 5.0
 """Longest pause that a server may ask for."""
 
@@ -80,10 +92,22 @@ class Api:
 
     def read_with_retries(self, request: ApiRequest) -> bytes:
         """Send an idempotent request, up to four times while errors may be transient."""
-        retrying = Retrying(
-            retry=retry_if_exception(is_transient), stop=stop_after_attempt(ATTEMPTS), wait=_pause_s, reraise=True
-        )
-        return retrying(self.read, request)
+        return with_retries(lambda: self.read(request), _policy_of)
+
+    def objects(self, request: ApiRequest, kind: type[T], limit: int) -> Iterator[T]:
+        """Yield the objects of a list, which are of that kind; each page of at most `limit` is read with retries. Also
+        raises MalformedAnswerError.
+        """
+        list_kind = cast(Any, ObjectList)[kind]
+
+        def read(token: str) -> ObjectList[T]:
+            query = {**request.query, "limit": str(limit)} | ({"continue": token} if token else {})
+            answer = self.read_with_retries(request._replace(query=query))
+            page: ObjectList[T] = decode(list_kind, answer, f"{request.method} {request.path}")
+            return page
+
+        for page in pages(read, request.path):
+            yield from page.items or ()
 
     def open(self, request: ApiRequest) -> urllib3.BaseHTTPResponse:
         """Send a request and return the answer with its body unread; the caller closes it."""
@@ -103,17 +127,27 @@ class Api:
         self.connection.close()
 
 
+def pages(read: Callable[[str], P], path: str) -> Iterator[P]:
+    """Yield the pages of a list. read : returns the page of a token, "" = the first; path : of the list, for the error.
+    Raises MalformedAnswerError if a token comes again.
+    """
+    token = ""
+    while True:
+        page = read(token)
+        yield page
+        if not page.next_page:
+            return
+        if page.next_page == token:
+            # A proxy that repeats an answer: the list would grow for ever.
+            raise MalformedAnswerError(f"GET {path}: the list does not end, the same page comes again")
+        token = page.next_page
+
+
 def is_transient(error: BaseException) -> bool:
     """Return whether the same request may succeed later."""
     if isinstance(error, ApiError):
         return error.is_transient
     return isinstance(error, UnreachableError | MalformedAnswerError)
-
-
-def retry_hint_s(state: RetryCallState) -> float | None:
-    """Return the pause that the server asked for in its last answer; None = it did not."""
-    error = state.outcome.exception() if state.outcome else None
-    return error.retry_after_s if isinstance(error, ApiError) else None
 
 
 def json_object(request: ApiRequest, answer: bytes) -> Json:
@@ -126,10 +160,12 @@ def json_object(request: ApiRequest, answer: bytes) -> Json:
         ) from error
 
 
-def _pause_s(state: RetryCallState) -> float:
-    """Return the pause that the server asks for, within a limit; otherwise one that grows with each attempt."""
-    hint_s = retry_hint_s(state)
-    return min(hint_s, LONGEST_HINT_S) if hint_s is not None else BACKOFF(state)
+def _policy_of(error: BaseException) -> RetryPolicy | None:
+    """Return how often a request is made; the server may ask for a pause, within a limit."""
+    if not is_transient(error):
+        return None
+    hint_s = error.retry_after_s if isinstance(error, ApiError) else None
+    return READS if hint_s is None else replace(READS, hint_s=min(hint_s, LONGEST_HINT_S))
 
 
 def _allow() -> None:

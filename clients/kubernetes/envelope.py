@@ -153,7 +153,7 @@ def _json_status(body: bytes) -> meta_pb2.Status | None:
         decoded = msgspec.json.decode(body, type=Status)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    told = decoded.details or Details()
-    causes = [meta_pb2.StatusCause(reason=cause.reason) for cause in told.causes or ()]
-    details = meta_pb2.StatusDetails(name=told.name, kind=told.kind, causes=causes, retry_after_seconds=told.seconds)
+    given = decoded.details or Details()
+    causes = [meta_pb2.StatusCause(reason=cause.reason) for cause in given.causes or ()]
+    details = meta_pb2.StatusDetails(name=given.name, kind=given.kind, causes=causes, retry_after_seconds=given.seconds)
     return meta_pb2.Status(message=decoded.message, reason=decoded.reason, code=decoded.code, details=details)

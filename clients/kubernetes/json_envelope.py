@@ -33,13 +33,18 @@ class ObjectList(msgspec.Struct, Generic[T]):
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[T] | None = None
 
+    @property
+    def next_page(self) -> str:
+        """Return the token of the next page; "" = this is the last one."""
+        return self.metadata.next_page
+
 
 class _FrameHead(msgspec.Struct):
     kind: str = ""
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
 
-class _Event(msgspec.Struct):
+class _WatchEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
@@ -54,7 +59,7 @@ def read_page(body: bytes) -> ListPage:
     """Return a page of a list. Raises MalformedAnswerError."""
     page = decode(ObjectList[msgspec.Raw], body)
     items = [bytes(item) for item in page.items or ()]
-    return ListPage(items, page.metadata.resource_version, page.metadata.next_page)
+    return ListPage(items, page.metadata.resource_version, page.next_page)
 
 
 def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
@@ -66,7 +71,7 @@ def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
             raise MalformedAnswerError(f"a watch event has more than {LONGEST_FRAME} bytes, the limit")
         for line in lines:
             if line.strip():
-                event = decode(_Event, line)
+                event = decode(_WatchEvent, line)
                 yield Frame(event.type, decode(_FrameHead, event.object).kind, bytes(event.object))
 
 

@@ -20,17 +20,17 @@ from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.python_api.failures import named_errors
-from trimtab.clients.python_api.plan import Plan
+from trimtab.clients.python_api.plan import PlanResult
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 Cluster = str | PathLike[str] | snapshot_pb2.ClusterSnapshot
 Settings = str | PathLike[str] | Mapping[str, Any] | plan_pb2.PlanSettings | None
 
 
-class _Planned(NamedTuple):
+class _AnsweredCluster(NamedTuple):
     """A plan with what it was made of."""
 
-    plan: Plan
+    plan: PlanResult
     view: ClusterView
     request: plan_pb2.PlanRequest
     costs: Costs
@@ -58,11 +58,11 @@ class PlanInput(AdviceInput, total=False):
     decisions : such as "scale-down"; default scale-up and scale-down, and the others where the input asks for them
     """
 
-    state: Plan | None
+    state: PlanResult | None
     decisions: Sequence[str]
 
 
-def plan(*cluster: Cluster, planner: str | None = None, **options: Unpack[PlanInput]) -> Plan:
+def plan(*cluster: Cluster, planner: str | None = None, **options: Unpack[PlanInput]) -> PlanResult:
     """Return the plan for a cluster, as `trimtab plan` makes it.
 
     cluster : files with Kubernetes objects (`kubectl get -o json`, YAML, `.gz` too) or one recording, or one snapshot
@@ -104,7 +104,7 @@ class Client:
         with named_errors():
             self._client = PlannerClient(address)
 
-    def plan(self, *cluster: Cluster, **options: Unpack[PlanInput]) -> Plan:
+    def plan(self, *cluster: Cluster, **options: Unpack[PlanInput]) -> PlanResult:
         """Return the plan for a cluster: see `trimtab.plan`."""
         with named_errors():
             return _plan(self._client, cluster, options).plan
@@ -163,7 +163,7 @@ def _opened(planner: str | None) -> Iterator[PlannerAccess]:
         yield opened
 
 
-def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) -> _Planned:
+def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) -> _AnsweredCluster:
     """Ask for a plan."""
     snapshots = [one for one in cluster if isinstance(one, snapshot_pb2.ClusterSnapshot)]
     files = tuple(Path(one) for one in cluster if not isinstance(one, snapshot_pb2.ClusterSnapshot))
@@ -182,7 +182,9 @@ def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) 
     view = ClusterView(snapshot)
     costs = Costs(view, options.prices_of_file)
     groups = {node.name: node.node_group for node in snapshot.nodes}
-    return _Planned(Plan(answer, (*notes, *answer.diagnostics.notes), costs, groups), view, request, costs)
+    return _AnsweredCluster(
+        PlanResult(answer, (*notes, *answer.diagnostics.notes), costs, groups), view, request, costs
+    )
 
 
 def _copy(snapshot: snapshot_pb2.ClusterSnapshot) -> snapshot_pb2.ClusterSnapshot:

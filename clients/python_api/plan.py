@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.costs import Costs, money
 from trimtab.clients.cli.sentences import why_it_stays
 from trimtab.clients.json_form import json_form
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _MOST_SHOWN: Final = 5
@@ -55,7 +55,7 @@ class StayingNode:
 
 
 @dataclass(frozen=True)
-class Growth:
+class PlannedGrowth:
     """A node group that grows. pods : for which it grows, as "namespace/name"; price_per_hour : of the new nodes, None
     = not known.
     """
@@ -68,7 +68,7 @@ class Growth:
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class PlanResult:
     """The answer of the planner to one cluster. Its text, `print(plan)`, is a summary.
 
     response : the whole answer of the contract; notes : remarks on the input and the plan.
@@ -114,10 +114,10 @@ class Plan:
         )
 
     @cached_property
-    def growth(self) -> Sequence[Growth]:
+    def growth(self) -> Sequence[PlannedGrowth]:
         """The node groups that grow, by name."""
         return tuple(
-            Growth(one.node_group, one.current_size, one.new_size, tuple(one.pods), one.price_per_hour or None)
+            PlannedGrowth(one.node_group, one.current_size, one.new_size, tuple(one.pods), one.price_per_hour or None)
             for one in self.response.scale_up.splits
         )
 

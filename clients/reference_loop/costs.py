@@ -6,8 +6,8 @@ Money is in the currency of the prices; a month has 730 hours.
 
 from typing import Any
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.reference_loop.rounds import RoundResult
+from trimtab.prices import HOURS_A_MONTH
 
 
 def costs(done: RoundResult) -> dict[str, Any] | None:

@@ -34,7 +34,7 @@ State = actuator_pb2.DeletionState
 
 
 class Subject(NamedTuple):
-    """The object that an event is about."""
+    """The object that an event is about. namespace : "" for a cluster-wide kind; uid : "" = not known."""
 
     kind: str
     name: str
@@ -43,7 +43,9 @@ class Subject(NamedTuple):
 
 
 class ClusterEvent(NamedTuple):
-    """One event. `type` is Normal or Warning."""
+    """One event. `subject` : what it is about; `type` : Normal or Warning; `reason` : a word for programs; `message` :
+    for people.
+    """
 
     subject: Subject
     type: str

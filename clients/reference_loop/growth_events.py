@@ -42,16 +42,16 @@ class GrowthEvents:
                 yield ClusterEvent(self._map, WARNING, SCALE_UP_FAILED, text)
 
     def _of_pods(self, done: RoundResult) -> Iterator[ClusterEvent]:
-        decision, told = done.answer.scale_up, 0
+        decision, written_count = done.answer.scale_up, 0
         groups: dict[str, list[plan_pb2.ScaleUpSplit]] = {}
         for split in decision.splits:
             if split.node_group in done.grown:
                 for pod in split.pods:
                     groups.setdefault(pod, []).append(split)
         for pod, splits in groups.items():
-            if told >= MOST_PODS:
+            if written_count >= MOST_PODS:
                 return
-            told += 1
+            written_count += 1
             sizes = " ".join(
                 f"{{{one.node_group} {one.current_size}->{one.new_size} (max: {one.max_size})}}" for one in splits
             )
@@ -62,11 +62,11 @@ class GrowthEvents:
         for one in decision.unschedulable:
             if known.get(one.pod) == one.detail:
                 continue
-            if told >= MOST_PODS:
+            if written_count >= MOST_PODS:
                 # Left for a later round.
                 del self._helpless[one.pod]
                 continue
-            told += 1
+            written_count += 1
             yield ClusterEvent(_pod(one.pod), NORMAL, NOT_TRIGGERED, f"pod didn't trigger scale-up: {one.detail}")
 
 

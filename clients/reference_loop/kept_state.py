@@ -139,7 +139,7 @@ class StateKeeper:
             return
         kept = plan_pb2.PlanRequest(cluster=self._cluster, state=state)
         if not self._place.is_cheap:
-            kept.state.scale_down.ClearField("hints")
+            kept.state.scale_down.ClearField("opaque")
         content = kept.SerializeToString(deterministic=True)
         if content == self._last and 0 <= since_s < REFRESH_S and not is_last:
             return
@@ -154,7 +154,7 @@ class StateKeeper:
 
 def _packed(kept: plan_pb2.PlanRequest, limit_bytes: int) -> bytes:
     """Compress a state, without optional parts if it would be too large. Errors: ValueError if it still is."""
-    for field in ("", "hints", "unremovable"):
+    for field in ("", "opaque", "unremovable"):
         if field:
             kept.state.scale_down.ClearField(field)  # type: ignore[arg-type]
         data = zstandard.ZstdCompressor(level=3).compress(kept.SerializeToString(deterministic=True))

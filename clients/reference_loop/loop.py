@@ -3,6 +3,7 @@ becoming leader, then every `interval_s`; after failures with growing pauses. Fa
 status ConfigMap and the health endpoints. Never decides about the cluster. Unit: seconds.
 """
 
+import math
 import threading
 import time
 from dataclasses import dataclass, field
@@ -10,14 +11,6 @@ from typing import NamedTuple
 
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
-from tenacity import (
-    RetryCallState,
-    RetryError,
-    Retrying,
-    retry_if_exception,
-    stop_when_event_set,
-)
-from tenacity.nap import sleep_using_event
 
 from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.kubernetes.lease import Lease
@@ -29,8 +22,8 @@ from trimtab.clients.reference_loop.loop_clock import LoopClock
 from trimtab.clients.reference_loop.round_text import round_text
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.rpc.client import Backoff
 from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.retries import Backoff, RetryPolicy, with_retries
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")
@@ -93,9 +86,7 @@ class Loop:
         while not self._stopped.is_set():
             begun_s = time.monotonic()
             if self._leads():
-                try:
-                    self._patiently()
-                except RetryError:  # stopped between two attempts
+                if not self._make_round():
                     return
                 if self._settings.rounds and self._count >= self._settings.rounds:
                     return
@@ -116,15 +107,18 @@ class Loop:
     def _may_act(self) -> bool:
         return self._leads() and not self._stopped.is_set()
 
-    def _patiently(self) -> None:
-        """Make one round; retry while it fails and this process leads."""
-        Retrying(
-            retry=retry_if_exception(_is_transient),
-            wait=self._settings.backoff.pause_s,
-            stop=stop_when_event_set(self._stopped),
-            sleep=sleep_using_event(self._stopped),
-            before_sleep=self._note_failure,
-        )(self._once)
+    def _make_round(self) -> bool:
+        """Make one round; begin it again while it fails and this process leads. False = stopped after a failure."""
+        policy = RetryPolicy(math.inf, math.inf, self._settings.backoff)
+        try:
+            with_retries(
+                self._once, lambda error: policy if _is_transient(error) else None, self._stopped, self._note_failure
+            )
+        except (TrimtabError, KubernetesError) as error:
+            if not _is_transient(error):
+                raise
+            return False
+        return True
 
     def _once(self) -> None:
         """Make one round and report it."""
@@ -155,11 +149,9 @@ class Loop:
             now_s = self._look()  # before the state is read: a clock step shifts its timers
             keeper.save(self.last.answer.state, now_s, is_last)
 
-    def _note_failure(self, state: RetryCallState) -> None:
-        error = state.outcome.exception() if state.outcome else None
+    def _note_failure(self, error: BaseException, attempt: int, pause_s: float) -> None:
         self.trouble = self._around.health.not_ready = str(error)
-        pause_s = state.next_action.sleep if state.next_action else 0.0
-        log.warning("round_failed", attempt=state.attempt_number, pause_s=round(pause_s, 1), error=self.trouble)
+        log.warning("round_failed", attempt=attempt, pause_s=round(pause_s, 1), error=self.trouble)
         self._around.health.active()  # it is alive: a restart would not help
         self._write_status(self.last)
 

@@ -11,16 +11,26 @@ from typing import Final, Protocol, Self
 import grpc
 
 from trimtab.clients.reference_loop.loop_clock import shift
+from trimtab.clients.required_features import require_features
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import Backoff, RetryPolicy, about_cluster, connect, invoke, is_overloaded, new_session
+from trimtab.clients.rpc.client import (
+    about_cluster,
+    call_once,
+    connect,
+    invoke,
+    is_overloaded,
+    is_unavailable,
+    new_session,
+)
 from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy, attempts, with_retries
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 PIECE_BYTES = 1 << 20
 """Largest piece of a snapshot that the contract allows."""
-WHILE_BUSY: Final = RetryPolicy(attempts=3, backoff=Backoff(0.5, 2.0))
-"""How often a request is sent again to an overloaded planner, after it has waited there for its turn."""
+WHILE_BUSY: Final = attempts(3, 0.5, 2.0)
+"""How often a request is sent to an overloaded planner, after it has waited there for its turn."""
 
 
 class PlannerLink(Protocol):
@@ -69,8 +79,8 @@ class GrpcLink:
         return invoke(lambda: self._stub.GetInfo(request, timeout=self._timeout_s), self._policy)
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
-        """Call `Plan`; repeat while the planner is unavailable, within the retry policy. A request refused by an
-        overloaded planner is sent again unchanged a few times.
+        """Call `Plan`; repeat it unchanged while the planner is unavailable, within the retry policy (five calls in
+        total by default), and while it is overloaded (three calls in total).
         """
         metadata = about_cluster(self._session, request.cluster)
 
@@ -78,7 +88,13 @@ class GrpcLink:
             parts = _parts(request, payload)
             return self._stub.Plan(parts, timeout=self._timeout_s, metadata=metadata)
 
-        return invoke(lambda: invoke(call, self._policy), WHILE_BUSY, is_overloaded)
+        return with_retries(lambda: call_once(call), self._policy_of)
+
+    def _policy_of(self, error: BaseException) -> RetryPolicy | None:
+        """Return how often a request is sent that failed in this way; None = once."""
+        if is_overloaded(error):
+            return WHILE_BUSY
+        return self._policy if is_unavailable(error) else None
 
 
 class PlannerSession:
@@ -198,7 +214,8 @@ def _payload(update: SnapshotUpdate) -> bytes:
 
 
 def _parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[plan_pb2.PlanRequestPart]:
-    """Yield the parts of a request's stream."""
+    """Yield the parts of a request's stream; its header gets, in place, the features that its settings need."""
+    require_features(request)
     yield plan_pb2.PlanRequestPart(request=request)
     for index, start in enumerate(range(0, len(payload), PIECE_BYTES)):
         piece = plan_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE_BYTES])

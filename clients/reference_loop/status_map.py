@@ -1,6 +1,6 @@
 """The status ConfigMap: the state of the loop for users of kubectl, in the layout of the Cluster Autoscaler's.
 
-Decides nothing. Written after each round in which more than its times has changed, and at least once a minute.
+Written after each round in which more than its times has changed, and at least once a minute.
 Source: Cluster Autoscaler, clusterstate/api (field names and values of the status).
 """
 

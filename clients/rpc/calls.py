@@ -6,6 +6,11 @@ A call is *receiving* (its request is not whole yet), *working*, or *sending* (a
 it). Only receiving and sending calls are ended here. If the limit of open calls is reached, in total or for one caller,
 a call that has waited for its caller for a while is ended to make room: the one that has waited longest, of the caller
 with the most calls.
+
+Why a thread for each request that arrives: gRPC hands over the messages of a request by an iterator that waits without
+a limit, to interceptors too, so only another thread can end the wait and free the one of the call. It costs 0.06 ms of
+CPU time a call, of about 0.6 ms that a small call takes with all interceptors; without it, as many slow callers as the
+service has threads stop it.
 """
 
 import threading

@@ -23,7 +23,7 @@ Signature = tuple[tuple[int, int, int], ...]
 
 
 class Pem(NamedTuple):
-    """The content of certificate files, PEM. None = there is no such file."""
+    """The content of certificate files, PEM. cert, key : our own; ca : of the peers. None = there is no such file."""
 
     cert: bytes | None
     key: bytes | None

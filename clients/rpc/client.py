@@ -1,32 +1,25 @@
 """The client's side of the shell: connecting, retrying, reading errors.
 
-Decides which calls are repeated (those answered UNAVAILABLE: every call of the contract is idempotent) and how long.
-Never knows what a call means. Units: seconds.
+Decides which calls are repeated: those answered UNAVAILABLE, as every call of the contract is idempotent. Never knows
+what a call means. Units: seconds.
 """
 
+import math
 import secrets
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from tenacity import (
-    RetryCallState,
-    Retrying,
-    retry_if_exception,
-    stop_after_attempt,
-    stop_after_delay,
-    wait_random_exponential,
-)
 
 from trimtab.clients.rpc.addresses import check_target
 from trimtab.clients.rpc.callers import CLUSTER_KEY, SESSION_KEY
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.errors import Reason, TrimtabError, from_rpc_error
+from trimtab.clients.rpc.retries import Backoff, RetryPolicy, with_retries
 
 T = TypeVar("T")
 
@@ -37,32 +30,6 @@ Metadata = tuple[tuple[str, str], ...]
 
 _MAX_CLUSTER_BYTES: Final = 253
 """A longer name, which the planner refuses, is cut to this length: headers of calls are small."""
-
-
-@dataclass(frozen=True)
-class Backoff:
-    """Bounds of the random exponential pause after a failure."""
-
-    # Longest pause after the first failure; it doubles with each one after.
-    first_s: float
-    # Upper limit of all pauses.
-    longest_s: float
-
-    def pause_s(self, state: RetryCallState) -> float:
-        """Return the pause after the attempts so far, between 0 and their bound."""
-        return wait_random_exponential(self.first_s, self.longest_s)(state)
-
-
-@dataclass(frozen=True)
-class RetryPolicy:
-    """How often and for how long a call to an unavailable service is retried."""
-
-    # Calls in total. 5 bridge a restart of a second or two.
-    attempts: int = 5
-    # Seconds after which no further call is made.
-    total_s: float = 30.0
-    # Pauses between two calls.
-    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 5.0))
 
 
 def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Channel:
@@ -105,32 +72,23 @@ def is_overloaded(error: BaseException) -> bool:
     return isinstance(error, TrimtabError) and error.reason == Reason.OVERLOADED
 
 
-def invoke(
-    call: Callable[[], T],
-    policy: RetryPolicy | None = None,
-    passes: Callable[[BaseException], bool] = is_unavailable,
-) -> T:
-    """Make a call, and retry it while its errors are transient. Raises `TrimtabError`."""
-    policy = policy or RetryPolicy()
+def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
+    """Make a call, and repeat it while the service is unavailable. Raises `TrimtabError`."""
+    allowed = policy or RetryPolicy()
+    return with_retries(lambda: call_once(call), lambda error: allowed if is_unavailable(error) else None)
 
-    def once() -> T:
-        try:
-            return call()
-        except grpc.RpcError as error:
-            raise from_rpc_error(error) from error
-        except ValueError as error:
-            # gRPC raises this when another thread has closed the connection.
-            if "closed" not in str(error):
-                raise
-            raise TrimtabError(grpc.StatusCode.CANCELLED, Reason.UNSPECIFIED, "the connection was closed") from error
 
-    retrying = Retrying(
-        retry=retry_if_exception(passes),
-        stop=stop_after_attempt(policy.attempts) | stop_after_delay(policy.total_s),
-        wait=policy.backoff.pause_s,
-        reraise=True,
-    )
-    return retrying(once)
+def call_once(call: Callable[[], T]) -> T:
+    """Make a call, once. Raises `TrimtabError`."""
+    try:
+        return call()
+    except grpc.RpcError as error:
+        raise from_rpc_error(error) from error
+    except ValueError as error:
+        # gRPC raises this when another thread has closed the connection.
+        if "closed" not in str(error):
+            raise
+        raise TrimtabError(grpc.StatusCode.CANCELLED, Reason.UNSPECIFIED, "the connection was closed") from error
 
 
 def stream(call: Callable[[], Iterable[T]]) -> Iterator[T]:
@@ -153,7 +111,7 @@ def is_served(channel: grpc.Channel, service: str, timeout_s: float = 5.0) -> bo
 def wait_until_serving(channel: grpc.Channel, service: str = "", timeout_s: float = 30.0) -> None:
     """Wait until `grpc.health.v1` reports SERVING. Raises `TrimtabError` if it does not in time."""
     stub = health_pb2_grpc.HealthStub(channel)
-    policy = RetryPolicy(attempts=1 << 30, total_s=timeout_s, backoff=Backoff(0.02, 0.2))
+    policy = RetryPolicy(attempts=math.inf, total_s=timeout_s, backoff=Backoff(0.02, 0.2))
 
     def check() -> None:
         answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout_s)

@@ -110,7 +110,7 @@ class CallInterceptor(ServerInterceptor):
         behaviour = _behaviour(handler)
 
         def one(raw: Iterator[bytes], context: grpc.ServicerContext) -> Any:
-            call = _Call(self, method, context)
+            call = _LoggedCall(self, method, context)
             try:
                 response = behaviour(_request(handler, call.enter(is_refused), raw), context)
             except Exception as error:
@@ -119,7 +119,7 @@ class CallInterceptor(ServerInterceptor):
             return response
 
         def many(raw: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
-            call = _Call(self, method, context)
+            call = _LoggedCall(self, method, context)
             try:
                 opened = call.enter(is_refused)
                 for response in behaviour(_request(handler, opened, raw), context):
@@ -176,7 +176,7 @@ class CallInterceptor(ServerInterceptor):
         self._durations.record(duration_s, {"method": method.rsplit("/", 1)[-1], "code": code.name})
 
 
-class _Call:
+class _LoggedCall:
     """One call: from its start to its log line."""
 
     def __init__(self, interceptor: CallInterceptor, method: str, context: grpc.ServicerContext) -> None:

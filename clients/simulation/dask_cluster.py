@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Any, Final, cast
 
 from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.simulation.failures import ScenarioError
+from trimtab.clients.simulation.scenario import ScenarioError
 
 TIMEOUT_S: Final = 15.0
 """Maximum time for a scheduler to answer."""
@@ -45,7 +45,7 @@ def _check_workers(address: str, client: Any) -> None:
     """Refuse a cluster without workers, or with a worker whose results might differ. Raises ScenarioError."""
 
     # An inner function is sent by value: a worker without trimtab can run it, too.
-    def told() -> str:
+    def installed_version() -> str:
         from importlib.metadata import PackageNotFoundError, version
 
         try:
@@ -54,7 +54,7 @@ def _check_workers(address: str, client: Any) -> None:
             return ""
 
     wanted = version("trimtab")
-    found = client.run(told)
+    found = client.run(installed_version)
     if not found:
         remedy = f"start some with: dask worker {address} --nthreads 1"
         raise ScenarioError(f"--dask {address}: this scheduler has no workers; {remedy}")

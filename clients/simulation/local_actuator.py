@@ -1,6 +1,6 @@
 """The actuator in this process, as called by the loop: no connection, no thread, and virtual time while it works.
 
-Decides nothing: the calls are those of the service; while the service would wait for an answer, virtual time advances.
+The calls are those of the service; while the service would wait for an answer, virtual time advances.
 Raises TrimtabError, like a client.
 """
 
@@ -33,7 +33,7 @@ _NO_CALL = cast(grpc.ServicerContext, None)
 
 
 class LocalActuator:
-    """An actuator over a simulated cluster (see `trimtab.clients.reference_loop.rounds.Actuator`)."""
+    """An actuator over a simulated cluster (see `trimtab.clients.reference_loop.rounds.LoopActuator`)."""
 
     def __init__(
         self,

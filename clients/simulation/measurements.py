@@ -28,7 +28,10 @@ PERCENTILES: Final = (50, 90, 99)
 
 
 class ClusterSample(NamedTuple):
-    """The cluster at one time. nodes : by "group/zone"; cpu in milli-cores, memory in bytes."""
+    """The cluster at one time. time_s : virtual, Unix seconds; nodes : counts by "group/zone"; pods, pending : counts,
+    the second of pods without a node; cpu_allocatable, cpu_requested : milli-cores of all nodes; memory_allocatable,
+    memory_requested : bytes; price_per_hour : of all machines; slack_cpu : milli-cores that slack keeps free.
+    """
 
     time_s: float
     nodes: Mapping[str, int]
@@ -42,7 +45,7 @@ class ClusterSample(NamedTuple):
     slack_cpu: int = 0
 
 
-class _Machine(NamedTuple):
+class _MachineUse(NamedTuple):
     group: str
     since_s: float
 
@@ -64,7 +67,7 @@ class Measurements:
         self.maps: list[dict[str, Any]] = []
         self._waited: list[float] = []
         self._uid_of: dict[str, str] = {}
-        self._machines: dict[str, _Machine] = {}
+        self._machines: dict[str, _MachineUse] = {}
         # Node groups of all machines that ever existed, and prices per hour by group.
         self.group_of: dict[str, str] = {}
         self.prices: dict[str, float] = {}
@@ -225,7 +228,7 @@ class Measurements:
             return
         if known is None:
             machine = value[0]
-            self._machines[name] = _Machine(machine["group"], now_s)
+            self._machines[name] = _MachineUse(machine["group"], now_s)
             self.group_of[name] = machine["group"]
             if machine["start_due_ms"]:
                 self._unused.add(name)

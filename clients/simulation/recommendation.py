@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from trimtab.clients.simulation.failures import ScenarioError
-from trimtab.clients.simulation.scenario import seconds
+from trimtab.clients.simulation.scenario import ScenarioError, seconds
 
 Summary = dict[str, Any]
 
@@ -89,8 +88,8 @@ def read_limit(text: str) -> Limit:
         is_time = bool(FIGURES[name].unit) and value[-1].isalpha()
         amount = seconds(value) if is_time else float(value)
     except ValueError as error:
-        told = str(error) if is_time else f"{value} is no number"
-        raise ScenarioError(f"--limit {text}: {told}") from None
+        problem = str(error) if is_time else f"{value} is no number"
+        raise ScenarioError(f"--limit {text}: {problem}") from None
     if not 0 <= amount < float("inf"):
         raise ScenarioError(f"--limit {text}: {value} is no amount of at least 0")
     return Limit(name, sign, amount, text.strip())

@@ -16,8 +16,7 @@ from typing import Any, Final, NamedTuple
 from trimtab.clients.kubernetes.object_files import ObjectFileError, load_files
 from trimtab.clients.recording import ZSTD_MAGIC
 from trimtab.clients.simulation.cluster.pods import SimulatedPod, parse_time_ms
-from trimtab.clients.simulation.failures import ScenarioError
-from trimtab.clients.simulation.scenario import NodeGroupModel, RecordingModel, Scenario
+from trimtab.clients.simulation.scenario import NodeGroupModel, RecordingModel, Scenario, ScenarioError
 from trimtab.clients.simulation.scheduling.rules import ZONE
 
 Json = dict[str, Any]
@@ -34,7 +33,9 @@ class RecordedPod(NamedTuple):
 
 
 class OwnerSize(NamedTuple):
-    """A controller, as "Kind/namespace/name", with its number of pods from a time on, since the beginning."""
+    """The size of a controller from a time on. at_s : seconds since the beginning; owner : "Kind/namespace/name";
+    replicas : its number of pods.
+    """
 
     at_s: float
     owner: str

@@ -19,8 +19,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.clients.kubernetes.names import DAEMON_ANNOTATION, MIRROR_ANNOTATION
 from trimtab.clients.recording import RecordingError, RecordingReader
 from trimtab.clients.simulation.cluster.pods import format_time
-from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster, RecordedPod
+from trimtab.clients.simulation.scenario import ScenarioError
 from trimtab.clients.simulation.snapshot_objects import budgets, groups, namespace_of, nodes, owner
 from trimtab.clients.snapshots.objects.pod_rows import FLAG_DAEMON, FLAG_GATED, FLAG_MIRROR
 from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
@@ -35,7 +35,7 @@ _SAFE_ANNOTATION: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
-class _PodRow(NamedTuple):
+class _RecordedPodRow(NamedTuple):
     """A pod of a message."""
 
     key: Key
@@ -50,7 +50,7 @@ class _PodRow(NamedTuple):
     deletion_cost: int
 
 
-class _Pod:
+class _PodLifetime:
     """A pod of the recording. at_s, until_s : Unix seconds; until_s None = it stays."""
 
     def __init__(self, uid: str, item: Json, at_s: float) -> None:
@@ -100,8 +100,8 @@ class _RoundsReader:
         self._references: dict[str, Json] = {}
         self._replicas: dict[str, int] = {}
         self._sizes: list[OwnerSize] = []
-        self._present: dict[Key, _Pod] = {}
-        self._arrived: list[_Pod] = []
+        self._present: dict[Key, _PodLifetime] = {}
+        self._arrived: list[_PodLifetime] = []
 
     def add(self, message: pb.ClusterSnapshot | pb.SnapshotDelta, now_s: float) -> None:
         """Record a round. Raises ValueError for a time before that of the round before."""
@@ -148,7 +148,11 @@ class _RoundsReader:
         )
 
     def _see(
-        self, row: _PodRow, message: tuple[pb.ClusterSnapshot, PodSpecExporter], now_s: float, begun_on: set[str]
+        self,
+        row: _RecordedPodRow,
+        message: tuple[pb.ClusterSnapshot, PodSpecExporter],
+        now_s: float,
+        begun_on: set[str],
     ) -> None:
         """Record a pod of a message. begun_on : nodes of the first round, none in any other."""
         known = self._present.get(row.key)
@@ -163,7 +167,7 @@ class _RoundsReader:
             return  # it comes with its node
         item = self._item(row, *message)
         at_s = self._begin_s if is_first else min(max(float(row.created_s), self._last_s), now_s)
-        found = _Pod(row.uid, item, at_s)
+        found = _PodLifetime(row.uid, item, at_s)
         self._present[row.key] = found
         if is_placed:
             self.objects.append(_placed(item, row, self._begin_s))
@@ -192,7 +196,7 @@ class _RoundsReader:
             if wanted is not None:
                 self._replicas[one.uid] = wanted
 
-    def _item(self, row: _PodRow, changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Json:
+    def _item(self, row: _RecordedPodRow, changed: pb.ClusterSnapshot, reader: PodSpecExporter) -> Json:
         """Return a pod as it was created."""
         namespace, name = row.key
         spec, written = reader.spec(row.spec), changed.pod_specs[row.spec]
@@ -216,7 +220,7 @@ class _RoundsReader:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-def _rows(changed: pb.ClusterSnapshot) -> Iterator[_PodRow]:
+def _rows(changed: pb.ClusterSnapshot) -> Iterator[_RecordedPodRow]:
     """Yield the pods of a message. Raises IndexError, ValueError for columns that break the contract."""
     table, text = changed.pods, changed.strings
     if not table.count:
@@ -238,7 +242,7 @@ def _rows(changed: pb.ClusterSnapshot) -> Iterator[_PodRow]:
     )
     for name, uid, namespace, node, by, created_s, deletion_s, phase, *rest in zip(names, uids, *columns, strict=True):
         is_going = bool(deletion_s) or phase in _ENDED
-        yield _PodRow((text[namespace], name), uid, text[node], text[by], created_s, is_going, *rest)
+        yield _RecordedPodRow((text[namespace], name), uid, text[node], text[by], created_s, is_going, *rest)
 
 
 def _texts(data: bytes, lengths: list[int]) -> list[str]:
@@ -246,7 +250,7 @@ def _texts(data: bytes, lengths: list[int]) -> list[str]:
     return [data[start:end].decode() for start, end in pairwise(ends)]
 
 
-def _placed(item: Mapping[str, Any], row: _PodRow, begin_s: float) -> Json:
+def _placed(item: Mapping[str, Any], row: _RecordedPodRow, begin_s: float) -> Json:
     """Return a pod as it ran on its node: ready, since a pod that is not started in the simulation would never become
     ready.
     """

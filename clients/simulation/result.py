@@ -11,9 +11,10 @@ from typing import Any, Final
 
 from trimtab.clients.documents.bounded_input import DamagedInputError, InputSizeError, read_bounded
 from trimtab.clients.documents.output import write_whole
+from trimtab.clients.documents.strict_json import RepeatedKeyError, load_json
 from trimtab.clients.json_form import json_form
-from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.measurements import Measurements
+from trimtab.clients.simulation.scenario import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 
 KIND: Final = "SimulationResult"
@@ -91,10 +92,12 @@ def read_result(path: Path) -> Json:
     """Read a result or a comparison. Raises ScenarioError."""
     try:
         with path.open("rb") as file:
-            document = json.loads(read_bounded(file))
+            document = load_json(read_bounded(file))
     except OSError as error:
         raise ScenarioError(f"{path}: {error.strerror}") from None
     except (InputSizeError, DamagedInputError) as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    except RepeatedKeyError as error:
         raise ScenarioError(f"{path}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise ScenarioError(f"{path}: this is no JSON: {error}") from None
@@ -111,8 +114,8 @@ def problem_of(document: Any) -> str:
     if not isinstance(document, dict) or document.get("kind") not in KINDS:
         return "this is no result of a simulation"
     if document.get("version") != VERSION:
-        told = f"this result has the form of version {document.get('version')}"
-        return f"{told}; this version of trimtab reads version {VERSION}"
+        problem = f"this result has the form of version {document.get('version')}"
+        return f"{problem}; this version of trimtab reads version {VERSION}"
     runs = document.get("runs") if document["kind"] == COMPARISON else [document]
     if not isinstance(runs, list) or not runs:
         return "this comparison has no runs"
@@ -120,8 +123,8 @@ def problem_of(document: Any) -> str:
     if not missing:
         return ""
     more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
-    told = ", ".join(missing[:MOST_NAMED]) + more
-    return f"this result is that of another version of trimtab: it has no {told}"
+    names = ", ".join(missing[:MOST_NAMED]) + more
+    return f"this result is that of another version of trimtab: it has no {names}"
 
 
 def _missing(run: Any) -> list[str]:

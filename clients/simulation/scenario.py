@@ -22,13 +22,19 @@ from pydantic.alias_generators import to_camel
 
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.kubernetes.names import RULE, is_label, is_subdomain
-from trimtab.clients.kubernetes.object_errors import FieldError, ObjectError
+from trimtab.clients.kubernetes.object_errors import FieldError, InvalidInputError, ObjectError
 from trimtab.clients.kubernetes.quantities import parse_quantity
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.clients.snapshots.objects.times import go_duration_ns
 from trimtab.prices import MOST_PER_HOUR
 
 Json = dict[str, Any]
+
+
+class ScenarioError(InvalidInputError):
+    """A scenario, trace or result that cannot be used; the message names file, line and field."""
+
+
 _CONTAINER = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Mi"}}}
 
 

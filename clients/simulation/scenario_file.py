@@ -6,15 +6,13 @@ Also the JSON schema, for completion in editors.
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
-from trimtab.clients.documents.loading import DocumentError, compose_document, load_document
-from trimtab.clients.simulation.failures import ScenarioError
+from trimtab.clients.documents.loading import DocumentError, compose_document, line_of, load_document
 from trimtab.clients.simulation.recorded import RecordedCluster, has_rounds, is_recording, read_recording, scenario_of
 from trimtab.clients.simulation.recorded_rounds import read_rounds
-from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario import Scenario, ScenarioError
 from trimtab.clients.simulation.trace import Arrival, read_trace
 
 Trace = tuple[Arrival, ...] | RecordedCluster
@@ -47,7 +45,7 @@ def read_scenario(path: Path) -> tuple[Scenario, Trace]:
     try:
         scenario = Scenario.model_validate(document)
     except ValidationError as error:
-        raise ScenarioError("\n".join(_told(path, root, error))) from None
+        raise ScenarioError("\n".join(_error_lines(path, root, error))) from None
     if scenario.recording is not None:
         return _with_recording(path, scenario, _recorded(path.parent / scenario.recording.file))
     return scenario, read_trace(path.parent / scenario.trace.file) if scenario.trace is not None else ()
@@ -80,7 +78,7 @@ def _text(path: Path) -> str:
         raise ScenarioError(f"{path}: {error}") from None
 
 
-def _told(path: Path, root: Any, error: ValidationError) -> list[str]:
+def _error_lines(path: Path, root: Any, error: ValidationError) -> list[str]:
     """Return a line for each error, in the order of the file."""
     found = []
     for one in error.errors():
@@ -89,24 +87,7 @@ def _told(path: Path, root: Any, error: ValidationError) -> list[str]:
         message = one["msg"].removeprefix("Value error, ")
         if one["type"] == "extra_forbidden":
             message = "this key is unknown"
-        found.append((_line(root, where), f"{field}: {message}" if field else message))
+        found.append((line_of(root, where), f"{field}: {message}" if field else message))
     found.sort()
-    told = [f"{path}: line {line}: {text}" for line, text in found[:MOST_ERRORS]]
-    return told if len(found) <= MOST_ERRORS else [*told, f"{path}: and {len(found) - MOST_ERRORS} more errors"]
-
-
-def _line(node: Any, where: list[int | str]) -> int:
-    """Return the line of a value, or of the nearest one above it that the file has; from 1."""
-    line: int = node.start_mark.line + 1
-    for part in where:
-        if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            node = node.value[part]
-            line = node.start_mark.line + 1
-        elif isinstance(node, yaml.MappingNode):
-            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
-            if pair is None:
-                return line
-            line, node = pair[0].start_mark.line + 1, pair[1]
-        else:
-            return line
-    return line
+    lines = [f"{path}: line {line}: {text}" for line, text in found[:MOST_ERRORS]]
+    return lines if len(found) <= MOST_ERRORS else [*lines, f"{path}: and {len(found) - MOST_ERRORS} more errors"]

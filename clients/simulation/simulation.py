@@ -21,6 +21,7 @@ from trimtab.actuator.service.settings import ActuatorSettings, PodCostLimits, S
 from trimtab.actuator.settings import DrainSettings, WorkSettings
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.decisions import NAMES
+from trimtab.clients.in_process_planner import InProcessLink, WithoutIdleGrowth
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.object_files import ObjectFileError
 from trimtab.clients.reference_loop.planner_session import PlannerLink, PlannerSession
@@ -28,19 +29,18 @@ from trimtab.clients.reference_loop.rounds import RoundRecorder, RoundRunner, Ro
 from trimtab.clients.simulation.decisions import Decisions
 from trimtab.clients.simulation.delays import ScenarioDelays
 from trimtab.clients.simulation.drains import WatchedCluster
-from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.full_cluster import FullCluster
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.measurements import Measurements
 from trimtab.clients.simulation.objects import node_group
 from trimtab.clients.simulation.observed_cluster import ObservedCluster
-from trimtab.clients.simulation.planner_link import InProcessLink, WithoutIdleGrowth
 from trimtab.clients.simulation.recorded import RecordedCluster, group_model
 from trimtab.clients.simulation.scenario import (
     NodeGroupModel,
     PodModel,
     RecordingModel,
     Scenario,
+    ScenarioError,
     WorkloadModel,
     seconds,
 )

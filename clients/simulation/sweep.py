@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from trimtab.clients.documents.output import write_whole
+from trimtab.clients.documents.strict_json import load_json
 from trimtab.clients.json_form import setting_problem
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.simulation.dask_cluster import dask_pool
-from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.result import Json, encoded, problem_of, result_of
-from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario import Scenario, ScenarioError
 from trimtab.clients.simulation.scenario_file import Trace
 from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.v1 import plan_pb2
@@ -148,8 +148,8 @@ class _FinishedRuns:
         if self._directory is None:
             return None
         try:
-            document: Any = json.loads((self._directory / f"{run.digest}.json").read_bytes())
-        except (OSError, ValueError):
+            document: Any = load_json((self._directory / f"{run.digest}.json").read_bytes())
+        except (OSError, ValueError, RecursionError):
             return None
         return None if problem_of(document) else document
 

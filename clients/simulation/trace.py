@@ -19,8 +19,7 @@ from typing import Final, NamedTuple
 
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.clients.kubernetes.quantities import parse_quantity
-from trimtab.clients.simulation.failures import ScenarioError
-from trimtab.clients.simulation.scenario import seconds
+from trimtab.clients.simulation.scenario import ScenarioError, seconds
 
 REQUIRED: Final = ("time", "cpu", "memory")
 COLUMNS: Final = (*REQUIRED, "pods", "lifetime", "labels")
@@ -29,7 +28,9 @@ _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?", re.ASCII)
 
 
 class Arrival(NamedTuple):
-    """Pods that arrive together. at_s : since the beginning; lifetime_s : None = they stay; labels : sorted pairs."""
+    """Pods that arrive together. at_s : since the beginning; pods : how many; cpu, memory : requests of each, as
+    quantities; lifetime_s : seconds until they end, None = they stay; labels : sorted pairs.
+    """
 
     at_s: float
     pods: int

@@ -16,8 +16,8 @@ KEYS: Final[Mapping[str, str]] = {"cluster-autoscaler": SCALE_DOWN_DISABLED, "ka
 
 
 class NodeMarks(NamedTuple):
-    """The properties of a node that matter here. leaving : it is being deleted, and is left alone; candidate : the
-    autoscaler has marked it as one that it may remove.
+    """The properties of a node that matter here. name, uid, annotations : its metadata; leaving : it is being deleted,
+    and is left alone; candidate : the autoscaler has marked it as one that it may remove.
     """
 
     name: str

@@ -1,6 +1,7 @@
 """Rounds of the reference loop that steer instead of acting: after each plan, they update the annotations of nodes.
-Decides nothing about the cluster beyond the plan. A round without a scale-down decision writes nothing. Raises the
-errors of a round. If released nodes do not go, the next plans do without them (`stalled`).
+
+The plan decides which nodes. A round without a scale-down decision writes nothing. Raises the errors of a round. If
+released nodes do not go, the next plans do without them (`stalled`).
 """
 
 import time

@@ -4,7 +4,7 @@ its namespace, which has no pods so far.
 Cost: O(S + further pods), vectorised; loops over the further pods' labels only.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trimtab.planner.classes.grouping import group_columns, group_rows
 from trimtab.planner.classes.label_columns import ABSENT, LabelMatrix
 from trimtab.planner.classes.pod_classes import PodClasses, class_columns
-from trimtab.planner.classes.scheduling_specs import SchedulingSpec
+from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
 from trimtab.planner.model.values import LabelRequirement, Selector
 from trimtab.planner.snapshot.columns import Bool, Int32
 from trimtab.v1.snapshot_pb2 import LabelOperator
@@ -71,12 +71,9 @@ def known_classes(
     return np.where(unknown, NONE, having[groups.of[classes.size :]])
 
 
-def selectors_of(specs: Iterable[SchedulingSpec]) -> list[Selector]:
-    """Return the distinct pod selectors of affinity terms and spread constraints. O(specs)."""
-    looking = [spec for spec in specs if spec.looks_at_pods]
-    terms = [term.selector for spec in looking for term in spec.pod_affinity + spec.pod_anti_affinity]
-    constraints = [constraint.selector for spec in looking for constraint in spec.topology_spread]
-    return list({selector: None for selector in terms + constraints if selector is not None})
+def selectors_of(specs: SchedulingSpecs) -> list[Selector]:
+    """Return the distinct selectors by which predicates read other pods. O(specs)."""
+    return list(dict.fromkeys(selector for one in specs.looks_at if one is not None for selector in one.selectors))
 
 
 def may_be_selected(selectors: list[Selector], labels: dict[str, str]) -> bool:

@@ -31,7 +31,8 @@ class NodeInput(NamedTuple):
 class NodeClasses(NamedTuple):
     """K node classes. of : int32[N]; rows : each class in the form for requirements; taint_set : int32[K] into
     `taint_sets`; unschedulable : bool[K]; traits : those of one node of each class. The parts of traits that make
-    classes (`NodeSignature.traits`) are the same for all nodes of a class.
+    classes (`NodeSignature.traits`) are the same for all nodes of a class. template_traits : those of the templates of
+    all node groups, in the simulation or not.
     """
 
     of: Int32
@@ -40,6 +41,7 @@ class NodeClasses(NamedTuple):
     taint_sets: tuple[tuple[TaintSpec, ...], ...]
     unschedulable: Bool
     traits: tuple[NodeTraits, ...]
+    template_traits: tuple[NodeTraits, ...] = ()
 
 
 TraitPart = Callable[[NodeTraits], Hashable]

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from trimtab.planner.classes.grouping import Grouping, group_columns, group_keys
 from trimtab.planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
-from trimtab.planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs
+from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpecs
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
-from trimtab.planner.model.values import AffinityTerm, Selector
+from trimtab.planner.model.values import Selector
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64, LabelSets
 
 
@@ -70,35 +70,25 @@ def note_selector(selector: Selector | None, looked_at: LookedAt) -> None:
         looked_at.requirement(requirement)
 
 
-def _note_spec(spec: SchedulingSpec, looked_at: LookedAt) -> None:
-    for term in spec.pod_affinity + spec.pod_anti_affinity:
-        note_selector(term.selector, looked_at)
-    for constraint in spec.topology_spread:
-        note_selector(constraint.selector, looked_at)
-        for key in constraint.match_label_keys:
-            looked_at.all_values(key)
-
-
-def _looks_everywhere(term: AffinityTerm) -> bool:
-    return term.namespace_selector is not None
-
-
 def pod_classes(
     strings: tuple[str, ...], sets: LabelSets, pods: PodRows, specs: SchedulingSpecs, limits: RequestLimits = UNLIMITED
 ) -> PodClasses:
     """Build the classes of all pods."""
-    looking = [spec for spec in specs.rows if spec.looks_at_pods]
+    looking = [one for one in specs.looks_at if one is not None]
     looked_at = LookedAt()
-    for spec in looking:
-        _note_spec(spec, looked_at)
+    for one in looking:
+        for selector in one.selectors:
+            note_selector(selector, looked_at)
+        for key in one.keys:
+            looked_at.all_values(key)
     namespaces, namespace = _namespaces(strings, pods, specs, looking)
     seen = namespace < len(namespaces) - 1
     used_sets = group_keys(np.where(seen, pods.label_set, 0).astype(np.int64), len(sets.offsets) - 1)
     rows = np.where(seen, pods.label_set, 0)[used_sets.first].astype(np.int32)
     labels = label_matrix(strings, sets, rows, looked_at, limits)
     label_group = labels.groups.of[used_sets.of] if labels.columns else np.zeros(len(pods.spec), np.int32)
-    spreads = any(spec.topology_spread for spec in looking)
-    flags = (pods.gated * 2 + pods.spread_expired * 4 + (pods.terminating & spreads)).astype(np.int32)
+    is_told = any(one.is_terminating for one in looking)
+    flags = (pods.gated * 2 + pods.spread_expired * 4 + (pods.terminating & is_told)).astype(np.int32)
     pinned = pinned_in_class(pods.pinned, pods.spec, specs)
     groups = group_columns(class_columns(pods.spec, namespace, label_group, flags, pods.volume_set, pinned))
     return _taken(groups, pods, (namespace, label_group, flags, pinned), (namespaces, labels))
@@ -138,18 +128,17 @@ def _taken(
 
 
 def _namespaces(
-    strings: tuple[str, ...], pods: PodRows, specs: SchedulingSpecs, looking: list[SchedulingSpec]
+    strings: tuple[str, ...], pods: PodRows, specs: SchedulingSpecs, looking: list[PodsLookedAt]
 ) -> tuple[tuple[str, ...], Int32]:
     """Return the namespaces that some term selects from, then "", and each pod's index among them."""
     count = len(strings)
     looked_into = np.zeros(count, np.bool_)
-    terms = [term for spec in looking for term in spec.pod_affinity + spec.pod_anti_affinity]
-    if any(map(_looks_everywhere, terms)):
+    if any(one.namespace_selectors for one in looking):
         looked_into[pods.namespace] = True
     elif looking:
-        has_terms = np.fromiter((spec.looks_at_pods for spec in specs.rows), np.bool_, len(specs.rows))
+        has_terms = np.fromiter((one is not None for one in specs.looks_at), np.bool_, len(specs.rows))
         looked_into[pods.namespace[has_terms[pods.spec]]] = True
-        named = {name for term in terms for name in term.namespaces}
+        named = {name for one in looking for name in one.namespaces}
         present = np.flatnonzero(np.bincount(pods.namespace, minlength=count))
         looked_into[[i for i in present.tolist() if strings[i] in named]] = True
     indices = np.flatnonzero(looked_into)
@@ -160,8 +149,8 @@ def _namespaces(
 
 def pinned_in_class(pinned: Int32, spec: Int32, specs: SchedulingSpecs) -> Int32:
     """Return the node of each pinned pod if it is part of its class, else NO_NODE. spec : int32[P], -1 = one
-    that has no spread constraints."""
-    counts_within = [any(c.honor_node_affinity for c in one.topology_spread) for one in specs.rows]
+    for which it is not."""
+    counts_within = [one is not None and one.is_own_node for one in specs.looks_at]
     within = np.array([*counts_within, False], np.bool_)
     if not within.any():
         return np.full(len(pinned), NO_NODE, np.int32)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.grouping import number_values
-from trimtab.planner.model.values import NodeAffinityTerm, PodRequirements
+from trimtab.planner.model.values import NodeAffinityTerm, PodRequirements, Selector
 from trimtab.planner.snapshot.columns import Int32, Int64
 from trimtab.v1.snapshot_pb2 import TolerationOperator
 
@@ -48,14 +48,41 @@ class SchedulingSpec(PodRequirements):
         """`nodeSelector` and required node affinity."""
         return self.node_selector, self.node_affinity
 
-    @property
-    def looks_at_pods(self) -> bool:
-        """Whether other pods' labels affect it."""
-        return bool(self.pod_affinity or self.pod_anti_affinity or self.topology_spread)
-
 
 SpecPart = Callable[[SchedulingSpec], Any]
 """Returns what a predicate reads of a scheduling spec: hashable, and false if the predicate refuses no such pod."""
+
+
+class PodsLookedAt(NamedTuple):
+    """What predicates read of other pods, for pods of a scheduling spec.
+
+    selectors : of pods; keys : of labels of which every value matters, in these pods and in the pod itself;
+    namespaces : names of those looked into besides the pod's own; namespace_selectors : of further ones;
+    is_terminating : whether terminating pods are told apart from others; is_own_node : whether the node matters to
+    which the pod itself is pinned.
+    """
+
+    selectors: tuple[Selector, ...] = ()
+    keys: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    namespace_selectors: tuple[Selector, ...] = ()
+    is_terminating: bool = False
+    is_own_node: bool = False
+
+    def and_of(self, other: "PodsLookedAt") -> "PodsLookedAt":
+        """Return what two predicates read."""
+        return PodsLookedAt(
+            self.selectors + other.selectors,
+            self.keys + other.keys,
+            self.namespaces + other.namespaces,
+            self.namespace_selectors + other.namespace_selectors,
+            self.is_terminating or other.is_terminating,
+            self.is_own_node or other.is_own_node,
+        )
+
+
+PodPart = Callable[[SchedulingSpec], PodsLookedAt | None]
+"""Returns what predicates read of other pods for pods of a scheduling spec, None = nothing."""
 TOLERATIONS: Final[SpecPart] = attrgetter("tolerations")
 NODE_REQUIREMENT: Final[SpecPart] = attrgetter("node_requirement")
 
@@ -71,7 +98,8 @@ class SchedulingSpecs(NamedTuple):
     """Distinct scheduling specs.
 
     of : int32[specs] scheduling spec of each pod spec given; spread_timeout_s : int64[specs] or -1;
-    rows : the scheduling specs, number : index of each in `rows`; parts : the distinct values of each part asked for.
+    rows : the scheduling specs, number : index of each in `rows`; parts : the distinct values of each part asked for;
+    looks_at : by scheduling spec, what is read of other pods, None = nothing; part_of_pods : returns it.
     """
 
     of: Int32
@@ -79,6 +107,8 @@ class SchedulingSpecs(NamedTuple):
     rows: list[SchedulingSpec]
     number: dict[SchedulingSpec, int]
     parts: dict[SpecPart, DistinctParts]
+    looks_at: list[PodsLookedAt | None]
+    part_of_pods: PodPart
 
 
 def scheduling_spec(spec: PodRequirements, compare_tolerations: bool = False) -> SchedulingSpec:
@@ -90,15 +120,25 @@ def scheduling_spec(spec: PodRequirements, compare_tolerations: bool = False) ->
     return SchedulingSpec._make(spec)._replace(unsupported=unsupported, tolerations=tolerations, **_UNUSED)
 
 
+def _nothing(_: SchedulingSpec) -> None:
+    return None
+
+
 def scheduling_specs(
-    specs: tuple[PodRequirements, ...], parts: Iterable[SpecPart], compare_tolerations: bool = False
+    specs: tuple[PodRequirements, ...],
+    parts: Iterable[SpecPart],
+    compare_tolerations: bool = False,
+    part_of_pods: PodPart = _nothing,
 ) -> SchedulingSpecs:
     """Number the scheduling parts of pod specs, and the distinct values of parts. O(specs), microseconds each."""
     number: dict[SchedulingSpec, int] = {}
     of = [number.setdefault(scheduling_spec(spec, compare_tolerations), len(number)) for spec in specs]
     rows = list(number)
     timeouts = np.fromiter((spec.topology_spread_timeout_s for spec in specs), np.int64, len(specs))
-    return SchedulingSpecs(np.array(of, np.int32), timeouts, rows, number, _distinct(rows, parts))
+    looks_at = list(map(part_of_pods, rows))
+    return SchedulingSpecs(
+        np.array(of, np.int32), timeouts, rows, number, _distinct(rows, parts), looks_at, part_of_pods
+    )
 
 
 def with_more_specs(specs: SchedulingSpecs, more: list[SchedulingSpec]) -> tuple[SchedulingSpecs, Int32]:
@@ -108,7 +148,8 @@ def with_more_specs(specs: SchedulingSpecs, more: list[SchedulingSpec]) -> tuple
     if len(number) == len(specs.rows):
         return specs, of
     rows = list(number)
-    return specs._replace(rows=rows, number=number, parts=_distinct(rows, specs.parts)), of
+    looks_at = specs.looks_at + list(map(specs.part_of_pods, rows[len(specs.rows) :]))
+    return specs._replace(rows=rows, number=number, parts=_distinct(rows, specs.parts), looks_at=looks_at), of
 
 
 def _distinct(rows: list[SchedulingSpec], parts: Iterable[SpecPart]) -> dict[SpecPart, DistinctParts]:

@@ -63,7 +63,7 @@ class _Inner:
         return self._entry(*arguments)
 
 
-class _Recorded(_Inner):
+class _RecordingKernel(_Inner):
     """A kernel that runs as plain Python and records the types with which it was called from outside of kernels."""
 
     calls: ClassVar[dict[tuple[Any, tuple[Any, ...]], None] | None] = None
@@ -71,13 +71,13 @@ class _Recorded(_Inner):
     depth: ClassVar[int] = 0
 
     def __call__(self, *arguments: object) -> object:
-        if not _Recorded.depth and _Recorded.calls is not None:
-            _Recorded.calls[self.dispatcher, tuple(map(numba.typeof, arguments))] = None
-        _Recorded.depth += 1
+        if not _RecordingKernel.depth and _RecordingKernel.calls is not None:
+            _RecordingKernel.calls[self.dispatcher, tuple(map(numba.typeof, arguments))] = None
+        _RecordingKernel.depth += 1
         try:
             return self.py_func(*arguments)
         finally:
-            _Recorded.depth -= 1
+            _RecordingKernel.depth -= 1
 
 
 @typeof_impl.register(_Inner)
@@ -97,7 +97,7 @@ class _RecordedShared(SharedKernel):
 
     def __init__(self, dispatcher: Any) -> None:
         super().__init__(dispatcher)
-        self._recorded = _Recorded(dispatcher)
+        self._recorded = _RecordingKernel(dispatcher)
 
     def __call__(self, *arguments: object) -> object:
         return self._recorded(*arguments)
@@ -105,12 +105,12 @@ class _RecordedShared(SharedKernel):
 
 def record_calls() -> None:
     """From now on, define kernels that are compiled by `compile_recorded`, not on call."""
-    _Recorded.calls = {}
+    _RecordingKernel.calls = {}
 
 
 def compile_recorded() -> None:
     """Compile every called kernel for the types of its calls, the last first, and cache the result."""
-    calls = list(_Recorded.calls or {})
+    calls = list(_RecordingKernel.calls or {})
     for dispatcher, signature in reversed(calls):
         dispatcher.compile(signature)
     for one in dict.fromkeys(one for _, signature in calls for one in signature if isinstance(one, Reference)):
@@ -143,8 +143,8 @@ def _compiled(function: _F, **flags: Any) -> _F:
         return function
     keep(compiled)
     _one_width(compiled)
-    if _Recorded.calls is not None:
-        compiled = _Recorded(compiled)
+    if _RecordingKernel.calls is not None:
+        compiled = _RecordingKernel(compiled)
     elif "no_cpython_wrapper" in flags:
         compiled = _Inner(compiled)
     return cast(_F, compiled)
@@ -160,7 +160,7 @@ def shared_kernel(function: _F) -> _F:
     if not isinstance(compiled, Dispatcher):  # NUMBA_DISABLE_JIT
         return function
     keep(compiled)
-    return cast(_F, SharedKernel(compiled) if _Recorded.calls is None else _RecordedShared(compiled))
+    return cast(_F, SharedKernel(compiled) if _RecordingKernel.calls is None else _RecordedShared(compiled))
 
 
 def kernel(function: _F) -> _F:

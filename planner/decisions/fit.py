@@ -28,7 +28,7 @@ def check_fit(snapshot: Snapshot, request: plan_pb2.PlanRequest, work: Work) -> 
     """Yield one answer for each pod, in the order of the snapshot."""
     pods = chosen_pods(snapshot, request.fit_pods)
     with work.stage("classes"):
-        simulation = simulate(snapshot, request, work.derive, limits=work.limits)
+        simulation = simulate(snapshot, request, work.cache, limits=work.limits)
     nodes, names = snapshot.nodes.name, simulation.resources
     at_once = max(1, min(len(pods), _CELLS_AT_ONCE // max(1, len(nodes) * len(names))))
     work.limits.reserve(at_once * len(nodes) * (8 + len(names)), "what fits where")

@@ -9,6 +9,7 @@ import numpy as np
 
 from trimtab.planner.decisions.table import Table, missing
 from trimtab.planner.facts.recent_evictions import described
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_OTHER_KIND, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
@@ -19,6 +20,10 @@ class PodCounts(NamedTuple):
     pods: int
     unsupported: int
     orphaned: int
+
+
+class PodCountsKey(SnapshotKey[PodCounts]):
+    """The numbers of pods."""
 
 
 def count_pods(snapshot: Snapshot) -> PodCounts:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
 
-from trimtab.planner.decisions.notes import count_pods, notes
+from trimtab.planner.decisions.notes import PodCountsKey, count_pods, notes
 from trimtab.planner.decisions.requests import RequestError
 from trimtab.planner.decisions.simulations import RoundGrowth, round_growth, simulate
 from trimtab.planner.decisions.table import TABLE, Table
@@ -91,7 +91,7 @@ def plan_in_parts(
     failures: dict[int, DecisionFailure] = {}
     while True:
         try:
-            return _PlanAttempt(call, failures).take_all()
+            return _RoundAttempt(call, failures).take_all()
         except _DecisionFailedError as failed:
             # Nothing of a failed decision may stay: neither its moves, which may be incomplete, nor the nodes that it
             # required. So the others are taken again without it.
@@ -126,7 +126,7 @@ class _DecisionFailedError(Exception):
         self.failure = failure
 
 
-class _PlanAttempt:
+class _RoundAttempt:
     """The decisions of one request, taken one after the other in one round, except those that failed before.
 
     failures : by `Decision.Code`.
@@ -218,7 +218,7 @@ class _PlanAttempt:
         guarded = partial(_guarded, decision, call.work)
         need = guarded(decision.growth)(call.snapshot, call.settings[decision.code], call.now_ns)
         if need is not None:
-            need = need._replace(templates=guarded(need.templates), blanks=guarded(need.blanks))
+            need = need._replace(templates=guarded(need.templates), spare_nodes=guarded(need.spare_nodes))
         return decision.code, need
 
     def _laid_out(self, virtual_pod_count: int) -> RoundGrowth:
@@ -227,7 +227,7 @@ class _PlanAttempt:
             call = self._call
             with call.work.stage("classes"):
                 self._growth = round_growth(
-                    call.snapshot, self._needs, virtual_pod_count, call.work.derive, call.work.limits
+                    call.snapshot, self._needs, virtual_pod_count, call.work.cache, call.work.limits
                 )
         return self._growth
 
@@ -238,12 +238,12 @@ class _PlanAttempt:
         call, growth = self._call, self._laid_out(len(virtual))
         with call.work.stage("classes"):
             rows = VirtualRows(virtual, growth.rows.nodes, kinds)
-            return simulate(call.snapshot, call.request, call.work.derive, rows, call.work.limits, growth.key)
+            return simulate(call.snapshot, call.request, call.work.cache, rows, call.work.limits, growth.key)
 
     def _describe(self) -> None:
         """Write the sizes of snapshot and classes, and all notes."""
         call, diagnostics = self._call, self._answer.diagnostics
-        counts = call.work.derive("counts", partial(count_pods, call.snapshot))
+        counts = call.work.cache.get(PodCountsKey(), call.snapshot, count_pods)
         diagnostics.node_count = len(call.snapshot.nodes.name)
         diagnostics.pod_count = counts.pods
         diagnostics.unsupported_pod_count = counts.unsupported

@@ -1,7 +1,8 @@
 """Validation of a request, except for snapshot and settings. Decides whether a request is valid; never answers it.
-Raises RequestError, DecisionUnavailableError.
+Raises RequestError, DecisionUnavailableError, FeatureUnknownError.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 from trimtab.planner.decisions.table import TABLE, Table
@@ -11,6 +12,18 @@ from trimtab.v1 import plan_pb2 as pb
 MAX_REQUEST_ID_BYTES: Final = 128
 MAX_CLUSTER_BYTES: Final = 253
 MAX_VERSION_BYTES: Final = 64
+MAX_FEATURES: Final = 256
+MAX_FEATURE_BYTES: Final = 128
+FEATURES: Final = (
+    "balance-limit", "balance-similarity", "capacity-buffer-reading", "cluster-health", "cool-downs",
+    "daemonsets-on-new-nodes", "decision-switches", "evict-in-turn", "evict-rules", "expendable-pods", "gpu-label",
+    "max-evaluated-nodes", "max-new-unneeded-nodes", "min-saving-per-eviction", "node-group-overrides",
+    "parallelism", "pod-cost-targets", "recent-evictions", "reserved-room", "resource-limits", "scale-up-bounds",
+    "scale-up-delay", "slack-amounts", "slack-pools", "slack-schedules", "slack-sizes", "taint-comparison-operators",
+    "transient-taints", "unneeded-times", "unready-nodes", "utilization-thresholds",
+)  # fmt: skip
+"""What a request may require, sorted. A later setting that restricts needs a new one: a build that has only the earlier
+settings of a feature would accept it. No name is removed or reused."""
 
 
 class RequestError(ValueError):
@@ -30,16 +43,36 @@ class DecisionUnavailableError(ValueError):
         self.decision = decision
 
 
+class FeatureUnknownError(ValueError):
+    """The request requires a feature that this build lacks."""
+
+    def __init__(self, feature: str) -> None:
+        super().__init__(f"required_features: {feature!r} is not a feature of this build; GetInfo lists those that are")
+        self.feature = feature
+
+
 def check_request(request: pb.PlanRequest) -> None:
-    """Refuse requests that neither Plan nor CheckFit can use."""
+    """Refuse requests that neither Plan nor CheckFit can use, and features that this build lacks."""
     _check_size("request_id", request.request_id, MAX_REQUEST_ID_BYTES)
     _check_size("cluster", request.cluster, MAX_CLUSTER_BYTES)
     _check_size("base_version", request.base_version, MAX_VERSION_BYTES)
     _check_size("state_version", request.state_version, MAX_VERSION_BYTES)
+    _check_features(request.required_features)
     if not request.HasField("now"):
         raise RequestError("now", "it is missing; give the time to decide for")
     if not (0 < request.now.seconds <= MAX_TIME_S and 0 <= request.now.nanos < 1_000_000_000):
         raise RequestError("now", f"{request.now.seconds} s is not a time; use 1 to {MAX_TIME_S} s since 1970")
+
+
+def _check_features(required: Sequence[str]) -> None:
+    """Refuse features that this build lacks, the first one by name."""
+    if len(required) > MAX_FEATURES:
+        raise RequestError("required_features", f"there are {len(required)}; use at most {MAX_FEATURES}")
+    for index, feature in enumerate(required):
+        _check_size(f"required_features[{index}]", feature, MAX_FEATURE_BYTES)
+    unknown = set(required).difference(FEATURES)
+    if unknown:
+        raise FeatureUnknownError(min(unknown))
 
 
 def check_decisions(request: pb.PlanRequest, table: Table = TABLE) -> None:

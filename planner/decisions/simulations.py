@@ -2,25 +2,42 @@
 with which groups grow in it."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.derive import Derive
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
-from trimtab.planner.simulation.build import READ, Simulation, SimulationSettings, build_simulation
+from trimtab.planner.simulation.build import Simulation, SimulationSettings, build_simulation
 from trimtab.planner.simulation.fresh import to_keep
 from trimtab.planner.simulation.growth import NO_GROWTH, Growth, GrowthNeed, GrowthRows, growth_rows
 from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, GroupTemplate, VirtualRows
+from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.recorded_reads import depend_on_everything
 from trimtab.v1 import plan_pb2 as pb
+
+
+@dataclass(frozen=True)
+class SimulationKey(SnapshotKey[Simulation]):
+    """The simulation without virtual pods. nodes, kinds : identify the virtual nodes and the kinds of virtual pods."""
+
+    nodes: str
+    kinds: str
+
+
+@dataclass(frozen=True)
+class GrowthRowsKey(SnapshotKey[GrowthRows]):
+    """The virtual nodes with which groups grow. needs : the keys of all requirements."""
+
+    needs: str
 
 
 def simulate(
     snapshot: Snapshot,
     request: pb.PlanRequest,
-    derive: Derive,
+    cache: SnapshotCache,
     virtual: VirtualRows = NOTHING_VIRTUAL,
     limits: RequestLimits = UNLIMITED,
     nodes_key: str = "",
@@ -33,9 +50,14 @@ def simulate(
     if settings != SimulationSettings():
         return build_simulation(snapshot, virtual, request.now.seconds, settings, limits)
     rest = VirtualRows(nodes=virtual.nodes, kinds=virtual.kinds)
-    key = f"simulation {' '.join(filter(None, (nodes_key, virtual.kinds.key)))}"
-    # Virtual nodes depend on groups and much else; without them, parts that a delta does not touch are kept.
-    kept = derive(key, lambda: to_keep(build_simulation(snapshot, rest, limits=limits)), () if nodes_key else READ)
+
+    def build(view: Snapshot) -> Simulation:
+        if nodes_key:
+            # Virtual nodes depend on groups and much else.
+            depend_on_everything(view)
+        return to_keep(build_simulation(view, rest, limits=limits))._replace(snapshot=snapshot)
+
+    kept = cache.get(SimulationKey(nodes_key, virtual.kinds.key), snapshot, build)
     return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, limits=limits, kinds=virtual.kinds)
 
 
@@ -51,7 +73,7 @@ class RoundGrowth(NamedTuple):
     def of(self, code: int) -> Growth:
         """Return the nodes of a decision; without requirements of its own, those that exist anyway: upcoming ones."""
         share = self.shares.get(code)
-        return self.rows.growth._replace(blanks=_NO_NODES, blank_names=()) if share is None else share
+        return self.rows.growth._replace(spare_nodes=_NO_NODES, spare_names=()) if share is None else share
 
 
 _NO_NODES: Final = np.zeros(0, np.int64)
@@ -62,42 +84,43 @@ def round_growth(
     snapshot: Snapshot,
     needs: Mapping[int, GrowthNeed],
     virtual_pod_count: int,
-    derive: Derive,
+    cache: SnapshotCache,
     limits: RequestLimits = UNLIMITED,
 ) -> RoundGrowth:
     """Return the virtual nodes with which groups grow, laid out once for each key.
 
     needs : the requirements of decisions, by `Decision.Code`, in the order of the plan. A new node of a group is the
-    same for all of them: that of the first one that has a template for the group. Each has blank nodes of its own, so
+    same for all of them: that of the first one that has a template for the group. Each has spare nodes of its own, so
     that none opens a node that an earlier one opened.
     """
     if not needs:
         return NOBODY_GROWS
-    blanks = [need.blanks(virtual_pod_count) for need in needs.values()]
-    key = f"growth {' '.join(need.whole_key(count) for need, count in zip(needs.values(), blanks, strict=True))}"
+    spare_nodes = [need.spare_nodes(virtual_pod_count) for need in needs.values()]
+    key = f"growth {' '.join(need.whole_key(count) for need, count in zip(needs.values(), spare_nodes, strict=True))}"
 
-    def lay_out() -> GrowthRows:
+    def lay_out(view: Snapshot) -> GrowthRows:
+        depend_on_everything(view)
         templates = zip(*(need.templates(limits) for need in needs.values()), strict=True)
         upcoming = np.max([need.upcoming for need in needs.values()], axis=0).tolist()
-        return growth_rows(list(map(_first, templates)), upcoming, sum(blanks), snapshot, limits)
+        return growth_rows(list(map(_first, templates)), upcoming, sum(spare_nodes), snapshot, limits)
 
-    rows = derive(key, lay_out)
-    return RoundGrowth(rows, key, dict(zip(needs, shares_of(rows.growth, blanks), strict=True)))
+    rows = cache.get(GrowthRowsKey(key), snapshot, lay_out)
+    return RoundGrowth(rows, key, dict(zip(needs, shares_of(rows.growth, spare_nodes), strict=True)))
 
 
 def _first(templates: tuple[GroupTemplate | None, ...]) -> GroupTemplate | None:
     return next((template for template in templates if template is not None), None)
 
 
-def shares_of(growth: Growth, blanks: list[int]) -> Iterator[Growth]:
-    """Yield the part of each decision, in order. If there are fewer blank nodes than required, because a cluster may
+def shares_of(growth: Growth, spare_nodes: list[int]) -> Iterator[Growth]:
+    """Yield the part of each decision, in order. If there are fewer spare nodes than required, because a cluster may
     not have so many, the first ones get theirs, and each later one at least one.
     """
     start = 0
-    for number, wanted in enumerate(blanks):
-        later = sum(1 for count in blanks[number + 1 :] if count)
-        end = max(min(start + wanted, len(growth.blanks) - later), start)
-        yield growth._replace(blanks=growth.blanks[start:end], blank_names=growth.blank_names[start:end])
+    for number, wanted in enumerate(spare_nodes):
+        later = sum(1 for count in spare_nodes[number + 1 :] if count)
+        end = max(min(start + wanted, len(growth.spare_nodes) - later), start)
+        yield growth._replace(spare_nodes=growth.spare_nodes[start:end], spare_names=growth.spare_names[start:end])
         start = end
 
 

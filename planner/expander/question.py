@@ -69,7 +69,7 @@ def _distinct(options: Iterable[ca.Option]) -> list[ca.Option]:
 def _seed(options: Iterable[ca.Option]) -> int:
     """Return a digest of the options that does not depend on their order."""
     content = repr(sorted((one.node_group_id, one.node_count) for one in options)).encode()
-    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big", signed=True)
+    return int.from_bytes(blake2b(content, digest_size=8).digest(), "big")
 
 
 def _known(asked: pb.OptionChoice, found: ClusterPlan) -> Mapping[str, NodeGroupInfo]:

@@ -14,6 +14,7 @@ from trimtab.planner.facts.transient_taints import lasting
 from trimtab.planner.model.settings import SimilaritySettings, TaintNames
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.references import take_or
 
 _NO_NAMES: Final = TaintNames()
 
@@ -38,10 +39,10 @@ def divide(snapshot: Snapshot, leaving: Bool, settings: SimilaritySettings) -> P
     """Return the parts. leaving : bool[N], nodes that are being deleted. O(N + S + G)."""
     count = len(snapshot.groups)
     row = snapshot.nodes.group
-    whole = np.array([*(group.zero_or_max for group in snapshot.groups), True], bool)
-    group = np.where(leaving | whole[row], -1, row).astype(np.int32)
+    whole = np.array([group.zero_or_max for group in snapshot.groups], bool)
+    group = np.where(leaving | take_or(whole, row, True), -1, row).astype(np.int32)
     group_kind = _kinds(snapshot, group, settings)
-    kind = np.append(group_kind, -1)[group]
+    kind = take_or(group_kind, group, -1)
     zone_of = _zones(snapshot)
     in_zone = np.flatnonzero((kind >= 0) & (zone_of >= 0))
     zone = np.full(len(row), -1, np.int32)

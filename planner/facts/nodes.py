@@ -82,13 +82,16 @@ def prices(snapshot: Snapshot) -> Float64:
 
 
 def savings(price: Float64) -> Float64:
-    """Return the saving by removing each node: its price; if unknown, the mean price; without any prices, 1."""
+    """Return the saving by removing each node : float64[N], its price; if unknown, the mean price; without prices, 1.
+
+    price : float64[N] per hour, NaN = unknown.
+    """
     known = ~np.isnan(price)
     return np.where(known, price, total(price[known]) / int(known.sum()) if known.any() else 1.0)
 
 
 def total(numbers: Float64) -> float:
-    """Return the sum of floats : float64[M], added one after the other; NaN counts as 0.
+    """Return the sum of numbers : float64[M], added one after the other; NaN counts as 0.
 
     numpy's `sum` adds blocks, whose rounding depends on the machine; answers and states have the same bytes on all.
     """

@@ -8,38 +8,22 @@ Any other pod uses one disruption of each budget that covers it.
 Source: Kubernetes policy/v1 and the eviction subresource (canIgnorePDB, unhealthyPodEvictionPolicy).
 """
 
-from functools import partial
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from trimtab.planner.facts.kernels.membership import write_membership
 from trimtab.planner.facts.label_index import LabelIndex
-from trimtab.planner.model.derive import Derive, build_always
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import DisruptionBudget
+from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_READY, Bool, Int32, Int64, PodColumns, Snapshot, UInt8
 from trimtab.planner.snapshot.lookup import string_index
 from trimtab.v1 import snapshot_pb2 as pb
 
-READ: Final = (
-    "strings",
-    "label_sets.offsets",
-    "label_sets.keys",
-    "label_sets.values",
-    "budgets",
-    "pods.namespace",
-    "pods.name",
-    "pods.label_set",
-    "pods.spec",
-    "pods.phase",
-    "pods.flags",
-    "pods.deletion_s",
-)
-"""Fields of the snapshot that `membership` reads."""
-_SELECTED_READ: Final = ("strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
 _BYTES_OF_PAIR = 64
 """Peak memory of a (pod, budget) pair, intermediate arrays included."""
 
@@ -57,6 +41,13 @@ class BudgetMembership(NamedTuple):
     pods: Int64
 
 
+@dataclass(frozen=True)
+class SelectedLabelSetsKey(SnapshotKey[tuple[Int32, Int64]]):
+    """The label sets that the budgets select. selectors : digest of all namespaces and selectors."""
+
+    selectors: str
+
+
 def remaining_disruptions(budgets: tuple[DisruptionBudget, ...]) -> Int64:
     """Return the disruptions that each budget still allows. int64[B], each >= 0."""
     allowed = [max(budget.disruptions_allowed, 0) if budget.observed else 0 for budget in budgets]
@@ -64,16 +55,16 @@ def remaining_disruptions(budgets: tuple[DisruptionBudget, ...]) -> Int64:
 
 
 def membership(
-    snapshot: Snapshot, limits: RequestLimits = UNLIMITED, derive: Derive = build_always
+    snapshot: Snapshot, limits: RequestLimits = UNLIMITED, cache: SnapshotCache = UNCACHED
 ) -> BudgetMembership:
     """Return the budgets that cover each pod, and its needs. O(P in namespaces with budgets + M)."""
     pods = snapshot.pods
     by_namespace = _by_namespace(snapshot.budgets)
     selectors = msgspec.msgpack.encode([(one.namespace, one.selector) for one in snapshot.budgets])
-    entries, bounds = derive(
-        f"label sets of budgets {blake2b(selectors, digest_size=16).hexdigest()}",
-        partial(_selected, snapshot, by_namespace, limits),
-        of=_SELECTED_READ,
+    entries, bounds = cache.get(
+        SelectedLabelSetsKey(blake2b(selectors, digest_size=16).hexdigest()),
+        snapshot,
+        lambda view: _selected(view, snapshot.budgets, by_namespace, limits),
     )
     spaces = _pod_ranges(snapshot, by_namespace)
     offsets = np.zeros(len(pods.spec) + 1, np.int64)
@@ -107,14 +98,22 @@ def _pod_ranges(snapshot: Snapshot, by_namespace: dict[str, list[int]]) -> Int64
     return ranges
 
 
-def _selected(snapshot: Snapshot, by_namespace: dict[str, list[int]], limits: RequestLimits) -> tuple[Int32, Int64]:
-    """Return the label sets that budgets select: int32[entries, 2] (label set, budget), and the bounds by namespace."""
+def _selected(
+    snapshot: Snapshot,
+    budgets: tuple[DisruptionBudget, ...],
+    by_namespace: dict[str, list[int]],
+    limits: RequestLimits,
+) -> tuple[Int32, Int64]:
+    """Return the label sets that budgets select: int32[entries, 2] (label set, budget), and the bounds by namespace.
+
+    budgets : those of the snapshot; only their selectors matter, which change less often than their status.
+    """
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
     order = [row for rows in by_namespace.values() for row in reversed(rows)]
     found = [np.zeros(0, np.int32)]
     for row in order:
         limits.check()
-        found.append(index.sets_matching(snapshot.budgets[row].selector))
+        found.append(index.sets_matching(budgets[row].selector))
         limits.reserve(2 * found[-1].nbytes, "label sets that PodDisruptionBudgets select")
     counts = np.fromiter(map(len, found), np.int64, len(found))
     entries = np.stack([np.concatenate(found), np.repeat(np.array([-1, *order], np.int32), counts)], axis=1)
@@ -151,7 +150,9 @@ def _exempts_unhealthy(budget: DisruptionBudget) -> bool:
 
 
 def exhausted(under: BudgetMembership, remaining: Int64) -> Bool:
-    """Return for each pod whether one of its budgets lacks the disruption that it needs. bool[P]."""
+    """Return for each pod whether one of its budgets lacks the disruption that it needs. bool[P]. remaining :
+    int64[budgets], disruptions that each still allows.
+    """
     lacking = (under.needs > 0) & (remaining[under.budgets] < 1)
     return _any_by_pod(under, lacking)
 
@@ -177,7 +178,9 @@ def _is_exempt(pods: PodColumns) -> Bool:
 
 
 def use_up(under: BudgetMembership, remaining: Int64, pods: Int64) -> None:
-    """Subtract in place the disruptions that evicting `pods` uses, at least 0: these evictions are not refused."""
+    """Subtract in place the disruptions that evicting `pods` uses, at least 0: these evictions are not refused.
+    remaining : int64[budgets]; pods : int64[n].
+    """
     chosen = np.zeros(len(under.offsets) - 1, bool)
     chosen[pods] = True
     of_pair = chosen[under.pods]

@@ -57,7 +57,8 @@ Amounts = Iterable[tuple[str, int]]
 
 class NodeShape(NamedTuple):
     """The compared properties of a group's node. capacity, allocatable, free : amounts by resource name, without the 0
-    of resources that the node lacks; labels : (key, value) pairs; ignored : labels that need not be the same.
+    of resources that the node lacks; labels : (key, value) pairs; taints : all; ignored : labels that need not be the
+    same.
     """
 
     capacity: Amounts
@@ -70,7 +71,7 @@ class NodeShape(NamedTuple):
 
 class Sample(NamedTuple):
     """Properties that must be equal, and amounts that may differ. same : anything comparable and hashable; pools : of
-    `_POOL_LABELS`, "" = none; allocatable, free : in the order of the resources in `same`.
+    `_POOL_LABELS`, "" = none; memory : capacity, bytes; allocatable, free : in the order of the resources in `same`.
     """
 
     same: tuple[object, ...]

@@ -16,6 +16,7 @@ from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import snapshot_pb2 as pb
 
 Float64 = NDArray[np.float64]
@@ -41,7 +42,9 @@ class NodeUse(NamedTuple):
 
 
 class _NotCounted(NamedTuple):
-    """Node and spec of pods on nodes that do not count, and of pods subtracted from both sides. int32 each."""
+    """node, spec : int32 of pods on nodes that do not count; out_node, out_spec : int32 of pods subtracted from both
+    sides.
+    """
 
     node: Int32
     spec: Int32
@@ -108,8 +111,7 @@ def _not_counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool)
     daemons_out = _daemons_left_out(snapshot, settings)
     out = np.zeros(len(placed), bool)
     if daemons_out.any():
-        # Pods on no node or an unknown one are masked below; their negative numbers are not rows.
-        out |= ((pods.flags & FLAG_DAEMON) != 0) & daemons_out[np.maximum(pods.node, 0)]
+        out |= ((pods.flags & FLAG_DAEMON) != 0) & take_or(daemons_out, pods.node, False)
     if settings.ignore_mirror_pods_utilization:
         out |= (pods.flags & FLAG_MIRROR) != 0
     unused, left_out = np.flatnonzero(placed & ignored), np.flatnonzero(placed & ~ignored & out)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 
 class LabelRequirement(NamedTuple):
-    """One requirement on a label (or on the field `metadata.name`); `operator` is a `LabelOperator.Code`."""
+    """One requirement on the label `key` (or the field `metadata.name`); `operator` is a `LabelOperator.Code`; `values`
+    are those that it compares with.
+    """
 
     key: str
     operator: int
@@ -20,14 +22,16 @@ Selector = tuple[LabelRequirement, ...]
 
 
 class NodeAffinityTerm(NamedTuple):
-    """One alternative of required node affinity; without any requirement it matches no node."""
+    """One alternative of required node affinity; without any requirement it matches no node. match_expressions : on
+    labels; match_fields : on `metadata.name`.
+    """
 
     match_expressions: Selector
     match_fields: Selector
 
 
 class TaintSpec(NamedTuple):
-    """`effect` is a `TaintEffect.Code`, never UNSPECIFIED."""
+    """A taint by key and value; `effect` is a `TaintEffect.Code`, never UNSPECIFIED."""
 
     key: str
     value: str
@@ -35,7 +39,9 @@ class TaintSpec(NamedTuple):
 
 
 class TolerationSpec(NamedTuple):
-    """`operator` is a `TolerationOperator.Code` (UNSPECIFIED = EQUAL), `effect` 0 stands for every effect."""
+    """A toleration by key ("" = every key) and value; `operator` is a `TolerationOperator.Code` (UNSPECIFIED = EQUAL),
+    `effect` 0 stands for every effect.
+    """
 
     key: str
     operator: int
@@ -44,7 +50,9 @@ class TolerationSpec(NamedTuple):
 
 
 class HostPort(NamedTuple):
-    """`protocol` is never empty; `host_ip` "0.0.0.0" stands for every address (empty is converted to it)."""
+    """`protocol` is never empty; `host_ip` "0.0.0.0" stands for every address (empty is converted to it); `port` is
+    1 to 65535.
+    """
 
     protocol: str
     host_ip: str
@@ -52,7 +60,9 @@ class HostPort(NamedTuple):
 
 
 class AffinityTerm(NamedTuple):
-    """Required term; no namespaces and no namespace selector stand for the pod's own namespace."""
+    """Required term; no namespaces and no namespace selector stand for the pod's own namespace. selector : which pods;
+    namespaces : by name; namespace_selector : namespaces by label, in addition; topology_key : the label of domains.
+    """
 
     selector: Selector | None
     namespaces: tuple[str, ...]
@@ -68,7 +78,11 @@ class WeightedAffinityTerm(NamedTuple):
 
 
 class SpreadConstraint(NamedTuple):
-    """A DoNotSchedule constraint. `min_domains` 1 is the default."""
+    """A DoNotSchedule constraint. max_skew : largest difference to the domain with the fewest pods; topology_key :
+    label of the domains; selector : which pods count; min_domains : 1 is the default; honor_node_affinity,
+    honor_node_taints : whether nodes that these exclude are ignored; match_label_keys : whose values on the pod are
+    added to the selector.
+    """
 
     max_skew: int
     topology_key: str
@@ -96,7 +110,11 @@ NO_TRAITS = NodeTraits()
 
 
 class MountedVolume(NamedTuple):
-    """A mounted volume; `state` is a `VolumeState.Code`; `node_affinity` None means no requirement."""
+    """A mounted volume; `state` is a `VolumeState.Code`; `node_affinity` None means no requirement. id : identity;
+    driver, handle : of the attached volume, "" = none, and `id` is the handle; zone_labels : (key, value);
+    read_write_once_pod : at most one pod mounts it; detail : why it cannot be used; required_driver : that the node
+    must have, "" = none.
+    """
 
     id: str
     state: int
@@ -110,7 +128,11 @@ class MountedVolume(NamedTuple):
 
 
 class PodRequirements(NamedTuple):
-    """One distinct pod spec. `requests` is sorted by resource name and has no zero amounts."""
+    """One distinct pod spec: the fields of `trimtab.v1.PodSpec` with their names and units, strings resolved.
+    requests : sorted by resource name, without zero amounts; node_affinity : None = no
+    requirement; topology_spread_timeout_s, scale_up_delay_s (seconds), enable_ds_eviction (0 or 1) : -1 = not given;
+    restart_policy, safe_to_evict : values of the enumerations.
+    """
 
     requests: tuple[tuple[str, int], ...] = ()
     node_selector: tuple[tuple[str, str], ...] = ()
@@ -138,7 +160,7 @@ class PodRequirements(NamedTuple):
 
 
 class TemplatePod(NamedTuple):
-    """A pod of a DaemonSet as it runs on a new node; `labels` sorted by key."""
+    """A pod of a DaemonSet as it runs on a new node, by namespace and spec; `labels` sorted by key."""
 
     namespace: str
     spec: PodRequirements
@@ -148,7 +170,9 @@ class TemplatePod(NamedTuple):
 class NodeGroupInfo(NamedTuple):
     """A node group; `template` is an index into the snapshot's template rows or -1; `price_per_hour` NaN = unknown.
 
-    Times are Unix nanoseconds, 0 = not known.
+    min_size, max_size, target_size : nodes; health : `NodeGroupHealth.Code`; zero_or_max : all nodes or none;
+    daemonset_pods : of the template. Times (`backoff_until_ns`, `last_scale_up_ns`, `last_deletion_ns`,
+    `last_failure_ns`) are Unix nanoseconds, 0 = not known.
     """
 
     id: str
@@ -167,8 +191,10 @@ class NodeGroupInfo(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A controller; replicas -1 = unknown; selector None = unknown; controller "Kind/namespace/name" of its own
-    controller or ""; revision of its Deployment, 0 = unknown; pod_template None = unknown, only of DaemonSets."""
+    """A controller by uid, kind, name and namespace, with its api_version; desired_replicas, current_replicas -1 =
+    unknown; selector None = unknown; controller "Kind/namespace/name" of its own controller or ""; revision of its
+    Deployment, 0 = unknown; pod_template None = unknown, only of DaemonSets.
+    """
 
     uid: str
     kind: str
@@ -184,7 +210,11 @@ class Owner(NamedTuple):
 
 
 class DisruptionBudget(NamedTuple):
-    """A budget; `disruptions_allowed` -1 = no status yet, which allows none."""
+    """A budget by namespace and name; `disruptions_allowed` -1 = no status yet, which allows none. selector : which
+    pods, None = none; current_healthy, desired_healthy, expected_pods : numbers of pods in the status; observed : the
+    status is current; disrupted_pods : names of pods already granted eviction; always_allow_unhealthy : evictions of
+    unhealthy pods; min_available, max_unavailable : as written, "" = not given.
+    """
 
     namespace: str
     name: str
@@ -201,7 +231,9 @@ class DisruptionBudget(NamedTuple):
 
 
 class DeletionInProgress(NamedTuple):
-    """A node deletion that the actuator reports."""
+    """A deletion of `node` that the actuator reports; node_group : its id; drain : pods go first; start_ns : Unix
+    nanoseconds.
+    """
 
     node: str
     node_group: str
@@ -210,7 +242,9 @@ class DeletionInProgress(NamedTuple):
 
 
 class RecentEviction(NamedTuple):
-    """A recently evicted pod; `spec` (-1 = unknown) and `label_set` index the dictionaries, `owner` "" = unknown."""
+    """A recently evicted pod by namespace, name and uid; `spec` (-1 = unknown) and `label_set` index the dictionaries,
+    `owner` "" = unknown; evict_ns : when, Unix nanoseconds.
+    """
 
     namespace: str
     name: str
@@ -224,8 +258,8 @@ class RecentEviction(NamedTuple):
 class SlackRequest(NamedTuple):
     """An object for which room should be kept, as in the snapshot; `object` is "Kind/namespace/name".
 
-    With a `problem`, all other fields are empty. `scale`, `replicas`, `percentage` -1 = not given; `labels` sorted by
-    key; `limits` sorted by resource.
+    spec : of its pods; amount : a count or a percentage, as written. With a `problem`, all other fields are empty.
+    `scale`, `replicas`, `percentage` -1 = not given; `labels` sorted by key; `limits` sorted by resource.
     """
 
     object: str

@@ -2,11 +2,11 @@
 
 An attempt makes a plan in a simulation, from the same mark as all others. Attempts are made one after the other in the
 given simulation, or at the same time in branches of it; plans do not depend on how many branches there are. Time is
-checked before each. The caller judges plans by an objective of its own, and adopts one: only then the simulation
-contains its moves for certain.
+checked before each. The caller judges plans by an objective of its own, keeps the best (`best_of`), and adopts it: only
+then the simulation contains its moves for certain. Plans that are made outside of a simulation need `best_of` alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -16,10 +16,11 @@ from trimtab.planner.simulation.fresh import branch, go_over_to
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.state import SimulationState
 
+T = TypeVar("T")
 Plan = TypeVar("Plan")
 Maker: TypeAlias = Callable[[SimulationState], Plan]
 """Makes a plan, and its moves in a simulation in which no attempt's moves are. The same each time: reads no clock but
-for how far it goes."""
+for how far it goes. One of `Attempts.make_all` may return None: its plan would equal one made before."""
 
 
 class Branch:
@@ -68,19 +69,20 @@ class Attempts(Generic[Plan]):
         """Make one attempt in the given simulation, whatever the time."""
         return self._make(self._main, maker)
 
-    def make_all(self, makers: Sequence[Maker[Plan]], *, in_branches: bool) -> list[Attempt[Plan]]:
-        """Make attempts as long as there is time; return them in order.
+    def make_all(self, makers: Iterable[Maker[Plan | None]], *, in_branches: bool = False) -> list[Attempt[Plan]]:
+        """Make attempts as long as there is time; return those with a plan, in order.
 
         in_branches : they take long enough to be worth copies of the simulation, where some can run at the same time.
         """
-        count = min(self._parallel.width, len(makers)) if in_branches else 1
+        planned = list(makers)
+        count = min(self._parallel.width, len(planned)) if in_branches else 1
         if count < 2:
-            return self._make_in(self._main, makers)
+            return _with_plans(self._make_in(self._main, planned))
         revert(self._main.state, self._start)
         branches = [self._main, *(Branch(branch(self._main.state)) for _ in range(count - 1))]
-        parts = self._parallel([partial(self._make_in, one, makers[at::count]) for at, one in enumerate(branches)])
-        turns = (part[turn : turn + 1] for turn in range(len(makers)) for part in parts)
-        return list(chain.from_iterable(turns))
+        parts = self._parallel([partial(self._make_in, one, planned[at::count]) for at, one in enumerate(branches)])
+        turns = (part[turn : turn + 1] for turn in range(len(planned)) for part in parts)
+        return _with_plans(chain.from_iterable(turns))
 
     def adopt(self, attempt: Attempt[Plan]) -> Attempt[Plan]:
         """Leave the moves of an attempt, and no others, in the given simulation; return the attempt as it is there."""
@@ -95,27 +97,31 @@ class Attempts(Generic[Plan]):
     def _repeat_in(self, plan: Plan, state: SimulationState) -> Plan:
         return self._repeat(state, plan)
 
-    def _make_in(self, where: Branch, makers: Sequence[Maker[Plan]]) -> list[Attempt[Plan]]:
+    def _make_in(self, where: Branch, makers: Sequence[Maker[T]]) -> list[Attempt[T]]:
         """Make attempts one after the other as long as there is time."""
-        made: list[Attempt[Plan]] = []
+        made: list[Attempt[T]] = []
         for maker in makers:
             if not self._in_time():
                 break
             made.append(self._make(where, maker))
         return made
 
-    def _make(self, where: Branch, maker: Maker[Plan]) -> Attempt[Plan]:
+    def _make(self, where: Branch, maker: Maker[T]) -> Attempt[T]:
         """Undo the last attempt in a branch and make another."""
         revert(where.state, self._start)
         where.made += 1
         return Attempt(maker(where.state), where, where.made)
 
 
-def best_of(attempts: Sequence[Attempt[Plan]], is_better: Callable[[Plan, Plan], bool]) -> Attempt[Plan]:
-    """Return the best of at least one attempt, the earliest among equals. is_better : whether the first of two plans is
-    better than the second."""
-    best = attempts[0]
-    for attempt in attempts[1:]:
-        if is_better(attempt.plan, best.plan):
-            best = attempt
+def _with_plans(attempts: Iterable[Attempt[Plan | None]]) -> list[Attempt[Plan]]:
+    return [Attempt(plan, where, number) for plan, where, number in attempts if plan is not None]
+
+
+def best_of(made: Sequence[T], is_better: Callable[[T, T], bool]) -> T:
+    """Return the best of at least one attempt or plan, the earliest among equals. is_better : whether the first of two
+    is better than the second."""
+    best = made[0]
+    for another in made[1:]:
+        if is_better(another, best):
+            best = another
     return best

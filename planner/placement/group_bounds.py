@@ -11,7 +11,7 @@ import numpy as np
 
 from trimtab.planner.predicates import counters
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.growth import NO_PROTOTYPE, Growth
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
@@ -42,14 +42,15 @@ class GroupBounds(NamedTuple):
 
 
 def fresh_amounts(simulation: Simulation, growth: Growth) -> Int64:
-    """Return the free amounts of a new node of each group, residents subtracted : int64[G, R], 0 without prototype."""
+    """Return the free amounts of a new node of each group, residents subtracted : int64[G, R], 0 without template
+    node."""
     state = simulation.state
-    known = growth.prototype != NO_PROTOTYPE
-    prototypes = growth.prototype[known]
-    free = state.resources.free[prototypes].copy()
-    first, last = state.virtual.resident_offsets[prototypes], state.virtual.resident_offsets[prototypes + 1]
+    known = growth.template_node != NO_TEMPLATE_NODE
+    template_nodes = growth.template_node[known]
+    free = state.resources.free[template_nodes].copy()
+    first, last = state.virtual.resident_offsets[template_nodes], state.virtual.resident_offsets[template_nodes + 1]
     lengths = (last - first).astype(np.int64)
-    owner = np.repeat(np.arange(len(prototypes)), lengths)
+    owner = np.repeat(np.arange(len(template_nodes)), lengths)
     before = np.repeat(np.cumsum(lengths) - lengths, lengths)
     at = np.arange(len(owner)) - before + np.repeat(first, lengths)
     np.subtract.at(free, owner, state.resources.request[state.virtual.resident[at]])
@@ -72,13 +73,13 @@ def fits_more_on_new_nodes(simulation: Simulation, growth: Growth, nodes: Int32,
     together = together[np.argsort(-counts[together], kind="stable")][:MOST_TOGETHER]
     if not len(together):
         return pods[:0]
-    known = growth.prototype != NO_PROTOTYPE
+    known = growth.template_node != NO_TEMPLATE_NODE
     fresh, there = fresh_amounts(simulation, growth)[known], state.resources.free[nodes]
     better = [
         int(of_class)
         for of_class, count in zip(classes[together].tolist(), counts[together].tolist(), strict=True)
         if _room(state, of_class, nodes, there)
-        < min(_room(state, of_class, growth.prototype[known].astype(np.int32), fresh), count)
+        < min(_room(state, of_class, growth.template_node[known].astype(np.int32), fresh), count)
     ]
     found: Int32 = pods[np.isin(state.pod_class[pods], better)]
     return found
@@ -96,9 +97,9 @@ def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBo
     """Return the bounds for pods : int32[M]."""
     state = simulation.state
     classes, counts = np.unique(state.pod_class[pods], return_counts=True)
-    free, known = fresh_amounts(simulation, growth), growth.prototype != NO_PROTOTYPE
-    # A group without a prototype uses an arbitrary node here and is removed at the end.
-    node_class = state.node_class[np.where(known, growth.prototype, 0)]
+    free, known = fresh_amounts(simulation, growth), growth.template_node != NO_TEMPLATE_NODE
+    # A group without a template node uses an arbitrary node here and is removed at the end.
+    node_class = state.node_class[np.where(known, growth.template_node, 0)]
     one_of, kind = _kinds(state, classes)
     ones = classes[one_of]
     admitted = (state.blocked[ones][:, node_class] == 0) & known
@@ -137,16 +138,16 @@ def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: B
     state = simulation.state
     if not len(free):
         return np.zeros(0, np.int64)
-    columns = [admitted.T, free, *counters.own_limits(state.counters, growth.prototype)]
+    columns = [admitted.T, free, *counters.own_limits(state.counters, growth.template_node)]
     if not state.local_class[classes].all():
-        columns += counters.shared_domains(state.counters, growth.prototype)
+        columns += counters.shared_domains(state.counters, growth.template_node)
     rows = [np.ascontiguousarray(one).reshape(len(one), -1).view(np.uint8) for one in columns if one.size]
     width, told = sum(one.shape[1] for one in rows), np.concatenate(rows, axis=1).tobytes()
     offsets, resident = state.virtual.resident_offsets, state.virtual.resident
     first: dict[tuple[bytes, bytes], int] = {}
-    out = np.arange(len(growth.prototype), dtype=np.int64)
-    for group in np.flatnonzero(growth.prototype != NO_PROTOTYPE).tolist():
-        node = growth.prototype[group]
+    out = np.arange(len(growth.template_node), dtype=np.int64)
+    for group in np.flatnonzero(growth.template_node != NO_TEMPLATE_NODE).tolist():
+        node = growth.template_node[group]
         residents = resident[offsets[node] : offsets[node + 1]]
         key = (np.sort(residents).tobytes() if len(residents) else b"", told[group * width : (group + 1) * width])
         out[group] = first.setdefault(key, group)

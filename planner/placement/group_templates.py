@@ -8,7 +8,7 @@ MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
 """
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -22,7 +22,6 @@ from trimtab.planner.facts.daemon_pods import NONE, SYSTEM_NODE_CRITICAL, Daemon
 from trimtab.planner.facts.label_index import label_sets_of
 from trimtab.planner.facts.nodes import is_ready
 from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, lasting
-from trimtab.planner.model.derive import Derive, build_always
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.settings import SECOND_NS, ScaleUpSettings
 from trimtab.planner.model.values import PodRequirements
@@ -38,7 +37,10 @@ from trimtab.planner.simulation.virtual_rows import (
     labels_of,
     template_of,
 )
+from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
+from trimtab.planner.snapshot.recorded_reads import depend_on_everything
+from trimtab.planner.snapshot.references import take_or
 
 STABLE_NS: Final = 60 * SECOND_NS
 """How long a node must be ready before it serves as an example for others."""
@@ -51,8 +53,6 @@ _BYTES_OF_PAIR: Final = 24
 """Memory of whether a DaemonSet runs on the nodes of a group."""
 _FROM_TEMPLATE: Final = NO_NODE
 _NOTHING: Final = -2
-_OF_OWN_TEMPLATES: Final = ("templates", "groups", "label_sets", "strings", "resources")
-"""Fields on which templates given by the groups themselves depend."""
 
 Amounts = tuple[tuple[str, int], ...]
 """Amounts by resource name, without zeros."""
@@ -60,12 +60,21 @@ GroupTemplates = tuple[GroupTemplate | None, ...]
 """By node group; None if there is neither a template nor a node (`NodeGroupReason.NO_TEMPLATE`)."""
 
 
+@dataclass(frozen=True)
+class TemplatesKey(SnapshotKey[GroupTemplates]):
+    """The template of each node group. source : digest of settings and chosen nodes; daemons : digest of the pods of
+    DaemonSets."""
+
+    source: str
+    daemons: str
+
+
 def group_templates(
     snapshot: Snapshot,
     settings: ScaleUpSettings,
     leaving: Bool,
     now_ns: int,
-    derive: Derive = build_always,
+    cache: SnapshotCache = UNCACHED,
     limits: RequestLimits = UNLIMITED,
 ) -> GroupTemplates:
     """Return the template of each node group. leaving : bool[N], nodes that are being deleted. The result is cached: if
@@ -75,12 +84,15 @@ def group_templates(
     chosen = _chosen(snapshot, settings, leaving, now_ns)
     daemons = daemon_pods(snapshot)
     others = tuple(_daemon_set_pods(snapshot, daemons))
-    build = partial(_build, snapshot, settings, chosen, (daemons, others), limits)
-    key = f"group templates {_key(settings, chosen)}"
-    if (chosen >= 0).any():
-        return derive(key, build)
+
+    def build(view: Snapshot) -> GroupTemplates:
+        if (chosen >= 0).any():
+            # The pods of examples are among `daemons`.
+            depend_on_everything(view)
+        return _build(view, settings, chosen, daemons, others, limits)
+
     content = blake2b(repr(others).encode(), digest_size=16).hexdigest()
-    return derive(f"{key} {content}", build, _OF_OWN_TEMPLATES)
+    return cache.get(TemplatesKey(_key(settings, chosen), content), snapshot, build)
 
 
 def templates_key(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> str:
@@ -159,10 +171,10 @@ def _build(
     snapshot: Snapshot,
     settings: ScaleUpSettings,
     chosen: Int64,
-    of_daemon_sets: tuple[DaemonPods, tuple[_DaemonSetPod, ...]],
+    daemons: DaemonPods,
+    others: tuple[_DaemonSetPod, ...],
     limits: RequestLimits,
 ) -> GroupTemplates:
-    daemons, others = of_daemon_sets
     examples = _examples(snapshot, daemons, chosen)
     templates = [
         None if node == _NOTHING else _template(snapshot, settings, examples, group, node)
@@ -191,12 +203,15 @@ def _build(
 
 
 def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Examples:
-    # Two more entries, for the numbers -1 and -2 of pods on no node or on an unknown one.
-    is_example = np.zeros(len(snapshot.nodes.name) + 2, bool)
+    if not (chosen >= 0).any():
+        return _Examples(daemons, {})
+    is_example = np.zeros(len(snapshot.nodes.name), bool)
     is_example[chosen[chosen >= 0]] = True
     node = snapshot.pods.node
     by_node: dict[int, list[int]] = {}
-    for pod in np.flatnonzero(is_example[node] & (daemons.static | (daemons.daemon_set != NONE))).tolist():
+    for pod in np.flatnonzero(
+        take_or(is_example, node, False) & (daemons.static | (daemons.daemon_set != NONE))
+    ).tolist():
         by_node.setdefault(int(node[pod]), []).append(pod)
     return _Examples(daemons, by_node)
 

@@ -4,19 +4,18 @@ whether a pod fits. Symbols: P' pods of the snapshot followed by virtual ones, N
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.facts.kernels.grouping import group_by_node
-from trimtab.planner.model.derive import Derive, build_always
 from trimtab.planner.model.values import RecentEviction
 from trimtab.planner.placement.kernels.hints import Remembered, digest_texts, match_hints
 from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
+from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, Text
 from trimtab.planner.snapshot.offsets import find_offsets_fault
-from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import opaque_state_pb2 as pb
 
 
 class PodGroups(NamedTuple):
@@ -38,15 +37,23 @@ class Moves(NamedTuple):
     destination: Int32
 
 
-def pod_groups(snapshot: Snapshot, evictions: Sequence[RecentEviction], derive: Derive) -> PodGroups:
+class PodsByNodeKey(SnapshotKey[tuple[Int64, Int32]]):
+    """The pods by node."""
+
+
+class PodDigestsKey(SnapshotKey[Int32]):
+    """Digests of the uids of pods."""
+
+
+def pod_groups(snapshot: Snapshot, evictions: Sequence[RecentEviction], cache: SnapshotCache) -> PodGroups:
     """Return the snapshot's pods by node, and recently evicted ones. The snapshot's part is cached."""
-    return with_evicted(group_pods(snapshot, derive), evictions)
+    return with_evicted(group_pods(snapshot, cache), evictions)
 
 
-def group_pods(snapshot: Snapshot, derive: Derive = build_always) -> PodGroups:
+def group_pods(snapshot: Snapshot, cache: SnapshotCache = UNCACHED) -> PodGroups:
     """Return the snapshot's pods by node. O(P)."""
-    offsets, members = derive("pods by node", partial(_by_node, snapshot), of=("pods.node", "nodes.name"))
-    digests = derive("digests of pods", partial(_digests, snapshot.pods.uid), of=("pods.uid",))
+    offsets, members = cache.get(PodsByNodeKey(), snapshot, _by_node)
+    digests = cache.get(PodDigestsKey(), snapshot, lambda view: _digests(view.pods.uid))
     return PodGroups(offsets, members, digests)
 
 

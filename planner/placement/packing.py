@@ -18,8 +18,8 @@ from trimtab.planner.snapshot.columns import Int32, Int64
 
 class GrowingGroups(NamedTuple):
     """Groups that may grow in one packing; the one with the fewest nodes grows first, ties by order. groups : group
-    numbers, each with a prototype; sizes : current nodes of each, upcoming ones included; most : how many more each may
-    have.
+    numbers, each with a template node; sizes : current nodes of each, upcoming ones included; most : how many more each
+    may have.
     """
 
     groups: Sequence[int]
@@ -66,31 +66,31 @@ def packer(simulation: Simulation, growth: Growth) -> Packer:
     )
 
 
-def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, start_blank: int = 0) -> Packed:
+def pack(packer: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, first_spare: int = 0) -> Packed:
     """Pack pods : int32[M], on no node, onto new nodes of the groups; the simulation is left unchanged. most_nodes : of
-    all groups together; start_blank : number of blank nodes that are open already. A pod that neither an opened nor
+    all groups together; first_spare : number of spare nodes that are open already. A pod that neither an opened nor
     another new node admits is left out; the others are still placed. The caller has to call
     `trimtab.planner.simulation.log.check_log`.
     """
-    blanks, count = within.growth.blanks[start_blank:], len(groups.groups)
+    spare_nodes, count = packer.growth.spare_nodes[first_spare:], len(groups.groups)
     task = kernels.PackingTask(
         pods=pods,
-        blanks=blanks,
+        spare_nodes=spare_nodes,
         groups=kernels.PackingGroups(
-            prototype=within.growth.prototype[np.array(groups.groups, np.int64)],
+            template_node=packer.growth.template_node[np.array(groups.groups, np.int64)],
             size=np.array(groups.sizes, np.int64),
             left=np.array(groups.most, np.int64),
             total_left=np.array([most_nodes], np.int64),
             opened=np.zeros(count, np.int64),
             tried=np.zeros(count, np.uint8),
         ),
-        memory=within.memory,
-        refused=np.empty((len(within.memory.cursor), count), np.uint8),
+        memory=packer.memory,
+        refused=np.empty((len(packer.memory.cursor), count), np.uint8),
         node_of=np.full(len(pods), -1, np.int32),
-        group_of=np.full(len(blanks), -1, np.int32),
+        group_of=np.full(len(spare_nodes), -1, np.int32),
         counts=np.zeros(kernels.COUNTS, np.int64),
     )
-    kernels.pack_pods(within.simulation.state, task)
+    kernels.pack_pods(packer.simulation.state, task)
     nodes = int(task.counts[kernels.OPENED])
     return Packed(nodes, int(task.counts[kernels.PLACED]), pods, task.node_of, task.group_of[:nodes])
 
@@ -110,7 +110,7 @@ class PodsToPack(NamedTuple):
 
 
 def pack_best(
-    within: Packer, groups: GrowingGroups, to_pack: PodsToPack, most_nodes: int, start_blank: int = 0
+    packer: Packer, groups: GrowingGroups, to_pack: PodsToPack, most_nodes: int, first_spare: int = 0
 ) -> Packed:
     """Return the best packing over the orders of `trimtab.planner.placement.orders`: most pods, then fewest nodes. If
     the nodes do not suffice, another order starts with the pods that the fewest groups take; ties are then broken by
@@ -119,12 +119,12 @@ def pack_best(
     `to_pack.once`, tries only the last order, in which bound pods come first.
     """
     best: Packed | None = None
-    tries = orders(within.simulation, to_pack.pods, to_pack.rows, to_pack.free, within.bound)
+    tries = orders(packer.simulation, to_pack.pods, to_pack.rows, to_pack.free, packer.bound)
     if to_pack.once:
-        return pack(within, groups, to_pack.pods.in_order(tries[-1]), most_nodes, start_blank)
+        return pack(packer, groups, to_pack.pods.in_order(tries[-1]), most_nodes, first_spare)
     for number, order in enumerate(tries):
-        found = pack(within, groups, to_pack.pods.in_order(order), most_nodes, start_blank)
-        if best is None or _rank(within, to_pack, found) > _rank(within, to_pack, best):
+        found = pack(packer, groups, to_pack.pods.in_order(order), most_nodes, first_spare)
+        if best is None or _rank(packer, to_pack, found) > _rank(packer, to_pack, best):
             best = found
         if best.placed == len(best.pods) and best.nodes <= to_pack.least_nodes:
             break
@@ -138,23 +138,23 @@ def pack_best(
     return best
 
 
-def _rank(within: Packer, to_pack: PodsToPack, packed: Packed) -> tuple[int, int, int, int]:
+def _rank(packer: Packer, to_pack: PodsToPack, packed: Packed) -> tuple[int, int, int, int]:
     if packed.placed == len(packed.pods):
         return packed.placed, -packed.nodes, 0, 0
-    of_class = within.simulation.state.pod_class[packed.pods[packed.node_of >= 0]]
+    of_class = packer.simulation.state.pod_class[packed.pods[packed.node_of >= 0]]
     only_here = int((to_pack.takers[of_class] == 1).sum())
-    return packed.placed, -packed.nodes, only_here, int(within.bound[of_class].sum())
+    return packed.placed, -packed.nodes, only_here, int(packer.bound[of_class].sum())
 
 
 def place_on_new_nodes(
-    within: Packer, group_of: Sequence[int] | Int32 | Int64, pods: Int32, node_of: Int32, start_blank: int = 0
+    packer: Packer, group_of: Sequence[int] | Int32 | Int64, pods: Int32, node_of: Int32, first_spare: int = 0
 ) -> Int32:
     """Open one new node for each entry of `group_of`, and place pods on them; return the node by pod, -1 = does not
     fit. group_of : the group of each new node; pods, node_of : int32[M] as in `Packed`. The moves stay in the
     simulation. A pod fits its node of a packing as long as the nodes belong to the same groups as there.
     """
-    prototype_of = within.growth.prototype[np.asarray(group_of, np.int64)]
+    template_node_of = packer.growth.template_node[np.asarray(group_of, np.int64)]
     placed_on = np.full(len(pods), -1, np.int32)
-    blanks = within.growth.blanks[start_blank:]
-    kernels.place_on_new(within.simulation.state, blanks, prototype_of, pods, node_of, placed_on)
+    spare_nodes = packer.growth.spare_nodes[first_spare:]
+    kernels.place_on_new(packer.simulation.state, spare_nodes, template_node_of, pods, node_of, placed_on)
     return placed_on

@@ -1,22 +1,43 @@
-"""Reads the columns of a state that a caller sends back, safely for any content. Decides nothing about their meaning.
-Raises UnreadableStateError.
+"""Reads a state that a caller sends back, safely for any content: its columns, and its opaque part, which alone is
+dropped if its layout is another one. Raises UnreadableStateError.
 """
 
 from collections.abc import Sequence
 from itertools import repeat
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
+from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
 
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.planner.snapshot.lookup import string_index
 
 _Number = TypeVar("_Number", np.int32, np.int64, np.uint8)
+_Opaque = TypeVar("_Opaque", bound=Message)
 
 
 class UnreadableStateError(ValueError):
     """A column of the state breaks its contract."""
+
+
+class StatePart(Protocol):
+    """One decision's part of a state."""
+
+    layout_version: int
+    opaque: bytes
+
+
+def open_opaque(part: StatePart, layout: int, kind: type[_Opaque]) -> _Opaque:
+    """Return the opaque part of a state; none at all is an empty one. layout : the only one that is read."""
+    if not part.opaque:
+        return kind()
+    if part.layout_version != layout:
+        raise UnreadableStateError(f"its layout is {part.layout_version}, not {layout}")
+    try:
+        return kind.FromString(part.opaque)
+    except DecodeError:
+        raise UnreadableStateError("its bytes are no message") from None
 
 
 def column(data: bytes, kind: type[_Number], name: str) -> NDArray[_Number]:

@@ -20,6 +20,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.state import NOWHERE
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.snapshot.references import take_or
 
 
 class PodOrder(Enum):
@@ -109,8 +110,7 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
     if not leaving.any():
         return np.zeros(0, np.int32)
     pods = snapshot.pods
-    # Two entries more, for the numbers -1 and -2 of pods that are on no node or on an unknown one.
-    moving = np.append(leaving, (False, False))[pods.node] & (pods.deletion_s == 0) & ~pods.is_terminal()
+    moving = take_or(leaving, pods.node, False) & (pods.deletion_s == 0) & ~pods.is_terminal()
     moving &= (pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0
     moving &= (_priorities(snapshot) >= expendable_priority)[pods.spec]
     found = np.flatnonzero(moving)

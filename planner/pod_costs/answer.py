@@ -36,7 +36,7 @@ def write_ranked(
 ) -> Written:
     """Return the complete groups of target `number`. waits_for : by owner, the owner that is scaled down first."""
     snapshot, members = this.snapshot, ranked.members
-    every = owner_texts(snapshot, this.work.derive).names
+    every = owner_texts(snapshot, this.work.cache).names
     names = [every[owner] for owner in members.owners.tolist()]
     heads, head_offsets = _joined_bytes(
         [
@@ -63,7 +63,7 @@ def write_ranked(
         after_each=np.array([ranked.after_each_removal], np.int64),
         target=np.array([number], np.int64),
     )
-    texts = texts_of(snapshot, this.work.derive)
+    texts = texts_of(snapshot, this.work.cache)
     sizes, ends = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
     out = np.empty(write_groups(texts, groups, sizes, ends, np.zeros(0, np.uint8)), np.uint8)
     if len(out):
@@ -88,7 +88,7 @@ def in_order(this: Round, written: list[Written]) -> Iterator[bytes]:
         return
     owners = np.concatenate([one.owners for one in written])
     data = [part for one in written for part in one.data]
-    order = np.argsort(owner_texts(this.snapshot, this.work.derive).place[owners])
+    order = np.argsort(owner_texts(this.snapshot, this.work.cache).place[owners])
     ends = np.cumsum([len(data[at]) for at in order.tolist()])
     # The first group of each part.
     starts = np.flatnonzero(np.diff(ends // PART_BYTES, prepend=-1)).tolist()

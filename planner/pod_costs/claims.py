@@ -13,10 +13,9 @@ from trimtab.planner.model.values import Owner, Selector
 from trimtab.planner.pod_costs.kernels.claims import Claims
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
-READ: Final = ("owners", "strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
-"""Fields of the snapshot that `by_label_set` reads."""
 _ABOVE_OTHERS: Final = frozenset({"Deployment"})
 """Kinds whose selector also covers the pods of the controllers that they own."""
 
@@ -70,7 +69,7 @@ def _exact_pairs(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int32]:
     starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(entry, minlength=len(distinct)))))
     number = np.minimum(np.searchsorted(distinct, labels), max(len(distinct) - 1, 0))
     number[(distinct[number] if len(distinct) else labels + 1) != labels] = -1
-    count = np.where(number >= 0, np.diff(starts, append=0)[number], 0)
+    count = take_or(np.diff(starts), number, 0)
     rarest = _rarest(count, bounds)
     sizes = count[rarest]
     place = np.arange(sizes.sum()) + np.repeat(starts[number[rarest]] - (np.cumsum(sizes) - sizes), sizes)

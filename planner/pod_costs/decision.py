@@ -7,9 +7,9 @@ import numpy as np
 from trimtab.planner.pod_costs.answer import Written, in_order, write_left_alone, write_ranked
 from trimtab.planner.pod_costs.earlier_rankings import (
     EarlierRankings,
+    RankingsKey,
     facts_of,
     is_keepable,
-    name_of,
     places,
     pods_of,
     touched,
@@ -22,11 +22,11 @@ from trimtab.planner.pod_costs.strategy import RankingContext
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.snapshot.columns import Bool
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 Outcome = reason_pb2.PodCostsResult
-LAYOUT: Final = 1
 _NOTHING: Final = np.zeros(0, np.uint8)
 
 
@@ -37,7 +37,7 @@ def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | Non
     is_ranked = any(part.ranked_count for part in written)
     return Decided(
         pb.PodCostsDecision(result=Outcome.POD_COSTS_RANKED if is_ranked else Outcome.POD_COSTS_NONE),
-        pb.PodCostsState(layout_version=LAYOUT),
+        pb.PodCostsState(),
         _notes(this, settings),
         more=in_order(this, written),
     )
@@ -45,7 +45,7 @@ def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | Non
 
 def written_groups(this: Round, settings: PodCostSettings) -> list[Written]:
     """Return every group that a target selects, encoded."""
-    grouped = group_pods(this.snapshot, settings.targets, this.work.derive)
+    grouped = group_pods(this.snapshot, settings.targets, this.work.cache)
     owners = grouped.members.owners
     written = [
         write_left_alone(this, int(owners[group]), int(grouped.first[group]), why)
@@ -84,10 +84,10 @@ def _write(
 def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -> Written:
     """Rank the groups of a target that have changed since the previous snapshot, and reuse the others."""
     this, members = context.round, context.members
-    name, facts, texts = name_of(number, target), facts_of(this, target), owner_texts(this.snapshot, this.work.derive)
-    earlier: EarlierRankings | None = this.work.earlier(name)
+    key, facts, texts = RankingsKey(number, target), facts_of(this, target), owner_texts(this.snapshot, this.work.cache)
+    earlier = this.work.cache.find(key)
     pods, place = pods_of(context, target), places(this, members, earlier)
-    complete = np.ones(len(place), np.bool_) if earlier is None else np.append(earlier.complete, True)[place]
+    complete = np.ones(len(place), np.bool_) if earlier is None else take_or(earlier.complete, place, True)
     data = [_NOTHING] * len(place) if earlier is None else [earlier.data[at] for at in place.tolist()]
     again = touched(this, facts, pods, earlier, place)
     ranked = _rank_some(context, target, again, complete)
@@ -100,7 +100,7 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
                 # A separate copy: otherwise each group would keep those written with it in memory.
                 data[at] = written if again.all() else written.copy()
     made = EarlierRankings(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, waits, data)
-    this.work.derive(name, lambda: made)
+    this.work.cache.put(key, made)
     return Written(members.owners, data, int(np.count_nonzero(complete)))
 
 

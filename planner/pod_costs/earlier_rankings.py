@@ -6,12 +6,11 @@ is ranked in full for every snapshot. Answers never depend on this cache: rankin
 plus a comparison of names if pods have come or gone.
 """
 
-from hashlib import blake2b
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.derive import FOR_NEXT
 from trimtab.planner.pod_costs.kernels.compared import Compared, find_differing
 from trimtab.planner.pod_costs.members import Members, OwnerTexts, owner_texts
 from trimtab.planner.pod_costs.settings import PodCostTarget
@@ -19,7 +18,9 @@ from trimtab.planner.pod_costs.strategies import DATA_OF_PODS, depends_on
 from trimtab.planner.pod_costs.strategies.nodes import prices_of
 from trimtab.planner.pod_costs.strategy import Input, RankingContext
 from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.caches import SuccessorKey
 from trimtab.planner.snapshot.columns import Bool, Int64, Text, UInt8
+from trimtab.planner.snapshot.references import take_or
 
 
 class EarlierRankings(NamedTuple):
@@ -37,10 +38,12 @@ class EarlierRankings(NamedTuple):
     data: list[UInt8]
 
 
-def name_of(number: int, target: PodCostTarget) -> str:
-    """Return the cache name of a target's groups."""
-    content = repr((target, sorted(target.namespaces), sorted(target.owner_kinds)))
-    return f"{FOR_NEXT}pod costs of target {number} {blake2b(content.encode(), digest_size=16).hexdigest()}"
+@dataclass(frozen=True)
+class RankingsKey(SuccessorKey[EarlierRankings]):
+    """The rankings of a target's groups. number : of the target in the settings."""
+
+    number: int
+    target: PodCostTarget
 
 
 def is_keepable(target: PodCostTarget) -> bool:
@@ -84,7 +87,7 @@ def places(this: Round, members: Members, earlier: EarlierRankings | None) -> In
     """Return the position of each group's owner among the cached groups, -1 = none. int64[G]."""
     if earlier is None:
         return np.full(len(members.owners), -1, np.int64)
-    texts = owner_texts(this.snapshot, this.work.derive)
+    texts = owner_texts(this.snapshot, this.work.cache)
     if earlier.texts is texts:
         at = np.minimum(np.searchsorted(earlier.owners, members.owners), len(earlier.owners) - 1)
         return np.where(earlier.owners[at] == members.owners, at, -1)
@@ -125,7 +128,7 @@ def turned(
     def text(of: OwnerTexts, owner: int | None) -> str:
         return "" if owner is None else of.names[owner]
 
-    before = [earlier.waits.get(owner) for owner in np.append(earlier.owners, -1)[place].tolist()]
+    before = [earlier.waits.get(owner) for owner in take_or(earlier.owners, place, -1).tolist()]
     now = [waits.get(owner) for owner in members.owners.tolist()]
     return np.array(
         [text(texts, one) != text(earlier.texts, other) for one, other in zip(now, before, strict=True)], np.bool_

@@ -6,17 +6,16 @@ Kubernetes, controller.FilterActivePods.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.facts.kernels.grouping import group_by_node
 from trimtab.planner.facts.label_index import LabelIndex
-from trimtab.planner.model.derive import Derive
 from trimtab.planner.pod_costs import claims
-from trimtab.planner.pod_costs.kernels.claims import find_claims
+from trimtab.planner.pod_costs.kernels.claims import Claims, find_claims
 from trimtab.planner.pod_costs.settings import PodCostTarget
+from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_MIRROR, Bool, Int32, Int64, PodColumns, Snapshot
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
@@ -69,7 +68,7 @@ def active(pods: PodColumns) -> Bool:
     return counts
 
 
-def group_pods(snapshot: Snapshot, targets: Sequence[PodCostTarget], derive: Derive) -> Grouped:
+def group_pods(snapshot: Snapshot, targets: Sequence[PodCostTarget], cache: SnapshotCache) -> Grouped:
     """Return the groups that targets select."""
     every = _by_owner(snapshot)
     chosen = _target_of(snapshot, targets, every.pods)
@@ -81,9 +80,7 @@ def group_pods(snapshot: Snapshot, targets: Sequence[PodCostTarget], derive: Der
     starts = every.bounds[:-1]
     lowest, highest = np.minimum.reduceat(chosen, starts)[groups], selected[groups]
     first = np.minimum.reduceat(np.where(chosen < 0, len(targets), chosen), starts)[groups]
-    left_alone = (
-        _mixed(lowest, highest) | _rolling(snapshot, members, every, derive) | _rivals(snapshot, members, derive)
-    )
+    left_alone = _mixed(lowest, highest) | _rolling(snapshot, members, every, cache) | _rivals(snapshot, members, cache)
     target = highest.copy()
     target[list(left_alone)] = NO_TARGET
     return Grouped(members, target, first, left_alone)
@@ -136,11 +133,19 @@ def _mixed(lowest: Int64, highest: Int64) -> dict[int, LeftAlone]:
     }
 
 
-def _rolling(snapshot: Snapshot, members: Members, every: Members, derive: Derive) -> dict[int, LeftAlone]:
+class SiblingsKey(SnapshotKey[list[list[int]]]):
+    """The owners that share a controller with another one."""
+
+
+class ClaimsKey(SnapshotKey[Claims]):
+    """Which owners select which label sets."""
+
+
+def _rolling(snapshot: Snapshot, members: Members, every: Members, cache: SnapshotCache) -> dict[int, LeftAlone]:
     """Return the groups that another revision of the same controller is replacing."""
     busy = set(every.owners.tolist())
     found: dict[int, LeftAlone] = {}
-    for siblings in derive("pod cost revisions", partial(_siblings, snapshot), of=("owners",)):
+    for siblings in cache.get(SiblingsKey(), snapshot, _siblings):
         rivals = [one for one in siblings if one in busy or snapshot.owners[one].desired_replicas > 0]
         if len(rivals) < 2:
             continue
@@ -166,9 +171,9 @@ def _siblings(snapshot: Snapshot) -> list[list[int]]:
     return [numbers for numbers in by_controller.values() if len(numbers) > 1]
 
 
-def _rivals(snapshot: Snapshot, members: Members, derive: Derive) -> dict[int, LeftAlone]:
+def _rivals(snapshot: Snapshot, members: Members, cache: SnapshotCache) -> dict[int, LeftAlone]:
     """Return the groups with a pod that another controller also claims, and the groups of that controller."""
-    claimed = derive("pod cost claims", partial(claims.by_label_set, snapshot), of=claims.READ)
+    claimed = cache.get(ClaimsKey(), snapshot, claims.by_label_set)
     rival = np.full(len(members.pods), -1, np.int32)
     pods = snapshot.pods
     find_claims(claimed, members.pods, pods.owner, pods.label_set, pods.namespace, rival)
@@ -195,16 +200,20 @@ class OwnerTexts(NamedTuple):
     uids: list[str]
 
 
-def owner_texts(snapshot: Snapshot, derive: Derive) -> OwnerTexts:
+class OwnerTextsKey(SnapshotKey[OwnerTexts]):
+    """The texts of all owners."""
+
+
+def owner_texts(snapshot: Snapshot, cache: SnapshotCache) -> OwnerTexts:
     """Return the texts of all owners, cached or made."""
+    return cache.get(OwnerTextsKey(), snapshot, _owner_texts)
 
-    def build() -> OwnerTexts:
-        names = [owner_name(snapshot, owner) for owner in range(len(snapshot.owners))]
-        place = np.empty(len(names), np.int64)
-        place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-        return OwnerTexts(names, place, [owner.uid for owner in snapshot.owners])
 
-    return derive("pod cost owners", build, of=("owners",))
+def _owner_texts(snapshot: Snapshot) -> OwnerTexts:
+    names = [owner_name(snapshot, owner) for owner in range(len(snapshot.owners))]
+    place = np.empty(len(names), np.int64)
+    place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return OwnerTexts(names, place, [owner.uid for owner in snapshot.owners])
 
 
 def owner_name(snapshot: Snapshot, owner: int) -> str:

@@ -17,8 +17,10 @@ from trimtab.planner.classes.label_columns import label_entries
 from trimtab.planner.pod_costs.members import Members
 from trimtab.planner.pod_costs.settings import PodCostTerm
 from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
@@ -100,22 +102,27 @@ class RankingContext:
 
     def of_node_or(self, values: NDArray[N], without: float) -> NDArray[N]:
         """Return the value of each member's node. values : by node; without : value of members without node."""
-        return np.append(values, np.array([without], values.dtype))[np.where(self.placed, self.node, -1)]
+        return take_or(values, np.where(self.placed, self.node, -1), without)
 
     def domains(self, key: str) -> tuple[Int32, int]:
         """Return (domain of each node, -1 without the label : int32[N]; number of domains)."""
-        snapshot = self.snapshot
 
-        def build() -> tuple[Int32, int]:
-            node, keys, values = label_entries(snapshot.label_sets, snapshot.nodes.label_set)
-            mine = keys == string_index(snapshot.strings, key)
+        def domains(view: Snapshot) -> tuple[Int32, int]:
+            node, keys, values = label_entries(view.label_sets, view.nodes.label_set)
+            mine = keys == string_index(view.strings, key)
             distinct, domain = np.unique(values[mine], return_inverse=True)
-            row = np.full(len(snapshot.nodes.name), -1, np.int32)
+            row = np.full(len(view.nodes.name), -1, np.int32)
             row[node[mine]] = domain
             return row, len(distinct)
 
-        of = ("strings", "label_sets.offsets", "label_sets.keys", "label_sets.values", "nodes.label_set", "nodes.name")
-        return self.round.work.derive(f"pod cost domains of {key}", build, of)
+        return self.round.work.cache.get(DomainsKey(key), self.snapshot, domains)
+
+
+@dataclass(frozen=True)
+class DomainsKey(SnapshotKey[tuple[Int32, int]]):
+    """The domain of each node, and how many there are. label : key of the label."""
+
+    label: str
 
 
 class Input(Enum):

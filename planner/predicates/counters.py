@@ -1,41 +1,38 @@
-"""Counters: what dynamic predicates remember of placed pods, by kind.
+"""Counters: what counted predicates remember of placed pods, by kind.
 
-Contract: a kind is declared once, in its module, and listed in `KINDS`; what moves write, what virtual pods and nodes
-take over, and what bounds and plans have to respect follow from the declaration. No module outside this package reads
-the arrays of a kind: it asks here, or in `trimtab.planner.predicates.kernels.compose` inside kernels. Symbols: S pod
-classes, P pods, N nodes.
+Contract: a kind is declared once, in its module; `trimtab.planner.predicates.order` has the predicates that use it.
+What moves write, what virtual pods and nodes take over, and what bounds and plans have to respect follow from the
+declaration. No module outside this package reads the arrays of a kind: it asks here, or in
+`trimtab.planner.predicates.kernels.compose` inside kernels. Symbols: S pod classes, P pods, N nodes.
 """
 
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
 
 import numpy as np
 
-from trimtab.planner.predicates import presence, spread_counters
-from trimtab.planner.predicates.counter_kind import NO_CLASS, CounterKind, NodeLimit
+from trimtab.planner.predicates.counter_kind import NO_CLASS, BuildContext, CounterKind, NodeLimit, builders_of
 from trimtab.planner.predicates.listing import Lists, with_lists_of
-from trimtab.planner.predicates.pod_volumes import VOLUMES, VolumeCounters
-from trimtab.planner.predicates.presence import PRESENCE, PresenceCounters, PresenceNotes, presence_notes
-from trimtab.planner.predicates.spread_counters import SPREAD, SpreadCounters, SpreadNotes, spread_notes
+from trimtab.planner.predicates.order import COUNTED, KINDS
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
-KINDS: Final[tuple[CounterKind, ...]] = (PRESENCE, SPREAD, VOLUMES)
-"""One for each field of `Counters`, in their order."""
+_record: Callable[[str, Iterable[str]], Any] = namedtuple
+_ByKind: Any = _record("_ByKind", [kind.field for kind in KINDS])
+_NotesByKind: Any = _record("_NotesByKind", [kind.field for kind in KINDS if kind.notes is not None])
 
 
-class Counters(NamedTuple):
-    """The counters of a simulation, one field for each kind."""
+class Counters(_ByKind):  # type: ignore[misc]
+    """The counters of a simulation, one field for each of `KINDS`, in their order."""
 
-    presence: PresenceCounters
-    spread: SpreadCounters
-    volumes: VolumeCounters
+    __slots__ = ()
 
 
-class CounterNotes(NamedTuple):
-    """Counters as they were when nodes refused a class, for `trimtab.planner.predicates.kernels.compose`."""
+class CounterNotes(_NotesByKind):  # type: ignore[misc]
+    """Counters as they were when nodes refused a class, for `trimtab.planner.predicates.kernels.compose`: one field for
+    each kind that has notes."""
 
-    presence: PresenceNotes
-    spread: SpreadNotes
+    __slots__ = ()
 
 
 WRITTEN: Final = tuple(f"{kind.field}.{name}" for kind in KINDS for name in kind.written)
@@ -48,9 +45,15 @@ def _of(counters: Counters) -> Iterator[tuple[CounterKind, Any]]:
     return zip(KINDS, counters, strict=True)
 
 
+def build_counters(context: BuildContext) -> Counters:
+    """Return the counters of all predicates, with no pod counted and no node in the topology."""
+    builders = builders_of(COUNTED, context)
+    return Counters(*(builders[kind].build() for kind in KINDS))
+
+
 def new_notes(counters: Counters) -> CounterNotes:
     """Return notes in which nothing is noted."""
-    return CounterNotes(presence_notes(counters.presence), spread_notes(counters.spread))
+    return CounterNotes(*(kind.notes(arrays) for kind, arrays in _of(counters) if kind.notes is not None))
 
 
 def with_more_classes(counters: Counters, sources: Int64) -> Counters:
@@ -58,7 +61,8 @@ def with_more_classes(counters: Counters, sources: Int64) -> Counters:
     NO_CLASS: none of the predicates concerns it.
     """
     changed = {kind.field: _with_more_classes(kind, arrays, sources) for kind, arrays in _of(counters)}
-    return counters._replace(**changed)
+    replaced: Counters = counters._replace(**changed)
+    return replaced
 
 
 def _with_more_classes(kind: CounterKind, arrays: Any, sources: Int64) -> Any:
@@ -84,7 +88,8 @@ def with_more_pods(counters: Counters, count: int) -> Counters:
     for kind, arrays in _of(counters):
         columns = {name: np.append(getattr(arrays, name), np.full(count, -1, np.int32)) for name in kind.of_pods}
         changed[kind.field] = arrays._replace(**columns)
-    return counters._replace(**changed)
+    replaced: Counters = counters._replace(**changed)
+    return replaced
 
 
 def is_unlike_its_class(counters: Counters, pods: Int32 | Int64) -> Bool:
@@ -160,16 +165,21 @@ def own_limits(counters: Counters, nodes: Int64) -> list[np.ndarray[Any, Any]]:
 
 def needs_one_node(counters: Counters) -> Bool:
     """Return the classes whose pods have to be together on one node, and of which none has a place. bool[S]."""
-    return presence.needs_one_node(counters.presence)
+    by_kind = [kind.together(arrays) for kind, arrays in _of(counters) if kind.together is not None]
+    together: Bool = np.logical_or.reduce(by_kind)
+    return together
 
 
 def spreading_over_nodes(counters: Counters) -> tuple[Int64, Int32]:
     """Return the classes of the constraints whose domains are single nodes : int64[n], one for each constraint; and 1
     where the class counts itself. int32[n]."""
-    return spread_counters.spreading_over_nodes(counters.spread)
+    by_kind = [kind.over_nodes(arrays) for kind, arrays in _of(counters) if kind.over_nodes is not None]
+    of_class, counts_itself = zip(*by_kind, strict=True)
+    return np.concatenate(of_class), np.concatenate(counts_itself)
 
 
 def domains_of_constraints(counters: Counters) -> dict[int, Int32]:
     """Return the domain of each node : int32[N], -1 = none, by the topology rows of constraints that exclude whole
     domains, ascending (`chained_limit` of the kernels)."""
-    return {row: counters.spread.domain[row] for row in spread_counters.rows_of_constraints(counters.spread)}
+    by_kind = (kind.domains(arrays) for kind, arrays in _of(counters) if kind.domains is not None)
+    return next(by_kind, {})

@@ -31,7 +31,6 @@ def _excluded(values: Sequence[str], nodes: StaticNodes) -> Bool:
 
 
 CSI_DRIVER: Final = StaticPredicate(
-    "NodeVolumeLimits",
     PredicateReason.CSI_DRIVER_MISSING,
     _excluded,
     of_volume=_required_driver,

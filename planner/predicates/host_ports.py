@@ -6,22 +6,25 @@ the scheduler's set, counters stay right when one of two pods with the same port
 HostPortInfo, v1.37.2.
 """
 
-from trimtab.planner.classes.pod_classes import PodClasses
-from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from typing import Final
+
+from trimtab.planner.classes.scheduling_specs import SchedulingSpec
 from trimtab.planner.predicates.class_sets import classes_by_spec
-from trimtab.planner.predicates.presence import PresenceBuilder
+from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate
+from trimtab.planner.predicates.presence import PRESENCE, PresenceBuilder
 from trimtab.planner.predicates.topologies import OWN_NODE
 from trimtab.v1.reason_pb2 import PredicateReason
 
 WILDCARD = "0.0.0.0"
 
 
-def add_counters(builder: PresenceBuilder, specs: SchedulingSpecs, classes: PodClasses) -> None:
+def _add_counters(context: BuildContext, builder: PresenceBuilder) -> None:
     """Add the counters of all host ports in use. O(ports of all classes)."""
-    having = [at for at, spec in enumerate(specs.rows) if spec.host_ports]
+    specs = context.specs
+    having = [at for at, spec in enumerate(specs.rows) if _concerns(spec)]
     if not having:
         return
-    of_spec = classes_by_spec(classes, len(specs.rows))
+    of_spec = classes_by_spec(context.classes, len(specs.rows))
     reason = PredicateReason.HOST_PORT_CONFLICT
     for at in having:
         members = of_spec[at]
@@ -37,3 +40,12 @@ def add_counters(builder: PresenceBuilder, specs: SchedulingSpecs, classes: PodC
             else:
                 builder.needs_empty(members, wildcard, reason)
                 builder.needs_empty(members, own, reason)
+
+
+def _concerns(spec: SchedulingSpec) -> bool:
+    return bool(spec.host_ports)
+
+
+HOST_PORTS: Final = CountedPredicate(
+    (PredicateReason.HOST_PORT_CONFLICT,), PRESENCE, add=_add_counters, concerns=_concerns
+)

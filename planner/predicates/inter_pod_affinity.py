@@ -8,27 +8,28 @@ Source: plugin interpodaffinity filtering, v1.37.2. The evaluation of terms is i
 `trimtab.planner.classes.pod_matching`.
 """
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
 
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.pod_matching import PodMatching
-from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpec
 from trimtab.planner.model.values import AffinityTerm
 from trimtab.planner.predicates.class_sets import classes_by_spec
-from trimtab.planner.predicates.presence import PresenceBuilder
+from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate
+from trimtab.planner.predicates.presence import PRESENCE, PresenceBuilder
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.v1.reason_pb2 import PredicateReason
 
 Classes = NDArray[np.int64]
 
 
-def add_counters(
-    builder: PresenceBuilder, topologies: Topologies, specs: SchedulingSpecs, matching: PodMatching
-) -> None:
+def _add_counters(context: BuildContext, builder: PresenceBuilder) -> None:
     """Add the counters of all terms. O(terms x (classes that have or match them))."""
-    classes = matching.classes
-    having = [at for at, spec in enumerate(specs.rows) if spec.pod_affinity or spec.pod_anti_affinity]
+    specs, classes, matching, topologies = context.specs, context.classes, context.matching, context.topologies
+    having = [at for at, spec in enumerate(specs.rows) if _concerns(spec)]
     if not having:
         return
     of_spec = classes_by_spec(classes, len(specs.rows))
@@ -92,3 +93,29 @@ def _add_anti_affinity(
         excluded = np.flatnonzero(matching.existing(term))
         builder.needs_empty(excluded, owns, PredicateReason.EXISTING_POD_ANTI_AFFINITY_VIOLATED)
     builder.adds(members, owns)
+
+
+def _concerns(spec: SchedulingSpec) -> bool:
+    return bool(spec.pod_affinity or spec.pod_anti_affinity)
+
+
+def _looks_at(spec: SchedulingSpec) -> PodsLookedAt:
+    terms = spec.pod_affinity + spec.pod_anti_affinity
+    return PodsLookedAt(
+        selectors=tuple(term.selector for term in terms if term.selector is not None),
+        namespaces=tuple(name for term in terms for name in term.namespaces),
+        namespace_selectors=tuple(term.namespace_selector for term in terms if term.namespace_selector is not None),
+    )
+
+
+INTER_POD_AFFINITY: Final = CountedPredicate(
+    (
+        PredicateReason.POD_AFFINITY_NOT_MATCHED,
+        PredicateReason.POD_ANTI_AFFINITY_VIOLATED,
+        PredicateReason.EXISTING_POD_ANTI_AFFINITY_VIOLATED,
+    ),
+    PRESENCE,
+    add=_add_counters,
+    concerns=_concerns,
+    looks_at=_looks_at,
+)

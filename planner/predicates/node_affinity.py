@@ -41,7 +41,6 @@ def _excluded(requirements: Sequence[NodeRequirement], nodes: StaticNodes) -> Bo
 
 
 NODE_AFFINITY: Final = StaticPredicate(
-    "NodeAffinity",
     PredicateReason.NODE_AFFINITY_NOT_MATCHED,
     _excluded,
     of_spec=NODE_REQUIREMENT,

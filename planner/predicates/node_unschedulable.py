@@ -25,6 +25,4 @@ def _excluded(toleration_sets: Sequence[tuple[TolerationSpec, ...]], nodes: Stat
     return stays_off[:, None] & nodes.classes.unschedulable[None, :]
 
 
-NODE_UNSCHEDULABLE: Final = StaticPredicate(
-    "NodeUnschedulable", PredicateReason.NODE_UNSCHEDULABLE, _excluded, of_spec=TOLERATIONS
-)
+NODE_UNSCHEDULABLE: Final = StaticPredicate(PredicateReason.NODE_UNSCHEDULABLE, _excluded, of_spec=TOLERATIONS)

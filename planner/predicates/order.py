@@ -4,53 +4,82 @@ Contract: nothing is decided here. Bit i of the class matrix `blocked[S, K]` is 
 decide the others. Source: kube-scheduler v1.37.2, apis/config/v1/default_plugins.go.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
+from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpec
+from trimtab.planner.predicates.counter_kind import CountedPredicate, CounterKind
 from trimtab.planner.predicates.csi_drivers import CSI_DRIVER
+from trimtab.planner.predicates.disks import DISKS
+from trimtab.planner.predicates.host_ports import HOST_PORTS
+from trimtab.planner.predicates.inter_pod_affinity import INTER_POD_AFFINITY
 from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
 from trimtab.planner.predicates.node_declared_features import NODE_DECLARED_FEATURES
 from trimtab.planner.predicates.node_unschedulable import NODE_UNSCHEDULABLE
+from trimtab.planner.predicates.pod_volumes import ATTACH_LIMITS, EXCLUSIVE_CLAIMS
+from trimtab.planner.predicates.resources import RESOURCES_FIT
 from trimtab.planner.predicates.static import BITS, StaticPredicate
 from trimtab.planner.predicates.taints import TAINT_TOLERATION
+from trimtab.planner.predicates.topology_spread import TOPOLOGY_SPREAD
 from trimtab.planner.predicates.unschedulable_pods import SCHEDULING_GATED, UNSUPPORTED_CONSTRAINT
 from trimtab.planner.predicates.volumes import VOLUME_BINDING, VOLUME_ZONE
+from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.v1.reason_pb2 import PredicateReason
-
-
-class CountedPredicate(NamedTuple):
-    """A predicate that counters decide. `reason` is a `PredicateReason.Code`."""
-
-    plugin: str
-    reason: int
-
 
 PREDICATES: Final[tuple[StaticPredicate | CountedPredicate, ...]] = (
     NODE_UNSCHEDULABLE,
-    CountedPredicate("NodeName", PredicateReason.NODE_NAME_MISMATCH),
+    CountedPredicate((PredicateReason.NODE_NAME_MISMATCH,)),
     TAINT_TOLERATION,
     NODE_AFFINITY,
-    CountedPredicate("NodePorts", PredicateReason.HOST_PORT_CONFLICT),
-    CountedPredicate("NodeResourcesFit", PredicateReason.TOO_MANY_PODS),
-    CountedPredicate("NodeResourcesFit", PredicateReason.INSUFFICIENT_RESOURCES),
-    CountedPredicate("VolumeRestrictions", PredicateReason.VOLUME_RESTRICTED),
+    HOST_PORTS,
+    RESOURCES_FIT,
+    DISKS,
+    EXCLUSIVE_CLAIMS,
     CSI_DRIVER,
-    CountedPredicate("NodeVolumeLimits", PredicateReason.VOLUME_LIMIT_EXCEEDED),
+    ATTACH_LIMITS,
     VOLUME_BINDING,
     VOLUME_ZONE,
-    CountedPredicate("PodTopologySpread", PredicateReason.TOPOLOGY_SPREAD_VIOLATED),
-    CountedPredicate("InterPodAffinity", PredicateReason.POD_AFFINITY_NOT_MATCHED),
-    CountedPredicate("InterPodAffinity", PredicateReason.POD_ANTI_AFFINITY_VIOLATED),
-    CountedPredicate("InterPodAffinity", PredicateReason.EXISTING_POD_ANTI_AFFINITY_VIOLATED),
+    TOPOLOGY_SPREAD,
+    INTER_POD_AFFINITY,
     NODE_DECLARED_FEATURES,
     UNSUPPORTED_CONSTRAINT,
     SCHEDULING_GATED,
 )
-"""NodeName never fails here: a pod that names a node is on that node. A pod pinned to a node fails NodeAffinity."""
+"""NodeName never fails here: a pod that names a node is on that node. A pod pinned to a node fails NodeAffinity.
+RESOURCES_FIT has no kind of counters, because free amounts are more than a predicate: packing, bounds and linear
+programmes compute with them, and every check of a node begins with them (`fits_locally` of the simulation's kernels).
+"""
 STATIC: Final = tuple(one for one in PREDICATES if isinstance(one, StaticPredicate))
 """The static predicates. Bit i of `blocked` is that of the i-th."""
+COUNTED: Final = tuple(one for one in PREDICATES if isinstance(one, CountedPredicate))
+"""The counted predicates."""
+KINDS: Final[tuple[CounterKind, ...]] = tuple(
+    sorted({one.kind for one in COUNTED if one.kind is not None}, key=lambda kind: (kind.cost, kind.field))
+)
+"""The kinds of counters, in the order in which they are checked: cheapest first."""
+assert sum(kind.domains is not None for kind in KINDS) <= 1, "the search by domains knows constraints of one kind"
+REASONS: Final = tuple(dict.fromkeys(reason for one in PREDICATES for reason in one.reasons))
+"""Each `PredicateReason.Code`, in upstream's order."""
+PLUGINS: Final = tuple(
+    dict.fromkeys(PREDICATE_TEXTS[reason].plugin for reason in REASONS if PREDICATE_TEXTS[reason].plugin)
+)
+"""The scheduler's Filter plugins, in its order."""
 assert len(STATIC) <= 8 * BITS().itemsize, "`blocked` needs wider items: trimtab.planner.predicates.static.Bits"
 
 
 def reasons_of(mask: int) -> list[int]:
     """Return the reasons, in upstream's order, whose bits `1 << reason` are set in a mask."""
-    return [p.reason for p in PREDICATES if mask >> p.reason & 1]
+    return [reason for reason in REASONS if mask >> reason & 1]
+
+
+def is_plain(spec: SchedulingSpec) -> bool:
+    """Return whether no counted predicate concerns the pods of a spec, whatever they have of their own."""
+    return not any(one.concerns is not None and one.concerns(spec) for one in COUNTED)
+
+
+def looks_at(spec: SchedulingSpec) -> PodsLookedAt | None:
+    """Return what the predicates read of other pods for pods of a spec, None = nothing."""
+    found: PodsLookedAt | None = None
+    for one in COUNTED:
+        if one.looks_at is not None and one.concerns is not None and one.concerns(spec):
+            found = one.looks_at(spec) if found is None else found.and_of(one.looks_at(spec))
+    return found

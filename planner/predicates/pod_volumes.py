@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from trimtab.planner.classes.grouping import number_values
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.model.values import MountedVolume, NodeTraits
-from trimtab.planner.predicates.counter_kind import CounterKind
+from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate, CounterKind
 from trimtab.planner.snapshot.columns import Int32
+from trimtab.v1.reason_pb2 import PredicateReason
 
 UNLIMITED: Final = (1 << 31) - 1
 NOT_SHARED: Final = -1
@@ -40,19 +41,39 @@ class VolumeCounters(NamedTuple):
     mounted: Int32
 
 
+class VolumeBuilder:
+    """Builds the counters of all volumes of a snapshot."""
+
+    def __init__(self, context: BuildContext) -> None:
+        self._context = context
+
+    def build(self) -> VolumeCounters:
+        """Return the counters, all 0. O(volumes + mounts + N)."""
+        context = self._context
+        mounts = context.snapshot.pods.volume_pod, context.snapshot.pods.volume
+        return _counters(context.snapshot.volumes, context.pod_count, mounts, context.traits, context.limits)
+
+
 VOLUMES: Final = CounterKind(
-    "volumes", written=("claim_used", "attached", "mounted"), of_nodes=("limit",), of_pods=("row",)
+    "volumes",
+    cost=3,
+    builder=VolumeBuilder,
+    written=("claim_used", "attached", "mounted"),
+    of_nodes=("limit",),
+    of_pods=("row",),
 )
+EXCLUSIVE_CLAIMS: Final = CountedPredicate((PredicateReason.VOLUME_RESTRICTED,), VOLUMES)
+ATTACH_LIMITS: Final = CountedPredicate((PredicateReason.VOLUME_LIMIT_EXCEEDED,), VOLUMES)
 
 
-def volume_counters(
+def _counters(
     volumes: tuple[MountedVolume, ...],
     pod_count: int,
     mounts: tuple[Int32, Int32],
     traits: tuple[NodeTraits, ...],
     limits: RequestLimits,
 ) -> VolumeCounters:
-    """Build the counters, all 0. mounts : (pod, volume), int32[M] each. O(volumes + mounts + N)."""
+    """Build the counters. mounts : (pod, volume), int32[M] each."""
     pod, volume = mounts
     drivers = sorted({driver for one in traits for driver, _ in one.attach_limits})
     driver_of = {driver: at for at, driver in enumerate(drivers)}

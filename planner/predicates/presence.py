@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.predicates.counter_kind import CounterKind, NodeLimit
+from trimtab.planner.predicates.counter_kind import BuildContext, CounterKind, NodeLimit
 from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
@@ -55,7 +55,7 @@ def presence_notes(presence: PresenceCounters) -> PresenceNotes:
     return PresenceNotes(np.zeros(len(presence.filled), np.int32))
 
 
-def needs_one_node(presence: PresenceCounters) -> Bool:
+def _together(presence: PresenceCounters) -> Bool:
     """Return the classes whose pods have to be together on one node, and of which none has a place. bool[S]."""
     count = len(presence.starts_group)
     owner = np.repeat(np.arange(count), np.diff(presence.filled_offsets))
@@ -114,20 +114,6 @@ def _kept_out(presence: PresenceCounters, classes: Int64) -> Bool:
     for one in (empty[keeps_out], filled):
         found[one % max(count, 1)] = True
     return found
-
-
-PRESENCE: Final = CounterKind(
-    "presence",
-    written=("counts", "total"),
-    of_nodes=("domain",),
-    by_row=("domain",),
-    lists=("added", "empty", "filled"),
-    of_classes=("starts_group",),
-    local=_local,
-    takes_one=_takes_one,
-    node_limits=_node_limits,
-    kept_out=_kept_out,
-)
 
 
 class PresenceBuilder:
@@ -191,3 +177,25 @@ class PresenceBuilder:
             filled.items,
             self._starts_group,
         )
+
+
+def _builder(context: BuildContext) -> PresenceBuilder:
+    return PresenceBuilder(context.classes.size, context.topologies)
+
+
+PRESENCE: Final = CounterKind(
+    "presence",
+    cost=2,
+    builder=_builder,
+    notes=presence_notes,
+    written=("counts", "total"),
+    of_nodes=("domain",),
+    by_row=("domain",),
+    lists=("added", "empty", "filled"),
+    of_classes=("starts_group",),
+    local=_local,
+    takes_one=_takes_one,
+    node_limits=_node_limits,
+    kept_out=_kept_out,
+    together=_together,
+)

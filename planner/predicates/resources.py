@@ -5,19 +5,23 @@ known to the scheduler nor qualified are ignored, as the scheduler does. Amounts
 Source: plugin noderesources fit, v1.37.2.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
+from trimtab.planner.predicates.counter_kind import CountedPredicate
 from trimtab.planner.snapshot.columns import Int64
+from trimtab.v1.reason_pb2 import PredicateReason
 
 PODS = "pods"
 POD_ROOM = 2
 """Column for pods, after cpu and memory; the other resources follow in the snapshot's order."""
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
 NOT_CHECKED = -(1 << 63)
+RESOURCES_FIT: Final = CountedPredicate((PredicateReason.TOO_MANY_PODS, PredicateReason.INSUFFICIENT_RESOURCES))
+"""Without a kind: free amounts are a part of the simulation's state of their own."""
 
 
 class ResourceCounters(NamedTuple):

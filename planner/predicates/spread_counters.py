@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.predicates.counter_kind import CounterKind, NodeLimit
+from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.predicates.counter_kind import BuildContext, CounterKind, NodeLimit
 from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
 from trimtab.planner.predicates.topologies import Topologies
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
@@ -24,7 +25,7 @@ class SpreadCounters(NamedTuple):
     """U counters over V (node set, topology row) pairs and W node sets; S classes.
 
     domain : int32[rows, N]; own_row : uint8[rows] each virtual node is its own domain; eligible : uint8[W, N]; stays :
-    uint8[W] retired nodes stay eligible;
+    uint8[W] cordoned nodes stay eligible;
     pair_nodes, pair_row : int32[V]; pair_start : int64[V+1] place of domain 0 in `nodes_in`; nodes_in : int32[…]
     eligible nodes of each domain; domains_in : int32[V] domains with an eligible node; pair_counters : int32[V+1]
     counters of a pair are consecutive; pair : int32[U]; start : int64[U] place of domain 0 in `counts`; count :
@@ -70,7 +71,7 @@ def spread_notes(spread: SpreadCounters) -> SpreadNotes:
     return SpreadNotes(*np.zeros((3, len(spread.limit)), np.int32))
 
 
-def spreading_over_nodes(spread: SpreadCounters) -> tuple[Int64, Int32]:
+def _over_nodes(spread: SpreadCounters) -> tuple[Int64, Int32]:
     """Return the classes of the constraints whose domains are single nodes : int64[n], one for each constraint; and 1
     where the class counts itself. int32[n]."""
     of_class = np.repeat(np.arange(len(spread.limit_offsets) - 1), np.diff(spread.limit_offsets))
@@ -78,10 +79,9 @@ def spreading_over_nodes(spread: SpreadCounters) -> tuple[Int64, Int32]:
     return of_class[by_node], spread.limit[by_node, 2]
 
 
-def rows_of_constraints(spread: SpreadCounters) -> list[int]:
-    """Return the topology rows that constraints use, ascending."""
-    rows: list[int] = np.unique(spread.pair_row).tolist()
-    return rows
+def _domains(spread: SpreadCounters) -> dict[int, Int32]:
+    """Return the domain of each node : int32[N], by the topology rows that constraints use, ascending."""
+    return {row: spread.domain[row] for row in np.unique(spread.pair_row).tolist()}
 
 
 def _local(spread: SpreadCounters) -> Bool:
@@ -115,31 +115,20 @@ def _kept_out(spread: SpreadCounters, classes: Int64) -> Bool:
     return found
 
 
-SPREAD: Final = CounterKind(
-    "spread",
-    written=("nodes_in", "domains_in", "counts", "histogram", "lowest"),
-    of_nodes=("domain", "eligible"),
-    by_row=("domain",),
-    lists=("added", "limit"),
-    local=_local,
-    node_limits=_node_limits,
-    kept_out=_kept_out,
-)
-
-
 class SpreadBuilder:
     """Collects constraints."""
 
-    def __init__(self, class_count: int, topologies: Topologies) -> None:
+    def __init__(self, classes: PodClasses, topologies: Topologies) -> None:
         self.topologies = topologies
+        self._pods_of_class = np.bincount(classes.of, minlength=classes.size).astype(np.int64)
         self.known_node_sets: dict[Hashable, int] = {}
         self._node_sets: dict[tuple[bytes, bool], int] = {}
         self._eligible: list[tuple[Bool, bool]] = []
         self._pairs: dict[tuple[int, int], int] = {}
         self._counters: dict[Hashable, int] = {}
         self._pair_of: list[int] = []
-        self._added = ListBuilder(class_count, 1, topologies.limits)
-        self._limits = ListBuilder(class_count, 4, topologies.limits)
+        self._added = ListBuilder(classes.size, 1, topologies.limits)
+        self._limits = ListBuilder(classes.size, 4, topologies.limits)
 
     def node_set(self, eligible: Bool, stays: bool) -> int:
         """Return the number of a set of eligible nodes : bool[N]."""
@@ -169,8 +158,8 @@ class SpreadBuilder:
         """Constrain pods of these classes : (max skew, matches itself, min domains)."""
         self._limits.add(classes, counter, *limit)
 
-    def build(self, pods_of_class: NDArray[np.int64] | None = None) -> SpreadCounters:
-        """Return the counters, all 0 and without eligible nodes. pods_of_class : int64[S] bounds the histograms."""
+    def build(self) -> SpreadCounters:
+        """Return the counters, all 0 and without eligible nodes. The pods of a class bound the histograms."""
         pair_of = np.array(self._pair_of, np.int32)
         order = np.argsort(pair_of, kind="stable")  # counters of a pair become neighbours
         number = np.empty(len(order), np.int32)
@@ -183,7 +172,7 @@ class SpreadBuilder:
         if len(order):
             limit_items[:, 0] = number[limit.items[:, 0]]
         domains = sizes[pair_of[order]] if len(order) else np.zeros(0, np.int64)
-        buckets = _buckets(len(order), (added.offsets, added_items), domains, pods_of_class)
+        buckets = _buckets(len(order), (added.offsets, added_items), domains, self._pods_of_class)
         cells = int(sizes.sum()) + int(domains.sum()) + int(buckets.sum())
         self.topologies.limits.reserve(4 * cells, "spread constraints times topology domains")
         nodes = len(self.topologies.domains(0))
@@ -218,13 +207,34 @@ def _starts(sizes: NDArray[np.int64]) -> Int64:
 
 
 def _buckets(
-    count: int, added: tuple[Int32, Int32], domains: NDArray[np.int64], pods_of_class: NDArray[np.int64] | None
+    count: int, added: tuple[Int32, Int32], domains: NDArray[np.int64], pods_of_class: NDArray[np.int64]
 ) -> NDArray[np.int64]:
     """Return the bucket count of each counter: one per count for few pods, else enough for an even spread."""
     offsets, items = added
-    if pods_of_class is None or not count:
+    if not count:
         return np.full(count, _FEWEST_BUCKETS, np.int64)
     weights = np.repeat(pods_of_class, np.diff(offsets))
     pods = np.bincount(items[:, 0], weights=weights, minlength=count).astype(np.int64)
     even = np.maximum(_FEWEST_BUCKETS, 2 * pods // np.maximum(domains, 1))
     return np.minimum(np.minimum(pods + 2, even), _MOST_BUCKETS)
+
+
+def _builder(context: BuildContext) -> SpreadBuilder:
+    return SpreadBuilder(context.classes, context.topologies)
+
+
+SPREAD: Final = CounterKind(
+    "spread",
+    cost=1,
+    builder=_builder,
+    notes=spread_notes,
+    written=("nodes_in", "domains_in", "counts", "histogram", "lowest"),
+    of_nodes=("domain", "eligible"),
+    by_row=("domain",),
+    lists=("added", "limit"),
+    local=_local,
+    node_limits=_node_limits,
+    kept_out=_kept_out,
+    over_nodes=_over_nodes,
+    domains=_domains,
+)

@@ -35,8 +35,8 @@ class StaticNodes(NamedTuple):
 class StaticPredicate(NamedTuple):
     """A predicate that neither pods placed before nor free amounts affect.
 
-    plugin : the scheduler's Filter plugin, "" if it has none; reason : `PredicateReason.Code`; excluded : returns
-    bool[V, K], which node classes refuse pods with each of V values.
+    reason : `PredicateReason.Code`, whose texts are in reason.proto; excluded : returns bool[V, K], which
+    node classes refuse pods with each of V values.
 
     Exactly one of these says what is read of a pod, as a hashable value. of_spec : of its scheduling spec; of_volume :
     of each of its volumes, None = nothing; the pod is refused where one of its volumes is; of_class : bool[S], the
@@ -47,7 +47,6 @@ class StaticPredicate(NamedTuple):
     `NodeTraits`: nodes that differ in it are in different classes.
     """
 
-    plugin: str
     reason: int
     excluded: Callable[[Sequence[Any], StaticNodes], Bool]
     of_spec: SpecPart | None = None
@@ -56,6 +55,11 @@ class StaticPredicate(NamedTuple):
     never: object = _NOT_GIVEN
     note_labels: Callable[[Sequence[Any], NodeSignature], None] | None = None
     of_traits: TraitPart | None = None
+
+    @property
+    def reasons(self) -> tuple[int, ...]:
+        """The one reason."""
+        return (self.reason,)
 
 
 class StaticPods(NamedTuple):

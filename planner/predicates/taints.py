@@ -134,6 +134,4 @@ def _excluded(toleration_sets: Sequence[tuple[TolerationSpec, ...]], nodes: Stat
     return untolerated(toleration_sets, classes.taint_sets, nodes.limits)[:, classes.taint_set]
 
 
-TAINT_TOLERATION: Final = StaticPredicate(
-    "TaintToleration", PredicateReason.TAINT_NOT_TOLERATED, _excluded, of_spec=TOLERATIONS
-)
+TAINT_TOLERATION: Final = StaticPredicate(PredicateReason.TAINT_NOT_TOLERATED, _excluded, of_spec=TOLERATIONS)

@@ -3,12 +3,12 @@
 Contract: a domain is eligible if it has a node with all topology keys of the pod's constraints that passes the
 constraint's inclusion policies. The count includes matching, not terminating pods of the incoming pod's namespace on
 such nodes; an empty selector counts no pod, although it matches the pod itself. With fewer eligible domains than
-minDomains the smallest count is 0. A retired node keeps its domains unless the constraint honours taints that the pod
-does not tolerate. Source: plugin podtopologyspread filtering and common, v1.37.2; the retired node: the
+minDomains the smallest count is 0. A cordoned node keeps its domains unless the constraint honours taints that the pod
+does not tolerate. Source: plugin podtopologyspread filtering and common, v1.37.2; the cordoned node: the
 node that the Cluster Autoscaler's simulation taints and keeps.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,23 @@ from numpy.typing import NDArray
 from trimtab.planner.classes.node_classes import NodeClasses
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.pod_matching import PodMatching
-from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIONS, SchedulingSpecs
+from trimtab.planner.classes.scheduling_specs import (
+    NODE_REQUIREMENT,
+    TOLERATIONS,
+    PodsLookedAt,
+    SchedulingSpec,
+    SchedulingSpecs,
+)
 from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
 from trimtab.planner.model.values import LabelRequirement, Selector, SpreadConstraint, TaintSpec
 from trimtab.planner.predicates.class_sets import classes_by_spec
+from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate
 from trimtab.planner.predicates.inter_pod_affinity import by_namespace
-from trimtab.planner.predicates.spread_counters import SpreadBuilder, SpreadCounters
-from trimtab.planner.predicates.taints import any_tolerates
-from trimtab.planner.predicates.topologies import Topologies
+from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
+from trimtab.planner.predicates.spread_counters import SPREAD, SpreadBuilder
+from trimtab.planner.predicates.taints import TAINT_TOLERATION, any_tolerates
 from trimtab.planner.snapshot.columns import NO_NODE, Bool
+from trimtab.v1.reason_pb2 import PredicateReason
 from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
 DRAINED = TaintSpec(TO_BE_DELETED_TAINT, "being-simulated", TaintEffect.NO_SCHEDULE)
@@ -49,19 +57,16 @@ class _Group(NamedTuple):
     own_values: dict[str, str | None]
 
 
-def spread_counters(
-    topologies: Topologies, specs: SchedulingSpecs, matching: PodMatching, nodes: SpreadNodes
-) -> SpreadCounters:
-    """Build the counters of all constraints, all 0. O(constraints x (N + S)) in numpy, loops over constraints only."""
-    classes = matching.classes
-    builder = SpreadBuilder(classes.size, topologies)
-    having = [at for at, spec in enumerate(specs.rows) if spec.topology_spread]
+def _add_counters(context: BuildContext, builder: SpreadBuilder) -> None:
+    """Add the counters of all constraints. O(constraints x (N + S)) in numpy, loops over constraints only."""
+    specs, classes, by_reason = context.specs, context.classes, context.static.by_reason
+    nodes = SpreadNodes(context.nodes, *(by_reason[one.reason] for one in (NODE_AFFINITY, TAINT_TOLERATION)))
+    having = [at for at, spec in enumerate(specs.rows) if _concerns(spec)]
     of_spec = classes_by_spec(classes, len(specs.rows)) if having else []
     for at in having:
         members = of_spec[at][~classes.spread_expired[of_spec[at]]]
         for group in _groups(classes, members, specs.rows[at].topology_spread):
-            _add_group(builder, matching, (specs, at, nodes), group)
-    return builder.build(np.bincount(classes.of, minlength=classes.size).astype(np.int64))
+            _add_group(builder, context.matching, (specs, at, nodes), group)
 
 
 def _groups(classes: PodClasses, members: NDArray[np.int64], constraints: tuple[SpreadConstraint, ...]) -> list[_Group]:
@@ -144,3 +149,26 @@ def _included(constraint: SpreadConstraint, at: tuple[SchedulingSpecs, int, Spre
     if constraint.honor_node_taints:
         met &= ~nodes.untolerated[specs.parts[TOLERATIONS].of[spec]][nodes.classes.of]
     return met
+
+
+def _concerns(spec: SchedulingSpec) -> bool:
+    return bool(spec.topology_spread)
+
+
+def _looks_at(spec: SchedulingSpec) -> PodsLookedAt:
+    constraints = spec.topology_spread
+    return PodsLookedAt(
+        selectors=tuple(constraint.selector for constraint in constraints if constraint.selector is not None),
+        keys=tuple(key for constraint in constraints for key in constraint.match_label_keys),
+        is_terminating=True,
+        is_own_node=any(constraint.honor_node_affinity for constraint in constraints),
+    )
+
+
+TOPOLOGY_SPREAD: Final = CountedPredicate(
+    (PredicateReason.TOPOLOGY_SPREAD_VIOLATED,),
+    SPREAD,
+    add=_add_counters,
+    concerns=_concerns,
+    looks_at=_looks_at,
+)

@@ -24,6 +24,6 @@ def _excluded(values: Sequence[object], nodes: StaticNodes) -> Bool:
 
 
 UNSUPPORTED_CONSTRAINT: Final = StaticPredicate(
-    "", PredicateReason.UNSUPPORTED_CONSTRAINT, _excluded, of_spec=_UNSUPPORTED, never=()
+    PredicateReason.UNSUPPORTED_CONSTRAINT, _excluded, of_spec=_UNSUPPORTED, never=()
 )
-SCHEDULING_GATED: Final = StaticPredicate("", PredicateReason.SCHEDULING_GATED, _excluded, of_class=attrgetter("gated"))
+SCHEDULING_GATED: Final = StaticPredicate(PredicateReason.SCHEDULING_GATED, _excluded, of_class=attrgetter("gated"))

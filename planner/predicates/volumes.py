@@ -86,14 +86,12 @@ def _outside_zone(values: Sequence[Zones], nodes: StaticNodes) -> Bool:
 
 
 VOLUME_BINDING: Final = StaticPredicate(
-    "VolumeBinding",
     PredicateReason.VOLUME_NOT_BINDABLE,
     _unbindable,
     of_volume=_binding,
     note_labels=_note_terms,
 )
 VOLUME_ZONE: Final = StaticPredicate(
-    "VolumeZone",
     PredicateReason.VOLUME_ZONE_MISMATCH,
     _outside_zone,
     of_volume=_zones,

@@ -2,9 +2,9 @@
 
 from typing import Generic, NamedTuple, TypeVar
 
-from trimtab.planner.model.derive import Derive, Reuse
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.caches import KeyedCache, SnapshotCache
 from trimtab.planner.snapshot.columns import Snapshot
 
 Settings = TypeVar("Settings")
@@ -29,9 +29,9 @@ class DecisionRequest(NamedTuple, Generic[Settings, State]):
         return self.round.now_ns
 
     @property
-    def derive(self) -> Derive:
-        """Cache of values that depend on the snapshot only."""
-        return self.round.work.derive
+    def cache(self) -> SnapshotCache:
+        """Cache of values of the snapshot."""
+        return self.round.work.cache
 
     @property
     def limits(self) -> RequestLimits:
@@ -39,6 +39,6 @@ class DecisionRequest(NamedTuple, Generic[Settings, State]):
         return self.round.work.limits
 
     @property
-    def reuse(self) -> Reuse:
+    def encodings(self) -> KeyedCache:
         """Cache of encodings of the same content."""
-        return self.round.work.reuse
+        return self.round.work.encodings

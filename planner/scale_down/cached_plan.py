@@ -6,30 +6,29 @@ another decision came before, or in which recently evicted pods or placeholders 
 nothing; answers are the same as without the cache.
 """
 
-from functools import partial
+from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.model.derive import NOTHING_KEPT
 from trimtab.planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from trimtab.planner.placement.state_columns import UnreadableStateError, column
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, at_time
 from trimtab.planner.scale_down.cooldown import cooldown
 from trimtab.planner.scale_down.drainability import rules
 from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns, of_rows
-from trimtab.planner.scale_down.facts import FACTS_READ, facts_of
+from trimtab.planner.scale_down.facts import drain_columns
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.state import is_past, is_recent
 from trimtab.planner.simulation.build import SimulationSettings
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL
+from trimtab.planner.snapshot.caches import UNCACHED, LatestKey, SnapshotKey
 
-_NAME: Final = "plan of scale-down"
 
-
-class Key(NamedTuple):
+@dataclass(frozen=True)
+class PlanKey(LatestKey["_CachedPlan"]):
     """The inputs of a plan besides the snapshot. state : its digest; times : everything that depends on time, each as
     a column with a length given by snapshot and state."""
 
@@ -46,11 +45,15 @@ class _CachedPlan(NamedTuple):
     found: LoopResult
 
 
-def key_of(request: ScaleDownRequest) -> Key | None:
+class ChangingPodsKey(SnapshotKey[PodDrainColumns]):
+    """The pods that time makes a difference to."""
+
+
+def key_of(request: ScaleDownRequest) -> PlanKey | None:
     """Return the key of the requested plan; None if it has other inputs, too. O(N + bytes of the state + pods whose
     drainability depends on time)."""
     this = request.round
-    if this.work.latest is NOTHING_KEPT or this.decided or this.evictions or this.placeholders:
+    if this.work.cache is UNCACHED or this.decided or this.evictions or this.placeholders:
         return None
     simulation = this.simulation
     if simulation.virtual != NOTHING_VIRTUAL or simulation.settings != SimulationSettings():
@@ -66,7 +69,7 @@ def key_of(request: ScaleDownRequest) -> Key | None:
         failed,
         _judged(request),
     )
-    return Key(request.settings, this.settings, state, b"".join(times))
+    return PlanKey(request.settings, this.settings, state, b"".join(times))
 
 
 def _recently_failed(request: ScaleDownRequest) -> bytes | None:
@@ -87,8 +90,11 @@ def _recently_failed(request: ScaleDownRequest) -> bytes | None:
 
 def _judged(request: ScaleDownRequest) -> bytes:
     """Return the drainability of pods that depends on time."""
-    facts = facts_of(request.snapshot, request.derive, request.limits)
-    some = request.derive("pods that time makes a difference to", partial(_changing, facts.pods), of=FACTS_READ)
+    some = request.cache.get(
+        ChangingPodsKey(),
+        request.snapshot,
+        lambda view: _changing(drain_columns(view, request.cache, request.limits)),
+    )
     now = some._replace(settings=request.settings, now_s=request.now_ns // SECOND_NS)
     return rules.judge(now).tobytes() + rules.is_long_terminating(now).tobytes()
 
@@ -101,14 +107,14 @@ def _changing(pods: PodDrainColumns) -> PodDrainColumns:
     return of_rows(pods, rows)
 
 
-def cached_plan(request: ScaleDownRequest, key: Key) -> tuple[ScaleDownContext, LoopResult] | None:
+def cached_plan(request: ScaleDownRequest, key: PlanKey) -> tuple[ScaleDownContext, LoopResult] | None:
     """Return the cached result of a loop with this key, in the context of the request; None if there is none."""
-    cached: _CachedPlan | None = request.round.work.latest.get(_NAME, key)
+    cached = request.round.work.cache.find(key)
     if cached is None:
         return None
     return at_time(ScaleDownContext._make((request, *cached.context)), request), cached.found
 
 
-def cache_plan(key: Key, context: ScaleDownContext, found: LoopResult) -> None:
+def cache_plan(key: PlanKey, context: ScaleDownContext, found: LoopResult) -> None:
     """Cache the result of a loop."""
-    context.request.round.work.latest.put(_NAME, key, _CachedPlan(tuple(context)[1:], found))
+    context.request.round.work.cache.put(key, _CachedPlan(tuple(context)[1:], found))

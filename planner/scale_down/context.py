@@ -101,11 +101,11 @@ def survey(request: ScaleDownRequest) -> ScaleDownContext:
     """Evaluate everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
     general, evictions, placeholders = request.round.settings, request.round.evictions, request.round.placeholders
-    groups = pod_groups(snapshot, evictions, request.derive)
+    groups = pod_groups(snapshot, evictions, request.cache)
     if placeholders:
         groups = with_placeholders(groups, placeholders, request.round.simulation.state.pod_node[-len(placeholders) :])
     previous, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
-    facts = facts_of(snapshot, request.derive, request.limits)
+    facts = facts_of(snapshot, request.cache, request.limits)
     # Upstream does not even list pods in a terminal phase; its rule for them only checks the restart policy.
     skipped = (facts.priority < general.expendable_priority)[snapshot.pods.spec] | snapshot.pods.is_terminal()
     pods = _pods(request, facts, skipped)

@@ -13,6 +13,7 @@ import numpy as np
 from trimtab.planner.model.settings import SECOND_NS, ScaleDownSettings
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.snapshot.columns import Bool
+from trimtab.planner.snapshot.references import take_or
 
 
 class Cooldown(NamedTuple):
@@ -25,8 +26,7 @@ class Cooldown(NamedTuple):
 
     def of_nodes(self, group: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> Bool:
         """Return for each node whether its group waits. group : int32[N], -1 = none."""
-        waits: Bool = np.array([*(bool(why) for why in self.groups), False], bool)[group]
-        return waits
+        return take_or(np.array([bool(why) for why in self.groups], bool), group, False)
 
 
 def cooldown(groups: tuple[NodeGroupInfo, ...], settings: ScaleDownSettings, now_ns: int) -> Cooldown:

@@ -3,8 +3,7 @@
 P pods, S specs, R resources, N nodes. Decides nothing. Cost: O(P + S · requests), vectorised over pods.
 """
 
-from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,15 +11,11 @@ from trimtab.planner.facts import pdb
 from trimtab.planner.facts.nodes import eviction_ratings
 from trimtab.planner.facts.pdb import BudgetMembership
 from trimtab.planner.facts.utilization import Float64, NodeUse, node_use
-from trimtab.planner.model.derive import Derive
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.scale_down.drainability import pod_columns
 from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int64, Snapshot
-
-FACTS_READ: Final = (*pdb.READ, *pod_columns.READ)
-"""Fields of the snapshot from which `ScaleDownFacts.pods` is gathered."""
-_USE_READ: Final = ("resources", "specs", "pods.node", "pods.spec", "nodes.name")
 
 
 class ScaleDownFacts(NamedTuple):
@@ -34,13 +29,41 @@ class ScaleDownFacts(NamedTuple):
     use: NodeUse
 
 
-def facts_of(snapshot: Snapshot, derive: Derive, limits: RequestLimits = UNLIMITED) -> ScaleDownFacts:
+class MembershipKey(SnapshotKey[BudgetMembership]):
+    """The budgets of pods."""
+
+
+class DrainColumnsKey(SnapshotKey[PodDrainColumns]):
+    """What rules see of pods."""
+
+
+class RatingsKey(SnapshotKey["_Rating"]):
+    """Ratings of evictions."""
+
+
+class NodeUseKey(SnapshotKey[NodeUse]):
+    """Requests on nodes."""
+
+
+def facts_of(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits = UNLIMITED) -> ScaleDownFacts:
     """Return the facts, each from the cache or computed."""
-    under = derive("budgets of pods", partial(pdb.membership, snapshot, limits, derive), of=pdb.READ)
-    columns = derive("what rules see of pods", partial(pod_columns.of_snapshot, snapshot, under), of=FACTS_READ)
-    rating = derive("ratings of evictions", partial(_rated, snapshot), of=("specs", "pods.spec", "pods.deletion_cost"))
-    use = derive("requests on nodes", partial(_use, snapshot, limits), of=_USE_READ)
+    rating = cache.get(RatingsKey(), snapshot, _rated)
+    use = cache.get(NodeUseKey(), snapshot, lambda view: _use(view, limits))
+    under, columns = _membership(snapshot, cache, limits), drain_columns(snapshot, cache, limits)
     return ScaleDownFacts(under, columns, rating.priority, rating.of_pods, use)
+
+
+def drain_columns(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits = UNLIMITED) -> PodDrainColumns:
+    """Return what rules see of pods, from the cache or computed."""
+
+    def gather(view: Snapshot) -> PodDrainColumns:
+        return pod_columns.of_snapshot(view, _membership(view, cache, limits))
+
+    return cache.get(DrainColumnsKey(), snapshot, gather)
+
+
+def _membership(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits) -> BudgetMembership:
+    return cache.get(MembershipKey(), snapshot, lambda view: pdb.membership(view, limits, cache))
 
 
 class _Rating(NamedTuple):

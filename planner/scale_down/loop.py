@@ -121,15 +121,15 @@ def _simulated(context: ScaleDownContext, simulation: Simulation) -> SearchResul
     problem = _problem(context, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
     if context.request.round.decided:
         record_placed(context, simulation, problem)
-    stuck = place_leaving(context, simulation, problem)
+    unplaceable = place_leaving(context, simulation, problem)
     what = "a node being deleted"
-    if stuck < 0:
-        stuck, what = place_evicted(context, simulation, problem), "a recently evicted pod"
+    if unplaceable < 0:
+        unplaceable, what = place_evicted(context, simulation, problem), "a recently evicted pod"
     codes = _judge(context, problem)
     blocked = _blocked(context, codes)
     reasons = _ineligible(context, blocked)
-    if stuck >= 0:
-        detail = f"pod {name_of(context, stuck)} of {what} fits on no node"
+    if unplaceable >= 0:
+        detail = f"pod {name_of(context, unplaceable)} of {what} fits on no node"
         return SearchResult(context, simulation, problem, codes, reasons, None, detail)
     choice, slack_dependent = _simulate(context, simulation, problem, reasons)
     return SearchResult(context, simulation, problem, codes, reasons, choice, "", slack_dependent)

@@ -1,6 +1,7 @@
-"""The state of scale-down between loops, and its encoding. Decides nothing. Names in the message become indices of this
-snapshot; vanished objects are dropped silently; an unreadable state counts as absent and gives a note. Times in Unix
-nanoseconds.
+"""The state of scale-down between loops, and its encoding. Names in the message become indices of this snapshot;
+vanished objects are dropped silently. The typed part (times, failures, undone drains) is read whatever the layout of
+the opaque part (hints, where searches continue, the choice among orders), which is dropped with a note if it cannot be
+read. An unreadable typed part counts as absent and gives a note. Times in Unix nanoseconds.
 """
 
 import math
@@ -11,13 +12,22 @@ import numpy as np
 
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
-from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
+from trimtab.planner.placement.state_columns import (
+    UnreadableStateError,
+    check_lengths,
+    column,
+    numbers_of,
+    open_opaque,
+    translated,
+)
 from trimtab.planner.scale_down import undone_drains
 from trimtab.planner.scale_down.undone_drains import UndoneDrains
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.v1 import opaque_state_pb2
 from trimtab.v1 import plan_pb2 as pb
 
-LAYOUT_VERSION: Final = 3
+LAYOUT_VERSION: Final = 4
+"""Of the opaque part."""
 _BYTES_OF_NODE: Final = np.dtype(np.int32).itemsize
 
 
@@ -66,16 +76,30 @@ def recall(
     A time in the future (clocks differ), or a missing one, counts as now.
     """
     nothing = _blank(len(pods.digests))
-    if state is None or state.layout_version == 0:
+    if state is None:
         return nothing, ()
-    if state.layout_version != LAYOUT_VERSION:
-        return nothing, (
-            f"scale-down state has layout {state.layout_version}, not {LAYOUT_VERSION}: starting with empty state",
-        )
+    node_of = numbers_of(state.strings, names)
     try:
-        previous = _read(state, names, pods)
+        unneeded, since_ns, place = _node_times(state.unneeded, node_of)
+        previous = nothing._replace(
+            unneeded=unneeded, since_ns=since_ns, failed=_read_failed(state.unremovable, node_of)
+        )
     except UnreadableStateError as error:
         return nothing, (f"scale-down state could not be read ({error}): starting with empty state",)
+    previous, notes = _past(previous, state, now_ns)
+    try:
+        opaque = open_opaque(state, LAYOUT_VERSION, opaque_state_pb2.ScaleDownOpaque)
+        from_end = len(state.unneeded.node) // _BYTES_OF_NODE - place
+        return _with_opaque(previous, opaque, node_of, pods, from_end), notes
+    except UnreadableStateError as error:
+        return previous, (
+            *notes,
+            f"the opaque part of the scale-down state was dropped ({error}): timers continue, searches start anew",
+        )
+
+
+def _past(previous: PreviousLoop, state: pb.ScaleDownState, now_ns: int) -> tuple[PreviousLoop, tuple[str, ...]]:
+    """Return the state with times that can be, and a note on those that could not."""
     failed = previous.failed._replace(time_ns=_possible(previous.failed.time_ns, now_ns))
     newest_ns = int(max(previous.since_ns.max(initial=0), previous.failed.time_ns.max(initial=0)))
     note = f"state has times up to {(newest_ns - now_ns) / 1e9:.1f} s after now, which count as now: the clocks differ"
@@ -121,14 +145,17 @@ def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests
     state.unremovable.reason = failed.reason.tobytes()
     state.unremovable.blocking_reason = failed.blocking_reason.tobytes()
     state.unremovable.blocking_pod.extend(failed.blocking_pod)
-    write_hints(moves, code, digests, state.hints)
-    state.search_start = int(code[previous.search_start])
-    state.resume_at = int(code[previous.resume_at])
-    state.candidate_order = previous.order
-    state.basis = previous.basis
-    state.headroom = previous.headroom
-    state.fewer_placeholders = previous.slack_dependent_count
     undone_drains.write(previous.undone, state)
+    opaque = opaque_state_pb2.ScaleDownOpaque(
+        search_start=int(code[previous.search_start]),
+        resume_at=int(code[previous.resume_at]),
+        candidate_order=previous.order,
+        basis=previous.basis,
+        headroom=previous.headroom or None,
+        fewer_placeholders=previous.slack_dependent_count,
+    )
+    write_hints(moves, code, digests, opaque.hints)
+    state.opaque = opaque.SerializeToString(deterministic=True)
     return state
 
 
@@ -140,24 +167,25 @@ def _blank(pod_count: int) -> PreviousLoop:
     )
 
 
-def _read(state: pb.ScaleDownState, names: Sequence[str], pods: PodGroups) -> PreviousLoop:
-    node_of = numbers_of(state.strings, names)
-    unneeded, since_ns, place = _node_times(state.unneeded, node_of)
-    count = len(state.unneeded.node) // _BYTES_OF_NODE
-    return PreviousLoop(
-        unneeded,
-        since_ns,
-        _read_failed(state.unremovable, node_of),
-        read_hints(state.hints, node_of, pods),
-        int(translated(np.array([state.search_start], np.int32), node_of, "search_start")[0]),
-        int(translated(np.array([state.resume_at], np.int32), node_of, "resume_at")[0]),
-        state.candidate_order
-        if state.candidate_order in pb.CandidateOrder.Code.values()
-        else pb.CandidateOrder.UNSPECIFIED,
-        state.basis,
-        state.headroom if math.isfinite(state.headroom) else 0.0,
-        # Of the last ones in the state, those that are still there.
-        int(np.count_nonzero(place >= count - max(state.fewer_placeholders, 0))),
+def _with_opaque(
+    previous: PreviousLoop,
+    opaque: opaque_state_pb2.ScaleDownOpaque,
+    node_of: Int32,
+    pods: PodGroups,
+    from_end: Int64,
+) -> PreviousLoop:
+    """Return the state with its opaque part. from_end : int64[U], of the unneeded nodes that are still there, their
+    places among those in the state, 1 = the last. Raises UnreadableStateError."""
+    starts = translated(np.array([opaque.search_start, opaque.resume_at], np.int32), node_of, "a start of a search")
+    is_known = opaque.candidate_order in pb.CandidateOrder.Code.values()
+    return previous._replace(
+        hint=read_hints(opaque.hints, node_of, pods),
+        search_start=int(starts[0]),
+        resume_at=int(starts[1]),
+        order=opaque.candidate_order if is_known else pb.CandidateOrder.UNSPECIFIED,
+        basis=opaque.basis,
+        headroom=opaque.headroom if math.isfinite(opaque.headroom) else 0.0,
+        slack_dependent_count=int(np.count_nonzero(from_end <= opaque.fewer_placeholders)),
     )
 
 

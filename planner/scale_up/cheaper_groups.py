@@ -15,7 +15,7 @@ from trimtab.planner.predicates.counters import shared_domains
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.repacking import RepackedNodes
-from trimtab.planner.simulation.growth import NO_PROTOTYPE
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE
 from trimtab.planner.snapshot.columns import Bool, Float64, Int64
 
 AT_ONCE: Final = 1 << 22
@@ -35,9 +35,9 @@ def in_cheaper_groups(plan: ScaleUpPlan) -> RepackedNodes | None:
     """Return the new nodes of a plan, each in the cheapest group that takes its pods by amounts and static predicates;
     None if that is the case already, or the limits do not allow them together.
 
-    The nodes of the dearest groups come first; groups of equal price are taken in their order. All-or-nothing groups
-    and those of unknown price keep their nodes, and get no others. To be called while the simulation contains the
-    plan's moves. O(M·G·R).
+    The nodes of the most expensive groups come first; groups of equal price are taken in their order. All-or-nothing
+    groups and those of unknown price keep their nodes, and get no others. To be called while the simulation contains
+    the plan's moves. O(M·G·R).
     """
     progress = plan.progress
     before = np.array(progress.group_of, np.int64)
@@ -65,7 +65,7 @@ def _cheapest(progress: PlanInProgress, before: Int64, price: Float64) -> Int64:
 
 
 def _options(progress: PlanInProgress, before: Int64, price: Float64) -> Iterator[tuple[int, Bool]]:
-    """Yield nodes that have cheaper groups, the dearest first, with these groups. bool[G]."""
+    """Yield nodes that have cheaper groups, the most expensive first, with these groups. bool[G]."""
     content, fresh = _content(progress, before), fresh_amounts(progress.packer.simulation, progress.packer.growth)
     domains = _domains(progress)
     order = np.argsort(-price[before], kind="stable")
@@ -95,10 +95,10 @@ def _content(progress: PlanInProgress, before: Int64) -> _Content:
 
 def _admitted(progress: PlanInProgress, content: _Content, nodes: Int64) -> Bool:
     """Return which groups' static predicates admit all pods of nodes. bool[len(nodes), G]."""
-    state, prototype = progress.state, progress.packer.growth.prototype
-    has_prototype = prototype != NO_PROTOTYPE
-    node_class = state.node_class[np.where(has_prototype, prototype, 0)]
-    out = np.repeat(has_prototype[None], len(nodes), axis=0)
+    state, template_node = progress.state, progress.packer.growth.template_node
+    has_template_node = template_node != NO_TEMPLATE_NODE
+    node_class = state.node_class[np.where(has_template_node, template_node, 0)]
+    out = np.repeat(has_template_node[None], len(nodes), axis=0)
     first, last = (np.searchsorted(content.node, nodes, side) for side in ("left", "right"))
     for row, (begin, end) in enumerate(zip(first.tolist(), last.tolist(), strict=True)):
         classes = content.of_class[begin:end]
@@ -108,8 +108,8 @@ def _admitted(progress: PlanInProgress, content: _Content, nodes: Int64) -> Bool
 
 def _domains(progress: PlanInProgress) -> Int64:
     """Return a number by group that is equal for groups whose nodes are in the same topology domains. int64[G]."""
-    state, prototype = progress.state, progress.packer.growth.prototype
-    at = np.where(prototype == NO_PROTOTYPE, 0, prototype)
+    state, template_node = progress.state, progress.packer.growth.template_node
+    at = np.where(template_node == NO_TEMPLATE_NODE, 0, template_node)
     columns = shared_domains(state.counters, at)
     rows = [np.ascontiguousarray(one).reshape(len(at), -1).view(np.uint8) for one in columns if one.size]
     numbers: dict[bytes, int] = {}

@@ -40,10 +40,10 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
     """Evaluate everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = being_deleted(snapshot, request.now_ns)
-    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.derive, this.work.limits)
+    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.work.cache, this.work.limits)
     similarity = similar_groups(snapshot, templates, this.settings.similarity)
     groups = describe(snapshot, templates, this.settings.gpu_label, similarity)
-    pods = pod_groups(snapshot, this.evictions, this.work.derive)
+    pods = pod_groups(snapshot, this.evictions, this.work.cache)
     cluster = LimitInputs(snapshot, templates, leaving, request.now_ns)
     hint, notes = recall(request.state, snapshot, request.growth, pods)
     return ScaleUpContext(

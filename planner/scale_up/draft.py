@@ -19,7 +19,6 @@ from trimtab.planner.scale_up.expanders.chain import Chooser
 from trimtab.planner.scale_up.options import ChoiceState
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan, rating
 from trimtab.planner.scale_up.progress import PlanInProgress
-from trimtab.planner.scale_up.promising import MANY
 from trimtab.planner.scale_up.reasons import Refusals, refuse
 from trimtab.planner.scale_up.repacking import RepackedNodes
 from trimtab.planner.scale_up.sharing import SharedGrowth, share_growth
@@ -104,7 +103,11 @@ class PlanAttempt:
         chosen = (choice.chosen for choice in found.history.choices)
         otherwise = sum(option.packed.placed for option in chosen if option is not None)
         nearly = otherwise * FEW <= len(self.unplaced.left)
-        return nearly and not len(found.refusals.pods) and len(found.progress.groups) > MANY
+        return (
+            nearly
+            and not len(found.refusals.pods)
+            and len(found.progress.groups) > self.request.settings.search.packed_groups
+        )
 
     def _drafted(self, *, jointly: bool) -> ScaleUpPlan:
         self._return_to_room()
@@ -261,7 +264,8 @@ class Draft:
         while len(left) and not self.out_of_time:
             state = ChoiceState(len(self.choices), self.context.sizes + progress.limits.added)
             chooser = Chooser(self.context.expanders, self.request.settings.expanders, state)
-            inputs = EstimateInput(self._groups(), left, self.sharing, self.variant.smallest_first)
+            most = self.request.settings.search.packed_groups
+            inputs = EstimateInput(self._groups(), left, self.sharing, self.variant.smallest_first, most)
             found = estimates(progress, inputs, chooser, self.request.round.work.time_left)
             self.out_of_time = bool(found.not_evaluated)
             self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED

@@ -51,12 +51,13 @@ class Estimates(NamedTuple):
 
 class EstimateInput(NamedTuple):
     """groups : those that may grow; left : int32 pods without a place; sharing : how growth is shared with similar
-    groups; smallest_first : see `PodsToPack`."""
+    groups; smallest_first : see `PodsToPack`; most_kinds : of groups up to which all are packed."""
 
     groups: Sequence[int]
     left: Int32
     sharing: Sharing
     smallest_first: bool
+    most_kinds: int
 
 
 class GroupChoice(NamedTuple):
@@ -91,7 +92,7 @@ def estimates(
     helping = [group for group in inputs.groups if packing.may_add[group] > 0 and bounds.pods[group] > 0]
     found: list[Estimate] = []
     looked_at: list[int] = []
-    for some in promising(bounds, packing.may_add, helping, chooser):
+    for some in promising(bounds, packing.may_add, helping, chooser, inputs.most_kinds):
         if found:
             break
         many = len(some) < len(helping)
@@ -135,7 +136,7 @@ class _Packing:
             one = self._packed(group, room, once)
             if one is not None and one.packed.nodes == room and not is_atomic:
                 together = self._inputs.sharing.may_add(self._progress, self._inputs.left, group, self.admits)
-                together = min(together, self._progress.blanks_left)
+                together = min(together, self._progress.spare_nodes_left)
                 if together > room:
                     one = self._packed(group, together, once)
             if one is not None and one.packed.nodes < room:

@@ -7,18 +7,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-import numpy as np
-
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.facts.upcoming import upcoming
-from trimtab.planner.model.derive import build_always
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import group_templates, templates_key
 from trimtab.planner.simulation.growth import GrowthNeed
+from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.columns import Bool, Snapshot
+from trimtab.planner.snapshot.references import take_or
 
 SPARE: Final = 1
-"""Blank nodes that no group gets: used to determine why a pod does not fit one more node."""
+"""Spare nodes that no group gets: used to determine why a pod does not fit one more node."""
 LEAST: Final = 64
 """New nodes for which there is room even if nothing waits, so that few numbers occur."""
 
@@ -31,20 +30,20 @@ def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> G
 
     return GrowthNeed(
         key=templates_key(snapshot, settings, leaving, now_ns),
-        templates=partial(group_templates, snapshot, settings, leaving, now_ns, build_always),
+        templates=partial(group_templates, snapshot, settings, leaving, now_ns, UNCACHED),
         upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.not_ready_taints).tolist()),
-        blanks=_blanks(snapshot, settings, leaving),
+        spare_nodes=_spare_nodes(snapshot, settings, leaving),
     )
 
 
-def _blanks(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> Callable[[int], int]:
+def _spare_nodes(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -> Callable[[int], int]:
     """Return the function that returns how many new nodes may be open at a time, given the number of virtual pods, such
     as placeholders: no more than there are waiting and virtual pods, except for all-or-nothing groups.
 
     A power of two if limits allow it, which makes the simulation of an unchanged cluster reusable.
     """
     pods, groups = snapshot.pods, snapshot.groups
-    on_leaving = np.append(leaving, (False, False))[pods.node]
+    on_leaving = take_or(leaving, pods.node, False)
     waits = ((pods.node < 0) | on_leaving) & ~pods.is_terminal()
     room = [max(group.max_size - group.target_size, 0) for group in groups]
     atomic_nodes = sum(most for most, group in zip(room, groups, strict=True) if group.zero_or_max)

@@ -34,7 +34,7 @@ class LimitInputs(NamedTuple):
     now_ns: int
 
 
-class _Rooms(NamedTuple):
+class _GroupRooms(NamedTuple):
     """Room by group. room : int64[G] nodes that may still be added; reason : int32[G] why none, 0 if some may."""
 
     room: Int64
@@ -56,7 +56,7 @@ class Limits:
         self._amount = np.array([amount for _, amount, _ in quotas], np.int64).reshape(len(quotas), len(groups))
         self._left = np.array([left for _, _, left in quotas], np.int64)
         self._nodes_left = max_new_nodes
-        self._rooms: _Rooms | None = None
+        self._rooms: _GroupRooms | None = None
         self.added = np.zeros(len(groups), np.int64)
         """int64[G] nodes added by the plan."""
 
@@ -106,12 +106,12 @@ class Limits:
         np.floor_divide(np.maximum(self._left, 0)[:, None], self._amount, out=room, where=self._amount > 0)
         return room
 
-    def _current(self) -> _Rooms:
+    def _current(self) -> _GroupRooms:
         if self._rooms is None:
             self._rooms = self._compute()
         return self._rooms
 
-    def _compute(self) -> _Rooms:
+    def _compute(self) -> _GroupRooms:
         needed, of_group = self._needed(), self._most - self.added
         by_limit = self._by_limit().min(axis=0, initial=UNLIMITED)
         # The first that applies is reported.
@@ -124,7 +124,7 @@ class Limits:
         )
         reason = np.select([holds for holds, _ in causes], [cause for _, cause in causes], NodeGroupReason.UNSPECIFIED)
         room = np.minimum(np.minimum(of_group, by_limit), self._nodes_left)
-        return _Rooms(np.where(reason == NodeGroupReason.UNSPECIFIED, room, 0), reason.astype(np.int32))
+        return _GroupRooms(np.where(reason == NodeGroupReason.UNSPECIFIED, room, 0), reason.astype(np.int32))
 
 
 def _unable(group: NodeGroupInfo, template: GroupTemplate | None, now_ns: int) -> int:

@@ -3,10 +3,11 @@
 The round's simulation is left with the new nodes open and all pods placed.
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from trimtab.planner.placement.attempts import Attempt, Attempts
+from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_up.cheaper_groups import in_cheaper_groups
 from trimtab.planner.scale_up.context import ScaleUpContext, survey
 from trimtab.planner.scale_up.draft import GivenNodes, PlanAttempt
@@ -43,19 +44,16 @@ def _best(context: ScaleUpContext, simulation: Simulation, start: int) -> ScaleU
     with its nodes in cheaper groups.
     start : mark before anything is placed. Raises MoveLogFullError.
     """
-    search = _Search(context, simulation, start)
-    search.make(usual(context))
-    first = search.best()
-    for variant in variants(first, too_many_nodes=bool(may_shrink(first))):
-        search.make(variant)
+    search = _PlanSearch(context, simulation, start)
+    search.make_variants()
     while search.make_with_fewer():
         pass
     search.make_in_cheaper_groups()
     return search.best_with_note()
 
 
-class _TriedPlan(NamedTuple):
-    """A plan and how it was made. given : None = groups were chosen."""
+class _JudgedPlan(NamedTuple):
+    """A plan, its worth, and how it was made. given : None = groups were chosen."""
 
     plan: ScaleUpPlan
     worth: Worth
@@ -63,20 +61,22 @@ class _TriedPlan(NamedTuple):
     given: GivenNodes | None
 
 
-class _Search:
-    """The attempts made for one request; the best one is kept."""
+class _PlanSearch:
+    """The attempts made for one request, the usual plan first; the best one is kept."""
 
     def __init__(self, context: ScaleUpContext, simulation: Simulation, start: int) -> None:
         self._context, self._simulation, self._start = context, simulation, start
-        self._attempts: Attempts[_TriedPlan | None] = Attempts(
+        self._attempts: Attempts[_JudgedPlan] = Attempts(
             simulation.state, start, self._repeat, context.request.round.in_time
         )
         self._kinds: set[tuple[bytes, tuple[int, ...], bool, bool]] = set()
-        self._best: Attempt[_TriedPlan | None] | None = None
+        self._best = self._attempts.make(self._usual)
 
-    def make(self, variant: Variant) -> None:
-        """Make a plan, unless an equal one was made before."""
-        self._keep_if_better(self._attempts.make(partial(self._new_plan, variant)))
+    def make_variants(self) -> None:
+        """Make the variants of the usual plan, without those that equal a plan made before."""
+        first = self.best()
+        others = variants(first, too_many_nodes=bool(may_shrink(first)))
+        self._keep_best(self._attempts.make_all([partial(self._new_plan, variant) for variant in others]))
 
     def make_with_fewer(self) -> bool:
         """Repeat the best plan with fewer new nodes; return whether the result is better."""
@@ -84,7 +84,7 @@ class _Search:
         best = self._best_plan
         for nodes in repackings(best.plan, groups, self._start):
             given = GivenNodes(nodes, best.plan.unplaced, best.plan.history)
-            if self._keep_if_better(self._attempts.make(partial(self._plan, best.variant, given))):
+            if self._keep_best([self._attempts.make(partial(self._plan, best.variant, given))]):
                 return True
         return False
 
@@ -96,11 +96,10 @@ class _Search:
         nodes = in_cheaper_groups(self.best())
         if nodes is not None:
             given = GivenNodes(nodes, best.plan.unplaced, _in_groups(best.plan.history, nodes.group_of))
-            self._keep_if_better(self._attempts.make(partial(self._plan, best.variant, given)))
+            self._keep_best([self._attempts.make(partial(self._plan, best.variant, given))])
 
     def best(self) -> ScaleUpPlan:
         """Return the best plan, with its moves in the simulation."""
-        assert self._best is not None, "a plan has been made"
         self._best = self._attempts.adopt(self._best)
         return self._best_plan.plan
 
@@ -116,42 +115,43 @@ class _Search:
         return plan._replace(context=plan.context._replace(notes=(*plan.context.notes, note)))
 
     @property
-    def _best_plan(self) -> _TriedPlan:
-        assert self._best is not None, "a plan has been made"
-        assert self._best.plan is not None, "only a plan is kept"
+    def _best_plan(self) -> _JudgedPlan:
         return self._best.plan
 
-    def _keep_if_better(self, attempt: Attempt[_TriedPlan | None]) -> bool:
-        """Keep an attempt if it is the best so far; return whether it is."""
-        expanders = self._context.request.settings.expanders
-        if attempt.plan is None:
-            return False
-        if self._best is not None and not is_better(attempt.plan.worth, self._best_plan.worth, expanders):
-            return False
-        self._best = attempt
-        return True
+    def _keep_best(self, made: Sequence[Attempt[_JudgedPlan]]) -> bool:
+        """Keep the best of the attempts made so far; return whether it is one of these."""
+        expanders, before = self._context.request.settings.expanders, self._best
+        self._best = best_of([before, *made], lambda one, other: is_better(one.plan.worth, other.plan.worth, expanders))
+        return self._best is not before
 
-    def _new_plan(self, variant: Variant, state: SimulationState) -> _TriedPlan | None:
+    def _usual(self, state: SimulationState) -> _JudgedPlan:
+        attempt = self._attempt(usual(self._context), None, state)
+        self._kinds.add(attempt.kind())
+        return _run(attempt)
+
+    def _new_plan(self, variant: Variant, state: SimulationState) -> _JudgedPlan | None:
         """Make a plan; None if an equal one was made before."""
-        attempt = PlanAttempt(self._context, self._simulation._replace(state=state), variant)
+        attempt = self._attempt(variant, None, state)
         kind = attempt.kind()
         if kind in self._kinds:
             return None
         self._kinds.add(kind)
         return _run(attempt)
 
-    def _plan(self, variant: Variant, given: GivenNodes | None, state: SimulationState) -> _TriedPlan | None:
-        return _run(PlanAttempt(self._context, self._simulation._replace(state=state), variant, given))
+    def _plan(self, variant: Variant, given: GivenNodes | None, state: SimulationState) -> _JudgedPlan:
+        return _run(self._attempt(variant, given, state))
 
-    def _repeat(self, state: SimulationState, tried: _TriedPlan | None) -> _TriedPlan | None:
-        assert tried is not None, "only a plan is adopted"
-        return self._plan(tried.variant, tried.given, state)
+    def _repeat(self, state: SimulationState, judged: _JudgedPlan) -> _JudgedPlan:
+        return self._plan(judged.variant, judged.given, state)
+
+    def _attempt(self, variant: Variant, given: GivenNodes | None, state: SimulationState) -> PlanAttempt:
+        return PlanAttempt(self._context, self._simulation._replace(state=state), variant, given)
 
 
-def _run(attempt: PlanAttempt) -> _TriedPlan:
+def _run(attempt: PlanAttempt) -> _JudgedPlan:
     plan = attempt.run()
     check_log(attempt.simulation.state)
-    return _TriedPlan(plan, worth(plan), attempt.variant, attempt.given)
+    return _JudgedPlan(plan, worth(plan), attempt.variant, attempt.given)
 
 
 def _names(expanders: tuple[int, ...]) -> str:

@@ -26,7 +26,7 @@ from trimtab.v1.reason_pb2 import NodeGroupReason
 NO_NODE_GROUP: Final = ""
 
 
-class _Refusal(NamedTuple):
+class _OptionRefusal(NamedTuple):
     """Why an option was not chosen."""
 
     reason: int
@@ -43,14 +43,14 @@ def choose_option(request: pb.OptionChoice, limits: RequestLimits = UNLIMITED) -
     context = ExpanderContext(groups, settings, request.cluster_node_count, request.seed)
     turn = ChoiceState(0, np.array([one.target_size for one in request.groups], np.int64))
     options = _options(request)
-    refusals: dict[int, _Refusal] = {}
+    refusals: dict[int, _OptionRefusal] = {}
     left = _able(request, refusals)
     expanders = chain.nearest_to_cheapest(settings.expanders, groups.price_per_hour[options.group[left]])
     if settings.expanders[0] == Expander.CHEAPEST_PLAN and len(left) > 1:
         left = _cheapest(request, options, groups.price_per_hour, left, limits, refusals)
     verdict = chain.choose(context, turn, Options(*(column[left] for column in options)), expanders)
     for at, row in enumerate(left.tolist()):
-        refusals[row] = _Refusal(int(verdict.reason[at]), int(verdict.decided_by[at]))
+        refusals[row] = _OptionRefusal(int(verdict.reason[at]), int(verdict.decided_by[at]))
     chosen = NO_NODE_GROUP if verdict.chosen == chain.NONE else request.options[left[verdict.chosen]].node_group
     return pb.OptionAnswer(
         node_group=chosen,
@@ -104,10 +104,14 @@ def _options(request: pb.OptionChoice) -> Options:
     return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
 
 
-def _able(request: pb.OptionChoice, refusals: dict[int, _Refusal]) -> Int64:
+def _able(request: pb.OptionChoice, refusals: dict[int, _OptionRefusal]) -> Int64:
     """Return the options whose groups can grow, or all if none can. int64, ascending."""
     unable = {one.node_group: one.unable for one in request.groups if one.unable}
-    out = {row: _Refusal(unable[one.node_group]) for row, one in enumerate(request.options) if one.node_group in unable}
+    out = {
+        row: _OptionRefusal(unable[one.node_group])
+        for row, one in enumerate(request.options)
+        if one.node_group in unable
+    }
     if len(out) == len(request.options):
         return np.arange(len(out))
     refusals |= out
@@ -120,12 +124,12 @@ def _cheapest(
     price: Float64,
     left: Int64,
     limits: RequestLimits,
-    refusals: dict[int, _Refusal],
+    refusals: dict[int, _OptionRefusal],
 ) -> Int64:
     """Return those of the options left with which the whole plan costs least."""
     prices = plan_prices(request, price[options.group], left, limits)
     best = prices == prices.min()
     for row in left[~best].tolist():
-        refusals[row] = _Refusal(NodeGroupReason.NOT_CHOSEN, Expander.CHEAPEST_PLAN)
+        refusals[row] = _OptionRefusal(NodeGroupReason.NOT_CHOSEN, Expander.CHEAPEST_PLAN)
     kept: Int64 = left[best]
     return kept

@@ -50,26 +50,26 @@ class PlanInProgress:
     @property
     def opened(self) -> Int64:
         """The new nodes. int64."""
-        return self.packer.growth.blanks[: len(self.group_of)]
+        return self.packer.growth.spare_nodes[: len(self.group_of)]
 
     @property
-    def blanks_left(self) -> int:
+    def spare_nodes_left(self) -> int:
         """How many more nodes can be opened."""
-        return max(len(self.packer.growth.blanks) - SPARE - len(self.group_of), 0)
+        return max(len(self.packer.growth.spare_nodes) - SPARE - len(self.group_of), 0)
 
     @property
     def may_add(self) -> Int64:
         """How many nodes each group may get now: within its limits and the nodes that can be opened; an all-or-nothing
         group all of them or none. int64[G].
         """
-        may_add, most = self.limits.may_add, self.blanks_left
+        may_add, most = self.limits.may_add, self.spare_nodes_left
         is_atomic = np.array([group.zero_or_max for group in self.groups], bool)
         return np.where(is_atomic & (may_add > most), 0, np.minimum(may_add, most))
 
     @property
     def spare(self) -> int:
-        """A blank node that is never opened permanently."""
-        return int(self.packer.growth.blanks[-1])
+        """A spare node that is never opened permanently."""
+        return int(self.packer.growth.spare_nodes[-1])
 
     def open(self, group_of: Sequence[int], pods: Int32, node_of: Int32) -> Int32:
         """Open one node for each entry of `group_of` and place pods there, node_of : int32[M] as in `Packed`.
@@ -108,7 +108,7 @@ class PlanInProgress:
         """Remove all other new nodes from the lists, and renumber those that stay."""
         if len(nodes) == len(self.group_of):
             return
-        spare_nodes = self.packer.growth.blanks
+        spare_nodes = self.packer.growth.spare_nodes
         moved_to = np.arange(int(spare_nodes.max(initial=0)) + 1, dtype=np.int32)
         moved_to[self.opened[nodes]] = spare_nodes[: len(nodes)]
         is_virtual = self.nodes < len(moved_to)

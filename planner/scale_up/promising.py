@@ -2,7 +2,8 @@
 
 Packing shows how good a group really is, but is slow for hundreds of instance sizes. Bounds quickly show how good it
 can be at best. So the groups that the expanders would prefer by their bounds come first, followed by a sample of sizes
-of all others, because bounds do not include counters (spread, anti-affinity). If groups are few, all are packed.
+of all others, because bounds do not include counters (spread, anti-affinity). If groups are
+few, as `SearchBudgets.packed_groups` says, all are packed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,25 +17,26 @@ from trimtab.planner.scale_up.options import Options
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 
-MANY: Final = 128
-"""Number of groups up to which all are packed; groups whose new nodes are the same for the pods count once."""
 BEST: Final = 32
-"""If there are more, the number of groups packed because they are promising."""
+"""If there are more kinds than the budget pays for, the number of groups packed because they are promising."""
 LADDER: Final = 32
 """The number of other groups packed because of their sizes."""
 FINALISTS: Final = 4
 """The number of those that are packed in more than one order, because of their results in the first."""
 
 
-def promising(bounds: GroupBounds, may_add: Int64, groups: Sequence[int], chooser: Chooser) -> Iterator[list[int]]:
+def promising(
+    bounds: GroupBounds, may_add: Int64, groups: Sequence[int], chooser: Chooser, most: int
+) -> Iterator[list[int]]:
     """Yield the groups in parts, the most promising ones first, each part ascending.
 
-    may_add : int64[G] nodes that each may get; groups : those that admit a pod; rank : returns the rows of options,
-    best first.
+    may_add : int64[G] nodes that each may get; groups : those that admit a pod; chooser : ranks options; most :
+    kinds of groups up to which all are packed; groups whose new nodes are the same for the pods are of one kind.
     """
     all_of_them = np.array(groups, np.int64)
     kinds, first = np.unique(bounds.same_as[all_of_them], return_index=True)
-    if len(kinds) <= MANY:
+    most = max(most, BEST + LADDER)
+    if len(kinds) <= most:
         yield list(groups)
         return
     ones = all_of_them[np.sort(first)]
@@ -45,8 +47,8 @@ def promising(bounds: GroupBounds, may_add: Int64, groups: Sequence[int], choose
     chosen = np.concatenate([order[:BEST], rest[steps]])
     yield np.sort(chosen).tolist()
     rest = np.sort(np.setdiff1d(all_of_them, chosen))
-    for start in range(0, len(rest), MANY):
-        yield rest[start : start + MANY].tolist()
+    for start in range(0, len(rest), most):
+        yield rest[start : start + most].tolist()
 
 
 def _at_best(bounds: GroupBounds, may_add: Int64, groups: Int64) -> Options:

@@ -8,10 +8,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.predicates.counters import is_unlike_its_class
+from trimtab.planner.predicates.order import REASONS
 from trimtab.planner.scale_up.kernels.refusals import refusals
 from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
-from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
 _FIRST: Final = (NodeGroupReason.NO_TEMPLATE, NodeGroupReason.NODE_GROUP_INVALID)
 """Reasons for which nothing, or nothing reliable, is known about a new node."""
@@ -44,7 +45,7 @@ def refuse(progress: PlanInProgress, pods: Int32, excluded: Int32) -> Refusals:
     )
     masks = np.zeros((len(kinds), count), np.int64)
     if count and len(pods):
-        refusals(state, progress.spare, progress.packer.growth.prototype, pods[first], masks)
+        refusals(state, progress.spare, progress.packer.growth.template_node, pods[first], masks)
     now = limits.reasons
     own = np.where(now != 0, now, excluded).astype(np.uint8)
     reason = np.broadcast_to(own, masks.shape).copy()
@@ -52,13 +53,12 @@ def refuse(progress: PlanInProgress, pods: Int32, excluded: Int32) -> Refusals:
     reason[failed] = NodeGroupReason.PREDICATE_FAILED
     reason[reason == 0] = NodeGroupReason.NOT_EVALUATED
     helped = ((now == 0) & (masks == 0)).any(axis=1)
-    return Refusals(pods, kind.reshape(-1), reason, _first_predicate(masks) * failed, helped[kind.reshape(-1)])
+    return Refusals(pods, kind.reshape(-1), reason, first_predicate(masks) * failed, helped[kind.reshape(-1)])
 
 
-def _first_predicate(masks: Int64) -> UInt8:
+def first_predicate(masks: Int64) -> UInt8:
     """Return the first reason of each mask `1 << PredicateReason.Code`, in the scheduler's order."""
     found = np.zeros(masks.shape, np.uint8)
-    for code in sorted(PredicateReason.Code.values(), reverse=True):
-        if code:
-            found[(masks >> code) & 1 == 1] = code
+    for code in reversed(REASONS):
+        found[(masks >> code) & 1 == 1] = code
     return found

@@ -47,7 +47,7 @@ _ODD: Final = 0x9E3779B97F4A7C15
 
 class RepackedNodes(NamedTuple):
     """group_of : group of each new node; node : int32[P'] destination of each pod, new nodes in that order being the
-    first blank ones; -1 = nowhere; order : int32 pods in the order in which new nodes get them, None = any."""
+    first spare ones; -1 = nowhere; order : int32 pods in the order in which new nodes get them, None = any."""
 
     group_of: list[int]
     node: Int32
@@ -129,11 +129,11 @@ class _Task:
     """
 
     def __init__(self, plan: ScaleUpPlan, start: int) -> None:
-        within, unplaced = plan.progress.packer, plan.unplaced
+        packer, unplaced = plan.progress.packer, plan.unplaced
         self.context, self.where = plan.context, unplaced.where
-        self.state = branch(within.simulation.state)
-        self.simulation = within.simulation._replace(state=self.state)
-        self.within = within._replace(simulation=self.simulation)
+        self.state = branch(packer.simulation.state)
+        self.simulation = packer.simulation._replace(state=self.state)
+        self.packer = packer._replace(simulation=self.simulation)
         held = placeholders(self.context, self.simulation)
         pods = np.concatenate([unplaced.pods, held])
         self.turn = np.full(len(self.state.pod_node), 2)
@@ -145,7 +145,7 @@ class _Task:
         self._begin(unplaced.moving, pods)
         self.left: Int32 = pods[self.state.pod_node[pods] == NOWHERE]
         self.progress = np.unique(np.array(plan.progress.group_of, np.int64))
-        growth = within.growth._replace(prototype=within.growth.prototype[self.progress])
+        growth = packer.growth._replace(template_node=packer.growth.template_node[self.progress])
         self.bounds = group_bounds(self.simulation, growth, self.left)
         self.begun = current_mark(self.state)
         self.most_checks = self.context.request.settings.search.repacking_checks
@@ -190,8 +190,8 @@ class _Task:
         """
         left, state = self.left, self.state
         revert(state, self.begun)
-        place_on_new_nodes(self.within, group_of, left[:0], left[:0])
-        opened, new = current_mark(state), self.within.growth.blanks[: len(group_of)].astype(np.int32)
+        place_on_new_nodes(self.packer, group_of, left[:0], left[:0])
+        opened, new = current_mark(state), self.packer.growth.spare_nodes[: len(group_of)].astype(np.int32)
         checks = max(1, len(left) * (len(new) + len(self.where.order)))
         tries = min(MOST_TRIES, min(self.most_checks, self.checks_left) // checks)
         for number, order in enumerate(self._orders(new)):

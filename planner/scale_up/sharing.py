@@ -126,7 +126,7 @@ def _bound_first(progress: PlanInProgress, pods: Int32) -> list[Int32]:
 
 def _packed(progress: PlanInProgress, groups: Int64, sizes: Int64, most: Int64, pods: Int32) -> Packed:
     at_most = GrowingGroups(groups.tolist(), sizes.tolist(), most.tolist())
-    return pack(progress.packer, at_most, pods, progress.blanks_left, len(progress.group_of))
+    return pack(progress.packer, at_most, pods, progress.spare_nodes_left, len(progress.group_of))
 
 
 def _is_admitted(progress: PlanInProgress, groups: Int64, found: Packed) -> bool:

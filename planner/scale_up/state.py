@@ -1,7 +1,7 @@
 """The state of scale-up between loops, and its encoding: the places of pods that waited.
 
 A pod keeps its place as long as it exists; otherwise the pods of requested nodes would spread over other ones
-meanwhile. An unreadable state counts as absent and gives a note.
+meanwhile. All of it is opaque: a state of another layout, or an unreadable one, counts as absent and gives a note.
 """
 
 from functools import partial
@@ -10,13 +10,22 @@ from typing import Final
 import numpy as np
 
 from trimtab.planner.placement.hints import Moves, PodGroups, read_hints, write_hints
-from trimtab.planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
+from trimtab.planner.placement.state_columns import (
+    UnreadableStateError,
+    check_lengths,
+    column,
+    numbers_of,
+    open_opaque,
+    translated,
+)
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.opaque_state_pb2 import ScaleUpOpaque
 
-LAYOUT_VERSION: Final = 1
+LAYOUT_VERSION: Final = 2
+"""Of the opaque part."""
 
 
 def recall(
@@ -28,28 +37,25 @@ def recall(
     forgotten.
     """
     nothing = np.full(len(pods.digests), -1, np.int32)
-    if state is None or state.layout_version == 0:
+    if state is None:
         return nothing, ()
-    if state.layout_version != LAYOUT_VERSION:
-        return nothing, (
-            f"scale-up state has layout {state.layout_version}, not {LAYOUT_VERSION}: starting with empty state",
-        )
     try:
+        opaque = open_opaque(state, LAYOUT_VERSION, ScaleUpOpaque)
         node_of = numbers_of(state.strings, snapshot.nodes.name)
-        destinations = partial(_destinations, state, snapshot, growth, node_of)
-        return read_hints(state.hints, node_of, pods, destinations), ()
+        group_of = numbers_of(state.strings, [group.id for group in snapshot.groups])
+        destinations = partial(_destinations, opaque, growth, node_of, group_of)
+        return read_hints(opaque.hints, node_of, pods, destinations), ()
     except UnreadableStateError as error:
-        return nothing, (f"scale-up state could not be read ({error}): starting with empty state",)
+        return nothing, (f"the opaque part of the scale-up state was dropped ({error}): waiting pods are placed anew",)
 
 
-def _destinations(state: pb.ScaleUpState, snapshot: Snapshot, growth: Growth, node_of: Int32, strings: Int32) -> Int32:
+def _destinations(opaque: ScaleUpOpaque, growth: Growth, node_of: Int32, group_of: Int32, strings: Int32) -> Int32:
     """Translate destinations, string indices, into nodes of the simulation, -1 = gone. int32."""
-    coming = column(state.coming, np.int32, "coming")
+    coming = column(opaque.coming, np.int32, "coming")
     check_lengths("hints", len(strings), len(coming))
     if len(coming) and coming.min() < 0:
         raise UnreadableStateError(f"coming has {coming.min()}, which is not a node's index")
     found = translated(strings, node_of, "hints.destination")
-    group_of = numbers_of(state.strings, [group.id for group in snapshot.groups])
     group = translated(strings, group_of, "hints.destination")
     offsets = growth.upcoming_offsets
     has_node = (coming > 0) & (group >= 0) & (group < len(offsets) - 1)
@@ -61,10 +67,10 @@ def _destinations(state: pb.ScaleUpState, snapshot: Snapshot, growth: Growth, no
 
 
 def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: Int32, added: Int32) -> pb.ScaleUpState:
-    """Return the encoded state. O(pods · log pods + N).
+    """Return the encoded state; without pods to remember, its opaque part is empty. O(pods · log pods + N).
 
     pods : int32 pods that waited, regardless of where they are now; added : int32 group of each new node, in the order
-    in which the blank nodes were opened. Pods that a hint cannot name, such as placeholders, are left out.
+    in which the spare nodes were opened. Pods that a hint cannot name, such as placeholders, are left out.
     """
     snapshot, at = simulation.snapshot, simulation.state.pod_node
     nodes, ids = snapshot.nodes.name, [group.id for group in snapshot.groups]
@@ -87,8 +93,10 @@ def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: In
     sources, first = np.unique(source, return_index=True)
     bounds = np.append(first, len(moved)).astype(np.int64)
     moves = Moves(sources.astype(np.int32), bounds, moved.astype(np.int32), destination.astype(np.int32))
-    write_hints(moves, code, groups.digests, state.hints)
-    state.coming = coming[at[moved]].tobytes()
+    if len(moved):
+        opaque = ScaleUpOpaque(coming=coming[at[moved]].tobytes())
+        write_hints(moves, code, groups.digests, opaque.hints)
+        state.opaque = opaque.SerializeToString(deterministic=True)
     return state
 
 
@@ -100,7 +108,7 @@ def _coming(simulation: Simulation, growth: Growth, added: Int32) -> tuple[Int64
     count = len(simulation.state.node_state)
     group, number = np.full(count, -1, np.int64), np.zeros(count, np.int32)
     on_their_way = np.diff(growth.upcoming_offsets)
-    new = growth.blanks[: len(added)]
+    new = growth.spare_nodes[: len(added)]
     coming = np.concatenate([growth.upcoming, new])
     of = np.concatenate([np.repeat(np.arange(len(on_their_way)), on_their_way), added]).astype(np.int64)
     group[coming] = of

@@ -6,7 +6,6 @@ limit is reached, or need more nodes; the cheapest one may make the whole plan m
 that costs little. Decides nothing about which of them is best (`trimtab.planner.scale_up.preference`).
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -57,22 +56,19 @@ def usual(context: ScaleUpContext) -> Variant:
     return Variant(USUAL, context.request.settings.expanders)
 
 
-def variants(usual: ScaleUpPlan, *, too_many_nodes: bool) -> Iterator[Variant]:
-    """Yield options of plans besides the usual one, given its result, as far as the budget allows.
+def variants(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
+    """Return options of plans besides the usual one, given its result, as far as the budget allows.
 
     Pods that new nodes keep from all nodes give their room to others. If limits leave pods that are more important
     than others on new nodes, groups grow for these first. The room is also given to others if only some
     pods went to existing nodes, and pods are left or fewer nodes might suffice (too_many_nodes) or the price decides.
     Groups are chosen differently if there was more than one choice, or pods are left; if the price or the number of
-    nodes decides, also as a whole. Ends once the time is over.
+    nodes decides, also as a whole.
     """
-    for one in (
+    return [
         *_without_lost_places(usual), *_by_priority(usual), *_as_a_whole(usual),
         *_otherwise(usual, too_many_nodes=too_many_nodes),
-    ):  # fmt: skip
-        if not usual.context.request.round.in_time():
-            return
-        yield one
+    ]  # fmt: skip
 
 
 def _without_lost_places(usual: ScaleUpPlan) -> list[Variant]:

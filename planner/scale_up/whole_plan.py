@@ -49,7 +49,9 @@ def plan_whole(
     fewest_nodes : every node costs the same.
     """
     request = context.request
-    until = PlanBounds(request.limits, request.round.work.time_left, request.settings.max_improvements)
+    until = PlanBounds(
+        request.limits, request.round.work.time_left, request.settings.max_improvements, request.settings.search
+    )
     simulation = progress.packer.simulation
     bounds = group_bounds(simulation, progress.packer.growth, left)
     problem, row_of = whole_problem(context, progress, bounds, left)
@@ -84,7 +86,7 @@ def _within_limits(progress: PlanInProgress, planned: PlannedNodes) -> PlannedNo
     """Drop the last nodes of a plan that limits shared by several groups do not allow."""
     added = np.zeros(len(progress.groups), np.int64)
     np.add.at(added, np.array(planned.group_of, np.int64), 1)
-    count = min(len(planned.group_of), progress.blanks_left)
+    count = min(len(planned.group_of), progress.spare_nodes_left)
     if count == len(planned.group_of) and progress.limits.admit(added):
         return planned
     added[:] = 0

@@ -31,7 +31,7 @@ SCARCE: Final = 4
 fewer are found when the pods are placed."""
 
 
-class _NodeLimit(NamedTuple):
+class _ClassLimit(NamedTuple):
     """rows : classes, ascending, of which a node takes `most` pods together."""
 
     rows: tuple[int, ...]
@@ -59,7 +59,7 @@ def whole_problem(
         allowed=bounds.admitted,
         capacity=bounds.free,
         price=np.array([group.price_per_hour for group in progress.groups], np.float64),
-        most=np.where(is_atomic, 0, np.minimum(may_add, progress.blanks_left)),
+        most=np.where(is_atomic, 0, np.minimum(may_add, progress.spare_nodes_left)),
         per_node=np.full(len(bounds.classes), UNLIMITED),
         zone=zone,
         zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),
@@ -67,13 +67,13 @@ def whole_problem(
     zone_most, alone = _limits_alone(progress, problem, bounds.classes, left)
     problem = problem._replace(zone_most=zone_most)
     by_counters = node_limits(state.counters, bounds.classes)
-    limits = [*(_NodeLimit(one.rows, one.most) for one in by_counters if one.over == EACH_NODE), *alone]
+    limits = [*(_ClassLimit(one.rows, one.most) for one in by_counters if one.over == EACH_NODE), *alone]
     spread = [one for one in by_counters if one.over != EACH_NODE]
     limits += _spread(problem, spread, _least_nodes(problem, limits))
     return _merged(_with_limits(problem, limits), bounds.kind)
 
 
-def _with_limits(problem: Problem, limits: list[_NodeLimit]) -> Problem:
+def _with_limits(problem: Problem, limits: list[_ClassLimit]) -> Problem:
     """Return the problem with the limits of a node: on the pods of each class, and of the sets of several classes with
     most pods, at most MOST_SETS, on all of them."""
     for rows, most in limits:
@@ -85,7 +85,7 @@ def _with_limits(problem: Problem, limits: list[_NodeLimit]) -> Problem:
     return problem
 
 
-def _pods(problem: Problem, limit: _NodeLimit) -> int:
+def _pods(problem: Problem, limit: _ClassLimit) -> int:
     return int(problem.pods[list(limit.rows)].sum())
 
 
@@ -116,7 +116,7 @@ def _zones(context: ScaleUpContext) -> tuple[Int32, int]:
     return np.array([NO_ZONE if name is None else place[name] for name in names], np.int32), len(zones)
 
 
-def _spread(problem: Problem, limits: list[NodeLimit], nodes: int) -> Iterator[_NodeLimit]:
+def _spread(problem: Problem, limits: list[NodeLimit], nodes: int) -> Iterator[_ClassLimit]:
     """Yield limits of pods that spread over nodes: the skew allowed above the least number on any node. nodes : new
     ones at least. No node has fewer than all pods, placed evenly, would put on it.
     """
@@ -124,10 +124,10 @@ def _spread(problem: Problem, limits: list[NodeLimit], nodes: int) -> Iterator[_
         pods = int(problem.pods[list(rows)].sum())
         most = skew + pods // max(nodes + over, 1)
         if most < pods and pods * SCARCE > nodes + over:
-            yield _NodeLimit(rows, most)
+            yield _ClassLimit(rows, most)
 
 
-def _least_nodes(problem: Problem, limits: list[_NodeLimit]) -> int:
+def _least_nodes(problem: Problem, limits: list[_ClassLimit]) -> int:
     """Return a lower bound on the new nodes, if all pods are served."""
     largest = np.maximum(problem.capacity.max(axis=0, initial=1), 1)
     by_amount = int((-(-(problem.demand * problem.pods[:, None]).sum(axis=0) // largest)).max(initial=0))
@@ -136,7 +136,7 @@ def _least_nodes(problem: Problem, limits: list[_NodeLimit]) -> int:
 
 def _limits_alone(
     progress: PlanInProgress, problem: Problem, classes: Int64, left: Int32
-) -> tuple[Int64, list[_NodeLimit]]:
+) -> tuple[Int64, list[_ClassLimit]]:
     """Return how many pods of a class each zone takes if counters keep others out, int64[C, Z], and limits of a
     node."""
     state = progress.state
@@ -149,7 +149,7 @@ def _limits_alone(
     row_of = np.full(len(state.local_class), -1, np.int64)
     row_of[classes] = np.arange(len(classes))
     rows_left = row_of[state.pod_class[left]]
-    zone_most, limits = problem.zone_most.copy(), list[_NodeLimit]()
+    zone_most, limits = problem.zone_most.copy(), list[_ClassLimit]()
     for rows in sorted(order):
         there = np.isin(rows_left, rows) if len(rows) > 1 else rows_left == rows[0]
         by_zone, limit = _packed_alone(progress, problem, rows, _PodsOfRows(left[there], rows_left[there]))
@@ -161,7 +161,7 @@ def _limits_alone(
 
 def _packed_alone(
     progress: PlanInProgress, problem: Problem, rows: list[int], pods: _PodsOfRows
-) -> tuple[Int64 | None, _NodeLimit | None]:
+) -> tuple[Int64 | None, _ClassLimit | None]:
     """Pack the pods of classes with the same constraints alone. Return how many of each class every zone takes,
     int64[len(rows), Z], and how many one node takes; None each if it is not the constraints that keep others out.
     """
@@ -183,7 +183,7 @@ def _packed_alone(
         there = packed.node_of == fullest
         free = problem.capacity[members[packed.group_of[fullest]]] - problem.demand[pods.row[there]].sum(axis=0)
         if (problem.demand[np.unique(pods.row[~there])] <= free).all(axis=1).any():
-            return by_zone, _NodeLimit(tuple(rows), int(held[fullest]))
+            return by_zone, _ClassLimit(tuple(rows), int(held[fullest]))
     return by_zone, None
 
 
@@ -203,6 +203,6 @@ def _largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
 
 def _packed(progress: PlanInProgress, groups: Int64, pods: Int32) -> Packed:
     nobody = np.zeros(len(groups), np.int64).tolist()
-    most = [progress.blanks_left] * len(groups)
+    most = [progress.spare_nodes_left] * len(groups)
     at_most = GrowingGroups(groups.tolist(), nobody, most)
-    return pack(progress.packer, at_most, pods, progress.blanks_left, len(progress.group_of))
+    return pack(progress.packer, at_most, pods, progress.spare_nodes_left, len(progress.group_of))

@@ -6,7 +6,7 @@ import grpc
 
 from trimtab.clients.rpc import errors
 from trimtab.clients.rpc.errors import Reason, ServiceError
-from trimtab.planner.decisions.requests import DecisionUnavailableError, RequestError
+from trimtab.planner.decisions.requests import DecisionUnavailableError, FeatureUnknownError, RequestError
 from trimtab.planner.model.settings import SettingsError
 from trimtab.planner.snapshot.checks import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
 from trimtab.v1 import plan_pb2
@@ -30,6 +30,9 @@ def as_service_error(error: Exception) -> ServiceError | None:
         case DecisionUnavailableError():
             metadata = {"decision": error.decision}
             return ServiceError(grpc.StatusCode.UNIMPLEMENTED, Reason.DECISION_UNAVAILABLE, str(error), metadata)
+        case FeatureUnknownError():
+            metadata = {"feature": error.feature}
+            return ServiceError(grpc.StatusCode.UNIMPLEMENTED, Reason.FEATURE_UNKNOWN, str(error), metadata)
     return None
 
 

@@ -6,8 +6,7 @@ line per decision. Raises ServiceError for every error that a caller can cause. 
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import structlog
 from opentelemetry.metrics import Meter
@@ -18,7 +17,6 @@ from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import Planned, plan_in_parts
 from trimtab.planner.decisions.requests import check_decisions, check_request
 from trimtab.planner.decisions.table import TABLE, Table
-from trimtab.planner.model.derive import FOR_NEXT, Reuse
 from trimtab.planner.round.work import Work
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.failures import as_service_error, base_unknown, state_unknown
@@ -26,14 +24,18 @@ from trimtab.planner.service.measurement import Instruments, StopWatch
 from trimtab.planner.service.request_memory import EnforcedLimits, Take, take_any
 from trimtab.planner.service.thread_lanes import ThreadLanes
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from trimtab.planner.snapshot.caches import KeyedCache, SuccessorKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize, parse_snapshot
 from trimtab.planner.snapshot.delta import apply_delta, parse_delta
-from trimtab.planner.snapshot.pod_specs import SpecReader
+from trimtab.planner.snapshot.pod_specs import SpecReader, SpecsAsSent
 from trimtab.v1 import plan_pb2, planner_pb2
 
 log = structlog.get_logger("planner")
-_SPECS: Final = f"{FOR_NEXT}pod specs as sent"
+
+
+class SpecsAsSentKey(SuccessorKey[SpecsAsSent]):
+    """The pod specs of the messages so far."""
 
 
 class Caller(NamedTuple):
@@ -74,7 +76,7 @@ class RequestHandler:
             check_decisions(request, self._table)
             state = self._state(request, scope)
             kept = self._snapshot(request, payload, scope, watch)
-            work = _work(watch, caller, kept, self._reuse(scope))._replace(parallel=self._lanes)
+            work = _work(watch, caller, kept, self._cache.parts(scope))._replace(parallel=self._lanes)
             planned = plan_in_parts(kept.snapshot, request, state, work, self._table)
         answer = planned.answer
         answer.request_id = request.request_id
@@ -97,7 +99,7 @@ class RequestHandler:
             check_request(request)
             kept = self._snapshot(request, payload, scope, watch)
             self._cache.keep_snapshot(scope, kept)
-            for answer in check_fit(kept.snapshot, request, _work(watch, caller, kept, self._reuse(scope))):
+            for answer in check_fit(kept.snapshot, request, _work(watch, caller, kept, self._cache.parts(scope))):
                 caller.bounds.check()
                 yield answer
         watch.write(plan_pb2.Diagnostics())
@@ -128,13 +130,13 @@ class RequestHandler:
         with watch.stage("decode"):
             delta = parse_delta(payload)
         with watch.stage("columns"):
-            specs = SpecReader(base.earlier(_SPECS))
-            snapshot = apply_delta(base.snapshot, delta, base.derive, watch.limits, specs.read)
+            specs = SpecReader(base.find(SpecsAsSentKey()))
+            snapshot = apply_delta(base.snapshot, delta, base, watch.limits, specs.read)
         known = self._cache.snapshot(scope, snapshot.version)
         if known is not None:
             return known
         following = CachedSnapshot(snapshot, base)
-        following.derive(_SPECS, lambda: specs.known)
+        following.put(SpecsAsSentKey(), specs.known)
         return following
 
     def _state(self, request: plan_pb2.PlanRequest, scope: CacheScope) -> plan_pb2.PlanState | None:
@@ -146,9 +148,6 @@ class RequestHandler:
         if state is None:
             raise state_unknown(request)
         return state
-
-    def _reuse(self, scope: CacheScope) -> Reuse:
-        return partial(self._cache.reuse, scope)
 
     def _log_decisions(self, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse, watch: StopWatch) -> None:
         """Log and count each decision."""
@@ -186,15 +185,13 @@ def _forget(_request: plan_pb2.PlanRequest, _snapshot: Snapshot) -> None:
     """Do nothing with a plan."""
 
 
-def _work(watch: StopWatch, caller: Caller, kept: CachedSnapshot, reuse: Reuse) -> Work:
+def _work(watch: StopWatch, caller: Caller, kept: CachedSnapshot, encodings: KeyedCache) -> Work:
     return Work(
         watch.stage,
         caller.bounds.time_left,
-        kept.derive,
+        kept,
         watch.limits,
-        reuse,
-        kept.earlier,
-        kept.latest,
+        encodings,
         ends_request=(ServiceError,),
     )
 

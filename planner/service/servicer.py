@@ -13,8 +13,9 @@ import grpc
 from trimtab.clients.rpc import callers as transport
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.callers import current_caller
+from trimtab.planner.decisions.requests import FEATURES
 from trimtab.planner.decisions.table import TABLE, codes
-from trimtab.planner.predicates.order import PREDICATES
+from trimtab.planner.predicates.order import PLUGINS
 from trimtab.planner.service.admission_queue import AdmissionQueue
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
@@ -47,14 +48,15 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     def GetInfo(  # noqa: N802
         self, request: planner_pb2.GetPlannerInfoRequest, context: grpc.ServicerContext
     ) -> planner_pb2.GetPlannerInfoResponse:
-        """Return version, decisions, RPCs, predicates and limits."""
+        """Return version, decisions, RPCs, predicates, limits and features."""
         del request, context
         return planner_pb2.GetPlannerInfoResponse(
             version=version("trimtab"),
             decisions=codes(TABLE),
             rpcs=RPCS,
-            predicates=list(dict.fromkeys(one.plugin for one in PREDICATES if one.plugin)),
+            predicates=PLUGINS,
             max_snapshot_size_bytes=self._options.max_snapshot_bytes,
+            features=FEATURES,
         )
 
     def Plan(  # noqa: N802

@@ -5,14 +5,15 @@ a caller whose base was evicted sends the full snapshot. Thread-safe.
 """
 
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from trimtab.planner.model.derive import FOR_NEXT
 from trimtab.planner.snapshot.cache import LeastRecentlyUsed, Sizes
+from trimtab.planner.snapshot.caches import ContentKey, KeyedCache, LatestKey, SnapshotKey, SuccessorKey
 from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.snapshot.recorded_reads import Reads, recorded
 from trimtab.v1 import plan_pb2 as pb
 
 T = TypeVar("T")
@@ -20,6 +21,8 @@ STATE_SHARE: Final = 0.1
 """Share of the memory for states; their size is about a tenth of the snapshot's."""
 ANSWER_SHARE: Final = 0.1
 """Share of the memory for parts of answers, which are reused as long as nothing changes."""
+_KEY_BYTES: Final = 200
+"""Approximate size of the key of a part of an answer."""
 
 
 class CacheScope(NamedTuple):
@@ -29,110 +32,114 @@ class CacheScope(NamedTuple):
     cluster: str
 
 
-class _Derived(NamedTuple):
-    """A derived object, and all fields of the snapshot that it was built from; () = any."""
+class _CachedValue(NamedTuple):
+    """A value, and the paths of all fields of the snapshot that were read to compute it."""
 
     value: object
-    of: tuple[str, ...]
-
-
-class LatestObjects:
-    """The object of the latest key under each name: a `Latest`. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._kept: dict[str, tuple[Hashable, object]] = {}
-
-    def get(self, name: str, key: Hashable) -> Any:
-        """Return the object of this name and key, or None."""
-        with self._lock:
-            of, value = self._kept.get(name, (None, None))
-        return value if of == key else None
-
-    def put(self, name: str, key: Hashable, value: object) -> None:
-        """Keep an object in place of the one before."""
-        with self._lock:
-            self._kept[name] = (key, value)
-
-    def objects(self) -> list[object]:
-        """Return keys and objects."""
-        with self._lock:
-            return [part for one in self._kept.values() for part in one]
-
-    def clear(self) -> None:
-        """Drop all objects."""
-        with self._lock:
-            self._kept.clear()
+    reads: frozenset[str]
 
 
 class CachedSnapshot:
-    """A snapshot with the objects derived from it; its `derive` is a `Derive`. Objects are never written once built.
+    """A snapshot with its values: a `SnapshotCache`. Values are never written once computed.
 
-    latest : objects kept with it, each for one set of other inputs; base : the snapshot that a delta was applied to;
-    objects derived from its unchanged fields are taken over.
+    base : the snapshot that a delta was applied to; values for which nothing was read that has changed are taken over.
     """
 
     def __init__(self, snapshot: Snapshot, base: "CachedSnapshot | None" = None) -> None:
         self.snapshot = snapshot
         self.is_whole = base is None
-        self.latest = LatestObjects()
         self._lock = threading.RLock()
         self._sizes = Sizes(base.sizes() if base else None)
-        self._derived = base.derived_of_same(snapshot) if base else {}
-        # Objects of the base, until the same ones are derived from this snapshot.
-        self._earlier: dict[str, object] = base.derived_for_next() if base else {}
+        self._values = base.values_of_same(snapshot) if base else {}
+        self._latest: dict[type, tuple[object, object]] = {}
+        self._put: dict[object, object] = {}
+        # Those of the base, until this snapshot has its own.
+        self._of_base: dict[object, object] = base.values_for_next() if base else {}
+        self._computing: list[Reads] = []
 
-    def derive(self, name: str, build: Callable[[], T], of: tuple[str, ...] = ()) -> T:
-        """Return the derived object of this name, built once."""
+    def get(self, key: SnapshotKey[T], snapshot: Snapshot, compute: Callable[[Snapshot], T]) -> T:
+        """Return the value of a key, computed once. snapshot : this one, or the view of it given to a computation."""
+        del snapshot
         with self._lock:
-            if name not in self._derived:
-                for field in of:
-                    _field(self.snapshot, field)
-                self._derived[name] = _Derived(build(), of)
-                self._earlier.pop(name, None)
-            return cast(T, self._derived[name].value)
+            if key not in self._values:
+                self._values[key] = self._computed(compute)
+            cached = self._values[key]
+            if self._computing:
+                # Whatever is computed from it depends on the same.
+                self._computing[-1].paths |= cached.reads
+            return cast(T, cached.value)
 
-    def derived_of_same(self, snapshot: Snapshot) -> dict[str, _Derived]:
-        """Return the objects derived from fields that another snapshot shares (`is`)."""
+    def find(self, key: LatestKey[T] | SuccessorKey[T]) -> T | None:
+        """Return the value put under a key, of this snapshot or else of its base, or None."""
         with self._lock:
-            derived = dict(self._derived)
-        return {
-            name: one
-            for name, one in derived.items()
-            if one.of and all(_field(snapshot, field) is _field(self.snapshot, field) for field in one.of)
-        }
+            if isinstance(key, LatestKey):
+                latest, value = self._latest.get(type(key), (None, None))
+                return cast(T, value) if latest == key else None
+            return cast(T | None, self._put.get(key, self._of_base.get(key)))
 
-    def earlier(self, name: str) -> Any:
-        """Return the object derived under a name from this snapshot, or else from its base: an `Earlier`."""
+    def put(self, key: LatestKey[T] | SuccessorKey[T], value: T) -> None:
+        """Keep a value in place of the one before."""
         with self._lock:
-            found = self._derived.get(name)
-            return self._earlier.get(name) if found is None else found.value
+            if isinstance(key, LatestKey):
+                self._latest[type(key)] = (key, value)
+                return
+            self._put[key] = value
+            self._of_base.pop(key, None)
 
-    def derived_for_next(self) -> dict[str, object]:
-        """Return the objects that are handed to the next snapshot."""
+    def _computed(self, compute: Callable[[Snapshot], object]) -> _CachedValue:
+        reads = Reads()
+        self._computing.append(reads)
+        try:
+            value = compute(recorded(self.snapshot, reads))
+        finally:
+            self._computing.pop()
+        return _CachedValue(value, reads.end())
+
+    def values_of_same(self, snapshot: Snapshot) -> "dict[SnapshotKey[Any], _CachedValue]":
+        """Return the values computed from fields that another snapshot shares (`is`)."""
         with self._lock:
-            return {name: one.value for name, one in self._derived.items() if name.startswith(FOR_NEXT)}
+            values = dict(self._values)
+        is_same = {path: _is_same(path, self.snapshot, snapshot) for one in values.values() for path in one.reads}
+        return {key: one for key, one in values.items() if all(is_same[path] for path in one.reads)}
+
+    def values_for_next(self) -> dict[object, object]:
+        """Return the values that are handed to the next snapshot."""
+        with self._lock:
+            return dict(self._put)
 
     def size(self) -> int:
         """Return the approximate size in bytes; parts shared with other snapshots are included."""
         with self._lock:
-            derived = (one.value for one in self._derived.values())
-            return self._sizes.size_of(self.snapshot, *derived, *self.latest.objects())
+            values = (one.value for one in self._values.values())
+            latest = (part for one in self._latest.values() for part in one)
+            return self._sizes.size_of(self.snapshot, *values, *latest, *self._put.values())
 
     def sizes(self) -> Sizes:
         """Return a copy of what has been measured."""
         with self._lock:
             return Sizes(self._sizes)
 
-    def drop_derived(self) -> None:
-        """Drop the derived objects and the latest ones; keep the snapshot."""
+    def drop_values(self) -> None:
+        """Drop all values; keep the snapshot."""
         with self._lock:
-            self._derived, self._earlier = {}, {}
-        self.latest.clear()
+            self._values, self._latest, self._put, self._of_base = {}, {}, {}, {}
 
 
-def _field(snapshot: Snapshot, path: str) -> object:
-    return attrgetter(path)(snapshot)
+def _is_same(path: str, one: Snapshot, other: Snapshot) -> bool:
+    """Return whether two snapshots share a field."""
+    field = attrgetter(path)
+    return field(one) is field(other)
+
+
+class _ScopedBytes:
+    """The parts of answers of one scope: a `KeyedCache`."""
+
+    def __init__(self, cache: "VersionCache", scope: CacheScope) -> None:
+        self._cache, self._scope = cache, scope
+
+    def get(self, key: ContentKey, write: Callable[[], bytes]) -> bytes:
+        """Return the bytes of a key, stored or written."""
+        return self._cache.part(self._scope, key, write)
 
 
 class VersionCache:
@@ -152,10 +159,10 @@ class VersionCache:
             return self._snapshots.get((scope, version))
 
     def keep_snapshot(self, scope: CacheScope, kept: CachedSnapshot) -> None:
-        """Store a snapshot, with the objects derived so far if both fit."""
+        """Store a snapshot, with its values so far if both fit."""
         size = kept.size()
         if size > self._snapshots.limit:
-            kept.drop_derived()
+            kept.drop_values()
             size = kept.size()
         with self._lock:
             self._snapshots.put((scope, kept.snapshot.version), kept, size)
@@ -174,14 +181,18 @@ class VersionCache:
             self._states.put((scope, version), data, len(data))
         return version
 
-    def reuse(self, scope: CacheScope, key: str, write: Callable[[], bytes]) -> bytes:
-        """Return the bytes stored under a key, or write and store them: a `Reuse` for one scope."""
+    def parts(self, scope: CacheScope) -> KeyedCache:
+        """Return the cache of one scope's parts of answers."""
+        return _ScopedBytes(self, scope)
+
+    def part(self, scope: CacheScope, key: ContentKey, write: Callable[[], bytes]) -> bytes:
+        """Return the bytes stored under a key, or write and store them."""
         with self._lock:
             data = self._parts.get((scope, key))
         if data is None:
             data = write()
             with self._lock:
-                self._parts.put((scope, key), data, len(data) + len(key))
+                self._parts.put((scope, key), data, len(data) + _KEY_BYTES)
         return data
 
 

@@ -4,7 +4,7 @@ virtual nodes closed unless given as open. Cost: vectorised over pods, labels an
 terms, volumes.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,17 +13,12 @@ from trimtab.planner.classes.pod_classes import PodClasses, PodRows, pod_classes
 from trimtab.planner.classes.pod_matching import NamespaceRows, PodMatching
 from trimtab.planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
-from trimtab.planner.predicates import disks, host_ports, inter_pod_affinity
-from trimtab.planner.predicates.counters import Counters, local_classes
-from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
-from trimtab.planner.predicates.order import STATIC
-from trimtab.planner.predicates.pod_volumes import volume_counters
-from trimtab.planner.predicates.presence import PresenceBuilder
+from trimtab.planner.predicates.counter_kind import BuildContext
+from trimtab.planner.predicates.counters import build_counters, local_classes
+from trimtab.planner.predicates.order import STATIC, looks_at
 from trimtab.planner.predicates.resources import checked_resources, resource_counters
 from trimtab.planner.predicates.static import StaticPods, node_signature, spec_parts, static_answers, volume_parts
-from trimtab.planner.predicates.taints import TAINT_TOLERATION
 from trimtab.planner.predicates.topologies import Topologies
-from trimtab.planner.predicates.topology_spread import SpreadNodes, spread_counters
 from trimtab.planner.predicates.volume_sets import volume_sets
 from trimtab.planner.simulation.inputs import Inputs, PodInput, joined
 from trimtab.planner.simulation.kernels import fill
@@ -46,45 +41,6 @@ class SimulationSettings(NamedTuple):
 
 
 _DEFAULTS = SimulationSettings()
-READ: Final = (
-    "strings",
-    "resources",
-    "label_sets.offsets",
-    "label_sets.keys",
-    "label_sets.values",
-    "specs",
-    "volumes",
-    "namespaces",
-    *(
-        f"pods.{column}"
-        for column in (
-            "namespace",
-            "spec",
-            "label_set",
-            "node",
-            "pinned",
-            "created_s",
-            "deletion_s",
-            "phase",
-            "flags",
-            "volume_pod",
-            "volume",
-        )
-    ),
-    *(
-        f"nodes.{column}"
-        for column in (
-            "name",
-            "label_set",
-            "taint_set",
-            "taint_sets",
-            "unschedulable",
-            "allocatable",
-            "traits",
-        )
-    ),
-)
-"""Fields of the snapshot from which a simulation is built."""
 
 
 class Simulation(NamedTuple):
@@ -127,7 +83,7 @@ def build_empty(
     """Build a simulation with no pod on any node, and no node in the topology, as the input of `fill`."""
     given = joined(snapshot, virtual, limits)
     limits.check()
-    specs = scheduling_specs(given.pods.specs, spec_parts(STATIC), settings.compare_tolerations)
+    specs = scheduling_specs(given.pods.specs, spec_parts(STATIC), settings.compare_tolerations, looks_at)
     mounts = (snapshot.pods.volume_pod, snapshot.pods.volume)
     node_count = len(given.nodes.name)
     pod_count = len(given.pods.spec) - len(virtual.without_row)
@@ -136,20 +92,17 @@ def build_empty(
     classes = pod_classes(given.strings, given.label_sets, rows, specs, limits)
     signature = node_signature(STATIC, specs, mounted)
     nodes = node_classes(given.strings, given.label_sets, given.nodes, signature, limits)
+    nodes = nodes._replace(template_traits=tuple(dict.fromkeys(snapshot.templates.traits)))
     static = static_answers(STATIC, StaticPods(specs, classes, mounted), nodes, limits)
     matching = PodMatching(classes, _namespace_rows(snapshot, given, specs, classes), limits)
-    spare = any(one.is_blank for one in virtual.nodes)
+    spare = any(one.is_spare for one in virtual.nodes)
     topologies = Topologies(given.strings, given.label_sets, given.nodes.label_set, limits, has_spare_nodes=spare)
-    builder = PresenceBuilder(classes.size, topologies)
-    host_ports.add_counters(builder, specs, classes)
-    disks.add_counters(builder, specs, classes)
-    inter_pod_affinity.add_counters(builder, topologies, specs, matching)
-    eligible = SpreadNodes(nodes, *(static.by_reason[one.reason] for one in (NODE_AFFINITY, TAINT_TOLERATION)))
-    spread = spread_counters(topologies, specs, matching, eligible)
     names = checked_resources(given.resources, specs)
     limits.reserve(8 * len(names) * (node_count + 3 * classes.size), "amounts of resources")
-    volumes = volume_counters(snapshot.volumes, pod_count, mounts, given.nodes.traits, limits)
-    counters = Counters(builder.build(), spread, volumes)
+    traits = given.nodes.traits
+    counters = build_counters(
+        BuildContext(snapshot, specs, matching, nodes, traits, pod_count, static, topologies, limits)
+    )
     state = SimulationState(
         classes.of[:pod_count].astype(np.int64),
         np.full(pod_count, NOWHERE, np.int64),
@@ -194,9 +147,9 @@ def is_spread_expired(timeout_s: Int64, created_s: Int64, now_s: int, settings: 
 
 
 def _namespace_rows(snapshot: Snapshot, given: Inputs, specs: SchedulingSpecs, classes: PodClasses) -> NamespaceRows:
-    terms = (term for spec in specs.rows for term in spec.pod_affinity + spec.pod_anti_affinity)
-    selectors = {term.namespace_selector: None for term in terms if term.namespace_selector is not None}
-    return NamespaceRows(given.strings, given.label_sets, snapshot.namespaces, classes, list(selectors))
+    looked_at = (one.namespace_selectors for one in specs.looks_at if one is not None)
+    selectors = list(dict.fromkeys(selector for some in looked_at for selector in some))
+    return NamespaceRows(given.strings, given.label_sets, snapshot.namespaces, classes, selectors)
 
 
 def _placed(snapshot: Snapshot, count: int) -> Int64:

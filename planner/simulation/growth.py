@@ -1,9 +1,9 @@
 """Virtual nodes with which node groups grow in a simulation. Contract: pure. Each group with a template has one
-*prototype*, a node that is never opened and serves as the model of a new node; its *upcoming* nodes, requested from the
-cloud but not registered yet, are open from the start. A number of *blank* nodes, shared by all groups, become nodes of
-a group when `trimtab.planner.simulation.kernels.open_as` opens them like its prototype. The residents of all these
-nodes are the template's DaemonSet pods. Their names are unique. All nodes together, and all pods, stay within the
-limits of a
+*template node*, a node that is never opened and serves as the model of a new node; its *upcoming* nodes, requested from
+the cloud but not registered yet, are open from the start. A number of *spare* nodes, shared by all groups, become nodes
+of a group when `trimtab.planner.simulation.kernels.open_from_template` opens them like its template node. The residents
+of all these nodes are the template's DaemonSet pods. Their names are unique. All nodes together, and all pods, stay
+within the limits of a
 snapshot: a wrong size, from a cloud for instance, gets a note instead of nodes.
 """
 
@@ -19,8 +19,8 @@ from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate,
 from trimtab.planner.snapshot.checks import MAX_NODE_CELLS, MAX_NODES, MAX_PODS
 from trimtab.planner.snapshot.columns import Int64, Snapshot
 
-NO_PROTOTYPE: Final = -1
-"""The prototype of a group without a template."""
+NO_TEMPLATE_NODE: Final = -1
+"""The template node of a group without a template."""
 _BYTES_OF_NODE: Final = 1024
 """Memory of the name and labels of a virtual node while its row is built; of each label besides: `_BYTES_OF_LABEL`."""
 _BYTES_OF_LABEL: Final = 16
@@ -33,15 +33,15 @@ _NAMES_AT_A_TIME: Final = 4096
 class Growth(NamedTuple):
     """Positions of the virtual nodes of growth among the N nodes of a simulation.
 
-    prototype : int64[G] by group, NO_PROTOTYPE = none; upcoming_offsets : int64[G+1]; upcoming : int64[U] nodes, by
-    group; blanks : int64[B]; blank_names : names of the blank nodes.
+    template_node : int64[G] by group, NO_TEMPLATE_NODE = none; upcoming_offsets : int64[G+1]; upcoming : int64[U]
+    nodes, by group; spare_nodes : int64[B]; spare_names : names of the spare nodes.
     """
 
-    prototype: Int64
+    template_node: Int64
     upcoming_offsets: Int64
     upcoming: Int64
-    blanks: Int64
-    blank_names: tuple[str, ...]
+    spare_nodes: Int64
+    spare_names: tuple[str, ...]
 
     def upcoming_of(self, group: int) -> Int64:
         """Return the upcoming nodes of a group."""
@@ -61,18 +61,18 @@ class GrowthRows(NamedTuple):
 class GrowthNeed(NamedTuple):
     """A decision's requirements for groups to grow in the simulation. key : short digest of what `templates` depends on
     besides the snapshot; templates : returns the template of each group, None = it cannot grow; called only if nothing
-    is cached under the key; upcoming : by group, number of upcoming nodes; blanks : returns how many new nodes can be
-    open at the same time, given the number of virtual pods, which may all need new nodes.
+    is cached under the key; upcoming : by group, number of upcoming nodes; spare_nodes : returns how many new nodes can
+    be open at the same time, given the number of virtual pods, which may all need new nodes.
     """
 
     key: str
     templates: Callable[[RequestLimits], Sequence[GroupTemplate | None]]
     upcoming: tuple[int, ...]
-    blanks: Callable[[int], int]
+    spare_nodes: Callable[[int], int]
 
-    def whole_key(self, blanks: int) -> str:
+    def whole_key(self, spare_nodes: int) -> str:
         """Return the key of the laid-out rows."""
-        return f"{self.key} {blanks} {blake2b(repr(self.upcoming).encode(), digest_size=8).hexdigest()}"
+        return f"{self.key} {spare_nodes} {blake2b(repr(self.upcoming).encode(), digest_size=8).hexdigest()}"
 
 
 NO_GROWTH: Final = GrowthRows(
@@ -83,42 +83,42 @@ NO_GROWTH: Final = GrowthRows(
 def growth_rows(
     templates: Sequence[GroupTemplate | None],
     upcoming: Sequence[int],
-    blanks: int,
+    spare_nodes: int,
     snapshot: Snapshot,
     limits: RequestLimits = UNLIMITED,
 ) -> GrowthRows:
     """Lay out the virtual nodes. templates, upcoming : by group; a group without a template has no upcoming nodes.
 
-    limits : see `RequestLimits`. O(groups + upcoming + blanks).
+    limits : see `RequestLimits`. O(groups + upcoming + spare_nodes).
     """
     first = len(snapshot.nodes.name)
     with_template = [group for group, template in enumerate(templates) if template is not None]
     most = _Most(snapshot, first + len(with_template))
     counts = most.upcoming_of(templates, upcoming)
-    # One more blank node, which stays closed.
-    blanks = min(blanks, max(most.nodes - most.node_count - 1, 1)) if blanks > 0 else 0
-    _take(limits, templates, counts, blanks)
-    names = _Names(snapshot, limits)
+    # One more spare node, which stays closed.
+    spare_nodes = min(spare_nodes, max(most.nodes - most.node_count - 1, 1)) if spare_nodes > 0 else 0
+    _take(limits, templates, counts, spare_nodes)
+    names = _UnusedNames(snapshot, limits)
     nodes: list[VirtualNodes] = []
-    prototype = np.full(len(templates), NO_PROTOTYPE, np.int64)
+    template_node = np.full(len(templates), NO_TEMPLATE_NODE, np.int64)
     for row, group in enumerate(with_template, start=first):
         template = templates[group]
         assert template is not None
-        prototype[group] = row
+        template_node[group] = row
         name = names.take(f"{_id(snapshot, group)}-template", 1)
         nodes.append(VirtualNodes(template.template, name, template.daemonset_pods))
     for group in np.flatnonzero(counts).tolist():
         new = names.take(f"{_id(snapshot, group)}-upcoming", int(counts[group]))
-        nodes.append(nodes[int(prototype[group]) - first]._replace(names=new, is_open=True))
+        nodes.append(nodes[int(template_node[group]) - first]._replace(names=new, is_open=True))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     rows = first + len(with_template) + np.arange(int(offsets[-1]), dtype=np.int64)
-    blank_names: tuple[str, ...] = ()
-    if blanks > 0:
-        all_blank = names.take("new", blanks + 1)
-        nodes.append(VirtualNodes(NodeTemplate(), all_blank, is_blank=True))
-        blank_names = all_blank[1:]
-    blank_rows = first + len(with_template) + len(rows) + 1 + np.arange(len(blank_names), dtype=np.int64)
-    growth = Growth(prototype, offsets, rows, blank_rows, blank_names)
+    spare_names: tuple[str, ...] = ()
+    if spare_nodes > 0:
+        all_spare = names.take("new", spare_nodes + 1)
+        nodes.append(VirtualNodes(NodeTemplate(), all_spare, is_spare=True))
+        spare_names = all_spare[1:]
+    spare_rows = first + len(with_template) + len(rows) + 1 + np.arange(len(spare_names), dtype=np.int64)
+    growth = Growth(template_node, offsets, rows, spare_rows, spare_names)
     return GrowthRows(tuple(nodes), growth, tuple(most.notes))
 
 
@@ -165,9 +165,9 @@ class _Most:
         )
 
 
-def _take(limits: RequestLimits, templates: Sequence[GroupTemplate | None], counts: Int64, blanks: int) -> None:
+def _take(limits: RequestLimits, templates: Sequence[GroupTemplate | None], counts: Int64, spare_nodes: int) -> None:
     """Ask for the memory of the virtual nodes."""
-    byte_count = _BYTES_OF_NODE * (blanks + 1)
+    byte_count = _BYTES_OF_NODE * (spare_nodes + 1)
     for template, count in zip(templates, counts.tolist(), strict=True):
         if template is not None:
             labels, residents = len(template.template.labels), len(template.daemonset_pods)
@@ -180,7 +180,7 @@ def _id(snapshot: Snapshot, group: int) -> str:
     return snapshot.groups[group].id
 
 
-class _Names:
+class _UnusedNames:
     """Generates names that no node and no label of the snapshot has."""
 
     def __init__(self, snapshot: Snapshot, limits: RequestLimits) -> None:

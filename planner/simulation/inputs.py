@@ -49,7 +49,7 @@ def joined(snapshot: Snapshot, virtual: VirtualRows, limits: RequestLimits = UNL
     if not (virtual.pods or virtual.nodes or virtual.kinds.pods):
         return whole
     pods = virtual.pods + virtual.without_row
-    label_sets = _LabelSets(pods, virtual.nodes, limits)
+    label_sets = _VirtualLabelSets(pods, virtual.nodes, limits)
     whole = _with_strings(whole, {pod.namespace for pod in pods} | label_sets.texts)
     limits.check()
     place = {text: at for at, text in enumerate(whole.strings)}
@@ -92,7 +92,7 @@ def _of_snapshot(snapshot: Snapshot) -> Inputs:
     )
 
 
-class _LabelSets:
+class _VirtualLabelSets:
     """Distinct label sets of virtual rows. of_pods, of_nodes : the number of each row's."""
 
     def __init__(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...], limits: RequestLimits) -> None:

@@ -17,7 +17,7 @@ from trimtab.planner.classes.scheduling_specs import SchedulingSpec, SchedulingS
 from trimtab.planner.predicates.counter_kind import NO_CLASS
 from trimtab.planner.predicates.counters import with_more_classes as with_counters_of
 from trimtab.planner.predicates.counters import with_values_of
-from trimtab.planner.predicates.order import STATIC
+from trimtab.planner.predicates.order import STATIC, is_plain
 from trimtab.planner.predicates.resources import NOT_CHECKED, POD_ROOM, PODS, is_counted
 from trimtab.planner.predicates.static import Bits, KnownAnswers, blocked_for_more
 from trimtab.planner.simulation.build import Simulation
@@ -37,11 +37,6 @@ class _Sources(NamedTuple):
 
     lists: Int64
     blocked: Bits
-
-
-def is_plain(spec: SchedulingSpec) -> bool:
-    """Return whether a pod has no ports, disks, affinity or spread constraints."""
-    return not (spec.host_ports or spec.exclusive_disks or spec.read_only_disks or spec.looks_at_pods)
 
 
 def with_more_classes(given: Simulation, new: NewClasses) -> Simulation | None:

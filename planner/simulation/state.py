@@ -12,12 +12,12 @@ from trimtab.planner.predicates.resources import ResourceCounters
 from trimtab.planner.predicates.static import Bits
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 
-OPEN, RETIRED, DROPPED, CLOSED = 0, 1, 2, 3
+OPEN, CORDONED, OUTSIDE, CLOSED = 0, 1, 2, 3
 """Values of `SimulationState.node_state`."""
 NOWHERE = -1
 """A pod that is on no node."""
 
-PLACE, REMOVE, RETIRE, DROP, OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL = 0, 1, 2, 3, 4, 5, 6
+PLACE, REMOVE, CORDON, LEAVE_TOPOLOGY, OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL = 0, 1, 2, 3, 4, 5, 6
 """Codes of moves in the log."""
 LOG_FULL = -2
 NOT_POSSIBLE = -1
@@ -25,8 +25,8 @@ DONE = 0
 
 
 class MoveLog(NamedTuple):
-    """moves : int64[capacity, 3] (move, pod, node); if a node is opened or closed (move, prototype or -1, node); for
-    several pods of one class (PLACE_SEVERAL + count, class, node); length : int64[1]; refused : int64[1] moves for
+    """moves : int64[capacity, 3] (move, pod, node); if a node is opened or closed (move, template_node or -1, node);
+    for several pods of one class (PLACE_SEVERAL + count, class, node); length : int64[1]; refused : int64[1] moves for
     which there was no room and which were not made. `refused` is never reset: later results depend on the missing
     moves."""
 
@@ -37,18 +37,28 @@ class MoveLog(NamedTuple):
 
 class VirtualNodeColumns(NamedTuple):
     """Residents and current templates of virtual nodes. resident_offsets : int32[N+1], resident : int64[n] classes of
-    the pods that a node has while it is open; opened_as : int64[N] the prototype whose columns a blank node has, -1 =
-    none; blank : int64[1] a blank node that is never opened, whose columns the others get again when they are closed,
-    -1 = none.
+    the pods that a node has while it is open; opened_from : int64[N] the template node whose columns a spare node has,
+    -1 = none; spare : int64[1] a spare node that is never opened, whose columns the others get again when they are
+    closed, -1 = none.
     """
 
     resident_offsets: Int32
     resident: Int64
-    opened_as: Int64
-    blank: Int64
+    opened_from: Int64
+    spare: Int64
 
 
-@by_reference("failing", "fits_counters", "place", "remove", "retire", "drop", "open_as", "place_several", "revert")
+@by_reference(
+    "failing",
+    "fits_counters",
+    "place",
+    "remove",
+    "cordon",
+    "remove_from_topology",
+    "open_from_template",
+    "place_several",
+    "revert",
+)
 class SimulationState(NamedTuple):
     """P pods and N nodes (virtual ones last), S pod classes, K node classes.
 
@@ -80,7 +90,7 @@ WRITTEN: Final = (
 """Paths of the arrays that moves change, except for the log's."""
 WRITTEN_BY_OPENING: Final = (
     "node_class",
-    "virtual.opened_as",
+    "virtual.opened_from",
     *(f"counters.{path}" for path in counters.WRITTEN_BY_OPENING),
 )
 """Paths of the arrays that change besides if a spare node is opened from a template."""
@@ -88,4 +98,4 @@ WRITTEN_BY_OPENING: Final = (
 
 def written_paths(state: SimulationState) -> tuple[str, ...]:
     """Return the paths of all arrays that moves may change in a state, except for the log's."""
-    return WRITTEN + (WRITTEN_BY_OPENING if state.virtual.blank[0] >= 0 else ())
+    return WRITTEN + (WRITTEN_BY_OPENING if state.virtual.spare[0] >= 0 else ())

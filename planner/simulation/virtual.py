@@ -1,5 +1,5 @@
 """Adds virtual pods and nodes to a simulation. Contract: pure. The given simulation stays unchanged. The result is a
-writable copy: pods are on the same nodes, nodes are open, retired, dropped or closed as in the given one, its log is
+writable copy: pods are on the same nodes, nodes are open, cordoned, dropped or closed as in the given one, its log is
 empty; it answers like one built from a snapshot in which the virtual rows are real, without closed nodes. Pods whose
 classes exist (as nearly always for recently evicted pods), or whose classes differ from others only in their requests
 (`trimtab.planner.simulation.more_classes`), are appended to the columns of pods: O(copied bytes). Otherwise the
@@ -22,10 +22,11 @@ from trimtab.planner.classes.pod_classes import pinned_in_class
 from trimtab.planner.classes.scheduling_specs import SchedulingSpec, scheduling_spec
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.predicates.counters import with_more_pods
+from trimtab.planner.predicates.order import is_plain
 from trimtab.planner.simulation.build import Simulation, build_empty, is_spread_expired
 from trimtab.planner.simulation.fresh import fresh
 from trimtab.planner.simulation.kernels import fill
-from trimtab.planner.simulation.more_classes import NewClasses, is_plain, with_more_classes
+from trimtab.planner.simulation.more_classes import NewClasses, with_more_classes
 from trimtab.planner.simulation.state import NOWHERE
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualNodes, VirtualPod
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
@@ -155,7 +156,7 @@ def _move_unseen(own: Simulation, pods: tuple[VirtualPod, ...], known: _Known, p
     labels = {pods[at].labels for at in plain}
     if not 0 < len(labels) <= _LABEL_SETS:
         return
-    selectors = selectors_of(own.specs.rows)
+    selectors = selectors_of(own.specs)
     seen = {one for one in labels if may_be_selected(selectors, dict(one))}
     unseen = [at for at in plain if pods[at].labels not in seen]
     known.namespace[unseen] = len(own.pods.namespaces) - 1
@@ -194,7 +195,7 @@ def _rebuilt(
     built = build_empty(given.snapshot, virtual, given.now_s, given.settings, limits)
     # Virtual nodes come last, so new ones are appended at the end; likewise for pods.
     built.state.node_state[: len(given.state.node_state)] = given.state.node_state
-    built.state.virtual.opened_as[: len(given.state.node_state)] = given.state.virtual.opened_as
+    built.state.virtual.opened_from[: len(given.state.node_state)] = given.state.virtual.opened_from
     where = np.full(len(built.state.pod_node), NOWHERE, np.int64)
     where[: len(given.state.pod_node)] = given.state.pod_node
     fill(built.state, where)

@@ -23,14 +23,14 @@ def virtual_node_columns(virtual: VirtualRows, real: int, resident_class: Int32)
     """
     count = real + virtual.node_count
     lengths = np.zeros(count, np.int64)
-    parts, first, node, blank = [np.zeros(0, np.int32)], 0, real, -1
+    parts, first, node, spare = [np.zeros(0, np.int32)], 0, real, -1
     for one in virtual.nodes:
         last = first + len(one.residents)
         lengths[node : node + len(one.names)] = len(one.residents)
         parts.append(np.tile(resident_class[first:last], len(one.names)))
-        if one.is_blank and blank < 0:
-            blank = node
+        if one.is_spare and spare < 0:
+            spare = node
         first, node = last, node + len(one.names)
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
     resident = np.concatenate(parts).astype(np.int64)
-    return VirtualNodeColumns(offsets, resident, np.full(count, -1, np.int64), np.array([blank], np.int64))
+    return VirtualNodeColumns(offsets, resident, np.full(count, -1, np.int64), np.array([spare], np.int64))

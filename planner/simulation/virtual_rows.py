@@ -80,15 +80,15 @@ class GroupTemplate(NamedTuple):
 class VirtualNodes(NamedTuple):
     """Nodes of one template. `names` are unique among all nodes. residents : pods that each of the nodes has while it
     is open, such as DaemonSet pods. They are not rows of pods: they come and go with the node; is_open : the nodes are
-    open from the start; is_blank : the nodes have only their names, and each except the first, which stays closed, can
-    be opened as a node of another template (`trimtab.planner.simulation.kernels.open_as`).
+    open from the start; is_spare : the nodes have only their names, and each except the first, which stays closed, can
+    be opened as a node of another template (`trimtab.planner.simulation.kernels.open_from_template`).
     """
 
     template: NodeTemplate
     names: tuple[str, ...]
     residents: tuple[VirtualPod, ...] = ()
     is_open: bool = False
-    is_blank: bool = False
+    is_spare: bool = False
 
     def labels_of(self, names: tuple[str, ...]) -> list[Labels]:
         """Return the labels of nodes with these names, their own hostname among them, which the kubelet sets."""

@@ -5,7 +5,8 @@ bytes of the last answer are reused.
 """
 
 from collections.abc import Sequence
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -17,10 +18,11 @@ from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.round.round import Round
 from trimtab.planner.slack.encode import EncodedSets, encoded
-from trimtab.planner.slack.objects import ObjectRequests, RequestingObject
+from trimtab.planner.slack.objects import ObjectRequests, RequestingObject, object_requests
 from trimtab.planner.slack.places import PlaceholderNodes, PlaceholderTable
 from trimtab.planner.slack.sets import RequiredSets
 from trimtab.planner.slack.state import NONE, remember
+from trimtab.planner.snapshot.caches import ContentKey, SnapshotKey
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -55,7 +57,8 @@ def answer(this: Round, outcome: SlackOutcome, notes: tuple[str, ...]) -> Decide
     result = pb.SlackDecision(desired=dict(sorted(required.desired.items())), problems=required.problems)
     present = outcome.table.sizes.together(writer.present.tolist())
     result.present.update({name: min(total, _MOST) for name, total in sorted(present.items())})
-    result.price_per_hour = _price(this.snapshot, outcome, on_node)
+    if (price := _price(this.snapshot, outcome, on_node)) is not None:
+        result.price_per_hour = price
     result.pushed_out.extend(sorted(outcome.names[row] for row in np.flatnonzero(placed.pushed_out).tolist()))
     if not len(on_node):
         result.result = reason_pb2.SlackResult.SLACK_NOT_ASKED
@@ -63,8 +66,8 @@ def answer(this: Round, outcome: SlackOutcome, notes: tuple[str, ...]) -> Decide
         result.result = reason_pb2.SlackResult.SLACK_PRESENT
     else:
         result.result = reason_pb2.SlackResult.SLACK_LACKING
-    rows = this.work.reuse(f"slack {key}", writer.rows)
-    state = pb.SlackState.FromString(this.work.reuse(f"slack state {key}", writer.state))
+    rows = this.work.encodings.get(PlaceholderRowsKey(key), writer.rows)
+    state = pb.SlackState.FromString(this.work.encodings.get(SlackStateKey(key), writer.state))
     summary = summary_of(result, len(on_node), len(on_node) - int(np.count_nonzero(on_node)))
     return Decided(result, state, notes, more=(rows,), summary=summary)
 
@@ -78,6 +81,38 @@ def summary_of(result: pb.SlackDecision, placeholder_count: int, waiting_count: 
         "problems": len(result.problems),
     }
     return Summary(reason_pb2.SlackResult.Code.Name(result.result), counts)
+
+
+@dataclass(frozen=True)
+class PlaceholderRowsKey(ContentKey):
+    """The encoded placeholders. content : digest of sets and places."""
+
+    content: str
+
+
+@dataclass(frozen=True)
+class SlackStateKey(ContentKey):
+    """The encoded state. content : digest of sets and places."""
+
+    content: str
+
+
+@dataclass(frozen=True)
+class ObjectsDigestKey(SnapshotKey[bytes]):
+    """A digest of the room requested by objects. smaller_buffers : as in `SlackSettings`."""
+
+    smaller_buffers: bool
+
+
+@dataclass(frozen=True)
+class EncodedObjectsKey(SnapshotKey[EncodedSets]):
+    """The encoded room requested by objects. smaller_buffers : as in `SlackSettings`."""
+
+    smaller_buffers: bool
+
+
+class NodeNamesDigestKey(SnapshotKey[bytes]):
+    """A digest of the names of nodes."""
 
 
 class _Writer:
@@ -97,10 +132,14 @@ class _Writer:
         """A text that differs if anything written differs."""
         sink = blake2b(digest_size=16)
         requests, required, table = self._outcome.requests, self._outcome.required, self._table
-        derive = self._this.work.derive
-        of_objects = partial(_digest, (requests.sets, requests.objects))
-        sink.update(derive(f"digest {_of(requests)}", of_objects, ("slack_requests",)))
-        sink.update(derive("digest of the names of nodes", partial(_digest, self._nodes), ("nodes.name",)))
+        cache, snapshot, smaller = self._this.work.cache, self._this.snapshot, requests.smaller_buffers
+
+        def digest_of_objects(view: Snapshot) -> bytes:
+            objects = object_requests(view, smaller, cache)
+            return _digest((objects.sets, objects.objects))
+
+        sink.update(cache.get(ObjectsDigestKey(smaller), snapshot, digest_of_objects))
+        sink.update(cache.get(NodeNamesDigestKey(), snapshot, lambda view: _digest(view.nodes.name)))
         sink.update(_digest(required.sets[: required.of_parts]))
         for column in (table.bounds, table.by_name, table.number, self._node):
             sink.update(len(column).to_bytes(8, "little"))
@@ -110,8 +149,13 @@ class _Writer:
     @cached_property
     def _encoded(self) -> EncodedSets:
         requests, required = self._outcome.requests, self._outcome.required
-        kept = self._this.work.derive(f"bytes {_of(requests)}", partial(encoded, requests.sets), ("slack_requests",))
-        return kept.and_of(required.sets[: required.of_parts])
+        work, smaller = self._this.work, requests.smaller_buffers
+
+        def encode_objects(view: Snapshot) -> EncodedSets:
+            return encoded(object_requests(view, smaller, work.cache).sets)
+
+        of_objects = work.cache.get(EncodedObjectsKey(smaller), self._this.snapshot, encode_objects)
+        return of_objects.and_of(required.sets[: required.of_parts])
 
     def rows(self) -> bytes:
         """Return placeholders, by name of the set and number, with their dictionary, and the requesting objects."""
@@ -152,17 +196,12 @@ class _Writer:
         return remember(heads, self._table.number, node, self._nodes)
 
 
-def _of(requests: ObjectRequests) -> str:
-    """Return the cache name of values that depend on the sets requested by objects."""
-    return f"of requesting objects: {requests.name}"
-
-
 def _digest(value: object) -> bytes:
     return blake2b(msgspec.msgpack.encode(value), digest_size=16).digest()
 
 
-def _price(snapshot: Snapshot, outcome: SlackOutcome, on_node: Bool) -> float:
-    """Return the hourly cost of the room of placeholders on nodes.
+def _price(snapshot: Snapshot, outcome: SlackOutcome, on_node: Bool) -> float | None:
+    """Return the hourly cost of the room of placeholders on nodes; None = no price of these nodes is known.
 
     The cost of a placeholder is its node's price times the larger of its shares of cpu and memory.
     """
@@ -173,4 +212,5 @@ def _price(snapshot: Snapshot, outcome: SlackOutcome, on_node: Bool) -> float:
     for column, name in enumerate(snapshot.resources[:2]):
         room = np.maximum(snapshot.nodes.allocatable[node, column], 1)
         np.maximum(share, table.sizes.of(name)[of_set] / room, out=share)
-    return total(prices(snapshot)[node] * share)
+    price = prices(snapshot)[node]
+    return None if len(price) and np.isnan(price).all() else total(price * share)

@@ -6,7 +6,7 @@ them: those on a node take room there, those on none wait for a new one. Never r
 goes out as state.
 """
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, repeat
 from typing import Final
@@ -26,7 +26,9 @@ from trimtab.planner.slack.sets import SetInputs, damped_names, required_sets
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
 from trimtab.planner.slack.state import recall
 from trimtab.planner.slack.without import RequiredWithout
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
+from trimtab.planner.snapshot.joined_pods import rows_of_nodes
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import SlackResult
 
@@ -34,13 +36,11 @@ from trimtab.v1.reason_pb2 import SlackResult
 def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) -> Decided:
     """Take the slack decision. Raises MoveLogFullError."""
     snapshot = this.snapshot
-    previous, notes = recall(
-        state, partial(this.work.derive, "rows of nodes", partial(_rows, snapshot), ("nodes.name",))
-    )
+    previous, notes = recall(state, partial(rows_of_nodes, snapshot, this.work.cache))
     leaving = being_deleted(snapshot, this.now_ns)
     pool_parts = parts(snapshot, settings, leaving)
     inputs = SetInputs(settings, _rooms(this, settings), this.now_ns, previous.sizes(damped_names(pool_parts)))
-    requests = object_requests(snapshot, settings.smaller_buffers, this.work.derive)
+    requests = object_requests(snapshot, settings.smaller_buffers, this.work.cache)
     required = required_sets(inputs, pool_parts, requests)
     table = placeholder_table(required.sets, required.sizes, previous, snapshot)
     names = PlaceholderNames(table)
@@ -54,15 +54,9 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     return answer(this, SlackOutcome(requests, required, table, placed, names), notes)
 
 
-def _rows(snapshot: Snapshot) -> Mapping[str, int]:
-    """Return the row of each node by its name."""
-    return {name: node for node, name in enumerate(snapshot.nodes.name)}
-
-
 def _rooms(this: Round, settings: SlackSettings) -> Rooms:
     snapshot = this.snapshot
-    rooms = partial(this.work.derive, "room of empty nodes", partial(node_rooms, snapshot, this.work.derive))
-    return Rooms(snapshot, rooms, settings.ignored_pods)
+    return Rooms(snapshot, partial(node_rooms, snapshot, this.work.cache), settings.ignored_pods)
 
 
 def _place_pods(this: Round, leaving: Bool) -> None:
@@ -76,12 +70,19 @@ def _place_pods(this: Round, leaving: Bool) -> None:
         close_leaving(this.simulation, leaving, moving)
     first = this.simulation.pod_count
     evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
-    pending = this.work.derive(f"pods that wait, of priority {least}", partial(_pending, snapshot, least))
+    pending = this.work.cache.get(PendingPodsKey(least), snapshot, lambda view: _pending(view, least))
     if not (len(moving) or len(evicted) or len(pending)):
         return
     upcoming = this.growth_of(pb.Decision.SLACK).upcoming
     where = places(this.simulation, leaving, this.settings.not_ready_taints, upcoming)
     place_waiting(this.simulation, where, evicted, pending, np.zeros(0, np.int32), moving)
+
+
+@dataclass(frozen=True)
+class PendingPodsKey(SnapshotKey[Int32]):
+    """The pods that wait. least_priority : of these."""
+
+    least_priority: int
 
 
 def _pending(snapshot: Snapshot, least_priority: int) -> Int32:

@@ -5,15 +5,15 @@ and numbers; never the nodes of placeholders.
 """
 
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from trimtab.planner.model.derive import Derive
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, kinds_of
 from trimtab.planner.slack import sizes
 from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
 from trimtab.planner.slack.sizes import Amounts
+from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.v1 import plan_pb2 as pb
 
@@ -34,12 +34,12 @@ class RequestingObject(NamedTuple):
 class ObjectRequests(NamedTuple):
     """The room requested by objects.
 
-    name : identifies its inputs, for values derived from it; sets : those with at least one required placeholder, by
+    smaller_buffers : as in `SlackSettings`; sets : those with at least one required placeholder, by
     name; sizes, kinds : of the sets; number : of placeholders in total; desired : amount by resource; problems : for
     people; objects : all, by name.
     """
 
-    name: str
+    smaller_buffers: bool
     sets: tuple[PlaceholderSet, ...]
     sizes: SizeColumns
     kinds: Kinds
@@ -49,19 +49,25 @@ class ObjectRequests(NamedTuple):
     objects: tuple[RequestingObject, ...]
 
 
-NO_OBJECT_REQUESTS: Final = ObjectRequests("", (), size_columns(()), NO_KINDS, 0, {}, (), ())
+NO_OBJECT_REQUESTS: Final = ObjectRequests(False, (), size_columns(()), NO_KINDS, 0, {}, (), ())
 
 
-def object_requests(snapshot: Snapshot, smaller_buffers: bool, derive: Derive) -> ObjectRequests:
+@dataclass(frozen=True)
+class ObjectRequestsKey(SnapshotKey[ObjectRequests]):
+    """The room requested by objects. smaller_buffers : as in `SlackSettings`."""
+
+    smaller_buffers: bool
+
+
+def object_requests(snapshot: Snapshot, smaller_buffers: bool, cache: SnapshotCache) -> ObjectRequests:
     """Return the room requested by the objects of a snapshot, cached or computed. smaller_buffers : as in
     `SlackSettings`.
     """
-    build = partial(build_object_requests, snapshot.slack_requests, smaller_buffers)
-    return derive(f"requests of objects: {_name(smaller_buffers)}", build, ("slack_requests",))
-
-
-def _name(smaller_buffers: bool) -> str:
-    return "smaller buffers" if smaller_buffers else "larger buffers"
+    return cache.get(
+        ObjectRequestsKey(smaller_buffers),
+        snapshot,
+        lambda view: build_object_requests(view.slack_requests, smaller_buffers),
+    )
 
 
 def build_object_requests(requests: Sequence[SlackRequest], smaller_buffers: bool) -> ObjectRequests:
@@ -82,7 +88,7 @@ def build_object_requests(requests: Sequence[SlackRequest], smaller_buffers: boo
             found.append(_set(request, size, number))
     columns = size_columns(found)
     return ObjectRequests(
-        _name(smaller_buffers),
+        smaller_buffers,
         tuple(found),
         columns,
         kinds_of(tuple([one.pod for one in found])),

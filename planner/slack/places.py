@@ -20,6 +20,7 @@ from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
 from trimtab.planner.slack.state import GONE, NONE, PreviousSets
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
+from trimtab.planner.snapshot.references import take_or
 
 
 class PlaceholderTable(NamedTuple):
@@ -130,10 +131,10 @@ def _of_last_loop(bounds: Int64, row_before: Int64, previous: PreviousSets) -> t
     count, first = np.diff(bounds), previous.bounds[:-1]
     number = (np.arange(bounds[-1]) - np.repeat(bounds[:-1], count)).astype(np.int32)
     node = np.full(len(number), NONE, np.int32)
-    had = np.where(row_before == NONE, 0, np.append(np.diff(previous.bounds), 0)[row_before])
+    had = take_or(np.diff(previous.bounds), row_before, 0)
     same = (row_before != NONE) & (had == count)
     rows = np.flatnonzero(np.repeat(same, count))
-    source = number[rows] + np.repeat(np.append(first, 0)[row_before[same]], count[same])
+    source = number[rows] + np.repeat(take_or(first, row_before[same], 0), count[same])
     number[rows], node[rows] = previous.number[source], previous.node[source]
     for at in np.flatnonzero((row_before != NONE) & ~same).tolist():
         row = row_before[at]
@@ -181,7 +182,7 @@ def arrange(simulation: Simulation, table: PlaceholderTable, first_pod: int, all
 def _hints(simulation: Simulation, table: PlaceholderTable, pods: Int64, allowed: Bool) -> Int32:
     """Return the node of the last loop of each placeholder that may stay there, else NONE. int32[M]."""
     resources = simulation.state.resources
-    rows = np.flatnonzero((table.before >= 0) & np.append(allowed, False)[table.before])
+    rows = np.flatnonzero(take_or(allowed, table.before, False))
     rows = rows[np.argsort(table.before[rows], kind="stable")]
     node = table.before[rows]
     first = np.flatnonzero(np.diff(node, prepend=NONE))

@@ -11,15 +11,16 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.label_index import LabelIndex
-from trimtab.planner.model.derive import Derive, build_always
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import group_templates
 from trimtab.planner.slack import sizes
 from trimtab.planner.slack.parts import Part
 from trimtab.planner.slack.settings import PodSelector
 from trimtab.planner.slack.sizes import Amounts
+from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.references import take_or
 
 _AS_THE_GROUP_SAYS: Final = ScaleUpSettings()
 """Settings with which a new node is as its group's template, if it has one, whatever nodes it has."""
@@ -90,8 +91,7 @@ class Rooms:
         pods = self._snapshot.pods
         inside = self._counts()
         if part.pool.name:
-            # Two more entries, for the numbers -1 and -2 of pods on no node or on an unknown one.
-            inside = inside & np.append(part.nodes, (False, False))[pods.node]
+            inside = inside & take_or(part.nodes, pods.node, False)
         used = np.flatnonzero(np.bincount(pods.spec[inside], minlength=len(self._snapshot.specs)))
         found = [dict(self._snapshot.specs[spec].requests) for spec in used.tolist()]
         if not found:
@@ -132,8 +132,17 @@ def _rank(request: Amounts, first: str, second: str) -> tuple[int, int, tuple[tu
     return request.get(first, 0), request.get(second, 0), tuple(sorted(request.items()))
 
 
-def node_rooms(snapshot: Snapshot, derive: Derive = build_always) -> NodeRooms:
-    """Return the room of empty nodes and of new ones. O(P + N · R + templates · DaemonSets)."""
+class NodeRoomsKey(SnapshotKey[NodeRooms]):
+    """The room of empty nodes."""
+
+
+def node_rooms(snapshot: Snapshot, cache: SnapshotCache = UNCACHED) -> NodeRooms:
+    """Return the room of empty nodes and of new ones, cached or computed."""
+    return cache.get(NodeRoomsKey(), snapshot, lambda view: _node_rooms(view, cache))
+
+
+def _node_rooms(snapshot: Snapshot, cache: SnapshotCache) -> NodeRooms:
+    """Compute it. O(P + N · R + templates · DaemonSets)."""
     nodes, pods, resources = snapshot.nodes, snapshot.pods, snapshot.resources
     room = nodes.allocatable.copy()
     stays = np.flatnonzero(((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) != 0) & (pods.node >= 0) & ~pods.is_terminal())
@@ -147,7 +156,7 @@ def node_rooms(snapshot: Snapshot, derive: Derive = build_always) -> NodeRooms:
     for at in np.flatnonzero(requested.any(axis=0)).tolist():
         np.subtract.at(room[:, at], pods.node[stays], requested[number, at])
     new = snapshot.templates.allocatable.copy()
-    templates = group_templates(snapshot, _AS_THE_GROUP_SAYS, np.zeros(len(nodes.name), np.bool_), 0, derive)
+    templates = group_templates(snapshot, _AS_THE_GROUP_SAYS, np.zeros(len(nodes.name), np.bool_), 0, cache)
     for row, group in enumerate(snapshot.templates.group.tolist()):
         template = templates[group]
         for pod in template.daemonset_pods if template is not None else ():

@@ -1,7 +1,7 @@
 """The state of slack between loops, and its encoding.
 
-Names on the wire become indices of this snapshot; a vanished node becomes GONE. An unreadable state
-counts as absent and gives a note.
+Names on the wire become indices of this snapshot; a vanished node becomes GONE. All of it is typed, so the opaque part
+that another version may have written does not matter. An unreadable state counts as absent and gives a note.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,6 @@ from trimtab.planner.slack.sizes import Amounts
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 
-LAYOUT_VERSION: Final = 1
 NONE: Final = -1
 """On no node."""
 GONE: Final = -2
@@ -50,12 +49,8 @@ NO_PREVIOUS_SETS: Final = PreviousSets({}, np.zeros(1, np.int64), np.zeros(0, np
 
 def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) -> tuple[PreviousSets, tuple[str, ...]]:
     """Return the state in terms of the snapshot's nodes, and notes. place : returns their rows by name."""
-    if state is None or state.layout_version == 0:
+    if state is None:
         return NO_PREVIOUS_SETS, ()
-    if state.layout_version != LAYOUT_VERSION:
-        return NO_PREVIOUS_SETS, (
-            f"slack state has layout {state.layout_version}, not {LAYOUT_VERSION}: starting with empty state",
-        )
     node_of = np.full(max(len(state.strings), 1), NONE, np.int32)
     if len(node_of) > 1:
         node_of[1:] = np.fromiter(map(place().get, state.strings[1:], repeat(GONE)), np.int32, len(node_of) - 1)
@@ -115,9 +110,7 @@ def remember(heads: Iterable[tuple[bytes, slice]], number: Int32, node: Int32, n
     string = np.append(np.cumsum(is_used[:-1]), 0)
     numbers, strings = number.astype("<i4").tobytes(), string[node].astype("<i4").tobytes()
     used = np.flatnonzero(is_used).tolist()
-    parts = [
-        pb.SlackState(layout_version=LAYOUT_VERSION, strings=["", *map(names.__getitem__, used)]).SerializeToString()
-    ]
+    parts = [pb.SlackState(strings=["", *map(names.__getitem__, used)]).SerializeToString()]
     for head, where in heads:
         rows = slice(4 * where.start, 4 * where.stop)
         parts.append(entry(_SETS, head + entry(_NUMBER, numbers[rows]) + entry(_NODE, strings[rows])))

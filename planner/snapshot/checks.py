@@ -74,7 +74,7 @@ def check_range(values: NDArray[Any], least: int, most: int, table: str, field: 
 
 
 def check_index(values: Int32, size: int, table: str, field: str, into: str) -> None:
-    """Refuse the first index outside a dictionary of `size` entries."""
+    """Refuse the first index outside a dictionary of `size` entries. values : int32[P]."""
     check_range(values, 0, size - 1, table, field, f"index into {into}")
 
 

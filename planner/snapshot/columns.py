@@ -75,13 +75,13 @@ class Text(NamedTuple):
 class PodColumns(NamedTuple):
     """Pods sorted by (namespace, name).
 
-    namespace : int32[P] index into `Snapshot.strings`; spec : int32[P] into `specs`; label_set : int32[P];
-    node : int32[P] into `nodes`, NO_NODE or UNKNOWN_NODE; owner : int32[P] into `owners`, NO_OWNER or UNKNOWN_OWNER;
-    created_s, deletion_s : int64[P] Unix seconds, 0 = unknown / not terminating; phase : uint8[P] `PodPhase.Code`;
-    flags : uint8[P]; deletion_cost : int32[P]; pinned : int32[P] into `nodes`, NO_NODE or UNKNOWN_NODE;
-    volume_pod : int32[M] ascending; volume : int32[M] into `volumes`;
-    number_pod, number_key : int32[A] pod and index into `Snapshot.strings`, ascending; number : float64[A] of that
-    annotation, infinity if its value is not a number.
+    name, uid : P texts; namespace : int32[P] index into `Snapshot.strings`; spec : int32[P] into `specs`; label_set :
+    int32[P]; node : int32[P] into `nodes`, NO_NODE or UNKNOWN_NODE; owner : int32[P] into `owners`, NO_OWNER or
+    UNKNOWN_OWNER; created_s, deletion_s : int64[P] Unix seconds, 0 = unknown / not terminating; phase : uint8[P]
+    `PodPhase.Code`; flags : uint8[P]; deletion_cost : int32[P]; pinned : int32[P] into `nodes`, NO_NODE or
+    UNKNOWN_NODE; volume_pod : int32[M] ascending; volume : int32[M] into `volumes`; number_pod, number_key : int32[A]
+    pod and index into `Snapshot.strings`, ascending; number : float64[A] of that annotation, infinity if its value is
+    not a number.
     """
 
     namespace: Int32
@@ -112,11 +112,10 @@ class PodColumns(NamedTuple):
 class NodeColumns(NamedTuple):
     """Nodes sorted by name, or templates of node groups in the order of the groups that have one.
 
-    label_set : int32[N]; taint_set : int32[N] into `taint_sets` (0 = no taints); unschedulable, ready : bool[N];
-    allocatable, capacity : int64[N, R]; ready_ns, created_ns : int64[N] Unix nanoseconds, 0 = unknown;
-    group : int32[N] into `Snapshot.groups` or -1 (a template: its own group);
-    scale_down_disabled, deletion_delayed : bool[N];
-    traits : of each node.
+    provider_id : "" = none; label_set : int32[N]; taint_set : int32[N] into `taint_sets` (0 = no taints);
+    unschedulable, ready : bool[N]; allocatable, capacity : int64[N, R]; ready_ns, created_ns : int64[N] Unix
+    nanoseconds, 0 = unknown; group : int32[N] into `Snapshot.groups` or -1 (a template: its own group);
+    scale_down_disabled, deletion_delayed : bool[N]; traits : of each node.
     """
 
     name: tuple[str, ...]
@@ -163,6 +162,10 @@ class Snapshot(NamedTuple):
     """A whole cluster in canonical form; `version` is the hex digest of everything else. `resources` begins with cpu,
     memory, ephemeral-storage, pods; then follow, sorted, the others that some node offers or some pod requests.
     `namespaces` : (name, label set), sorted by name. `slack_requests` : sorted by object.
+
+    strings : sorted, those in use; label_sets, specs, volumes : dictionaries without duplicates; nodes, groups, owners,
+    budgets, deletions, recent_evictions : sorted by key; templates : in the order of the groups that have one;
+    dangling : references to rows that the snapshot lacks.
     """
 
     version: str

@@ -77,7 +77,8 @@ def parse_snapshot(data: bytes) -> pb.ClusterSnapshot:
 class _Dictionaries(NamedTuple):
     """The message's dictionaries, and the canonical number of each entry.
 
-    canonical_specs, labels_of : content of the canonical entries.
+    strings, resources : as in the message; moved, label_sets, specs : int32, the canonical number of each string, label
+    set and spec of the message; canonical_resources, canonical_specs, labels_of : content of the canonical entries.
     """
 
     strings: list[str]

@@ -5,19 +5,19 @@ without sorting again, rows are taken from one side or the other, and unused ent
 Cost: one copy of the columns, and O(changes * log rows). Raises SnapshotError, SnapshotMalformedError.
 """
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from trimtab.planner.model.derive import Derive, build_always
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
+from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.checks import SnapshotMalformedError
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import ReadSpecs, draft
-from trimtab.planner.snapshot.digest import digest
+from trimtab.planner.snapshot.digest import digest, digest_of
 from trimtab.planner.snapshot.joined_dictionaries import join_dictionaries
 from trimtab.planner.snapshot.joined_pods import join_pods
 from trimtab.planner.snapshot.joined_rows import join_tables
@@ -44,24 +44,23 @@ def parse_delta(data: bytes) -> pb.SnapshotDelta:
 def apply_delta(
     base: Snapshot,
     delta: pb.SnapshotDelta,
-    derive: Derive = build_always,
+    cache: SnapshotCache = UNCACHED,
     limits: RequestLimits = UNLIMITED,
     read_specs: ReadSpecs = read_pod_specs,
 ) -> Snapshot:
     """Return the base with the delta's rows added or replaced and its deleted keys removed.
 
-    The base is not changed; equal parts are shared with it (`trimtab.planner.snapshot.sharing`). derive : that of the
-    base;
-    read_specs : see `trimtab.planner.snapshot.decode.draft`.
+    The base is not changed; equal parts are shared with it (`trimtab.planner.snapshot.sharing`). cache : that of the
+    base; read_specs : see `trimtab.planner.snapshot.decode.draft`.
     """
     changed = draft(delta.changed, limits, read_specs)
     limits.check()
     nodes = len(base.nodes.name) + len(base.templates.name) + len(changed.nodes.name) + len(changed.templates.name)
     width = len({*base.resources, *changed.resources})
     limits.reserve(_BYTES_OF_CELL * nodes * width + _BYTES_OF_POD * len(base.pods.spec), "the base, changed")
-    dictionaries = join_dictionaries(base, changed, derive)
+    dictionaries = join_dictionaries(base, changed, cache)
     tables = join_tables(base, changed, delta, dictionaries)
-    pods, dangling = join_pods(base, changed, delta.deleted_pods, (dictionaries, tables), derive)
+    pods, dangling = join_pods(base, changed, delta.deleted_pods, dictionaries, tables, cache)
     joined = Snapshot(
         version="",
         strings=dictionaries.strings,
@@ -82,11 +81,20 @@ def apply_delta(
         dangling=dangling,
     )
     shared = share(base, complete(share(base, joined), base))
-    version = digest(shared, partial(_kept_digest, base, shared, derive))
+    version = digest(shared, partial(_kept_digest, base, shared, cache))
     return base if version == base.version else shared._replace(version=version)
 
 
-def _kept_digest(base: Snapshot, shared: Snapshot, derive: Derive, path: str, compute: Callable[[], bytes]) -> bytes:
+@dataclass(frozen=True)
+class FieldDigestKey(SnapshotKey[bytes]):
+    """The digest of a field. path : of the field."""
+
+    path: str
+
+
+def _kept_digest(base: Snapshot, shared: Snapshot, cache: SnapshotCache, path: str, value: object) -> bytes:
     """Return the digest of a field; if the base has the same field, its digest is cached with the base."""
     field = attrgetter(path)
-    return derive(f"digest of {path}", compute, of=(path,)) if field(shared) is field(base) else compute()
+    if field(shared) is not field(base):
+        return digest_of(value)
+    return cache.get(FieldDigestKey(path), base, lambda view: digest_of(field(view)))

@@ -69,9 +69,9 @@ def canonical_strings(strings: Sequence[str], used: Sequence[Int32]) -> tuple[tu
 
 
 def canonical_label_sets(sets: LabelSets, moved: Int32) -> tuple[LabelSets, Int32]:
-    """Return (label sets over the new strings, sorted, each once; the new index of each old set).
+    """Return (label sets over the new strings, sorted, each once; the new index of each old set : int32[L]).
 
-    `moved` gives the new index of each string, which orders the entries of a set by key.
+    moved : int32[strings], the new index of each string, which orders the entries of a set by key.
     """
     count = len(sets.offsets) - 1
     keys, values = moved[sets.keys], moved[sets.values]
@@ -138,7 +138,7 @@ def canonical_resources(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def offsets_of(sizes: Int32) -> Int64:
-    """Return int64[n + 1] offsets of texts or sets of the given sizes."""
+    """Return int64[n + 1] offsets of texts or sets of the given sizes : int32[n]."""
     offsets = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     return offsets

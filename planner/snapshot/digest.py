@@ -7,7 +7,6 @@ without these instructions.
 """
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -28,13 +27,13 @@ from trimtab.planner.snapshot.columns import (
 _encode = msgspec.msgpack.Encoder().encode
 _WORTH_NARROWING = 1024
 _NESTED: Final = (LabelSets, NodeColumns, PodColumns, DanglingReferences, Dangling)
-Kept = Callable[[str, Callable[[], bytes]], bytes]
-"""Returns the digest of the field with a path, cached or computed."""
+Kept = Callable[[str, object], bytes]
+"""Returns the digest of a field, given its path and value, cached or computed."""
 
 
-def compute_uncached(path: str, compute: Callable[[], bytes]) -> bytes:  # noqa: ARG001
+def compute_uncached(path: str, value: object) -> bytes:  # noqa: ARG001
     """Compute a digest without caching."""
-    return compute()
+    return digest_of(value)
 
 
 def digest(snapshot: Snapshot, kept: Kept = compute_uncached) -> str:
@@ -44,7 +43,7 @@ def digest(snapshot: Snapshot, kept: Kept = compute_uncached) -> str:
     """
     sink = sha256()
     for path, value in _fields(snapshot, ""):
-        sink.update(_encode((path, kept(path, partial(_digest_of, value)))))
+        sink.update(_encode((path, kept(path, value))))
     return str(sink.hexdigest())[:32]
 
 
@@ -57,7 +56,7 @@ def _fields(table: Any, path: str) -> Iterator[tuple[str, Any]]:
             yield f"{path}{name}", value
 
 
-def _digest_of(value: Any) -> bytes:
+def digest_of(value: Any) -> bytes:
     """Return the digest of one field."""
     sink: Any
     if isinstance(value, np.ndarray):

@@ -5,21 +5,24 @@ adds none and the base's numbers are cached, else O(entries) with a merge of sor
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
-from trimtab.planner.model.derive import Derive, build_always
 from trimtab.planner.model.values import MountedVolume, PodRequirements
+from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int32, LabelSets, Snapshot
 from trimtab.planner.snapshot.dictionaries import canonical_resources, offsets_of
 from trimtab.planner.snapshot.references import is_identity
 
 
 class Numbers(NamedTuple):
-    """The new numbers of one side's entries: int32 each."""
+    """The new numbers of one side's entries. strings, label_sets, specs, volumes, resources : int32, by the old number
+    of each entry of the dictionary with this name.
+    """
 
     strings: Int32
     label_sets: Int32
@@ -29,7 +32,9 @@ class Numbers(NamedTuple):
 
 
 class JoinedDictionaries(NamedTuple):
-    """The joined dictionaries; `base` and `changed` give the new numbers of each side's entries."""
+    """The joined dictionaries, as in `Snapshot`: strings, label_sets, specs, volumes, resources. base, changed : the
+    new numbers of each side's entries.
+    """
 
     strings: tuple[str, ...]
     label_sets: LabelSets
@@ -40,17 +45,22 @@ class JoinedDictionaries(NamedTuple):
     changed: Numbers
 
 
-def join_dictionaries(base: Snapshot, changed: Snapshot, derive: Derive = build_always) -> JoinedDictionaries:
-    """Join the dictionaries of two snapshots. derive : that of the base."""
-    ranks = derive("ranks of strings", lambda: _ranks(base.strings), of=("strings",))
+@dataclass(frozen=True)
+class RanksKey(SnapshotKey[dict[Any, int]]):
+    """The place of each entry of a dictionary, by its encoding. field : the dictionary's in `Snapshot`."""
+
+    field: str
+
+
+def join_dictionaries(base: Snapshot, changed: Snapshot, cache: SnapshotCache = UNCACHED) -> JoinedDictionaries:
+    """Join the dictionaries of two snapshots. cache : that of the base."""
+    ranks = cache.get(RanksKey("strings"), base, lambda view: _ranks(view.strings))
     strings, string_numbers = _join(base.strings, changed.strings, ranks, changed.strings)
-    label_sets, set_numbers = _join_label_sets((base, changed), string_numbers, derive)
+    label_sets, set_numbers = _join_label_sets((base, changed), string_numbers, cache)
     encode = msgspec.msgpack.Encoder().encode
-    ranks_of_specs = derive("ranks of specs", lambda: _ranks([encode(one) for one in base.specs]), of=("specs",))
+    ranks_of_specs = cache.get(RanksKey("specs"), base, lambda view: _ranks(list(map(encode, view.specs))))
     specs, spec_numbers = _join(base.specs, changed.specs, ranks_of_specs, [encode(one) for one in changed.specs])
-    ranks_of_volumes = derive(
-        "ranks of volumes", lambda: _ranks([encode(one) for one in base.volumes]), of=("volumes",)
-    )
+    ranks_of_volumes = cache.get(RanksKey("volumes"), base, lambda view: _ranks(list(map(encode, view.volumes))))
     volumes, volume_numbers = _join(
         base.volumes, changed.volumes, ranks_of_volumes, [encode(one) for one in changed.volumes]
     )
@@ -63,7 +73,9 @@ def join_dictionaries(base: Snapshot, changed: Snapshot, derive: Derive = build_
 
 
 def renumbered(numbers: Int32, column: Int32) -> Int32:
-    """Return a column in new numbers; the same object if the numbers do not change."""
+    """Return a column : int32[P] in new numbers, int32[P]; the same object if the numbers do not change. numbers :
+    int32, by old number.
+    """
     return column if is_identity(numbers) else numbers[column]
 
 
@@ -87,13 +99,13 @@ def _join(
 
 
 def _join_label_sets(
-    sides: tuple[Snapshot, Snapshot], strings: tuple[Int32, Int32], derive: Derive
+    sides: tuple[Snapshot, Snapshot], strings: tuple[Int32, Int32], cache: SnapshotCache
 ) -> tuple[LabelSets, tuple[Int32, Int32]]:
     """Join label sets; the sides' strings have new numbers in the same order, so each side stays sorted."""
     base, changed = sides
     if is_identity(strings[0]):
-        of = ("label_sets.offsets", "label_sets.keys", "label_sets.values")
-        ranks = derive("ranks of label sets", lambda: _ranks(_rows(base.label_sets, strings[0])), of=of)
+        # The strings keep their numbers, so these do not matter.
+        ranks = cache.get(RanksKey("label_sets"), base, lambda view: _ranks(_rows(view.label_sets, strings[0])))
     else:
         ranks = _ranks(_rows(base.label_sets, strings[0]))
     rows = _rows(changed.label_sets, strings[1])

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.model.derive import Derive, build_always
+from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.columns import (
     Bool,
@@ -33,11 +33,11 @@ def join_pods(
     base: Snapshot,
     changed: Snapshot,
     deleted: Sequence[str],
-    joined: tuple[JoinedDictionaries, JoinedTables],
-    derive: Derive = build_always,
+    dictionaries: JoinedDictionaries,
+    tables: JoinedTables,
+    cache: SnapshotCache = UNCACHED,
 ) -> tuple[PodColumns, DanglingReferences]:
-    """Return the pods in canonical order, and the new dangling references. derive : that of the base."""
-    dictionaries, tables = joined
+    """Return the pods in canonical order, and the new dangling references. cache : that of the base."""
     first, second = dictionaries.base, dictionaries.changed
     merge = _merge(base, changed, deleted, dictionaries)
     rank = np.full(len(base.pods.spec) + len(changed.pods.spec), -1, np.int32)
@@ -54,7 +54,7 @@ def join_pods(
         other = follow(getattr(b, name), names[1], getattr(changed.dangling, name), known)
         return merge.column(one.column, other.column), _joined_dangling(one, other, rank)
 
-    nodes = _rows_of_nodes(base, tables, derive)
+    nodes = _rows_of_nodes(base, tables, cache)
     node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
     pinned, not_pinned = referring("pinned", (base.nodes.name, changed.nodes.name), nodes)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
@@ -81,11 +81,20 @@ def join_pods(
     return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)
 
 
-def _rows_of_nodes(base: Snapshot, tables: JoinedTables, derive: Derive) -> Mapping[str, int]:
+def _rows_of_nodes(base: Snapshot, tables: JoinedTables, cache: SnapshotCache) -> Mapping[str, int]:
     """Return the rows of the joined nodes by name; those of the base are cached with it."""
     if tables.nodes.name is base.nodes.name:
-        return derive("rows of nodes", lambda: _rows(base.nodes.name), of=("nodes.name",))
+        return rows_of_nodes(base, cache)
     return _rows(tables.nodes.name)
+
+
+def rows_of_nodes(snapshot: Snapshot, cache: SnapshotCache) -> Mapping[str, int]:
+    """Return the row of each node by its name."""
+    return cache.get(NodeRowsKey(), snapshot, lambda view: _rows(view.nodes.name))
+
+
+class NodeRowsKey(SnapshotKey[Mapping[str, int]]):
+    """The row of each node by its name."""
 
 
 def _rows(names: Sequence[str]) -> Mapping[str, int]:

@@ -27,7 +27,9 @@ _Row = TypeVar("_Row")
 
 
 class JoinedTables(NamedTuple):
-    """All tables but the pods; see `Snapshot`. `no_group` : the dangling references of the nodes' column `group`."""
+    """All tables but the pods, as in `Snapshot`: nodes, templates, groups, owners, budgets, namespaces, deletions,
+    recent_evictions. no_group : the dangling references of the nodes' column `group`.
+    """
 
     nodes: NodeColumns
     templates: NodeColumns
@@ -41,7 +43,7 @@ class JoinedTables(NamedTuple):
 
 
 class Deleted(NamedTuple):
-    """Keys to remove, and the name of the field with them."""
+    """The keys to remove, and the name of the field with them."""
 
     field: str
     keys: Sequence[str]

@@ -34,7 +34,7 @@ def find_pods(snapshot: Snapshot, keys: Sequence[str]) -> tuple[Int64, Bool]:
 
 
 def keys_of(snapshot: Snapshot, namespace: Int32) -> kernels.Keys:
-    """Return the keys of a snapshot's pods, the namespaces as numbered by the caller."""
+    """Return the keys of a snapshot's pods. namespace : int32[P], as numbered by the caller."""
     return kernels.Keys(namespace, snapshot.pods.name.data, snapshot.pods.name.offsets)
 
 

@@ -12,7 +12,7 @@ from trimtab.planner.snapshot.columns import Int32
 
 
 class OffsetsFault(NamedTuple):
-    """The first wrong offset, and its problem."""
+    """The first wrong offset, by its row, and its problem."""
 
     row: int
     problem: str

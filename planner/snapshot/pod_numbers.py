@@ -37,7 +37,7 @@ def number_keys(table: pb.PodTable, strings: Sequence[str]) -> Int32:
 
 
 def read_numbers(table: pb.PodTable, strings: Sequence[str], moved: Int32, order: Int64 | None) -> PodNumbers:
-    """Return the numbers. moved : int32, the canonical number of each string; order : int64[P] new row to old one."""
+    """Return the numbers. moved : int32[strings], their canonical numbers; order : int64[P] new row to old one."""
     keys = number_keys(table, strings)
     pod = read_column(table.number_pod, np.int32, len(keys), TABLE, "number_pod")
     check_index(pod, table.count, TABLE, "number_pod", "pods")

@@ -34,7 +34,7 @@ _MOST_KEPT: Final = 20_000
 """Most specs that are kept as sent; a caller may send equal ones in different bytes."""
 
 
-class _Row(Row):
+class _SpecRow(Row):
     """The current row; tolerations repeat across specs, so each distinct one is read only once. string_count : number
     of the first strings of the table among which are all that were read.
     """
@@ -54,8 +54,8 @@ class _Row(Row):
 
 
 class SpecsAsSent(NamedTuple):
-    """Specs by the bytes of their messages. strings, resources : those to which the bytes refer, the first ones of the
-    tables that they were sent with.
+    """Specs by the bytes of their messages: specs. strings, resources : those to which the bytes refer, the first ones
+    of the tables that they were sent with.
     """
 
     strings: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class SpecReader:
     ) -> list[PodRequirements]:
         """Return one value for each row, in the order of the rows."""
         known = self.known if self.known.hold_for(strings, resources) else SpecsAsSent()
-        row, specs, more = _Row("pod_specs", strings), [], dict[bytes, PodRequirements]()
+        row, specs, more = _SpecRow("pod_specs", strings), [], dict[bytes, PodRequirements]()
         for row.index, message in enumerate(messages):
             sent = message.SerializeToString(deterministic=True)
             spec = known.specs.get(sent) or more.get(sent)
@@ -101,7 +101,7 @@ def read_pod_specs(
     messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]
 ) -> list[PodRequirements]:
     """Return one value for each row, in the order of the rows."""
-    row = _Row("pod_specs", strings)
+    row = _SpecRow("pod_specs", strings)
     specs = []
     for row.index, message in enumerate(messages):
         specs.append(_pod_spec(row, message, resources))
@@ -126,7 +126,7 @@ def read_pairs(row: Row, messages: Iterable[pb.LabelPair], field: str) -> tuple[
     return tuple(pairs)
 
 
-def _pod_spec(row: _Row, m: pb.PodSpec, resources: Sequence[str]) -> PodRequirements:
+def _pod_spec(row: _SpecRow, m: pb.PodSpec, resources: Sequence[str]) -> PodRequirements:
     """Read the fields that are set; `PodRequirements` has the defaults of the others."""
     found: dict[str, Any] = {}
     for field, value in m.ListFields():
@@ -153,7 +153,7 @@ def _requests(row: Row, messages: Sequence[pb.ResourceAmount], resources: Sequen
     return tuple(sorted([item for item in found.items() if item[1]]))
 
 
-def _toleration(row: _Row, m: pb.Toleration) -> TolerationSpec:
+def _toleration(row: _SpecRow, m: pb.Toleration) -> TolerationSpec:
     fields = m.key, m.operator, m.value, m.effect
     known = row.tolerations.get(fields)
     if known is None:
@@ -210,7 +210,7 @@ def _texts(row: Row, indices: Iterable[int], field: str) -> tuple[str, ...]:
     return _sorted([row.needed_text(index, field) for index in indices])
 
 
-_READ: Final[dict[str, Callable[[_Row, Any], Any]]] = {
+_READ: Final[dict[str, Callable[[_SpecRow, Any], Any]]] = {
     "node_selector": lambda row, pairs: read_pairs(row, pairs, "node_selector"),
     "node_affinity": lambda row, terms: read_terms(row, terms, "node_affinity"),
     "tolerations": lambda row, found: _sorted([_toleration(row, one) for one in found]),

@@ -49,7 +49,7 @@ class PodDictionaries(NamedTuple):
 
 
 class DanglingPods(NamedTuple):
-    """Dangling references of the pods' columns with these names."""
+    """Dangling references of the pods' columns `node`, `owner` and `pinned`."""
 
     node: Dangling
     owner: Dangling
@@ -71,7 +71,7 @@ def read_namespace(table: pb.PodTable, strings: Sequence[str]) -> Int32:
 
 
 def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionaries) -> tuple[PodColumns, DanglingPods]:
-    """Return the pods in canonical order, and the dangling references. `namespace` : from `read_namespace`."""
+    """Return the pods in canonical order, and the dangling references. namespace : int32[P], from `read_namespace`."""
     rank = dictionaries.moved[namespace]
     names = _read_text(table.names, table.name_lengths, table.count, "names", _MAX_NAME)
     uids = _read_text(table.uids, table.uid_lengths, table.count, "uids", _MAX_UID)
@@ -145,7 +145,9 @@ class _Indices(NamedTuple):
 
 
 class _Plain(NamedTuple):
-    """Columns of plain values."""
+    """Columns of plain values, see `PodColumns`. created_s, deletion_s : int64[P]; phase, flags : uint8[P];
+    deletion_cost : int32[P].
+    """
 
     created_s: Int64
     deletion_s: Int64
@@ -242,6 +244,6 @@ def _read_mounts(table: pb.PodTable, dictionaries: PodDictionaries, order: Int64
 
 
 def sort_mounts(pod: Int32, volume: Int32) -> tuple[Int32, Int32]:
-    """Return pairs of (pod, volume) ascending, each once."""
+    """Return pairs of (pod, volume) ascending, each once. pod, volume : int32[M]; returns the same."""
     pairs = np.unique((pod.astype(np.int64) << 32) | volume)
     return (pairs >> 32).astype(np.int32), (pairs & 0x7FFFFFFF).astype(np.int32)

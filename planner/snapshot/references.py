@@ -6,14 +6,27 @@ vectorised, and a dictionary lookup per distinct name.
 
 from collections.abc import Mapping, Sequence
 from operator import eq
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trimtab.planner.snapshot.columns import Dangling, Int32
 
 NONE = -1
 MISSING = -2
+"""Negative numbers in a column of numbers stand for no row: a pod on no node, a name that the table lacks."""
+N = TypeVar("N", bound=np.generic)
+
+
+def take_or(values: NDArray[N], row: NDArray[np.signedinteger[Any]], otherwise: float) -> NDArray[N]:
+    """Return the value of each row, `otherwise` for NONE and MISSING. values : of a table's rows, any dtype, which the
+    result has; row : from MISSING on. O(values + rows).
+    """
+    extended = np.empty(len(values) + 2, values.dtype)
+    extended[:-2], extended[-2:] = values, otherwise
+    taken: NDArray[N] = extended[row]
+    return taken
 
 
 def resolve(target: Int32, names: Sequence[str], known: Mapping[str, int]) -> tuple[Int32, Dangling]:
@@ -43,7 +56,9 @@ def dangling(rows: Int32, target: Int32, names: Sequence[str]) -> Dangling:
 
 
 def unresolve(column: Int32, known: Sequence[str], dangling: Dangling) -> tuple[Int32, list[str]]:
-    """Undo `resolve`: return (int32[P] into names; names: the known ones, the missing ones, "")."""
+    """Undo `resolve`: return (int32[P] into names; names: the known ones, the missing ones, ""). column : int32[P] into
+    `known`, NONE or MISSING.
+    """
     names = [*known, *dangling.names, ""]
     target = np.where(column == NONE, np.int32(len(names) - 1), column)
     target[dangling.row] = dangling.name + np.int32(len(known))
@@ -62,9 +77,9 @@ class Followed(NamedTuple):
 
 
 def follow(column: Int32, before: Sequence[str], lacks: Dangling, known: Mapping[str, int]) -> Followed:
-    """Convert a column to the numbers of the table that replaces its own. Cost: vectorised over rows. before : the
-    names of the old table; lacks : the old table's missing references; known : the new table's numbers by name, in
-    ascending order of both.
+    """Convert a column : int32[P] to the numbers of the table that replaces its own. Cost: vectorised over rows. before
+    : the names of the old table; lacks : the old table's missing references; known : the new table's numbers by name,
+    in ascending order of both.
     """
     # In most cases the table has the same rows as before.
     is_same = len(before) == len(known) and all(map(eq, before, known))
@@ -88,5 +103,5 @@ def _looked_up(column: Int32, before: Sequence[str], known: Mapping[str, int]) -
 
 
 def is_identity(numbers: Int32) -> bool:
-    """Return whether each number maps to itself."""
+    """Return whether each of numbers : int32[n] maps to itself."""
     return bool((numbers == np.arange(len(numbers), dtype=np.int32)).all())

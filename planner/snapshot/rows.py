@@ -28,7 +28,7 @@ DAEMON_SET: Final = "DaemonSet"
 
 
 class DictionarySizes(NamedTuple):
-    """Number of rows in the dictionaries of the message."""
+    """Number of rows in the dictionaries `label_sets` and `specs` of the message."""
 
     label_sets: int
     specs: int
@@ -200,5 +200,5 @@ def _index(row: Row, value: int, size: int, field: str) -> int:
 
 
 def spec_in(numbers: Int32, spec: int) -> int:
-    """Return the number of a spec in another dictionary; an unknown spec stays unknown."""
+    """Return the number of a spec in another dictionary; an unknown spec stays unknown. numbers : int32[specs]."""
     return int(numbers[spec]) if spec >= 0 else spec

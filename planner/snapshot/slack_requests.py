@@ -17,7 +17,9 @@ _TABLE: Final = "slack_requests"
 _REQUESTS: Final = f"{_TABLE}.requests"
 
 
-class _Dictionary(NamedTuple):
+class _RequestDictionary(NamedTuple):
+    """The message's dictionary: resources, strings, specs, label_sets, all as numbered in the message."""
+
     resources: Sequence[str]
     strings: Sequence[str]
     specs: Sequence[PodRequirements]
@@ -38,17 +40,17 @@ def read_slack_requests(message: pb.SlackRequests) -> tuple[SlackRequest, ...]:
     return tuple(sorted(found, key=lambda one: one.object))
 
 
-def _dictionary(message: pb.PodDictionary) -> _Dictionary:
+def _dictionary(message: pb.PodDictionary) -> _RequestDictionary:
     whole = pb.ClusterSnapshot(strings=message.strings, resources=message.resources)
     try:
         strings, resources = read_strings(whole), read_resources(whole)
         specs = read_pod_specs(message.pod_specs, strings, resources)
-        return _Dictionary(resources, strings, specs, read_label_sets(message.label_sets, strings))
+        return _RequestDictionary(resources, strings, specs, read_label_sets(message.label_sets, strings))
     except SnapshotError as error:
         raise SnapshotError(f"{_TABLE}.dictionary.{error.table}", error.row, error.field, error.problem) from None
 
 
-def _request(row: Row, one: pb.SlackRequest, dictionary: _Dictionary) -> SlackRequest:
+def _request(row: Row, one: pb.SlackRequest, dictionary: _RequestDictionary) -> SlackRequest:
     if not 0 <= one.spec < len(dictionary.specs):
         row.refuse("spec", f"{one.spec} is not an index into the specs beside it; there are {len(dictionary.specs)}")
     return SlackRequest(
@@ -69,7 +71,7 @@ def _given(row: Row, one: pb.SlackRequest, field: str) -> int:
     return row.at_least(getattr(one, field), 0, field) if one.HasField(field) else -1  # type: ignore[arg-type]
 
 
-def _labels(row: Row, label_set: int, dictionary: _Dictionary) -> tuple[tuple[str, str], ...]:
+def _labels(row: Row, label_set: int, dictionary: _RequestDictionary) -> tuple[tuple[str, str], ...]:
     sets = dictionary.label_sets
     if not 0 <= label_set < len(sets.offsets) - 1:
         row.refuse(

@@ -4,19 +4,20 @@ Decides nothing. Cost: O(P + bytes of names).
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from trimtab.planner.compiled.by_reference import by_reference
-from trimtab.planner.model.derive import Derive
+from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 
 
 @by_reference()
 class Names(NamedTuple):
-    """The names as texts. namespace : int32[P] into the texts `namespaces`; pods and nodes : texts by number."""
+    """The names as texts, which end where the next one begins. namespace : int32[P] into the texts `namespaces`;
+    namespaces, pods, nodes : uint8[bytes]; namespace_offsets, pod_offsets, node_offsets : int64[texts+1].
+    """
 
     namespace: Int32
     namespaces: UInt8
@@ -27,9 +28,13 @@ class Names(NamedTuple):
     node_offsets: Int64
 
 
-def texts_of(snapshot: Snapshot, derive: Derive) -> Names:
+class NamesKey(SnapshotKey[Names]):
+    """The texts of names."""
+
+
+def texts_of(snapshot: Snapshot, cache: SnapshotCache) -> Names:
     """Return the texts of the names in answers, cached or gathered."""
-    return derive("texts", partial(_gather, snapshot), of=("strings", "pods.namespace", "pods.name", "nodes.name"))
+    return cache.get(NamesKey(), snapshot, _gather)
 
 
 def _gather(snapshot: Snapshot) -> Names:
@@ -65,7 +70,7 @@ def joined(texts: Sequence[str]) -> tuple[UInt8, Int64]:
 
 
 def pod_keys(snapshot: Snapshot, pods: Int64) -> list[str]:
-    """Return "namespace/name" of each of pods : int64. O(bytes of names)."""
+    """Return "namespace/name" of each of pods : int64[n]. O(bytes of names)."""
     column, strings = snapshot.pods.name, snapshot.strings
     data = column.data
     first, last = column.offsets[pods].tolist(), column.offsets[pods + 1].tolist()

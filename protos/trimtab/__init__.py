@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from trimtab.clients.advice.result import Advice, AdviceReport
     from trimtab.clients.python_api.calls import Client, advise, client, plan
     from trimtab.clients.python_api.failures import InputError, PlannerError
-    from trimtab.clients.python_api.plan import Growth, Plan, RemovableNode, StayingNode
+    from trimtab.clients.python_api.plan import PlannedGrowth, PlanResult, RemovableNode, StayingNode
     from trimtab.clients.simulation.simulation import ClusterSimulation as Simulator
 
 __all__ = [
@@ -25,9 +25,9 @@ __all__ = [
     "AdviceReport",
     "AdvisedChange",
     "Client",
-    "Growth",
     "InputError",
-    "Plan",
+    "PlanResult",
+    "PlannedGrowth",
     "PlannerError",
     "RemovableNode",
     "Simulator",
@@ -41,9 +41,9 @@ _PLACES = {
     "AdviceReport": "advice.result:AdviceReport",
     "AdvisedChange": "advice.changes:AdvisedChange",
     "Client": "python_api.calls:Client",
-    "Growth": "python_api.plan:Growth",
     "InputError": "python_api.failures:InputError",
-    "Plan": "python_api.plan:Plan",
+    "PlanResult": "python_api.plan:PlanResult",
+    "PlannedGrowth": "python_api.plan:PlannedGrowth",
     "PlannerError": "python_api.failures:PlannerError",
     "RemovableNode": "python_api.plan:RemovableNode",
     "Simulator": "simulation.simulation:ClusterSimulation",

@@ -12,3 +12,5 @@ MOST_PER_HOUR: Final = 1e12
 def is_price(value: float) -> bool:
     """Return whether a number can be the price of one node for one hour."""
     return math.isfinite(value) and 0 <= value <= MOST_PER_HOUR
+HOURS_A_MONTH: Final = 730
+"""8,760 hours of a year divided by twelve, a month as clouds bill it."""

@@ -14,8 +14,8 @@ from trimtab.actuator.settings import DeleteSettings, DrainSettings, GrowSetting
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.actuator.tracker.admission import DeletionLimits
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.rpc.server import Registration, Shell
 from trimtab.clients.simulation.cloud.embedded import EmbeddedClusterServicer
 from trimtab.clients.simulation.cloud.provider import MemoryCloud

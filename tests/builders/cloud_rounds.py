@@ -6,6 +6,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.builders.actuator import SETTINGS, START_S
 from tests.builders.kubernetes import Json
 from trimtab.actuator.cloud.provider import CloudProvider
+from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
@@ -15,7 +16,6 @@ from trimtab.clients.simulation.cluster.controllers import Delays
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.observed_cluster import ObservedCluster
-from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.v1 import plan_pb2
 

@@ -33,8 +33,9 @@ from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.settings import DeleteSettings, GrowSettings, WorkSettings
 from trimtab.actuator.store.memory import MemoryStore
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import Backoff, connect
+from trimtab.clients.rpc.client import connect
 from trimtab.clients.rpc.port_security import PortSecurity
+from trimtab.clients.rpc.retries import attempts
 from trimtab.clients.rpc.server import ServerSettings, Shell
 from trimtab.clients.simulation.cloud.provider import MemoryCloud
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
@@ -175,7 +176,7 @@ def externalgrpc() -> Iterator[World]:
 def aws_cloud(proxy: fake_aws.AwsProxy, settings: AwsSettings, clock: Callable[[], float] = time.monotonic) -> AwsCloud:
     """Return the cloud behind a proxy; pauses are short."""
     api = AwsApi(fake_aws.REGION, proxy.address)
-    return AwsCloud(api, settings, Reader(api, Backoff(0.001, 0.01)), clock=clock)
+    return AwsCloud(api, settings, Reader(api, attempts(6, 0.001, 0.01)), clock=clock)
 
 
 @contextmanager

@@ -74,7 +74,7 @@ def _commands(block: Block) -> Iterator[Command]:
 
 
 def _without_comment(line: str) -> str:
-    """Return a line as it is without a comment of the shell: a "#" after blanks, outside of quotes."""
+    """Return a line as it is without a comment of the shell: a "#" after spare_nodes, outside of quotes."""
     comment = re.search(r"(?:^|\s)#\s", line)
     return line[: comment.start()].rstrip() if comment else line.rstrip()
 

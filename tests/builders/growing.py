@@ -41,7 +41,7 @@ def growing_cluster(
     nodes: list[NodeRow],
     pods: list[PodRow],
     groups: list[tuple[NodeRow, list[PodRow], int]],
-    blanks: int,
+    spare_nodes: int,
     namespaces: dict[str, dict[str, str]] | None = None,
 ) -> GrowingCluster:
     """Return both sides. groups : (template of new nodes, residents, number of upcoming nodes)."""
@@ -49,7 +49,7 @@ def growing_cluster(
     made = snapshot(nodes, pods, namespaces)
     made = made._replace(groups=tuple(node_group(f"g{at}") for at in range(len(groups))))
     templates = [template(row, residents) for row, residents, _ in groups]
-    rows = growth_rows(templates, [upcoming for *_, upcoming in groups], blanks, made)
+    rows = growth_rows(templates, [upcoming for *_, upcoming in groups], spare_nodes, made)
     simulation = build_simulation(made, VirtualRows(nodes=rows.nodes))
     cluster = Cluster(nodes, pods, namespaces)
     cluster.nodes = {one.name: one for one in nodes}
@@ -68,13 +68,13 @@ def _add(
 ) -> None:
     for name in virtual.names:
         row, residents = NodeRow(name, {HOST: name}, {}), list[PodRow]()
-        if not virtual.is_blank:
+        if not virtual.is_spare:
             at = templates.index(GroupTemplate(virtual.template, virtual.residents))
             row, residents, _ = groups[at]
         labels = {key: value for key, value in row.labels.items() if key != HOST}
         cluster.nodes[name] = row._replace(name=name, labels=labels | {HOST: name})
         cluster.residents[name] = residents
-        cluster.state[name] = "open" if virtual.is_open else "dropped"
+        cluster.state[name] = "open" if virtual.is_open else "outside"
 
 
 def mild_spec(random: Random) -> PodRequirements:

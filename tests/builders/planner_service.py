@@ -7,8 +7,9 @@ import pytest
 
 from tests.builders.contract_page import errors
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.rpc.client import RetryPolicy, invoke
+from trimtab.clients.rpc.client import invoke
 from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.rpc.server import Registration, Shell
 from trimtab.clients.rpc.telemetry import start_telemetry
 from trimtab.planner.process import SERVICE

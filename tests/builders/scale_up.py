@@ -12,7 +12,6 @@ from tests.certificates.scale_up import offences
 from trimtab.planner.decisions.plan import plan as take_decisions
 from trimtab.planner.model.settings import search
 from trimtab.planner.round.work import Work
-from trimtab.planner.scale_up.promising import MANY
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
@@ -85,7 +84,11 @@ def plan_message(
     request = plan_pb2.PlanRequest(decisions=decisions, settings=given, seed=seed)
     request.now.seconds = now_s
     answer = take_decisions(canonicalize(message), request, state, Work(time_left=time_left))
-    bounded = time_left is not None or given.scale_up.max_evaluated_node_groups > 0 or len(message.node_groups) > MANY
+    bounded = (
+        time_left is not None
+        or given.scale_up.max_evaluated_node_groups > 0
+        or len(message.node_groups) > search.USUAL.packed_groups
+    )
     assert offences(message, given, answer.scale_up, now_s, bounded=bounded) == []
     return Outcome(answer.scale_up, answer)
 

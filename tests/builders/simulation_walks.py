@@ -13,17 +13,17 @@ from tests.reference.predicates import resources
 from tests.reference.simulation import checks
 from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import AffinityTerm, PodRequirements, SpreadConstraint
-from trimtab.planner.predicates.order import PREDICATES, reasons_of
+from trimtab.planner.predicates.order import REASONS, reasons_of
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.explain import explain, masks
 from trimtab.planner.simulation.kernels import (
-    drop,
+    cordon,
     failing,
     fits,
     mark,
     place,
     remove,
-    retire,
+    remove_from_topology,
     revert,
 )
 from trimtab.planner.simulation.state import SimulationState
@@ -55,7 +55,7 @@ def assert_same(state: SimulationState, expected: dict[str, np.ndarray]) -> None
         assert array.tobytes() == expected[path].tobytes(), path
 
 
-ORDER = [one.reason for one in PREDICATES]
+ORDER = list(REASONS)
 """Reasons in upstream's order."""
 
 
@@ -83,7 +83,7 @@ class Walk:
         self.names = list(cluster.nodes)
 
     def step(self) -> None:
-        self.random.choice((self.place_somewhere, self.place_where_it_fits, self.remove, self.remove, self.retire))()
+        self.random.choice((self.place_somewhere, self.place_where_it_fits, self.remove, self.remove, self.cordon))()
 
     def _unplaced(self) -> int | None:
         return self._any([at for at, node in enumerate(self.cluster.at) if not node])
@@ -92,7 +92,7 @@ class Walk:
         return self.random.choice(options) if options else None
 
     def place_somewhere(self) -> None:
-        pod, node = self._unplaced(), self._any(self._nodes("open", "retired"))
+        pod, node = self._unplaced(), self._any(self._nodes("open", "cordoned"))
         if pod is not None and node is not None:
             assert place(self.simulation.state, pod, node) == 0
             self.cluster.place(pod, self.names[node])
@@ -115,18 +115,18 @@ class Walk:
     def _nodes(self, *states: str) -> list[int]:
         return [at for at, name in enumerate(self.names) if self.cluster.state[name] in states]
 
-    def retire(self) -> None:
-        """Retire a node, or drop a retired one that is empty."""
-        node = self._any(self._nodes("open", "retired"))
+    def cordon(self) -> None:
+        """Cordon a node, or take a cordoned one that is empty out of the topology."""
+        node = self._any(self._nodes("open", "cordoned"))
         if node is None:
             return
         name = self.names[node]
         if self.cluster.state[name] == "open":
-            assert retire(self.simulation.state, node) == 0
-            self.cluster.retire(name)
+            assert cordon(self.simulation.state, node) == 0
+            self.cluster.cordon(name)
         elif not self.cluster.pods_on(name):
-            assert drop(self.simulation.state, node) == 0
-            self.cluster.drop(name)
+            assert remove_from_topology(self.simulation.state, node) == 0
+            self.cluster.remove_from_topology(name)
 
 
 class Split(NamedTuple):
@@ -163,7 +163,7 @@ def naive(rows: Split) -> Cluster:
     where = dict(zip(((p.namespace, p.name) for p in cluster.pods), cluster.at, strict=True))
     cluster.pods = [*rows.pods, *rows.later_pods]
     cluster.at = [where[(pod.namespace, pod.name)] for pod in cluster.pods]
-    cluster.state = {name: "open" for name in cluster.nodes} | {one.name: "dropped" for one in rows.later_nodes}
+    cluster.state = {name: "open" for name in cluster.nodes} | {one.name: "outside" for one in rows.later_nodes}
     return cluster
 
 

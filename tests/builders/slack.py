@@ -11,6 +11,7 @@ from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.round.work import Work
 from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import opaque_state_pb2
 from trimtab.v1 import plan_pb2 as pb
 
 NOW_S = 1_800_000_000
@@ -99,3 +100,8 @@ def five_nodes() -> Cluster:
     """
     rows = {("default", f"p{i}"): pod(f"p{i}", f"n{i % 5:02}", spec(800, 1), owner="rs") for i in range(10)}
     return replace(owned(cluster(5)), pods=rows)
+
+
+def dependent_count(state: pb.PlanState) -> int:
+    """Return how many unneeded nodes of a state can go only because slack requests less without them."""
+    return opaque_state_pb2.ScaleDownOpaque.FromString(state.scale_down.opaque).fewer_placeholders

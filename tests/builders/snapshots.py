@@ -416,7 +416,7 @@ class _Writer:
             current_replicas=None if owner.current_replicas < 0 else owner.current_replicas,
             api_version=owner.api_version,
             controller=owner.controller,
-            revision=owner.revision,
+            revision=owner.revision or None,
         )
         self._selector(out.selector, owner.selector)
         if owner.pod_template is not None:
@@ -448,7 +448,7 @@ class _Writer:
             message = out.deletions.add(node=row.node, node_group=row.node_group, drain=row.drain)
             set_time(message.start_time, row.start_ns)
         for (namespace, name), gone in self._shuffled(self._cluster.evictions.items()):
-            eviction = out.recent_evictions.add(namespace=namespace, name=name, uid=gone.uid, owner=gone.owner)
+            eviction = out.recent_evictions.add(namespace=namespace, name=name, uid=gone.uid, owner=gone.owner or None)
             eviction.label_set = self._label_sets.index(gone.labels)
             if gone.spec is not None:
                 eviction.spec = self._specs.index(gone.spec)

@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from random import Random
 
-from tests.certificates import scheduling
 from tests.certificates.cluster import GATED, Cluster, Pod
 from tests.certificates.growth_limits import Limits
 from tests.certificates.new_nodes import HOSTNAME, NewNode, is_ready, new_node_of
-from tests.certificates.scheduling import PREDICATES, REASONS, Placement
+from tests.certificates.scheduling import BY_OTHERS, PREDICATES, REASONS, Placement, selects
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -23,9 +22,6 @@ Skipped = reason_pb2.SkippedPodReason
 Result = reason_pb2.ScaleUpResult
 LONGEST_S = 900
 ORDERS_TRIED = 40
-BY_OTHERS = (
-    scheduling.topology_spread, scheduling.affinity, scheduling.anti_affinity, scheduling.existing_anti_affinity,
-)  # fmt: skip
 
 
 class Plan:
@@ -217,10 +213,13 @@ def splits(plan: Plan) -> Iterator[str]:
 
 
 def prices(plan: Plan) -> Iterator[str]:
-    """Check that prices add up."""
+    """Check that prices add up, and that unknown ones are absent."""
     total = 0.0
     for entry in plan.decision.splits:
-        price = plan.cluster.groups[entry.node_group].price_per_hour * len(entry.new_nodes)
+        group = plan.cluster.groups[entry.node_group]
+        if entry.HasField("price_per_hour") != group.HasField("price_per_hour"):
+            yield f"{entry.node_group} has a price, or its split has, and not both"
+        price = group.price_per_hour * len(entry.new_nodes)
         total += price
         if abs(entry.price_per_hour - price) > 1e-9 * max(price, 1):
             yield f"{entry.node_group} costs {price}, not {entry.price_per_hour}"
@@ -346,7 +345,7 @@ def _turn(plan: Plan, pod: Pod) -> int:
     found = [4]
     for row in pod.spec.topology_spread:
         by_node = plan.cluster.text(row.topology_key) == HOSTNAME
-        counts_itself = scheduling.selects(plan.cluster, row.selector, pod.labels)
+        counts_itself = selects(plan.cluster, row.selector, pod.labels)
         found.append(3 if not by_node else 1 if counts_itself else 2)
     return min(found)
 

@@ -21,6 +21,17 @@ ZONE_LABELS = {
 Requirement = tuple[str, int, tuple[str, ...]]
 
 
+Rule = Callable[["Placement", Pod, str], str]
+BY_OTHERS: list[Rule] = []
+"""The rules in which pods on other nodes have a part."""
+
+
+def by_others(rule: Rule) -> Rule:
+    """Mark a rule in which pods on other nodes have a part: it depends on the order in which pods are placed."""
+    BY_OTHERS.append(rule)
+    return rule
+
+
 class Placement:
     """The nodes of all pods at one time; `nodes` are the present ones, `closed` those that take no pods."""
 
@@ -215,6 +226,7 @@ def _same_domain(placement: Placement, term: pb.PodAffinityTerm, one: str, other
     return mine is not None and mine == its
 
 
+@by_others
 def existing_anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
     cluster = placement.cluster
     for name, other in placement.repelling:
@@ -224,6 +236,7 @@ def existing_anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
     return ""
 
 
+@by_others
 def anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
     cluster = placement.cluster
     for term in pod.spec.pod_anti_affinity:
@@ -234,6 +247,7 @@ def anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
     return ""
 
 
+@by_others
 def affinity(placement: Placement, pod: Pod, node: str) -> str:
     """Check that every term matches a pod in the node's domain (the first pod of a group may match itself)."""
     cluster = placement.cluster
@@ -259,6 +273,7 @@ def affinity(placement: Placement, pod: Pod, node: str) -> str:
     return "" if has_keys and alone and meets_itself else "no pod it has affinity to is near"
 
 
+@by_others
 def topology_spread(placement: Placement, pod: Pod, node: str) -> str:
     cluster = placement.cluster
     keys = [cluster.text(one.topology_key) for one in pod.spec.topology_spread]
@@ -392,7 +407,7 @@ def supported(placement: Placement, pod: Pod, node: str) -> str:
     return f"{list(pod.spec.unsupported)} cannot be decided" if pod.spec.unsupported else ""
 
 
-REASONS: dict[str, Callable[[Placement, Pod, str], str]] = {
+REASONS: dict[str, Rule] = {
     "NODE_UNSCHEDULABLE": schedulable,
     "TAINT_NOT_TOLERATED": taints,
     "NODE_AFFINITY_NOT_MATCHED": node_affinity,

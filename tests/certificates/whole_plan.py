@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.certificates import scale_up
-from tests.certificates.scheduling import PREDICATES, Placement
+from tests.certificates.scheduling import BY_OTHERS, PREDICATES, Placement
 from tests.certificates.slack import needed
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-BY_NODE = tuple(one for one in PREDICATES if one not in scale_up.BY_OTHERS)
+BY_NODE = tuple(one for one in PREDICATES if one not in BY_OTHERS)
 """Predicates that depend only on the node and its pods."""
 
 

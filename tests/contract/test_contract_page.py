@@ -62,6 +62,8 @@ def test_every_error_is_raised_with_the_code_of_the_table(root: str) -> None:
         ("a time, seconds since 1970", checks.MAX_TIME_S),
         ("bytes of `request_id`", requests.MAX_REQUEST_ID_BYTES),
         ("bytes of `cluster`", requests.MAX_CLUSTER_BYTES),
+        ("features that a request requires", requests.MAX_FEATURES),
+        ("bytes of one of them", requests.MAX_FEATURE_BYTES),
         ("bytes of memory that all requests together take, estimated", PlannerOptions().max_request_memory),
         ("seconds between two messages of a request", int(ServerSettings().idle_timeout_s)),
         ("seconds until a request is whole", int(ServerSettings().receive_timeout_s)),
@@ -80,7 +82,8 @@ def test_the_client_sends_pieces_that_the_planner_accepts() -> None:
 
 
 def test_the_page_names_every_enumeration_of_reasons() -> None:
-    assert {row[0].strip("`") for row in table("Reasons")} == set(reason_pb2.DESCRIPTOR.message_types_by_name)
+    messages = reason_pb2.DESCRIPTOR.message_types_by_name
+    assert {row[0].strip("`") for row in table("Reasons")} == {name for name, one in messages.items() if one.enum_types}
 
 
 def test_the_page_names_every_file_of_the_contract() -> None:

@@ -87,7 +87,7 @@ class OwnController:
     def check_best(self, part: str, victim: str) -> None:
         """No other pod of the part would take more off the terms that are violated, all pods looked at."""
         pods = [
-            anti_affinity.Pod(
+            anti_affinity.PlacedPod(
                 pod["metadata"]["name"],
                 tuple(pod["metadata"]["labels"].items()),
                 ((HOST, pod["spec"]["nodeName"]),),

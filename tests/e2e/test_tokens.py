@@ -13,8 +13,8 @@ from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.kubernetes.token_review import GRANTED_S, REFUSED_S, TokenReviewer, open_reviewer
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.access_policy import read_policy
-from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 

@@ -12,28 +12,21 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from tests.parity.recordings import VOLUME_PLUGINS, claim_is_unusable
+from trimtab.predicate_texts import PREDICATE_TEXTS
+from trimtab.v1 import reason_pb2
 
+SCHEDULER_ORDER = (
+    "NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit",
+    "VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread", "InterPodAffinity",
+    "NodeDeclaredFeatures", "DynamicResources", "SchedulingGates",
+)  # fmt: skip
+"""Filter plugins in the order of the scheduler's default configuration; those that say enough alone come last."""
+NOT_OURS = {"UNSUPPORTED_CONSTRAINT": "DynamicResources", "SCHEDULING_GATED": "SchedulingGates"}
+"""Plugins that say no where we have a reason without a Filter plugin."""
 PLUGIN_OF = {
-    "NODE_UNSCHEDULABLE": "NodeUnschedulable",
-    "NODE_NAME_MISMATCH": "NodeName",
-    "TAINT_NOT_TOLERATED": "TaintToleration",
-    "NODE_AFFINITY_NOT_MATCHED": "NodeAffinity",
-    "HOST_PORT_CONFLICT": "NodePorts",
-    "TOO_MANY_PODS": "NodeResourcesFit",
-    "INSUFFICIENT_RESOURCES": "NodeResourcesFit",
-    "VOLUME_RESTRICTED": "VolumeRestrictions",
-    "CSI_DRIVER_MISSING": "NodeVolumeLimits",
-    "VOLUME_LIMIT_EXCEEDED": "NodeVolumeLimits",
-    "VOLUME_NOT_BINDABLE": "VolumeBinding",
-    "VOLUME_ZONE_MISMATCH": "VolumeZone",
-    "TOPOLOGY_SPREAD_VIOLATED": "PodTopologySpread",
-    "POD_AFFINITY_NOT_MATCHED": "InterPodAffinity",
-    "POD_ANTI_AFFINITY_VIOLATED": "InterPodAffinity",
-    "EXISTING_POD_ANTI_AFFINITY_VIOLATED": "InterPodAffinity",
-    "NODE_FEATURE_NOT_DECLARED": "NodeDeclaredFeatures",
-    "UNSUPPORTED_CONSTRAINT": "DynamicResources",
-    "SCHEDULING_GATED": "SchedulingGates",
-}
+    name: NOT_OURS.get(name) or PREDICATE_TEXTS[number].plugin
+    for name, number in reason_pb2.PredicateReason.Code.items() if number
+}  # fmt: skip
 POD_AFFINITY_MESSAGE = {
     "POD_AFFINITY_NOT_MATCHED": "node(s) didn't match pod affinity rules",
     "POD_ANTI_AFFINITY_VIOLATED": "node(s) didn't match pod anti-affinity rules",
@@ -65,8 +58,8 @@ def disagreement(expected: dict[str, str], ours: Verdict) -> str:
     """Return the difference between the scheduler's refusals (plugin to message; none = fits) and our verdict."""
     if ours.fits == bool(expected):
         return f"we say {'fits' if ours.fits else ', '.join(ours.reasons)}; the scheduler: {expected or 'fits'}"
-    places = [list(PLUGIN_OF).index(reason) for reason in ours.reasons]
-    if places != sorted(set(places)):
+    places = [SCHEDULER_ORDER.index(PLUGIN_OF[reason]) for reason in ours.reasons]
+    if places != sorted(places) or len(set(ours.reasons)) < len(ours.reasons):
         return f"{ours.reasons} are not in the scheduler's order"
     plugins, wanted = {PLUGIN_OF[reason] for reason in ours.reasons}, set(expected)
     for plugin in ENOUGH:

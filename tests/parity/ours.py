@@ -77,7 +77,7 @@ def fit_matrix(
 class _Sequence:
     """A simulation by names; where asked, with every second node that can be a virtual one, opened and filled.
 
-    Those that no selector names are opened as a node group's new nodes are: blank nodes, each like a prototype.
+    Those that no selector names are opened as a node group's new nodes are: spare nodes, each like a template node.
     """
 
     def __init__(self, objects: Iterable[dict[str, Any]], half_virtual: bool, gates: dict[str, bool]) -> None:
@@ -87,9 +87,9 @@ class _Sequence:
         named = repr((whole.specs, whole.volumes))
         templates = {whole.nodes.name[row]: template_of(whole, whole.nodes, row) for row in rows}
         grown = [name for name in templates if repr(name) not in named]
-        names = {name: f"{name} prototype" if name in grown else name for name in templates}
+        names = {name: f"{name} template_node" if name in grown else name for name in templates}
         nodes = [VirtualNodes(template, (names[name],)) for name, template in templates.items()]
-        nodes.append(VirtualNodes(NodeTemplate(), ("blank", *grown), is_blank=True))
+        nodes.append(VirtualNodes(NodeTemplate(), ("blank", *grown), is_spare=True))
         self.simulation: Simulation = with_virtual(build_simulation(snapshot, settings=settings), (), tuple(nodes))
         self.pods = {snapshot.pod_key(i): i for i in range(self.simulation.pod_count)}
         numbers = {name: i for i, name in enumerate((*snapshot.nodes.name, *names.values(), "blank", *grown))}
@@ -97,7 +97,11 @@ class _Sequence:
         state = self.simulation.state
         for name, made in names.items():
             like = numbers[made]
-            opened = kernels.open_as(state, numbers[name], like) if name in grown else kernels.open_node(state, like)
+            opened = (
+                kernels.open_from_template(state, numbers[name], like)
+                if name in grown
+                else kernels.open_node(state, like)
+            )
             assert opened == 0
         was_on = build_simulation(whole).state.pod_node
         for pod in np.flatnonzero(np.isin(was_on, rows)).tolist():

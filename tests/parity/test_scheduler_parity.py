@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.builders.notes import Note
 from tests.builders.tiers import nightly_but
 from tests.parity import ours
-from tests.parity.agreement import PLUGIN_OF, disagreement
+from tests.parity.agreement import PLUGIN_OF, SCHEDULER_ORDER, disagreement
 from tests.parity.known_differences import KNOWN
 from tests.parity.recordings import (
     NASTY,
@@ -21,8 +24,8 @@ from tests.parity.recordings import (
     refusals,
     valid_part,
 )
-from trimtab.v1 import reason_pb2
 
+ROOT = Path(__file__).parents[2]
 DOCUMENTS = [(name, document) for name in SETS for document in recorded(name)]
 ONE_OF_EACH = [(name, next(iter(recorded(name)))) for name in SETS]
 SHOWN = 20
@@ -85,7 +88,7 @@ ASK = {"matrix": _matrix, "selfcheck": _selfcheck, "simulate": _simulate, "verif
 
 
 def test_every_reason_stands_for_a_scheduler_plugin() -> None:
-    assert set(PLUGIN_OF) == set(reason_pb2.PredicateReason.Code.keys()) - {"UNSPECIFIED"}
+    assert set(PLUGIN_OF.values()) == set(SCHEDULER_ORDER)
 
 
 @pytest.mark.parametrize(("name", "document"), DOCUMENTS, ids=[document for _, document in DOCUMENTS])
@@ -125,3 +128,10 @@ def test_what_the_api_server_refuses_is_refused_by_name_or_decided_as_the_schedu
         assert "spec" in refusal
     else:
         _nothing(_matrix(alone))
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_the_pages_count_the_recorded_answers(page: str) -> None:
+    text = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    ((clusters, cases),) = re.findall(r"recorded answers to ([\d,]+) clusters,? and (\d+) cases by hand", text)
+    assert (int(clusters.replace(",", "")), int(cases)) == (len(DOCUMENTS), len(NASTY))

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.builders import kubernetes as k8s
+from tests.builders.cli import listed
 from tests.builders.waiting import LIMIT_S
-from tests.unit.clients.cli.conftest import listed
 
 TIMEOUT_S = 280
 MARK = "TRIMTAB_TEST_RUN"

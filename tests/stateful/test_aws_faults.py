@@ -28,8 +28,8 @@ from trimtab.actuator.node_groups.activity_watcher import ActivityWatcher
 from trimtab.actuator.node_groups.reconciler import NodeGroupReconciler
 from trimtab.actuator.node_groups.settings import GroupSettings
 from trimtab.actuator.settings import DeleteSettings
-from trimtab.clients.rpc.client import Backoff
 from trimtab.clients.rpc.errors import ServiceError
+from trimtab.clients.rpc.retries import attempts
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 WANTED_SIZE, PROVISION_S, STEP_S, END_S, SLOW_S, POLL_S = 6, 100.0, 30.0, 420.0, 45.0, 5.0
@@ -67,7 +67,7 @@ class OverAws(Stage):
     def restart(self, die_at: int | None = None) -> None:
         """Start a process, which knows only the store and AWS, and dies at one of its writes."""
         while True:
-            settings, reader = AwsSettings(groups=("g",)), Reader(self.api, Backoff(0.0, 0.001))
+            settings, reader = AwsSettings(groups=("g",)), Reader(self.api, attempts(6, 0.0, 0.001))
             self.cloud = AwsCloud(self.api, settings, reader, clock=self.time.clock)  # type: ignore[assignment]
             with suppress(CloudError):
                 self.boot()

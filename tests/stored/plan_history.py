@@ -21,8 +21,8 @@ from tests.builders.kubernetes import (
     replica_set,
     snapshot_of,
 )
+from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.reference_loop.kept_state import StateFile, StateKeeper
-from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 SNAPSHOT, STATE, WANTED = "snapshot.binpb", "plan_state", "plan.json"

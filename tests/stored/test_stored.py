@@ -1,4 +1,6 @@
-"""Stores of other versions are readable: one that release 0.1.0 wrote, and one of a future version."""
+"""Stores of other versions are readable: one that an earlier build of 0.1.0 wrote, and one of a future version. Nothing
+is released yet: with the first release its store takes the place of the earlier build's.
+"""
 
 import json
 import shutil
@@ -18,7 +20,7 @@ from trimtab.actuator.tracker.tracker import Tracker
 
 RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / STORE).exists())
 LATER = {"absence_ended", "node_types_seen", "nodes_counted", "taint_restored", "time_noted"}
-"""Kinds of events added after the last release: earlier versions cannot continue with a store that has them."""
+"""Kinds of events added after that build: it cannot continue with a store that has them."""
 
 
 def holds(present: Any, before: Any, place: str = "") -> None:

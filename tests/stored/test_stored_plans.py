@@ -64,12 +64,17 @@ def test_a_later_version_may_add_fields_and_this_one_continues_from_its_state() 
     assert known(ask(snapshot(), later, KEPT_S)) == known(ask(snapshot(), ours.state, KEPT_S))
 
 
-def test_a_part_with_a_future_layout_starts_empty_with_a_note_and_the_others_continue() -> None:
-    state = ask(snapshot(), None, FIRST_S).state
-    state.scale_down.layout_version += 1
-    answer = ask(snapshot(), state, KEPT_S)
-    assert [one for one in answer.diagnostics.notes if "starting with empty state" in one] == [
-        f"scale-down state has layout {state.scale_down.layout_version},"
-        f" not {state.scale_down.layout_version - 1}: starting with empty state"
+def test_a_future_layout_of_the_opaque_parts_is_dropped_with_notes_and_everything_typed_continues() -> None:
+    first = ask(snapshot(), None, FIRST_S)
+    later = plan_pb2.PlanState()
+    later.CopyFrom(first.state)
+    for part in (getattr(later, name) for name in PARTS):
+        part.layout_version += 1
+        part.opaque = b"of another layout"
+    answer = ask(snapshot(), later, KEPT_S)
+    assert [one.split(":")[0] for one in answer.diagnostics.notes if "opaque" in one] == [
+        "the opaque part of the scale-up state was dropped (its layout is 3, not 2)",
+        "the opaque part of the scale-down state was dropped (its layout is 5, not 4)",
     ]
-    assert set(known(answer)["unneeded"].values()) == {KEPT_S}
+    assert known(answer) == known(ask(snapshot(), first.state, KEPT_S))
+    assert set(known(answer)["unneeded"].values()) == {FIRST_S}

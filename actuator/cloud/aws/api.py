@@ -19,10 +19,9 @@ from botocore.exceptions import (
     PartialCredentialsError,
 )
 from botocore.parsers import ResponseParserError
-from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
-from trimtab.clients.rpc.client import Backoff
+from trimtab.clients.rpc.retries import RetryPolicy, attempts, with_retries
 
 # Errors with status 400 that pass. Source: AWS, "Common errors" of Auto Scaling and EC2.
 _PASSING: Final = frozenset(
@@ -52,7 +51,7 @@ _RENEW: Final = (
     "renew AWS_SESSION_TOKEN, and restart the actuator if it comes from the environment, which is read only once"
 )
 _CHECK: Final = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the role of the pod"
-_ATTEMPTS: Final = 6
+READS: Final = attempts(6, 0.2, 5.0)
 
 
 class CredentialsError(CloudRefusedError):
@@ -122,20 +121,16 @@ class AwsApi:
 class Reader:
     """Reads: repeated, and page by page."""
 
-    def __init__(self, api: AwsCalls, backoff: Backoff | None = None) -> None:
+    def __init__(self, api: AwsCalls, policy: RetryPolicy = READS) -> None:
         self._api = api
-        self._backoff = backoff or Backoff(0.2, 5.0)
+        self._policy = policy
 
     def read(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
         """Make a call up to six times. Raises `CloudError`."""
-        retrying = Retrying(
-            retry=retry_if_exception(_is_transient),
-            stop=stop_after_attempt(_ATTEMPTS),
-            wait=self._backoff.pause_s,
-            reraise=True,
+        return with_retries(
+            lambda: self._api.call(service, operation, **parameters),
+            lambda error: self._policy if _is_transient(error) else None,
         )
-        answer: Mapping[str, Any] = retrying(self._api.call, service, operation, **parameters)
-        return answer
 
     def pages(self, service: str, operation: str, key: str, **parameters: Any) -> list[Any]:
         """Return the entries under `key` of all pages. Raises `CloudError`."""

@@ -179,7 +179,7 @@ class AwsCloud:
             return None
 
     def price_per_hour(self, group: str) -> float | None:
-        """Return the price of the dearest instance type."""
+        """Return the price of the most expensive instance type."""
         scaling_group = self._catalogue.groups().get(group)
         if scaling_group is None or (not self._prices and self._price_list is None):
             return None

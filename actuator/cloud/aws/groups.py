@@ -15,7 +15,7 @@ _WARM: Final = "Warmed:"
 
 
 class Member(NamedTuple):
-    """An instance of a group: its id at EC2, its provider id and its state."""
+    """An instance of a group. `instance_id` : at EC2, such as "i-0a"; `provider_id` : as its node names it."""
 
     instance_id: str
     provider_id: str
@@ -23,14 +23,18 @@ class Member(NamedTuple):
 
 
 class InstanceChoice(NamedTuple):
-    """Attributes of instance types, and the launch template of those, if it is not that of the group."""
+    """Instance types by attributes. `requirements` : as AWS has them; `launch` : the launch template of those, if it is
+    not that of the group.
+    """
 
     requirements: Mapping[str, Any]
     launch: Mapping[str, Any]
 
 
 class AutoScalingGroup(NamedTuple):
-    """A group. `launch` is the launch template that counts; `types` are the instance types that replace its own."""
+    """An Auto Scaling group. Sizes in nodes; `target_size` : its desired capacity; `zones` : where it may start
+    instances; `launch` : the launch template that counts; `types` : the instance types that replace its own.
+    """
 
     name: str
     min_size: int

@@ -1,9 +1,10 @@
 """Prices of instance types: from a file, from AWS, or from both.
 
-Decides that a group costs what its dearest instance type does, in the dearest zone: a price never promises less than is
-paid; and that the file wins. The file is YAML or JSON, per hour, in any one currency: `m5.large: 0.115`, or `m5.large:
-{onDemand: 0.115, spot: 0.041}`; or answers of AWS as its command line prints them, `PriceList` of `aws pricing
-get-products` and `SpotPriceHistory` of `aws ec2 describe-spot-price-history`, both in one object if there are both.
+Decides that a group costs what its most expensive instance type does in the most expensive zone, as a price never
+promises less than is paid, and that the file wins. The file is YAML or JSON, per hour, in any one currency:
+`m5.large: 0.115`, or `m5.large: {onDemand: 0.115, spot: 0.041}`; or answers of AWS as its command line prints them,
+`PriceList` of `aws pricing get-products` and `SpotPriceHistory` of `aws ec2 describe-spot-price-history`, both in one
+object if there are both.
 """
 
 import json
@@ -70,7 +71,7 @@ def read_price_list(items: Iterable[str | Mapping[str, Any]], region: str = "") 
 
 def read_spot_history(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     """Return spot prices by instance type, of the entries of `DescribeSpotPriceHistory`: of each zone the latest, of
-    zones the dearest. Raises `ValueError`, `KeyError`, `TypeError`.
+    zones the highest. Raises `ValueError`, `KeyError`, `TypeError`.
     """
     latest: dict[tuple[str, str], tuple[str, float]] = {}
     for entry in entries:

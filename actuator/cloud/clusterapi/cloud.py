@@ -53,12 +53,13 @@ from trimtab.actuator.kube.settings import KubeOptions
 from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE, Machine
 from trimtab.clients.kubernetes.permissions import require
 from trimtab.clients.kubernetes.registry import BY_KIND, User, rules_of
+from trimtab.clients.rpc.retries import attempts, with_retries
 
 log = structlog.get_logger("clusterapi")
 
 T = TypeVar("T")
 Json = dict[str, Any]
-PATCH_ATTEMPTS: Final = 8
+PATCHES: Final = attempts(8, 0.02, 0.5)
 # Entries that an annotation of ours keeps.
 MOST_NOTED: Final = 100
 MOST_SEEN: Final = 100_000
@@ -275,7 +276,8 @@ class ClusterApiCloud:
 
     def _change(self, group: str, edit: Callable[[MachineGroup], tuple[int, str, str] | None]) -> None:
         """Write the size and the note that `edit` gives for the present object, None = nothing. Raises `CloudError`."""
-        for _ in range(PATCH_ATTEMPTS):
+
+        def attempt() -> None:
             present = self._group(group)
             change = edit(present)
             if change is None:
@@ -287,12 +289,12 @@ class ClusterApiCloud:
                 {"op": "add", "path": "/spec/replicas", "value": size},
                 {"op": "add", "path": f"/metadata/annotations/{annotation.replace('/', '~1')}", "value": noted},
             ]
-            try:
-                self._patch(self._path(present), steps, "application/json-patch+json")
-            except _ChangedError:
-                continue
-            return
-        raise CloudError(f"node group {group} is constantly modified by other clients")
+            self._patch(self._path(present), steps, "application/json-patch+json")
+
+        try:
+            with_retries(attempt, lambda error: PATCHES if isinstance(error, _ChangedError) else None)
+        except _ChangedError as error:
+            raise CloudError(f"node group {group} is constantly modified by other clients") from error
 
     def _patch(self, path: str, patch: Json | list[Json], content_type: str) -> None:
         try:

@@ -44,7 +44,9 @@ MAX_PODS: Final = "110"
 
 
 class MachineGroup(NamedTuple):
-    """A node group. `version` is its resource version."""
+    """A node group. `kind` : MachineDeployment or MachinePool; `version` : its resource version; sizes in
+    nodes; `replicas` : requested ones.
+    """
 
     kind: str
     namespace: str

@@ -8,16 +8,15 @@ from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import grpc
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError
-from trimtab.clients.rpc.client import Backoff
+from trimtab.clients.rpc.retries import ONCE, RetryPolicy, attempts, with_retries
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
 T = TypeVar("T")
 
 WRITES: Final = frozenset({"NodeGroupIncreaseSize", "NodeGroupDeleteNodes", "NodeGroupDecreaseTargetSize"})
-READ_ATTEMPTS: Final = 3
+READS: Final = attempts(3, 0.1, 1.0)
 REFUSALS: Final = frozenset(
     {
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -43,10 +42,10 @@ class UnreachableCloudError(CloudError):
 class ProviderCalls:
     """The calls of one provider. Thread-safe."""
 
-    def __init__(self, channel: grpc.Channel, timeout_s: float, backoff: Backoff | None = None) -> None:
+    def __init__(self, channel: grpc.Channel, timeout_s: float, reads: RetryPolicy = READS) -> None:
         self._stub = pb_grpc.CloudProviderStub(channel)
         self._timeout_s = timeout_s
-        self._backoff = backoff or Backoff(0.1, 1.0)
+        self._reads = reads
 
     def one(self, method: str, request: Any) -> Any:
         """Make one call. Raises `CloudError`, `CloudRefusedError`, `NotImplementedByCloudError`."""
@@ -63,13 +62,8 @@ class ProviderCalls:
 
     def _made(self, method: str, once: Callable[[], T]) -> T:
         """Make calls of a method; repeat those of a read while the provider cannot be reached."""
-        retrying = Retrying(
-            retry=retry_if_exception_type(UnreachableCloudError),
-            stop=stop_after_attempt(1 if method in WRITES else READ_ATTEMPTS),
-            wait=self._backoff.pause_s,
-            reraise=True,
-        )
-        return retrying(once)
+        policy = ONCE if method in WRITES else self._reads
+        return with_retries(once, lambda error: policy if isinstance(error, UnreachableCloudError) else None)
 
     def _many(self, method: str, requests: Sequence[Any]) -> list[Any]:
         call = getattr(self._stub, method)

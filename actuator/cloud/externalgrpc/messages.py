@@ -109,7 +109,7 @@ def instance_of(message: pb.Instance) -> Instance:
 
 
 def changes_defaults(options: GroupOptions, defaults: pb.NodeGroupAutoscalingOptions) -> bool:
-    """Return whether a caller with these defaults has to be told the options of a group."""
+    """Return whether a caller with these defaults needs the options of a group."""
     plain = {name: getattr(defaults, field) for field, name in _PLAIN}
     given = plain | {name: _seconds(defaults, field, old_field) for field, name, old_field in _DURATIONS}
     return any(getattr(options, name) not in (None, value) for name, value in given.items())

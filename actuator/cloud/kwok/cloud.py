@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import structlog
 
-from trimtab.actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of, load_groups, made_provider_id
+from trimtab.actuator.cloud.kwok.groups import KWOK_LABEL, KwokGroup, group_of, load_groups, made_provider_id
 from trimtab.actuator.cloud.kwok.ledger import MAX_ENDED, MAX_TOKENS, NAME, ConfigMapLedger, Ending, GroupEntry, Ledger
 from trimtab.actuator.cloud.kwok.settings import KwokOptions, KwokSettings
 from trimtab.actuator.cloud.provider import (
@@ -56,7 +56,7 @@ class KwokCloud:
     def __init__(
         self,
         api: KubeApi,
-        groups: Mapping[str, Group],
+        groups: Mapping[str, KwokGroup],
         settings: KwokSettings | None = None,
         clock: Callable[[], float] = time.time,
         steady: Callable[[], float] = time.monotonic,
@@ -315,7 +315,7 @@ class KwokCloud:
         del entry.starting[node]
         entry.deleting[node] = Ending(self._time.now_ms() + self._delete_ms, made_provider_id(group, node))
 
-    def _grow(self, entry: GroupEntry, group: Group, delta: int, token: str) -> None:
+    def _grow(self, entry: GroupEntry, group: KwokGroup, delta: int, token: str) -> None:
         nodes = self._nodes()
         due_ms = self._time.now_ms() + self._start_ms
         taken = {name for names in nodes.values() for name in names}
@@ -398,12 +398,12 @@ def _counted(entry: GroupEntry, nodes: set[str]) -> set[str]:
     return (nodes | entry.starting.keys()) - entry.deleting.keys()
 
 
-def _view(group: Group, entry: GroupEntry, nodes: Mapping[str, str]) -> NodeGroupView:
+def _view(group: KwokGroup, entry: GroupEntry, nodes: Mapping[str, str]) -> NodeGroupView:
     target_size = len(_counted(entry, set(nodes)))
     return NodeGroupView(group.name, group.min_size, group.max_size, target_size, len(nodes))
 
 
-def _instances(group: Group, entry: GroupEntry, nodes: Mapping[str, str], now_ms: int) -> list[Instance]:
+def _instances(group: KwokGroup, entry: GroupEntry, nodes: Mapping[str, str], now_ms: int) -> list[Instance]:
     """Return the instances of a group, sorted by id."""
     by_id = {
         provider_id: Instance(provider_id, InstanceState.DELETING if node in entry.deleting else InstanceState.RUNNING)

@@ -20,8 +20,11 @@ GROUP_LABEL = "trimtab.dev/node-group"
 CAPACITY_ANNOTATION = "trimtab.dev/kwok-capacity"
 
 
-class Group(NamedTuple):
-    """A node group. `target_size` is what it starts with; `capacity` None = without bound."""
+class KwokGroup(NamedTuple):
+    """A node group. Sizes in nodes; `target_size` : what it starts with; `capacity` : most nodes that its cloud has
+    room for, None = without bound; `selector`, `node_names` : which nodes are its own; `template` : a new one, as JSON;
+    `price` : of a node for an hour, None = not known.
+    """
 
     name: str
     min_size: int
@@ -70,9 +73,9 @@ class Group(NamedTuple):
         }
 
 
-def load_groups(path: Path) -> dict[str, Group]:
+def load_groups(path: Path) -> dict[str, KwokGroup]:
     """Read the groups of a file, by name; objects of other kinds are skipped. Raises `ObjectFileError`."""
-    groups: dict[str, Group] = {}
+    groups: dict[str, KwokGroup] = {}
     for item in load_files([path]):
         if item["kind"] != "NodeGroup":
             continue
@@ -85,7 +88,7 @@ def load_groups(path: Path) -> dict[str, Group]:
     return groups
 
 
-def read_group(item: Object) -> Group:
+def read_group(item: Object) -> KwokGroup:
     """Read one group. Raises `ObjectFileError`."""
     name, spec = item["metadata"]["name"], item.get("spec") or {}
     if "maxSize" not in spec:
@@ -102,7 +105,7 @@ def read_group(item: Object) -> Group:
     except ValueError as error:
         raise ObjectFileError(f"NodeGroup {name}: {error}") from error
     limit = (item["metadata"].get("annotations") or {}).get(CAPACITY_ANNOTATION)
-    return Group(
+    return KwokGroup(
         name=name,
         min_size=low,
         max_size=high,
@@ -121,7 +124,7 @@ def made_provider_id(group: str, node: str) -> str:
     return f"kwok://{group}/{node}"
 
 
-def group_of(node: StoredNode, groups: Iterable[Group]) -> str | None:
+def group_of(node: StoredNode, groups: Iterable[KwokGroup]) -> str | None:
     """Return the name of the group that owns a node."""
     return next((group.name for group in groups if group.owns(node)), None)
 

@@ -8,18 +8,18 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import msgspec
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from trimtab.actuator.kube.api import Call, KubeApi
 from trimtab.actuator.kube.cluster import ClusterError, ConflictError, NotFoundError
 from trimtab.clients.kubernetes.json_envelope import decoder
 from trimtab.clients.kubernetes.registry import BY_KIND
+from trimtab.clients.rpc.retries import attempts, with_retries
 
 T = TypeVar("T")
 
 CONFIG_MAP = BY_KIND["ConfigMap"]
 NAME = "trimtab-kwok-cloud"
-ATTEMPTS = 12
+CHANGES = attempts(12, 0.02, 0.5)
 # Tokens of scale-ups that are kept: a request is not repeated after this many others.
 MAX_TOKENS = 1_000
 # Provider ids of deleted instances that are kept, the latest ones.
@@ -86,14 +86,9 @@ class ConfigMapLedger:
 
         Raises what it raises, `SupersededError` when another process has taken over, `ClusterError`.
         """
-        retrying = Retrying(
-            retry=retry_if_exception_type(ConflictError),
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(0.02, 0.5),
-            reraise=True,
+        return with_retries(
+            lambda: self._attempt(edit), lambda error: CHANGES if isinstance(error, ConflictError) else None
         )
-        result: T = retrying(self._attempt, edit)
-        return result
 
     def _attempt(self, edit: Callable[[Ledger], T]) -> T:
         ledger, version = self._read()

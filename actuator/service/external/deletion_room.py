@@ -1,4 +1,4 @@
-"""How many nodes a Cluster Autoscaler may still have deleted within the hour, told before it drains them.
+"""How many nodes a Cluster Autoscaler may still have deleted within the hour, which it learns before it drains them.
 
 The protocol has no answer for "not now" before the drain: `NodeGroupDeleteNodes` comes after it. But the caller never
 removes a node of a group at its minimum size, and asks for that before it taints. So while the limit per hour leaves

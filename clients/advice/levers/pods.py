@@ -93,11 +93,11 @@ def placement(base: BasePlan) -> Iterator[Lever]:
         pod = base.view.pod(node.blocking_pod)
         if pod is None:
             continue
-        if any(name in node.failed_predicates for name in _ANTI_AFFINITY):
+        if any(name in node.predicate_failure_counts for name in _ANTI_AFFINITY):
             for workload in _repelling(base, pod):
                 apart.setdefault(workload, set()).add(node.node)
         own = base.workloads.of(pod.row)
-        if _SPREAD in node.failed_predicates and own is not None and own.kind in TEMPLATED:
+        if _SPREAD in node.predicate_failure_counts and own is not None and own.kind in TEMPLATED:
             spread.setdefault(own, set()).add(node.node)
     for workload, nodes in sorted(apart.items()):
         yield preferred_anti_affinity(base, workload, frozenset(nodes))

@@ -12,9 +12,10 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import counted, percent, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.sentences import PREDICATE_SENTENCES, codes_of, why_it_stays
+from trimtab.clients.cli.sentences import codes_of, why_it_stays
 from trimtab.clients.cli.timers import threshold
 from trimtab.clients.cluster_view import ClusterView, alone
+from trimtab.predicate_texts import clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_REASONS, MOST_OFFENDERS = 6, 3
@@ -70,9 +71,9 @@ def _cause(answer: PlanAnswer, node: plan_pb2.UnremovableNode) -> tuple[bool, st
         return False, budget_text(answer.view, node.blocking_pod)
     if node.reason == _Reason.BLOCKED_BY_POD:
         return True, ""
-    if node.reason == _Reason.NO_PLACE_TO_MOVE_PODS and node.failed_predicates:
-        code = max(sorted(node.failed_predicates), key=lambda name: node.failed_predicates[name])
-        return True, f", on most nodes: {PREDICATE_SENTENCES.get(code, code)}"
+    if node.reason == _Reason.NO_PLACE_TO_MOVE_PODS and node.predicate_failure_counts:
+        code = max(sorted(node.predicate_failure_counts), key=lambda name: node.predicate_failure_counts[name])
+        return True, f", on most nodes: {clause_of(code)}"
     if node.reason == _Reason.NODE_GROUP_MIN_SIZE_REACHED:
         return False, group_text(answer.view, node.node)
     return False, node.detail
@@ -137,6 +138,6 @@ def _all(nodes: Sequence[plan_pb2.UnremovableNode]) -> Table:
     for one in nodes:
         pod = f", pod {one.blocking_pod}" if one.blocking_pod else ""
         detail = f": {one.detail}" if one.detail else ""
-        used = percent(one.utilization) if one.utilization else ""
+        used = percent(one.utilization) if one.HasField("utilization") else ""
         table.add_row(escape(one.node), used, escape(f"{why_it_stays(one)}{detail}{pod} ({codes_of(one)})"))
     return table

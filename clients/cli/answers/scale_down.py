@@ -7,7 +7,6 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent, shown_of, some
 from trimtab.clients.cli.answers import advice as advice_table
 from trimtab.clients.cli.answers import blockers
@@ -15,6 +14,7 @@ from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.sentences import NODE_SENTENCES, RESULT_SENTENCES
 from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s, wait_s
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_ROWS, MOST_ADVICE = 10, 3
@@ -127,7 +127,7 @@ def _remaining_s(answer: PlanAnswer, node: plan_pb2.UnneededNode) -> float:
 
 
 def _nodes_that_go(answer: PlanAnswer) -> Table:
-    """Return the nodes that can go: dearest first, then the least used."""
+    """Return the nodes that can go: most expensive first, then the least used."""
     costs = answer.costs
     nodes = sorted(answer.response.scale_down.unneeded, key=lambda one: (-costs.of([one.node]), one.utilization))
     shown = nodes if answer.verbose else nodes[:MOST_ROWS]

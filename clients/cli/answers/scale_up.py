@@ -7,13 +7,13 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, shown_of, some
 from trimtab.clients.cli.answers import expansion
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cluster_view import alone
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_ROWS = 10
@@ -81,7 +81,7 @@ def _cost(answer: PlanAnswer) -> str:
     more, costs = answer.response.scale_up.price_per_hour, answer.costs
     if not more:
         return " No price is known."
-    unknown = sum(not split.price_per_hour for split in answer.response.scale_up.splits)
+    unknown = sum(not split.HasField("price_per_hour") for split in answer.response.scale_up.splits)
     without = f"; {counted(unknown, 'node group')} without a price" if unknown else ""
     after = f"{money(costs.total)} → {money(costs.total + more)}"
     return f" That costs {money(more)} an hour ({after}), {HOURS_A_MONTH * more:,.0f} a month{without}."
@@ -114,7 +114,7 @@ def _growth(answer: PlanAnswer) -> Table:
     """Return a row for each node group that grows, the one for the most pods first."""
     splits = sorted(answer.response.scale_up.splits, key=lambda one: (-len(one.pods), one.node_group))
     shown = splits if answer.verbose else splits[:MOST_ROWS]
-    priced = any(split.price_per_hour for split in splits)
+    priced = any(split.HasField("price_per_hour") for split in splits)
     table = _table(f"What grows{shown_of(len(shown), len(splits))}")
     table.add_column("node group", overflow="fold")
     columns = ("nodes", "at most", "pods", *(("an hour", "a month") if priced else ()))
@@ -123,7 +123,8 @@ def _growth(answer: PlanAnswer) -> Table:
     table.add_column("because", overflow="fold")
     for split in shown:
         price = split.price_per_hour
-        prices = (money(price), f"{HOURS_A_MONTH * price:,.0f}") if price else ("", "")
+        known = split.HasField("price_per_hour")
+        prices = (money(price), f"{HOURS_A_MONTH * price:,.0f}") if known else ("", "")
         table.add_row(
             escape(split.node_group),
             f"{split.current_size:,} → {split.new_size:,}",

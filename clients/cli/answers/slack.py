@@ -8,10 +8,10 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import amount, named_amount, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _Result = reason_pb2.SlackResult
@@ -57,7 +57,7 @@ def _amounts(amounts: Mapping[str, int]) -> str:
 
 
 def _price(slack: plan_pb2.SlackDecision) -> str:
-    if not slack.price_per_hour:
+    if not slack.price_per_hour:  # unknown, or nothing
         return ""
     monthly = money(HOURS_A_MONTH * slack.price_per_hour)
     return f", which costs {money(slack.price_per_hour)} an hour, {monthly} a month"

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from trimtab.clients.kubernetes.selectors import selects
 from trimtab.clients.rpc.collection import collection_paused
 
 Object = dict[str, Any]
@@ -153,7 +154,7 @@ def _alike(pods: Iterable[Object]) -> dict[str, _Alike]:
 def _budget(budget: Object, alike: _Alike) -> BudgetHealth:
     """Count a budget's healthy pods: selected, Ready, not terminating."""
     selector = budget["spec"].get("selector")
-    groups = [pods for labels, pods in alike.items() if selector is not None and _selects(selector, dict(labels))]
+    groups = [pods for labels, pods in alike.items() if selects(selector, dict(labels))]
     chosen = [pod for pods in groups for pod in pods]
     desired = _desired(budget["spec"], budget.get("status", {}).get("expectedPods", len(chosen)))
     return BudgetHealth(name=_key(budget), healthy=sum(_healthy(pod) for pod in chosen), desired=desired)
@@ -178,21 +179,3 @@ def _share(written: int | str, expected: int) -> int:
     if isinstance(written, str) and written.endswith("%"):
         return -(-int(written[:-1]) * expected // 100)
     return int(written)
-
-
-def _selects(selector: Object, labels: Mapping[str, str]) -> bool:
-    """Whether a label selector matches."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_meets(one, labels) for one in selector.get("matchExpressions") or ())
-
-
-def _meets(requirement: Object, labels: Mapping[str, str]) -> bool:
-    """Whether one requirement of a label selector holds."""
-    key, operator, values = requirement["key"], requirement["operator"], requirement.get("values") or ()
-    return {
-        "In": labels.get(key) in values,
-        "NotIn": labels.get(key) not in values,
-        "Exists": key in labels,
-        "DoesNotExist": key not in labels,
-    }[str(operator)]

@@ -91,7 +91,7 @@ def run(planner: PlannerAccess, actuator: ActuatorProcess, scenario: DemoSetting
     with ActuatorClient(actuator.address) as client:
         first = picture(client.list_objects())
     story = Story(before=first, after=first, witness=Witness(first))
-    loop = _Loop(planner, actuator, scenario, screen, story)
+    loop = _ScenarioLoop(planner, actuator, scenario, screen, story)
     with Sampler(actuator, story.witness):
         loop.until_calm()
         story.shrunk = story.answers[-1]
@@ -100,7 +100,7 @@ def run(planner: PlannerAccess, actuator: ActuatorProcess, scenario: DemoSetting
     return story
 
 
-class _Loop:
+class _ScenarioLoop:
     """The rounds of one scenario and their data."""
 
     def __init__(

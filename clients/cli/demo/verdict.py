@@ -10,7 +10,6 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, percent, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason, why
@@ -18,6 +17,7 @@ from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.demo import burst, evidence
 from trimtab.clients.cli.demo.loop import Story
 from trimtab.clients.cli.demo.recorded_answers import RecordedAnswers
+from trimtab.prices import HOURS_A_MONTH
 
 MOST_EXAMPLES, MOST_REASONS = 3, 3
 

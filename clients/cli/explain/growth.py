@@ -12,7 +12,6 @@ from typing import Any
 
 from rich.markup import escape
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
@@ -20,8 +19,10 @@ from trimtab.clients.cli.causes import cause
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
-from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, PREDICATE_SENTENCES, SKIPPED_SENTENCES
+from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.predicate_texts import PREDICATE_TEXTS
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -64,14 +65,14 @@ def explain_growth(
     decisions = default_decisions(request.settings, view.snapshot)
     wanted.decisions.extend(one for one in decisions if one in _FIRST)
     decision = planner.plan(view.snapshot, wanted).scale_up
-    told = _refusals(decision, pod)
-    explanation = GrowthExplanation(view, pod, decision, told.reasons, told.failed_predicates, ())
+    refusals = _refusals(decision, pod)
+    explanation = GrowthExplanation(view, pod, decision, refusals.reasons, refusals.failed_predicates, ())
     if explanation.split is None:
         return explanation
     wanted.settings.planner.limits.add(resource="nodes", maximum_added=0)
-    told = _refusals(planner.plan(view.snapshot, wanted).scale_up, pod)
-    helping = [group for group, reason in told.reasons.items() if reason == _Reason.RESOURCE_LIMIT_REACHED]
-    return GrowthExplanation(view, pod, decision, told.reasons, told.failed_predicates, tuple(sorted(helping)))
+    refusals = _refusals(planner.plan(view.snapshot, wanted).scale_up, pod)
+    helping = [group for group, reason in refusals.reasons.items() if reason == _Reason.RESOURCE_LIMIT_REACHED]
+    return GrowthExplanation(view, pod, decision, refusals.reasons, refusals.failed_predicates, tuple(sorted(helping)))
 
 
 def _refusals(decision: plan_pb2.ScaleUpDecision, pod: ShownPod) -> plan_pb2.UnschedulablePod:
@@ -188,7 +189,7 @@ def _why(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> 
         text = _lacking(new_nodes, explanation.pod, group)
     elif group in new_nodes.nodes and failed in _SHOWN:
         text = cause(new_nodes, explanation.pod, group, failed)
-    return text or f"on a new node: {PREDICATE_SENTENCES[_Predicate.Code.Name(failed)]}"  # type: ignore[arg-type]
+    return text or f"on a new node: {PREDICATE_TEXTS[failed].clause}"
 
 
 def _is_filled(explanation: GrowthExplanation, group: str) -> bool:

@@ -18,9 +18,10 @@ from trimtab.clients.cli.amounts import amount, counted, duration, named_amount,
 from trimtab.clients.cli.answers.blockers import budget_text, group_text
 from trimtab.clients.cli.causes import taint_text
 from trimtab.clients.cli.output import as_document
-from trimtab.clients.cli.sentences import NODE_SENTENCES, POD_SENTENCES, PREDICATE_SENTENCES
+from trimtab.clients.cli.sentences import NODE_SENTENCES, POD_SENTENCES
 from trimtab.clients.cli.timers import remaining_s, threshold, wait_s
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.predicate_texts import clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _NodeReason = reason_pb2.UnremovableReason
@@ -225,13 +226,13 @@ def _unremovable_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableN
         yield f"Its utilization is {percent(node.utilization)}; candidates have at most {most}."
     elif node.reason == _NodeReason.NODE_GROUP_MIN_SIZE_REACHED:
         yield f"It is in {escape(group_text(explanation.view, explanation.name))}."
-    elif node.utilization > 0:
+    elif node.HasField("utilization"):
         yield f"Its utilization is {percent(node.utilization)}."
     yield from _blocking_lines(explanation, node)
     if node.detail:
         yield escape(f"{node.detail[:1].upper()}{node.detail[1:]}.")
-    for reason, count in sorted(node.failed_predicates.items(), key=lambda pair: (-pair[1], pair[0])):
-        yield f"  {counted(count, 'node')}: {PREDICATE_SENTENCES.get(reason, reason)} [dim]({escape(reason)})[/dim]"
+    for reason, count in sorted(node.predicate_failure_counts.items(), key=lambda pair: (-pair[1], pair[0])):
+        yield f"  {counted(count, 'node')}: {clause_of(reason)} [dim]({escape(reason)})[/dim]"
     yield from _other_pod_lines(explanation)
 
 

@@ -13,8 +13,8 @@ from rich.markup import escape
 
 from trimtab.clients.cli.amounts import counted, named_amount, some
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.sentences import PREDICATE_SENTENCES
 from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.predicate_texts import clause_of
 from trimtab.v1 import planner_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -134,7 +134,7 @@ def fit_lines(explanation: PodExplanation) -> Iterator[str]:
         names = escape(some(explanation.not_ready, 5))
         yield f"  Not ready, so no plan moves a pod there, although no taint excludes the scheduler: {names}."
     for refusal in explanation.refusals:
-        why = PREDICATE_SENTENCES[refusal.reason]
+        why = clause_of(refusal.reason)
         yield f"  {counted(len(refusal.nodes), 'node')}: {why} [dim]({refusal.reason})[/dim]"
         for text, nodes in refusal.causes[:3]:
             yield f"    {escape(text)} [dim]({escape(some(nodes))})[/dim]"

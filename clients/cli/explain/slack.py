@@ -13,7 +13,6 @@ from typing import Any
 
 from rich.markup import escape
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, some
 from trimtab.clients.cli.answers.costs import Costs, money
 from trimtab.clients.cli.answers.slack import RESULTS, kept_free, set_of
@@ -22,6 +21,7 @@ from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cluster_view import ClusterView
+from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _NO_GROWTH = "no node group grows for it now"

@@ -12,7 +12,9 @@ from trimtab.v1.option_choice_pb2 import OptionChoice
 
 
 class Recorded(NamedTuple):
-    """One round of a recording."""
+    """One round of a recording. update : the snapshot or its changes; request, answer : what was asked and answered
+    then; redacted : whether the file is.
+    """
 
     update: SnapshotUpdate
     request: plan_pb2.PlanRequest

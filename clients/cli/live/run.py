@@ -32,16 +32,14 @@ from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSess
 from trimtab.clients.reference_loop.rounds import GroupCompletion, RoundRecorder, RoundRunner, RoundSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.port_security import PortSecurity
+from trimtab.clients.rpc.retries import ONCE
 from trimtab.clients.rpc.telemetry import LogFormat, configure_logging, start_telemetry, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.v1 import plan_pb2
 
 log = structlog.get_logger("loop")
 
-ONCE = RetryPolicy(attempts=1)
-"""Single calls are not retried: the loop makes a new round after a pause, and can be stopped meanwhile."""
 LIST_TIMEOUT_S = 600.0
 """Longest time for the first list of a cluster; the largest clusters take a minute."""
 
@@ -116,6 +114,7 @@ def _run(
     settings = replace(settings, complete_groups=_completion(options, prices, cluster))
     wait_until_listed(cluster, health)
     around = _services(options, api, health, stack)
+    # An unavailable service is asked once: the loop makes a new round after a pause, and can be stopped meanwhile.
     planner = stack.enter_context(GrpcLink(options.planner, policy=ONCE))
     actuator = stack.enter_context(ActuatorClient(options.actuator, ONCE)) if options.actuator else None
     if actuator is not None and (lease := around.lease) is not None:

@@ -12,7 +12,7 @@ import structlog
 from trimtab.clients.cli.decisions import annotations_read
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.live.awaited_planner import await_planner
-from trimtab.clients.cli.live.run import ONCE, wait_until_listed
+from trimtab.clients.cli.live.run import wait_until_listed
 from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.kubernetes.api import Api
@@ -24,6 +24,7 @@ from trimtab.clients.reference_loop.kept_state import StateConfigMap, StateFile,
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
+from trimtab.clients.rpc.retries import ONCE
 from trimtab.clients.rpc.telemetry import LogFormat, configure_logging, terminal_format
 from trimtab.clients.snapshots.live.cluster import LiveCluster
 from trimtab.clients.steering.marks import KEYS

@@ -151,8 +151,8 @@ def trade_off(results: Sequence[Json], recommended: Json) -> Chart:
     weighed = recommended["weighedBy"].replace("_", " ")
     x_title = f"{weighed}, {by.unit}" if by.unit else weighed
     shown = finished(figure, recommended["cost"].replace("_", " ").replace("money", "cost"), x_title)
-    told = "; ".join(f"{name}: {points[name][1]:g} at {points[name][0]:g}" for name in recommended["curve"])
-    return Chart(f"Trade-off of cost and {weighed}", f"On the curve are {told}.", shown)
+    points_text = "; ".join(f"{name}: {points[name][1]:g} at {points[name][0]:g}" for name in recommended["curve"])
+    return Chart(f"Trade-off of cost and {weighed}", f"On the curve are {points_text}.", shown)
 
 
 def _height(heights: Sequence[int], times: Sequence[str], moment: str) -> int:

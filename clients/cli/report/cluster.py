@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from google.protobuf.message import Message
 
-from trimtab.clients.billing import HOURS_A_MONTH
 from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers import expansion, scale_down, scale_up, slack
 from trimtab.clients.cli.answers.answer import PlanAnswer
@@ -16,6 +15,7 @@ from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.table import without_renderer
 from trimtab.clients.cli.report.maps import maps, planned
 from trimtab.clients.cli.report.page import Line, Map, ReportPage, Table, without_empty_columns
+from trimtab.prices import HOURS_A_MONTH
 
 MOST_OFFENDERS = 3
 COLUMNS = ("", "nodes", "an hour", "a month")

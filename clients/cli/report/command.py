@@ -127,10 +127,10 @@ def over_time(options: CommandOptions, from_start: bool = False) -> ReportPage:
         for path, result in zip(options.files, results, strict=True):
             result["settings"]["name"] = str(path)
     names = [one["settings"]["name"] for one in results]
-    told = "; ".join(_rounds_told(one, len(results) > 1) for one in results)
+    rounds = "; ".join(_rounds_text(one, len(results) > 1) for one in results)
     page = ReportPage(
         title=f"Recording: {', '.join(names)}",
-        headline=f"{told}.{_overlay(results, from_start)}",
+        headline=f"{rounds}.{_overlay(results, from_start)}",
         tables=[_columns_of(results)],
         charts=[*charts(results, from_start=from_start), *drain_charts(results)],
         decisions=_named_decisions(results),
@@ -151,7 +151,7 @@ def _overlay(results: Sequence[Json], from_start: bool) -> str:
     return f" They are overlaid by date and time (UTC). {why}--from-start overlays them by the time since their starts."
 
 
-def _rounds_told(result: Json, is_named: bool) -> str:
+def _rounds_text(result: Json, is_named: bool) -> str:
     """Return how long a recording is, and its numbers of nodes."""
     counts, scenario = totals(result), result["scenario"]
     text = f"{counted(result['summary']['rounds'], 'round')} in {duration(scenario['durationS'])}"
@@ -182,8 +182,8 @@ def _last_answer(options: CommandOptions, history: RecordedHistory) -> PlanAnswe
     else:
         (path,), count, most = options.files, history.round_count, options.max_input_bytes
         snapshot = options.completed(lambda: last_cluster(path, count, most), request)
-    told = {one.node for one in answer.scale_down.unneeded} | {one.node for one in answer.scale_down.unremovable}
-    is_of_it = told == {node.name for node in snapshot.nodes}
+    judged = {one.node for one in answer.scale_down.unneeded} | {one.node for one in answer.scale_down.unremovable}
+    is_of_it = judged == {node.name for node in snapshot.nodes}
     if is_own or not is_of_it or (snapshot.node_groups and not history.has_groups):
         answer = _asked(options, snapshot, request)
     return _answer(options, snapshot, request, answer)
@@ -308,7 +308,7 @@ def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
         return f"{amount[0].upper()}{amount[1:]}; {waits}; {counted(best['evictions'], 'eviction')}."
     name = next(one["settings"]["name"] for one in results if one["summary"] is best)
     worst = max(one["summary"][key] for one in results)
-    less = f", {100 - 100 * best[key] / worst:.1f} % less than the dearest" if worst else ""
+    less = f", {100 - 100 * best[key] / worst:.1f} % less than the most expensive" if worst else ""
     return f"{name} is the cheapest: {amount}{less}; {waits}."
 
 

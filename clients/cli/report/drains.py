@@ -67,8 +67,8 @@ def _chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
             if end_s > begin_s:
                 x += [begin_s - one["tainted"], end_s - one["tainted"], None]
                 y += [line, line, None]
-                told = f"{one['node']}, {shown_time(one['tainted'])}: {name}, {duration(end_s - begin_s)}"
-                text += [told] * 3
+                hover = f"{one['node']}, {shown_time(one['tainted'])}: {name}, {duration(end_s - begin_s)}"
+                text += [hover] * 3
         figure.add_scatter(
             x=x, y=y, text=text, name=name, mode="lines", line={"color": color, "width": 6},
             hovertemplate="%{text}<extra></extra>",
@@ -76,9 +76,9 @@ def _chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
     # No ticks between lines.
     figure.update_yaxes(nticks=min(len(drains), 8))
     nodes = counted(len(drains), "node")
-    told = f"{nodes} went or were to go, in the order of their taints; the table of the longest ones follows below."
+    caption = f"{nodes} went or were to go, in the order of their taints; the table of the longest ones follows below."
     shown = finished(figure, "nodes, by taint", x_title="seconds since the taint")
-    return Chart(title, told, shown)
+    return Chart(title, caption, shown)
 
 
 def _moments(one: Json, result: Json) -> tuple[float, float, float, float]:

@@ -21,7 +21,9 @@ MOST_NODES: Final = 200
 
 
 class PackedNode(NamedTuple):
-    """A node of a map. cpu in milli-cores, by workload; memory in bytes."""
+    """A node of a map. group : its node group; cpu : allocatable milli-cores; cpu_requested : milli-cores by workload;
+    memory, memory_requested : bytes; pods : how many.
+    """
 
     name: str
     group: str

@@ -8,7 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
 from google.protobuf import json_format
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -20,6 +19,7 @@ from trimtab.clients.cli.label_groups import ZONE
 from trimtab.clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
 from trimtab.clients.cli.prices import Prices, machine_of, read_prices
 from trimtab.clients.cli.simulate.table import comparison, recommendation_lines
+from trimtab.clients.documents.loading import load_document
 from trimtab.clients.simulation.recommendation import Limit, Recommendation, as_document, read_limits, recommend
 from trimtab.clients.simulation.recorded import RecordedCluster
 from trimtab.clients.simulation.result import COMPARISON, VERSION, write_result
@@ -153,10 +153,8 @@ def settings_from(document: dict[str, Any]) -> plan_pb2.PlanSettings:
 
 def built_in(name: str) -> plan_pb2.PlanSettings:
     """Return settings that come with the simulator."""
-    document: Any = yaml.safe_load(
-        (files("trimtab.clients.simulation.policies") / f"{name}.yaml").read_text(encoding="utf-8")
-    )
-    return json_format.ParseDict(document, plan_pb2.PlanSettings())
+    text = (files("trimtab.clients.simulation.policies") / f"{name}.yaml").read_text(encoding="utf-8")
+    return json_format.ParseDict(load_document(text), plan_pb2.PlanSettings())
 
 
 def _with_progress(runs: list[Run], options: SimulateOptions) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The service `trimtab.v1.EmbeddedCluster`: reads and scales the simulated cluster. Decides nothing."""
+"""The service `trimtab.v1.EmbeddedCluster`: reads and scales the simulated cluster."""
 
 from collections.abc import Iterator
 

@@ -17,7 +17,9 @@ Scale = Callable[[str], int | None]
 
 
 class BudgetStatus(NamedTuple):
-    """Status of a budget, counts of pods."""
+    """Status of a budget, in pods. disruptions_allowed : that may be evicted now; current_healthy, desired_healthy :
+    healthy ones, and how many there must be; expected_pods : all that the controllers want.
+    """
 
     disruptions_allowed: int
     current_healthy: int

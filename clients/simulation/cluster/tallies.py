@@ -1,6 +1,6 @@
 """How many pods each controller and each PodDisruptionBudget has, kept up to date pod by pod.
 
-Decides nothing: a pod counts in the state of its last `put`, until it is dropped. Without these sums, all pods of a
+A pod counts in the state of its last `put`, until it is dropped. Without these sums, all pods of a
 controller would be counted again for each query.
 """
 

@@ -1,6 +1,6 @@
 """The nodes of a simulated cluster as columns: resources, topology domains, counts of pods by term.
 
-Decides nothing: it keeps sums, O(terms) for each pod that comes or goes. A node has a slot, a row of every column; the
+It keeps sums, O(terms) for each pod that comes or goes. A node has a slot, a row of every column; the
 slot of a node that is gone is used again. Units: `cpu` in milli-cores, all else in base units.
 """
 

@@ -45,7 +45,7 @@ class Application:
             namespace, _, name = key.partition("/")
             if self._pods.pop((namespace, name.encode()), None) is None:
                 raise ValueError(f"deleted_pods: there is no {key!r}")
-        part = _Part(self._whole, delta.changed)
+        part = _AppendedIndices(self._whole, delta.changed)
         for table, key_of in KEYS.items():
             for row in getattr(delta.changed, table):
                 self._rows[table][key_of(row)] = part.copy(row)
@@ -78,7 +78,7 @@ class Application:
         pods.number = np.array([one[2] for one in entries], "<f8").tobytes()
         return whole
 
-    def _add_pods(self, changed: pb.ClusterSnapshot, part: "_Part") -> None:
+    def _add_pods(self, changed: pb.ClusterSnapshot, part: "_AppendedIndices") -> None:
         table, first = changed.pods, len(self._texts["name"])
         index = dict.fromkeys(_STRINGS, part.strings) | {"spec": part.specs, "label_set": part.label_sets}
         for field, parts in self._columns.items():
@@ -115,7 +115,7 @@ class Application:
         self._whole.pods.volume = _int32([number[volume] for _, volume in pairs])
 
 
-class _Part:
+class _AppendedIndices:
     """The new index of each entry of a message's dictionaries, which are appended to those of the whole."""
 
     def __init__(self, whole: pb.ClusterSnapshot, message: pb.ClusterSnapshot) -> None:

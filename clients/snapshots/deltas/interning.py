@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from trimtab.clients.snapshots.deltas.pod_columns import Dictionaries, Int32, PodTableColumns, PodTableReader
+from trimtab.clients.snapshots.deltas.pod_columns import Int32, InternedDictionaries, PodTableColumns, PodTableReader
 from trimtab.clients.snapshots.deltas.renumbering import NewIndices, may_name_spec, names_spec, renumber
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -82,7 +82,7 @@ _EMPTY: Final = np.zeros(0, np.int32)
 _NONE: Final = _Numbering([], (b"", b"", b""), _EMPTY, _EMPTY, _EMPTY)
 
 
-class _Table(NamedTuple):
+class _ReceivedTable(NamedTuple):
     """A table as received, row by row, and its rows in interned numbers: by bytes, in order, and by key."""
 
     raws: list[bytes]
@@ -100,7 +100,7 @@ class Interner:
         self.specs: dict[bytes, int] = {}
         self.volumes: dict[bytes, int] = {}
         # Rows of the last message, by table, for messages with the same numbering.
-        self._remembered: dict[str, _Table] = {}
+        self._remembered: dict[str, _ReceivedTable] = {}
         self._last = _NONE
         self._pods = PodTableReader()
 
@@ -127,7 +127,9 @@ class Interner:
         if not _extends(last.specs.tolist(), specs.tolist()):
             for table in _NAMING_SPECS & self._remembered.keys():
                 known = self._remembered[table].by_raw.items()
-                self._remembered[table] = _Table([], {raw: one for raw, one in known if not one.names_spec}, [], {})
+                self._remembered[table] = _ReceivedTable(
+                    [], {raw: one for raw, one in known if not one.names_spec}, [], {}
+                )
         plain = _as_it_is if as_it_is else _encode
         naming = plain if _stands_for_itself(specs) else _encode
         encoded_volumes = self._table("volumes", message.volumes, numbers, encode=plain).encoded
@@ -140,7 +142,7 @@ class Interner:
         acting = None
         if message.HasField(_ACTUATION):
             acting = self._table(_ACTUATION, [message.actuation_status], numbers).encoded[0].data
-        pods = self._pods.read(message.pods, Dictionaries(strings, label_sets, specs, volumes))
+        pods = self._pods.read(message.pods, InternedDictionaries(strings, label_sets, specs, volumes))
         self._last = _Numbering(texts, sets, strings, label_sets, specs)
         spec_strings = [one.strings for one in encoded_specs]
         # Requests for slack have a dictionary of their own.
@@ -168,7 +170,7 @@ class Interner:
         numbers: NewIndices,
         key: Callable[[Any], str] | None = None,
         encode: _Encode | None = None,
-    ) -> _Table:
+    ) -> _ReceivedTable:
         """Encode rows in interned numbers; keep them for the next message."""
         # Rows have no maps, so their bytes are a function of their content.
         raws = list(map(type(rows[0]).SerializeToString, rows)) if rows else []
@@ -178,7 +180,9 @@ class Interner:
             found = [by_raw.get(raw) for raw in raws]
             encode = encode or _encode
             encoded = [one or encode(rows[i], numbers, key) for i, one in enumerate(found)]
-            known = _Table(raws, dict(zip(raws, encoded, strict=True)), encoded, _by_key(encoded) if key else {})
+            known = _ReceivedTable(
+                raws, dict(zip(raws, encoded, strict=True)), encoded, _by_key(encoded) if key else {}
+            )
         self._remembered[table] = known
         return known
 

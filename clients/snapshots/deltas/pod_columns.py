@@ -104,7 +104,7 @@ class PodTableColumns:
         return found
 
 
-class Dictionaries(NamedTuple):
+class InternedDictionaries(NamedTuple):
     """The interned number of each entry of a message's dictionaries. int32 each."""
 
     strings: Int32
@@ -112,12 +112,12 @@ class Dictionaries(NamedTuple):
     specs: Int32
     volumes: Int32
 
-    def extend(self, other: "Dictionaries") -> bool:
+    def extend(self, other: "InternedDictionaries") -> bool:
         """Return whether the entries of `other` have the same numbers here."""
         return all(np.array_equal(mine[: len(its)], its) for mine, its in zip(self, other, strict=True))
 
 
-_NO_DICTIONARIES: Final = Dictionaries(*(np.zeros(0, np.int32) for _ in range(4)))
+_NO_DICTIONARIES: Final = InternedDictionaries(*(np.zeros(0, np.int32) for _ in range(4)))
 
 
 class _Received(NamedTuple):
@@ -136,7 +136,7 @@ class PodTableReader:
         self._dictionaries = _NO_DICTIONARIES
         self._kept: dict[str, _Received] = {}
 
-    def read(self, table: pb.PodTable, dictionaries: Dictionaries) -> PodTableColumns:
+    def read(self, table: pb.PodTable, dictionaries: InternedDictionaries) -> PodTableColumns:
         """Return the columns. Raises ValueError, IndexError for a table that breaks its contract."""
         same = table.count == self._count and dictionaries.extend(self._dictionaries)
         # Entries are added only once they are checked, so a refused table leaves nothing that is not valid.
@@ -148,7 +148,7 @@ class PodTableReader:
 class _Reading:
     """One table on its way to columns. known : by name, what the last message had; kept : the same of this one."""
 
-    def __init__(self, table: pb.PodTable, dictionaries: Dictionaries, known: Mapping[str, _Received]) -> None:
+    def __init__(self, table: pb.PodTable, dictionaries: InternedDictionaries, known: Mapping[str, _Received]) -> None:
         self._table, self._dictionaries, self._known = table, dictionaries, known
         self.kept: dict[str, _Received] = {}
 

@@ -1,4 +1,4 @@
-"""Keep one kind of objects up to date: list, then watch, until told to stop.
+"""Keep one kind of objects up to date: list, then watch, until stopped.
 
 Decides when to list again (the resource version is too old, or a watch is silent), when to continue a watch where it
 ended, and how long to pause after a failure (like client-go, see `relist_backoff`; the server's hint is followed up to
@@ -22,8 +22,8 @@ from typing import Final, Protocol
 
 import structlog
 
-from trimtab.clients.kubernetes.api import Api, is_transient
-from trimtab.clients.kubernetes.envelope import Frame
+from trimtab.clients.kubernetes.api import Api, is_transient, pages
+from trimtab.clients.kubernetes.envelope import Frame, ListPage
 from trimtab.clients.kubernetes.errors import ApiError, KubernetesError, MalformedAnswerError, UnreachableError
 from trimtab.clients.kubernetes.registry import Resource
 from trimtab.clients.snapshots.live.lists import SilentWatchError, WatchStream, list_page, open_watch
@@ -151,24 +151,24 @@ class Reflector:
     def _list(self) -> None:
         """List all objects, page by page. Errors: ApiError (expired: a page's token is too old), UnreachableError."""
         self._sink.listing(self.resource.kind)
-        next_page, limit = "", 0 if self._is_in_one_piece else self.settings.page_limit
-        while True:
-            try:
-                page = list_page(self._api, self.resource, limit, next_page, self.settings.list_timeout_s)
-            except ApiError as error:
-                self._is_in_one_piece = error.is_expired and bool(next_page)
-                raise
+        for page in pages(self._read_page, self.resource.path):
             self._sink.put(self.resource.kind, page.items)
-            next_page = page.next_page
-            if not next_page:
-                break
-            if self._stopped.is_set():
+            if page.next_page and self._stopped.is_set():
                 raise _StoppedError
         self._sink.listed(self.resource.kind)
         self._version = page.resource_version
         self._watch_failures, self._is_in_one_piece = 0, False
         self.lists += 1
         self._confirm()
+
+    def _read_page(self, token: str) -> ListPage:
+        """Return the page of a token; once a token has expired, the next list is read in one piece."""
+        limit = 0 if self._is_in_one_piece else self.settings.page_limit
+        try:
+            return list_page(self._api, self.resource, limit, token, self.settings.list_timeout_s)
+        except ApiError as error:
+            self._is_in_one_piece = error.is_expired and bool(token)
+            raise
 
     def _watch(self) -> None:
         """Follow one watch to its end; the next continues there. Raises KubernetesError if it failed or was short."""

@@ -1,4 +1,4 @@
-"""One snapshot of a cluster, or the changes since the one before, as a value. Decides nothing."""
+"""One snapshot of a cluster, or the changes since the one before, as a value."""
 
 from typing import NamedTuple
 

@@ -37,7 +37,7 @@ _CONTENT = PodRow._fields.index("pod")
 
 
 class Changes(NamedTuple):
-    """Keys of touched rows, by kind."""
+    """Keys of touched rows: of pods, nodes, owners (with their kind), budgets and namespaces; buffers as below."""
 
     pods: set[Key]
     nodes: set[str]

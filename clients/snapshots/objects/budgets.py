@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets as rows. Decides nothing: the numbers are the disruption controller's.
+"""PodDisruptionBudgets as rows. The numbers are the disruption controller's.
 
 Source: policy/v1 (a missing selector matches nothing, an empty one everything; v1beta1: both nothing), registry
 core/pod eviction (a status of an older generation allows no disruption), policy validation (one of minAvailable and

@@ -346,7 +346,7 @@ class _WatchedBuilder(_Builder):
                 uid=row.uid,
                 spec=self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}"),
                 label_set=self._dictionary.label_pairs(row.labels),
-                owner=row.owner,
+                owner=row.owner or None,
                 evict_time=time,
             )
 

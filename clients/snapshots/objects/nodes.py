@@ -1,4 +1,4 @@
-"""Nodes as rows, with their attach limits. Decides nothing.
+"""Nodes as rows, with their attach limits.
 
 Source: core/v1; kube-scheduler nodevolumelimits (a driver without `allocatable.count` has no limit); Cluster Autoscaler
 eligibility (annotations).

@@ -131,10 +131,10 @@ def _controller(meta: ObjectMeta, namespace: str) -> str:
     return f"{above.kind}/{namespace}/{above.name}" if above and above.kind and above.name else ""
 
 
-def _revision(meta: ObjectMeta) -> int:
-    """Return the revision of a Deployment that a ReplicaSet holds; 0 = not known."""
+def _revision(meta: ObjectMeta) -> int | None:
+    """Return the revision of a Deployment that a ReplicaSet holds; None = not known."""
     text = (meta.annotations or {}).get(REVISION_ANNOTATION, "")
-    return int(text) if _REVISION.fullmatch(text) else 0
+    return int(text) if _REVISION.fullmatch(text) else None
 
 
 def replicas(controller: Controller) -> tuple[int | None, int | None]:

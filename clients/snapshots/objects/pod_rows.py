@@ -41,6 +41,8 @@ Labels = tuple[tuple[str, str], ...]
 class PodRow(NamedTuple):
     """The content of a pod in a snapshot; "" and 0 mean absent, times are Unix seconds.
 
+    node : name of its node; owner : key of its controller; pinned_node : the only node that its affinity allows;
+    created_s, deletion_s : metadata's times; deletion_cost : of its annotation
     phase : `PodPhase.Code`; flags : as in `PodTable.flags`
     numbers : of the annotations that the caller asks for
     spec_key : pods with equal keys share a spec row, which is made of `pod`, any pod with that key, and `mounts`

@@ -1,5 +1,5 @@
 """Converts pod specs of the contract to `spec` of a Kubernetes pod: the fields for scheduling, and one idle container.
-Decides nothing. One container has the requests of all containers; fields that only draining reads are left out.
+One container has the requests of all containers; fields that only draining reads are left out.
 """
 
 from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ def write_membership(
     label_set: Int32, spaces: Int64, entries: Int32, bounds: Int64, head: Int32, following: Int32, offsets: Int64,
     budgets: Int32,
 ) -> int:  # fmt: skip
-    """Fill `offsets`, or `budgets` if it is not empty, and return the number of pairs.
+    """Fill `offsets`, or budgets : int32[pairs] if it is not empty, and return the number of pairs.
 
     label_set : int32[P], pods sorted by namespace; spaces : int64[X, 2] first pod and end of each namespace that has
     budgets; entries : int32[E, 2] (label set, budget) that a budget of the namespace selects, budgets descending;

@@ -1,5 +1,5 @@
 """Pack pods onto new nodes: first fit over the nodes opened so far, then one more node. A pod goes to the first new
-node that admits it; if there is none, a blank node is opened for a group: the one with the fewest nodes among those
+node that admits it; if there is none, a spare node is opened for a group: the one with the fewest nodes among those
 whose new node admits the pod. As pods are only added, a refusal by resources, ports, disks or anti-affinity is
 permanent, one by spread constraints lasts until a smallest count rises, and one by affinity until another pod is
 counted. So each class has a cursor that skips nodes which need no second check, and a class without a place is skipped
@@ -16,7 +16,7 @@ from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_f
 from trimtab.planner.predicates.counters import CounterNotes
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.predicates.kernels.compose import ADMITTED, FOR_GOOD, THIS_POD
-from trimtab.planner.simulation.kernels import fits, mark, open_as, place, place_several, revert
+from trimtab.planner.simulation.kernels import fits, mark, open_from_template, place, place_several, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
 from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
@@ -27,12 +27,12 @@ COUNTS = 2
 
 
 class PackingGroups(NamedTuple):
-    """Q groups that may grow; among equal ones the first is preferred. prototype : int64[Q]; size, left : int64[Q]
+    """Q groups that may grow; among equal ones the first is preferred. template_node : int64[Q]; size, left : int64[Q]
     nodes of the group, and how many more it may have, in place; total_left : int64[1] the latter for all groups
     together, in place; opened : int64[Q] new nodes of each, written; tried : uint8[Q] scratch.
     """
 
-    prototype: Int64
+    template_node: Int64
     size: Int64
     left: Int64
     total_left: Int64
@@ -66,13 +66,13 @@ class KnownRefusals(NamedTuple):
 class PackingTask(NamedTuple):
     """One packing.
 
-    pods : int32[M] in the order in which they are placed; blanks : int64[B] closed blank nodes to open, in order;
+    pods : int32[M] in the order in which they are placed; spare_nodes : int64[B] closed spare nodes to open, in order;
     refused : uint8[S, Q] scratch, a new node of the group refuses the class permanently; node_of : int32[M] position in
-    `blanks` or -1, group_of : int32[B] position in `groups`, counts : int64[COUNTS]  written.
+    `spare_nodes` or -1, group_of : int32[B] position in `groups`, counts : int64[COUNTS]  written.
     """
 
     pods: Int32
-    blanks: Int64
+    spare_nodes: Int64
     groups: PackingGroups
     memory: KnownRefusals
     refused: UInt8
@@ -106,10 +106,10 @@ def pack_pods(sim: SimulationState, task: PackingTask) -> None:
                 break
             count = widened(1)
             if several:
-                count = widened(room_for(sim, pod_class, task.blanks[at], end - row))
-                place_several(sim, pod_class, task.blanks[at], count)
+                count = widened(room_for(sim, pod_class, task.spare_nodes[at], end - row))
+                place_several(sim, pod_class, task.spare_nodes[at], count)
             else:
-                place(sim, pod, task.blanks[at])
+                place(sim, pod, task.spare_nodes[at])
             for taken in range(row, row + count):
                 task.node_of[taken] = at
             task.counts[PLACED] += count
@@ -125,7 +125,7 @@ def forget(sim: SimulationState, task: PackingTask, pod_class: int) -> None:
     memory.cursor[pod_class] = 0
     memory.passed[pod_class] = 0
     memory.failed[pod_class] = 0
-    for q in range(len(task.groups.prototype)):
+    for q in range(len(task.groups.template_node)):
         task.refused[pod_class, q] = 0
     compose.forget(sim.counters, memory.notes, pod_class)
 
@@ -171,8 +171,8 @@ def place_for(sim: SimulationState, task: PackingTask, pod: int, row: int) -> in
                 break
             groups.tried[chosen] = 1
             before = widened(mark(sim))
-            open_as(sim, task.blanks[at], groups.prototype[chosen])
-        found = refusal(sim, pod, pod_class, task.blanks[at])
+            open_from_template(sim, task.spare_nodes[at], groups.template_node[chosen])
+        found = refusal(sim, pod, pod_class, task.spare_nodes[at])
         if found == ADMITTED:
             if chosen >= 0:
                 note_opened(task, chosen)
@@ -202,23 +202,23 @@ def place_first(sim: SimulationState, task: PackingTask, pod: int, several: int)
     groups, pod_class, opened = task.groups, sim.pod_class[pod], widened(task.counts[OPENED])
     best, most, chosen = widened(NOWHERE), widened(0), widened(NOWHERE)
     for at in range(opened):
-        if most < several and refusal(sim, pod, pod_class, task.blanks[at]) == ADMITTED:
-            room = room_for(sim, pod_class, task.blanks[at], several)
+        if most < several and refusal(sim, pod, pod_class, task.spare_nodes[at]) == ADMITTED:
+            room = room_for(sim, pod_class, task.spare_nodes[at], several)
             if room > most:
                 best, most = widened(at), widened(room)
     group = widened(next_group(task, pod_class) if most < several else NOWHERE)
     while group >= 0:
         groups.tried[group] = 1
         before = mark(sim)
-        open_as(sim, task.blanks[opened], groups.prototype[group])
-        if refusal(sim, pod, pod_class, task.blanks[opened]) == ADMITTED:
-            room = room_for(sim, pod_class, task.blanks[opened], several)
+        open_from_template(sim, task.spare_nodes[opened], groups.template_node[group])
+        if refusal(sim, pod, pod_class, task.spare_nodes[opened]) == ADMITTED:
+            room = room_for(sim, pod_class, task.spare_nodes[opened], several)
             if room > most:
                 chosen, most = group, widened(room)
         revert(sim, before)
         group = widened(next_group(task, pod_class))
     if chosen >= 0:
-        open_as(sim, task.blanks[opened], groups.prototype[chosen])
+        open_from_template(sim, task.spare_nodes[opened], groups.template_node[chosen])
         note_opened(task, chosen)
         best = opened
     return int(best)
@@ -236,8 +236,8 @@ def first_to_ask(sim: SimulationState, memory: KnownRefusals, pod_class: int) ->
 def next_group(task: PackingTask, pod_class: int) -> int:
     """Return the group with the fewest nodes among those whose new node may still admit a class, -1 = none."""
     groups, chosen = task.groups, NOWHERE
-    if groups.total_left[0] > 0 and task.counts[OPENED] < len(task.blanks):
-        for q in range(len(groups.prototype)):
+    if groups.total_left[0] > 0 and task.counts[OPENED] < len(task.spare_nodes):
+        for q in range(len(groups.template_node)):
             possible = groups.left[q] > 0 and groups.tried[q] == 0 and task.refused[pod_class, q] == 0
             if possible and (chosen < 0 or groups.size[q] < groups.size[chosen]):
                 chosen = q
@@ -264,8 +264,8 @@ def may_be_admitted(sim: SimulationState, groups: PackingGroups, pod_class: int)
     """
     if not compose.may_need_others(sim.counters, pod_class):
         return True
-    for q in range(len(groups.prototype)):
-        if groups.opened[q] == 0 or not compose.is_refused_in_domains(sim.counters, pod_class, groups.prototype[q]):
+    for q in range(len(groups.template_node)):
+        if groups.opened[q] == 0 or not compose.is_refused_in_domains(sim.counters, pod_class, groups.template_node[q]):
             return True
     return False
 
@@ -287,13 +287,13 @@ def note_failure(sim: SimulationState, memory: KnownRefusals, pod_class: int) ->
 
 @kernel
 def place_on_new(
-    sim: SimulationState, blanks: Int64, prototype_of: Int64, pods: Int32, node_of: Int32, placed_on: Int32
+    sim: SimulationState, spare_nodes: Int64, template_node_of: Int64, pods: Int32, node_of: Int32, placed_on: Int32
 ) -> int:
-    """Open blanks[i] as prototype_of[i], in order, and place pods on them if they fit; return how many.
+    """Open spare_nodes[i] as template_node_of[i], in order, and place pods on them if they fit; return how many.
 
-    blanks : int64[B]; prototype_of : int64[K], K <= B; pods, node_of : int32[M] position of the node, -1 = none;
-    placed_on : int32[M] the node or -1, written. A node is opened for its first pod, so that pods of a packing fit as
-    they did there; nodes without pods are opened at the end. The moves stay.
+    spare_nodes : int64[B]; template_node_of : int64[K], K <= B; pods, node_of : int32[M] position of the node, -1 =
+    none; placed_on : int32[M] the node or -1, written. A node is opened for its first pod, so that pods of a packing
+    fit as they did there; nodes without pods are opened at the end. The moves stay.
     """
     opened, placed = 0, 0
     for row in range(len(pods)):
@@ -302,14 +302,14 @@ def place_on_new(
         if at < 0:
             continue
         while opened <= at:
-            open_as(sim, blanks[opened], prototype_of[opened])
+            open_from_template(sim, spare_nodes[opened], template_node_of[opened])
             opened += 1
         pod = widened(pods[row])
-        if sim.pod_node[pod] == NOWHERE and fits(sim, pod, blanks[at]):
-            place(sim, pod, blanks[at])
-            placed_on[row] = blanks[at]
+        if sim.pod_node[pod] == NOWHERE and fits(sim, pod, spare_nodes[at]):
+            place(sim, pod, spare_nodes[at])
+            placed_on[row] = spare_nodes[at]
             placed += 1
-    while opened < len(prototype_of):
-        open_as(sim, blanks[opened], prototype_of[opened])
+    while opened < len(template_node_of):
+        open_from_template(sim, spare_nodes[opened], template_node_of[opened])
         opened += 1
     return placed

@@ -13,7 +13,7 @@ from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, kernel, widened
 from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_for
 from trimtab.planner.predicates.kernels import compose
-from trimtab.planner.simulation.kernels import drop, fits, place, remove, retire
+from trimtab.planner.simulation.kernels import cordon, fits, place, remove, remove_from_topology
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
@@ -237,8 +237,8 @@ def seek_by_domain(sim: SimulationState, search: Search, pod: int, limit: int) -
 def evacuate(sim: SimulationState, nodes: Int32, pods: Int32, gone: bool) -> None:
     """Close nodes and take pods off them; with `gone`, the nodes, then without pods, also leave the topology."""
     for node in nodes:
-        retire(sim, widened(node))
+        cordon(sim, widened(node))
     for pod in pods:
         remove(sim, widened(pod))
     for row in range(len(nodes) if gone else 0):
-        drop(sim, widened(nodes[row]))
+        remove_from_topology(sim, widened(nodes[row]))

@@ -19,6 +19,7 @@ from trimtab.planner.pod_costs.kernels.terms import CountedPods, Tally, Terms, a
 from trimtab.planner.pod_costs.members import active
 from trimtab.planner.pod_costs.settings import PodCostTerm
 from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.lookup import string_index
 
@@ -53,6 +54,10 @@ def rank_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, .
     return (_counted(context).rank[context.members.pods],)
 
 
+class AntiAffinityTermsKey(SnapshotKey["_SnapshotTerms"]):
+    """The distinct terms of anti-affinity."""
+
+
 def linked_groups(context: RankingContext) -> Int64:
     """Return the smallest of all groups that each of them is linked with: of groups with the same one only one may be
     scaled down at a time. int64[G].
@@ -67,8 +72,8 @@ def _counted(context: RankingContext) -> _Counted:
 
 def _count(context: RankingContext) -> _Counted:
     snapshot, members = context.snapshot, context.every
-    of = ("specs", "namespaces", "strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
-    known = context.round.work.derive("pod cost terms", partial(_terms, snapshot, context.round.work.limits), of)
+    work = context.round.work
+    known = work.cache.get(AntiAffinityTermsKey(), snapshot, lambda view: _terms(view, work.limits))
     domains = [context.domains(key) for key in known.keys]
     most = max((count for _, count in domains), default=0)
     group = np.full(len(snapshot.pods.spec), -1, np.int64)

@@ -5,7 +5,6 @@ product of their sizes for each pair of tolerations and taints that occurs.
 """
 
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -13,16 +12,21 @@ from trimtab.planner.model.values import TaintSpec, TolerationSpec
 from trimtab.planner.pod_costs.settings import PodCostTerm
 from trimtab.planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
 from trimtab.planner.predicates.taints import any_tolerates
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Int32, Snapshot
 from trimtab.v1.snapshot_pb2 import TaintEffect
 
 Tolerations = tuple[TolerationSpec, ...]
 
 
+class TolerationsKey(SnapshotKey[tuple[Int32, list[Tolerations]]]):
+    """The number of each spec's tolerations, and the distinct ones."""
+
+
 def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[TaintSpec, ...]], float]) -> Ranks:
     """Rank pods by a function of their tolerations and the taints of their node."""
     snapshot = context.snapshot
-    number, distinct = context.round.work.derive("pod cost tolerations", partial(_numbers, snapshot), of=("specs",))
+    number, distinct = context.round.work.cache.get(TolerationsKey(), snapshot, _numbers)
     taint_sets = snapshot.nodes.taint_sets
     width = max(len(taint_sets), 1)
     context.round.work.limits.reserve(9 * len(distinct) * width, "tolerations times sets of taints")

@@ -18,6 +18,7 @@ from trimtab.planner.pod_costs.settings import PodCostTerm
 from trimtab.planner.pod_costs.strategy import Code, Input, RankingContext, Ranks, Strategy, Unranked
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.round import Round
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PodCostGroupReason, UnremovableReason
@@ -93,9 +94,13 @@ def _make(snapshot: Snapshot, decided: Decided) -> Float64:
 NODE_DRAIN = Strategy(Code.NODE_DRAIN, _drained, NOW, frozenset({Input.SCALE_DOWN}))
 
 
+class NodePricesKey(SnapshotKey[Float64]):
+    """The price per hour of each node."""
+
+
 def prices_of(this: Round) -> Float64:
     """Return the price per hour of each node, NaN = unknown. float64[N]."""
-    return this.work.derive("pod cost prices", partial(prices, this.snapshot), of=("nodes.group", "groups"))
+    return this.work.cache.get(NodePricesKey(), this.snapshot, prices)
 
 
 def _priced(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:

@@ -1,6 +1,7 @@
 """Host ports, disks and inter-pod (anti-)affinity over presence counters. O(terms of the class) each."""
 
 from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel
+from trimtab.planner.predicates.counter_kind import CounterHooks
 from trimtab.planner.predicates.presence import PresenceCounters, PresenceNotes
 from trimtab.v1.reason_pb2 import PredicateReason
 
@@ -66,6 +67,12 @@ def because(presence: PresenceCounters, pod_class: int, node: int) -> int:
 
 
 @inlined_kernel
+def is_alone(presence: PresenceCounters, pod_class: int, node: int) -> bool:
+    """Return whether required affinity is not met on the node."""
+    return not is_near_others(presence, pod_class, node)
+
+
+@inlined_kernel
 def may_need_others(presence: PresenceCounters, pod_class: int) -> bool:
     """Return whether pods of the class have required affinity. O(1)."""
     return bool(presence.filled_offsets[pod_class] < presence.filled_offsets[pod_class + 1])
@@ -111,6 +118,12 @@ def is_refused_in_domains(presence: PresenceCounters, pod_class: int, node: int)
 
 
 @copied_kernel
+def may_pass_again(presence: PresenceCounters, notes: PresenceNotes, pod_class: int) -> bool:  # noqa: ARG001
+    """Return whether pods of the class have required affinity, which nodes that were skipped may meet now. O(1)."""
+    return may_need_others(presence, pod_class)
+
+
+@copied_kernel
 def note_failure(presence: PresenceCounters, notes: PresenceNotes, pod_class: int) -> None:
     """Note how many pods each affinity term of the class matches."""
     for at in range(presence.filled_offsets[pod_class], presence.filled_offsets[pod_class + 1]):
@@ -124,3 +137,19 @@ def has_changed(presence: PresenceCounters, notes: PresenceNotes, pod_class: int
         if presence.total[presence.filled[at, 0]] != notes.failed_total[at]:
             return True
     return False
+
+
+HOOKS = CounterHooks(
+    count=count,
+    refuses_for_good=is_kept_out,
+    refuses_for_now=is_alone,
+    because=because,
+    look_like=look_like,
+    may_need_others=may_need_others,
+    excludes_pods=excludes_pods,
+    starts_on_one_node=starts_on_one_node,
+    is_refused_in_domains=is_refused_in_domains,
+    may_pass_again=may_pass_again,
+    note_failure=note_failure,
+    may_fit_now=has_changed,
+)

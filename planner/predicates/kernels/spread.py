@@ -1,6 +1,7 @@
 """PodTopologySpread over spread counters. O(constraints) per pod; the smallest count follows the changes."""
 
 from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel, widened
+from trimtab.planner.predicates.counter_kind import CounterHooks
 from trimtab.planner.predicates.spread_counters import SpreadCounters, SpreadNotes
 from trimtab.planner.snapshot.columns import Int32
 from trimtab.v1.reason_pb2 import PredicateReason
@@ -90,6 +91,12 @@ def is_even(spread: SpreadCounters, pod_class: int, node: int) -> bool:
         if domain < 0 or excludes_domain(spread, at, domain):
             return False
     return True
+
+
+@inlined_kernel
+def is_uneven(spread: SpreadCounters, pod_class: int, node: int) -> bool:
+    """Return whether a constraint of the class would not hold with one more of its pods on the node."""
+    return not is_even(spread, pod_class, node)
 
 
 @inlined_kernel
@@ -206,3 +213,21 @@ def may_fit_now(spread: SpreadCounters, notes: SpreadNotes, pod_class: int) -> b
         if spread.lowest[counter] > notes.failed_lowest[at] or domains != notes.failed_domains[at]:
             return True
     return False
+
+
+HOOKS = CounterHooks(
+    count=count,
+    refuses_for_now=is_uneven,
+    because=because,
+    move_node=move_node,
+    look_like=look_like,
+    may_need_others=is_limited,
+    is_refused_in_domains=is_refused_in_domains,
+    forget=forget,
+    may_pass_again=has_risen,
+    note_failure=note_failure,
+    may_fit_now=may_fit_now,
+    chained_limit=chained_limit,
+    row_of_limit=row_of_limit,
+    excludes_domain=excludes_domain,
+)

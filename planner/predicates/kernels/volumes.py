@@ -1,6 +1,8 @@
 """ReadWriteOncePod claims and attach limits over volume counters. O(volumes of the pod) each."""
 
 from trimtab.planner.compiled.decorators import copied_kernel, inlined_kernel
+from trimtab.planner.compiled.prefetch import prefetch
+from trimtab.planner.predicates.counter_kind import CounterHooks
 from trimtab.planner.predicates.pod_volumes import VolumeCounters
 from trimtab.v1.reason_pb2 import PredicateReason
 
@@ -58,7 +60,51 @@ def because(volumes: VolumeCounters, row: int, node: int) -> int:
 
 
 @copied_kernel
+def count_own(volumes: VolumeCounters, pod: int, node: int, sign: int) -> None:
+    """Mount the volumes of a pod on the node (sign 1), or unmount them (sign -1)."""
+    row = volumes.row[pod]
+    if row >= 0:
+        mount(volumes, row, node, sign)
+
+
+@inlined_kernel
+def has_own(volumes: VolumeCounters, pod: int) -> bool:
+    """Return whether a pod has volumes that count. O(1)."""
+    return bool(volumes.row[pod] >= 0)
+
+
+@copied_kernel
+def prefetch_own(volumes: VolumeCounters, pod: int) -> None:
+    """Load what tells whether a pod has volumes that count into the processor's cache."""
+    prefetch(volumes.row, pod)
+
+
+@inlined_kernel
+def refuses_pod(volumes: VolumeCounters, pod: int, node: int) -> bool:
+    """Return whether the node refuses the pod for its volumes."""
+    row = volumes.row[pod]
+    return bool(row >= 0 and because(volumes, row, node) != 0)
+
+
+@inlined_kernel
+def because_own(volumes: VolumeCounters, pod: int, node: int) -> int:
+    """Return the mask `1 << reason` of the predicates that refuse the pod on the node for its volumes."""
+    row = volumes.row[pod]
+    return because(volumes, row, node) if row >= 0 else 0
+
+
+@copied_kernel
 def look_like(volumes: VolumeCounters, node: int, like: int) -> None:
     """Copy the attach limits of a node to another one. O(drivers)."""
     for driver in range(len(volumes.limit)):
         volumes.limit[driver, node] = volumes.limit[driver, like]
+
+
+HOOKS = CounterHooks(
+    count_own=count_own,
+    has_own=has_own,
+    prefetch_own=prefetch_own,
+    refuses_pod=refuses_pod,
+    because_own=because_own,
+    look_like=look_like,
+)

@@ -37,21 +37,6 @@ _KINDS: Final = {
 """Kinds recognized by name, regardless of group and version, as in upstream's rules."""
 
 
-READ: Final = (
-    "strings",
-    "specs",
-    "owners",
-    "pods.namespace",
-    "pods.spec",
-    "pods.owner",
-    "pods.phase",
-    "pods.flags",
-    "pods.created_s",
-    "pods.deletion_s",
-)
-"""Fields of the snapshot that `of_snapshot` reads, except budgets of pods."""
-
-
 class PodDrainColumns(NamedTuple):
     """The pods as the rules see them; every array has length P.
 

@@ -4,6 +4,7 @@ numbers. Kernels write them, because building messages entry by entry is far slo
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ from trimtab.planner.scale_down.report.kernels.wire import (
     write_unneeded,
 )
 from trimtab.planner.scale_down.report.texts import Blocking, NodeTexts
+from trimtab.planner.snapshot.caches import ContentKey
 from trimtab.planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 from trimtab.planner.snapshot.dictionaries import offsets_of
 from trimtab.planner.snapshot.texts import Names, joined, texts_of
@@ -36,7 +38,7 @@ class Unneeded(NamedTuple):
     """Unneeded nodes ascending. Pods to move of nodes[i]: pods[bounds[i]:bounds[i+1]], with the destination of each.
 
     nodes : int32[U]; since_ns : int64[U]; not_now : uint8[U] reason code, 0 = goes now; pods, destination : int32[M];
-    bounds : int64[U+1]; saving, eviction_cost : float64[U]; details : by node, if there are any.
+    bounds : int64[U+1]; saving, eviction_cost : float64[U], a saving NaN = unknown; details : by node, if any.
     """
 
     nodes: Int32
@@ -88,8 +90,8 @@ def unneeded_bytes(request: ScaleDownRequest, unneeded: Unneeded, share: Float64
     for column in rows:
         content.update(len(column).to_bytes(8, "little"))
         content.update(np.ascontiguousarray(column).data)
-    key = f"unneeded nodes {content.hexdigest()} of {request.snapshot.version}"
-    return request.reuse(key, partial(_write_side_by_side, request, rows))
+    key = UnneededRowsKey(content.hexdigest(), request.snapshot.version)
+    return request.encodings.get(key, partial(_write_side_by_side, request, rows))
 
 
 def _details(unneeded: Unneeded) -> tuple[UInt8, Int64]:
@@ -99,11 +101,19 @@ def _details(unneeded: Unneeded) -> tuple[UInt8, Int64]:
     return joined([unneeded.details.get(node, "") for node in unneeded.nodes.tolist()])
 
 
+@dataclass(frozen=True)
+class UnneededRowsKey(ContentKey):
+    """The encoded nodes that can go. content : digest of all columns; version : of the snapshot."""
+
+    content: str
+    version: str
+
+
 def _write_side_by_side(request: ScaleDownRequest, rows: UnneededRows) -> bytes:
     """Return the encoded entries; large answers are written in parts."""
     parallel, count = request.round.work.parallel, len(rows.node)
     parts = min(parallel.width, count) if len(rows.pods) >= WORTH_PODS else 1
-    write = partial(_write_unneeded, request.snapshot, texts_of(request.snapshot, request.derive))
+    write = partial(_write_unneeded, request.snapshot, texts_of(request.snapshot, request.cache))
     if parts < 2:
         return write(rows)
     cuts = [count * at // parts for at in range(parts + 1)]
@@ -146,8 +156,8 @@ def _as_bytes(values: Float64) -> UInt8:
 
 
 def staying_bytes(request: ScaleDownRequest, staying: Staying, share: Float64) -> bytes:
-    """Return the nodes that stay, encoded. share : float64[N] utilization, shown as 0 if it could not be computed."""
-    names = texts_of(request.snapshot, request.derive)
+    """Return the nodes that stay, encoded. share : float64[N] utilization, NaN = not computed."""
+    names = texts_of(request.snapshot, request.cache)
     rows = _staying_rows(staying, share[staying.nodes])
     sizes = np.zeros(len(rows.node), np.int64)
     out = np.empty(write_staying(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
@@ -165,7 +175,7 @@ def _staying_rows(staying: Staying, share: Float64) -> StayingRows:
         node=staying.nodes,
         reason=staying.reason.astype(np.uint8),
         blocking_reason=staying.blocking.why[staying.nodes],
-        utilization=_as_bytes(np.where(np.isnan(share), 0.0, share)),
+        utilization=_as_bytes(share),
         pods=pods,
         pod_offsets=pod_offsets,
         details=details,
@@ -176,12 +186,12 @@ def _staying_rows(staying: Staying, share: Float64) -> StayingRows:
 
 
 def _failed(staying: Staying) -> tuple[UInt8, Int64]:
-    """Return the encoded `failed_predicates` of the nodes, and their offsets."""
+    """Return the encoded `predicate_failure_counts` of the nodes, and their offsets."""
     sizes = np.zeros(len(staying.nodes), np.int32)
     explained = np.fromiter(staying.failed.keys(), np.int32, len(staying.failed))
     parts = []
     for row in np.flatnonzero(np.isin(staying.nodes, explained)).tolist():
-        failed = pb.UnremovableNode(failed_predicates=staying.failed[int(staying.nodes[row])])
+        failed = pb.UnremovableNode(predicate_failure_counts=staying.failed[int(staying.nodes[row])])
         parts.append(failed.SerializeToString(deterministic=True))
         sizes[row] = len(parts[-1])
     return np.frombuffer(b"".join(parts), np.uint8).copy(), offsets_of(sizes)

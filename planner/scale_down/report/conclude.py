@@ -82,7 +82,7 @@ def summary_of(decision: pb.ScaleDownDecision, unneeded_count: int) -> Summary:
 def _unneeded(plan: ScaleDownPlan) -> Unneeded:
     context, these, not_now = plan.context, plan.result.unneeded, plan.removal.not_now
     nodes = these.nodes
-    price = np.nan_to_num(prices(context.request.snapshot))
+    price = prices(context.request.snapshot)
     waits = why_waiting(context, plan.result.staying.codes, nodes, plan.removal, these.slack_dependent)
     return Unneeded(
         nodes, plan.since_ns, not_now, these.bounds, these.pods, these.destination, price[nodes],
@@ -100,12 +100,12 @@ def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
     nodes = context.request.snapshot.pods.node[stopping]
     pods.put(nodes, names_of(context, stopping))
     why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in found.staying.codes[stopping].tolist()]
-    for stuck, reason in (
+    for unplaceable, reason in (
         (found.staying.explanation.no_place, Blocked.NO_PLACE),
         (found.staying.explanation.over_budget, Blocked.NOT_ENOUGH_PDB),
     ):
-        nodes = _numbers(stuck)
-        pods.put(nodes, names_of(context, np.fromiter(stuck.values(), np.int64, len(stuck))))
+        nodes = _numbers(unplaceable)
+        pods.put(nodes, names_of(context, np.fromiter(unplaceable.values(), np.int64, len(unplaceable))))
         why[nodes] = reason
     return Blocking(pods, why)
 

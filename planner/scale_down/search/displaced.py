@@ -63,9 +63,9 @@ def place_evicted(context: ScaleDownContext, simulation: Simulation, problem: Dr
 
 def place_and_record(state: SimulationState, problem: DrainProblem, pods: Int32, strict: bool) -> int:
     """Place pods and record the node of each. With `strict`, return the first without a place, -1 if none."""
-    stuck = place_all(state, problem.search, problem.hint, problem.destination, problem.counts, pods, strict)
+    unplaceable = place_all(state, problem.search, problem.hint, problem.destination, problem.counts, pods, strict)
     record_all_incoming(problem, state.pod_node, pods)
-    return int(stuck)
+    return int(unplaceable)
 
 
 def unplaced(simulation: Simulation, pods: Int32) -> Int32:

@@ -268,10 +268,10 @@ class _Cursor:
             return self.end
         if task.time_left():
             return min(self.position + BATCH, self.end)
-        owed = task.settings.min_evaluated - self.fresh
-        if owed <= 0 and not task.nodes.unneeded_before[self.candidates[self.position]]:
+        still_to_evaluate = task.settings.min_evaluated - self.fresh
+        if still_to_evaluate <= 0 and not task.nodes.unneeded_before[self.candidates[self.position]]:
             return self.position
-        return min(self.position + max(owed, 1), self.end)
+        return min(self.position + max(still_to_evaluate, 1), self.end)
 
 
 def _pass(task: DrainTask, every: Int32, left_out: Bool, options: DrainOptions) -> DrainSet:

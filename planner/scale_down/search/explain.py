@@ -40,15 +40,15 @@ def explain(simulation: Simulation, problem: DrainProblem, attempt: DrainSet | N
     """Explain the outcome of an attempt, with the simulation in its end state. O(classes of blocking pods · N)."""
     if attempt is None:
         return Explanation({}, {}, {}, {})
-    stuck, over = _culprits(attempt.problem, NO_PLACE), _culprits(attempt.problem, BLOCKED)
+    unplaceable, over = _culprits(attempt.problem, NO_PLACE), _culprits(attempt.problem, BLOCKED)
     allowed = problem.search.allowed.copy()
     allowed[attempt.accepted] = False
-    counts = _counts(simulation, allowed, stuck)
-    failed = {node: _named(row) for node, row in zip(stuck, counts, strict=True)}
-    together = [node for node, row in zip(stuck, counts, strict=True) if row[0] > 0]
+    counts = _counts(simulation, allowed, unplaceable)
+    failed = {node: _named(row) for node, row in zip(unplaceable, counts, strict=True)}
+    together = [node for node, row in zip(unplaceable, counts, strict=True) if row[0] > 0]
     pods, jointly, upsetting = _joint(simulation, attempt, together)
     details = {**dict.fromkeys(together, TOGETHER_DETAIL), **dict.fromkeys(upsetting, UPSETTING_DETAIL)}
-    return Explanation({**stuck, **pods}, over, {**failed, **jointly}, details)
+    return Explanation({**unplaceable, **pods}, over, {**failed, **jointly}, details)
 
 
 def _joint(
@@ -72,11 +72,11 @@ def _culprits(problem: DrainProblem, outcome: int) -> dict[int, int]:
     return {int(node): int(problem.blocking_pod[node]) for node in np.flatnonzero(problem.outcome == outcome)}
 
 
-def _counts(simulation: Simulation, allowed: Bool, stuck: Mapping[int, int]) -> Int64:
+def _counts(simulation: Simulation, allowed: Bool, unplaceable: Mapping[int, int]) -> Int64:
     """Return for each node in turn how many other nodes fail its pod, by reason. int64[K, REASONS]."""
     state = simulation.state
-    nodes = np.fromiter(stuck.keys(), np.int32, len(stuck))
-    pods = np.fromiter(stuck.values(), np.int32, len(stuck))
+    nodes = np.fromiter(unplaceable.keys(), np.int32, len(unplaceable))
+    pods = np.fromiter(unplaceable.values(), np.int32, len(unplaceable))
     # A pod with volumes is a class of its own, and so is one that counts for predicates on its own node.
     alone = is_unlike_its_class(state.counters, pods) | (state.local_class[state.pod_class[pods]] == 0)
     kind = np.where(alone, -1 - pods, state.pod_class[pods])

@@ -154,9 +154,9 @@ def _first_pod(problem: DrainProblem, node: int) -> int:
 
 def _candidates(task: DrainTask, problem: DrainProblem) -> Int32:
     """Return the nodes that could not go, the emptiest first; those of without all-or-nothing groups. int32."""
-    stuck = (problem.outcome == NO_PLACE) | (problem.outcome == DESTINATION)
+    unplaceable = (problem.outcome == NO_PLACE) | (problem.outcome == DESTINATION)
     eligible = task.nodes.eligible
-    nodes = eligible[stuck[eligible] & (task.nodes.atomic_size[eligible] == 0)]
+    nodes = eligible[unplaceable[eligible] & (task.nodes.atomic_size[eligible] == 0)]
     found: Int32 = nodes[np.lexsort((nodes, task.nodes.scores.utilization[nodes]))]
     return found
 
@@ -278,7 +278,7 @@ def _without(problem: DrainProblem, these: Bool) -> DrainProblem:
     return problem._replace(offsets=upto[problem.offsets], pods=problem.pods[moves])
 
 
-class _Room(NamedTuple):
+class _PlaceholderRoom(NamedTuple):
     """of_set : the largest set; number : of its placeholders; takes : int64[N], how many of them fit each node by
     amounts and static predicates, if no placeholder is there."""
 
@@ -287,11 +287,11 @@ class _Room(NamedTuple):
     takes: Int64
 
 
-def _room(state: SimulationState, problem: DrainProblem, placed: PlacedPlaceholders) -> _Room:
+def _room(state: SimulationState, problem: DrainProblem, placed: PlacedPlaceholders) -> _PlaceholderRoom:
     """Return the room for the largest set. O(N · R + M)."""
     takes = np.zeros(len(state.node_state), np.int64)
     if len(placed.pods) == 0:
-        return _Room(0, 0, takes)
+        return _PlaceholderRoom(0, 0, takes)
     count = np.bincount(placed.of_set)
     largest = int(np.argmax(count))
     of_class = state.pod_class[placed.pods[placed.of_set == largest][0]]
@@ -300,4 +300,4 @@ def _room(state: SimulationState, problem: DrainProblem, placed: PlacedPlacehold
     asked = np.flatnonzero(state.resources.request[of_class] > 0)
     may = problem.search.allowed & (state.node_state == OPEN) & (state.blocked[of_class, state.node_class] == 0)
     np.copyto(takes, (free[:, asked] // state.resources.request[of_class, asked]).min(axis=1).clip(0), where=may)
-    return _Room(largest, int(count[largest]), takes)
+    return _PlaceholderRoom(largest, int(count[largest]), takes)

@@ -161,7 +161,7 @@ def _best_of(task: DrainTask, first: Attempt[DrainSet], others: Sequence[Attempt
         for other in others
         if other.plan.stopped_at < 0 and (margin == 1.0 or _is_better(task, other.plan, first.plan, margin))
     ]
-    return best_of([first, *enough], partial(_is_better, task))
+    return best_of([first, *enough], lambda one, other: _is_better(task, one.plan, other.plan))
 
 
 def _margin(task: DrainTask) -> float:

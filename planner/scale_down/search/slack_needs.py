@@ -15,14 +15,14 @@ from trimtab.planner.snapshot.columns import Int32, Int64
 def needed_for_slack(context: ScaleDownContext, simulation: Simulation, problem: DrainProblem) -> Int32:
     """Return the nodes without a place for a placeholder, or for a pod that would fit if placeholders were absent,
     followed by the nodes that receive only placeholders. int32. For a pod, only amounts and static predicates are
-    checked. O(stuck nodes + classes of blocking pods · N).
+    checked. O(nodes without a place + classes of blocking pods · N).
     """
     count = len(context.request.round.placeholders)
     if not count:
         return np.zeros(0, np.int32)
-    stuck = np.flatnonzero(problem.outcome == NO_PLACE).astype(np.int32)
+    unplaceable = np.flatnonzero(problem.outcome == NO_PLACE).astype(np.int32)
     destinations = _destinations(problem, len(simulation.state.pod_node) - count)
-    return np.concatenate([_stuck(simulation, problem, stuck, count), destinations])
+    return np.concatenate([_unplaceable(simulation, problem, unplaceable, count), destinations])
 
 
 def _destinations(problem: DrainProblem, first: int) -> Int32:
@@ -37,10 +37,10 @@ def _destinations(problem: DrainProblem, first: int) -> Int32:
     return np.array(found, np.int32)
 
 
-def _stuck(simulation: Simulation, problem: DrainProblem, stuck: Int32, count: int) -> Int32:
+def _unplaceable(simulation: Simulation, problem: DrainProblem, unplaceable: Int32, count: int) -> Int32:
     """Return which of the nodes without a place for a pod stay for slack. count : placeholders, the last pods."""
     state = simulation.state
-    blocking_pod = problem.blocking_pod[stuck]
+    blocking_pod = problem.blocking_pod[unplaceable]
     for_slack = blocking_pod >= len(state.pod_node) - count
     held = _held(simulation, count)
     room = state.resources.free + held
@@ -50,8 +50,8 @@ def _stuck(simulation: Simulation, problem: DrainProblem, stuck: Int32, count: i
         freed = takes & (room >= need).all(axis=1) & ~(state.resources.free >= need).all(axis=1)
         of_class = ~for_slack & (state.pod_class[blocking_pod] == pod_class)
         # A node's own room is not a destination for its pods.
-        for_slack |= of_class & (int(freed.sum()) - freed[stuck] > 0)
-    found: Int32 = stuck[for_slack]
+        for_slack |= of_class & (int(freed.sum()) - freed[unplaceable] > 0)
+    found: Int32 = unplaceable[for_slack]
     return found
 
 

@@ -21,6 +21,7 @@ from trimtab.planner.scale_down.selection.awaited_room import awaited_by_slack, 
 from trimtab.planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
 from trimtab.planner.scale_down.selection.whole_groups import sizes
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.UnremovableReason
@@ -137,7 +138,7 @@ def _buckets(context: ScaleDownContext, nodes: Int32) -> tuple[Bucket, ...]:
     """Return the nodes in order: one bucket for each all-or-nothing group, then one for all the others."""
     snapshot = context.request.snapshot
     group = snapshot.nodes.group[nodes]
-    whole = np.array([*(one.zero_or_max for one in snapshot.groups), False], bool)[group]
+    whole = take_or(np.array([one.zero_or_max for one in snapshot.groups], bool), group, False)
     rows, first = np.unique(group[whole], return_index=True)
     size = sizes(context)
     atomic = [

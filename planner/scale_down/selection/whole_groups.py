@@ -8,6 +8,7 @@ import numpy as np
 
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import reason_pb2
 
 _FAILED = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
@@ -23,9 +24,8 @@ def sizes(context: ScaleDownContext) -> Int64:
 def whole_size(context: ScaleDownContext) -> Int32:
     """Return by node how many nodes have to go with it, itself included; 0 if it can go alone. int32[N]."""
     snapshot = context.request.snapshot
-    atomic = np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)
-    size = np.append(sizes(context), 0)
-    return np.where(atomic, size, 0)[snapshot.nodes.group].astype(np.int32)
+    atomic = np.array([group.zero_or_max for group in snapshot.groups], bool)
+    return take_or(np.where(atomic, sizes(context), 0), snapshot.nodes.group, 0).astype(np.int32)
 
 
 def without_parts(context: ScaleDownContext, reasons: UInt8) -> UInt8:

@@ -4,15 +4,10 @@ Most of hundreds of instance sizes differ little from the next one. Evaluated in
 of some class, full or alone on a node, and a sample of all others by price.
 """
 
-from typing import Final
-
 import numpy as np
 
 from trimtab.planner.scale_up.cheapest.problem import Float64, Problem
 from trimtab.planner.snapshot.columns import Int32, Int64
-
-MANY: Final = 96
-"""Number of groups up to which all are evaluated in detail."""
 
 
 def share_cost(problem: Problem, cost: Float64, groups: Int32) -> Float64:
@@ -32,18 +27,18 @@ def least_value(costs: Float64) -> Float64:
     return np.where(np.isinf(least), 0.0, least)
 
 
-def candidates(problem: Problem, cost: Float64, groups: Int32) -> Int32:
-    """Return the groups to evaluate in detail, ascending."""
-    if len(groups) <= MANY:
+def candidates(problem: Problem, cost: Float64, groups: Int32, most: int) -> Int32:
+    """Return the groups to evaluate in detail, ascending. most : the number of groups up to which all are."""
+    if len(groups) <= most:
         return groups
     costs = share_cost(problem, cost, groups)
     alone = np.where(np.isinf(costs), np.inf, cost[groups])
     best = np.unique([one.argmin(axis=1) for one in (costs, alone)])
-    return np.unique(np.concatenate([groups[best], _ladder(problem, cost, groups)])).astype(np.int32)
+    return np.unique(np.concatenate([groups[best], _ladder(problem, cost, groups, most)])).astype(np.int32)
 
 
-def _ladder(problem: Problem, cost: Float64, groups: Int32) -> Int64:
-    """Return about MANY groups: of each kind, that is groups that take the same classes, some evenly
+def _ladder(problem: Problem, cost: Float64, groups: Int32, most: int) -> Int64:
+    """Return about `most` groups: of each kind, that is groups that take the same classes, some evenly
     spaced by price.
     """
     of_class = np.arange(1, len(problem.pods) + 1, dtype=np.int64) ** 3
@@ -52,7 +47,7 @@ def _ladder(problem: Problem, cost: Float64, groups: Int32) -> Int64:
     order = np.lexsort((groups, cost[groups], kind))
     # Steps of equal ratio from the lowest price to the highest: a constant step would be large for small nodes only.
     height = np.log(cost[groups])
-    step = max((height.max() - height.min()) * (kind.max() + 1) / MANY, 1e-9)
-    rung = kind * (2 * MANY) + np.minimum((height - height.min()) // step, 2 * MANY - 1)
+    step = max((height.max() - height.min()) * (kind.max() + 1) / most, 1e-9)
+    rung = kind * (2 * most) + np.minimum((height - height.min()) // step, 2 * most - 1)
     first = np.flatnonzero(np.diff(rung[order], prepend=-1))
     return groups[order[first]].astype(np.int64)

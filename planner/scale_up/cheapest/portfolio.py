@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.attempts import best_of
 from trimtab.planner.scale_up.cheapest.candidates import candidates, least_value, share_cost
 from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
 from trimtab.planner.scale_up.cheapest.kernels.dive import dive
@@ -44,16 +45,12 @@ LIMIT_ROUNDS: Final = 4
 IMPROVED: Final = 20_000
 """Nodes filled to improve a plan, fewer if there are more classes than FEW_CLASSES."""
 FINALISTS: Final = 3
-"""Number of plans that are improved if classes are few."""
+"""Most plans that are improved."""
 FEW_CLASSES: Final = 100
-MOST_CLASSES: Final = 300
-"""Number of classes up to which a linear programme is used: its work grows with their square or worse."""
 TRIES: Final = 1 << 40
 """A number of tries to improve a plan that is never reached."""
 CHUNKS: Final = 4
 """Parts of that work, between which batches without nodes are dropped."""
-FEW_GROUPS: Final = 96
-"""Number of groups up to which all are used while a plan is improved; otherwise only those in the plan."""
 
 
 class SearchInputs(NamedTuple):
@@ -65,12 +62,16 @@ class SearchInputs(NamedTuple):
     groups: Int32
 
 
-class TriedPlan(NamedTuple):
+class FilledPlan(NamedTuple):
     """The state after a plan, its nodes, and the assumed worth of a pod of each class, float64[C]."""
 
     state: FillState
     batches: Batches
     value: Float64
+
+    def is_better(self, other: "FilledPlan") -> bool:
+        """Return whether this plan leaves fewer pods than another, or costs less."""
+        return self.rank() < other.rank()
 
     def rank(self) -> tuple[int, float]:
         """Return the key by which plans are compared: pods left, then cost."""
@@ -79,53 +80,52 @@ class TriedPlan(NamedTuple):
         return int(self.state.pods.sum()), total(cost * self.batches.nodes[:count])
 
 
-def best_attempt(problem: Problem, state: FillState, groups: Int32, bounds: PlanBounds) -> TriedPlan:
+def best_attempt(problem: Problem, state: FillState, groups: Int32, bounds: PlanBounds) -> FilledPlan:
     """Return the cheapest of the plans found with nodes of `groups` that leave the fewest pods."""
-    inputs = SearchInputs(problem, state, candidates(problem, state.cost, groups))
-    best = _best_improved(inputs, sorted(attempts(inputs, bounds), key=TriedPlan.rank), bounds)
+    inputs = SearchInputs(problem, state, candidates(problem, state.cost, groups, bounds.search.detailed_groups))
+    best = _best_improved(inputs, sorted(make_plans(inputs, bounds), key=FilledPlan.rank), bounds)
     if best.state.pods.any():
         # With groups not evaluated in detail, and with nodes that the improvement has freed.
         _build_more(best, groups, 1)
     return best
 
 
-def attempts(inputs: SearchInputs, bounds: PlanBounds) -> list[TriedPlan]:
+def make_plans(inputs: SearchInputs, bounds: PlanBounds) -> list[FilledPlan]:
     """Return several plans, the first by the minimum cost of pods."""
     value = least_value(share_cost(inputs.problem, inputs.state.cost, inputs.groups))
     first = _built(inputs, inputs.state, value, FIRST_WEIGHTINGS)
-    if not first.batches.counts[0] or len(value) > MOST_CLASSES or not bounds.may_go_on():
+    is_too_large = len(value) ** 2 > bounds.search.programme_entries
+    if not first.batches.counts[0] or is_too_large or not bounds.may_go_on():
         return [first]
     return [first, *_relaxed(inputs, first, bounds)]
 
 
-def _best_improved(inputs: SearchInputs, plans: list[TriedPlan], bounds: PlanBounds) -> TriedPlan:
+def _best_improved(inputs: SearchInputs, plans: list[FilledPlan], bounds: PlanBounds) -> FilledPlan:
     """Improve the best plans and return the best result. plans : best first."""
-    best: TriedPlan | None = None
-    few = len(inputs.problem.pods) <= FEW_CLASSES
-    finalists = plans[: FINALISTS if few else 1] if plans[0].batches.counts[0] else []
+    improved: list[FilledPlan] = []
+    most = min(FINALISTS, max(1, bounds.search.improved_classes // len(inputs.problem.pods)))
+    finalists = plans[:most] if plans[0].batches.counts[0] else []
     tries = TRIES if bounds.improvements is None else bounds.improvements
     for number, plan in enumerate(finalists):
         share = -(-tries // (len(finalists) - number))
         if share == 0 or not bounds.may_go_on():
             break
         tries -= share
-        better = _improved(inputs, plan, share)
-        if best is None or better.rank() < best.rank():
-            best = better
-    return best or plans[0]
+        improved.append(_improved(inputs, plan, share, bounds.search.detailed_groups))
+    return best_of(improved or plans[:1], FilledPlan.is_better)
 
 
-def _built(inputs: SearchInputs, before: FillState, value: Float64, weightings: int) -> TriedPlan:
-    plan = TriedPlan(unshared(before), batches_for(inputs.problem), value)
+def _built(inputs: SearchInputs, before: FillState, value: Float64, weightings: int) -> FilledPlan:
+    plan = FilledPlan(unshared(before), batches_for(inputs.problem), value)
     _build_more(plan, inputs.groups, weightings)
     return plan
 
 
-def _build_more(plan: TriedPlan, groups: Int32, weightings: int) -> None:
+def _build_more(plan: FilledPlan, groups: Int32, weightings: int) -> None:
     build(plan.state, plan.value, groups, np.zeros(len(groups)), weightings, plan.batches)
 
 
-def _relaxed(inputs: SearchInputs, first: TriedPlan, bounds: PlanBounds) -> list[TriedPlan]:
+def _relaxed(inputs: SearchInputs, first: FilledPlan, bounds: PlanBounds) -> list[FilledPlan]:
     """Return plans by the linear programme for the pods placed by the first plan."""
     left = first.state.pods
     to_plan = inputs.state._replace(pods=inputs.state.pods - left)
@@ -144,24 +144,24 @@ def _relaxed(inputs: SearchInputs, first: TriedPlan, bounds: PlanBounds) -> list
     return plans[1:]
 
 
-def _dived(inputs: SearchInputs, to_plan: FillState, master: MasterProblem, pricing: PricingState) -> list[TriedPlan]:
+def _dived(inputs: SearchInputs, to_plan: FillState, master: MasterProblem, pricing: PricingState) -> list[FilledPlan]:
     """Return plans by rounding the programme's fractions, once quickly and once carefully."""
     solutions = max(1, DIVE_WORK // len(master.bound) ** 2)
     value, bound = pricing.value.copy(), master.bound.copy()
-    plans: list[TriedPlan] = []
+    plans: list[FilledPlan] = []
     for round_up_from in ROUND_UP_FROM[:solutions]:
         if plans:
             master.bound[:] = bound
             reset_basis(master)
             generate(to_plan, master, pricing, 0)
-        plan = TriedPlan(unshared(to_plan), batches_for(inputs.problem), value)
+        plan = FilledPlan(unshared(to_plan), batches_for(inputs.problem), value)
         dive(plan.state, master, pricing, round_up_from, solutions, plan.batches)
         plans.append(plan)
     return plans
 
 
 def _programme(
-    inputs: SearchInputs, to_plan: FillState, limited: Int64, plans: list[TriedPlan], bounds: PlanBounds
+    inputs: SearchInputs, to_plan: FillState, limited: Int64, plans: list[FilledPlan], bounds: PlanBounds
 ) -> tuple[MasterProblem, PricingState]:
     """Return the linear programme with the fills of all plans, at its minimum; append more plans by its duals."""
     problem = inputs.problem._replace(pods=to_plan.pods, most=to_plan.nodes)
@@ -199,16 +199,16 @@ def _over_limit(to_plan: FillState, master: MasterProblem) -> Int64:
     return np.flatnonzero(nodes > to_plan.nodes + 1e-2)
 
 
-def _improved(inputs: SearchInputs, best: TriedPlan, tries: int) -> TriedPlan:
+def _improved(inputs: SearchInputs, best: FilledPlan, tries: int, most_groups: int) -> FilledPlan:
     """Return a plan for the same pods that is not more expensive, after at most the given number of tries. The given
-    one is overwritten.
+    one is overwritten. most_groups : up to which all groups are used, and not only those of the plan.
     """
     left = best.state.pods.copy()
     best.state.pods[:] = 0
     pricing = pricing_for(inputs.problem, inputs.groups, np.zeros(0, np.int64))
     pricing.value[:] = best.value
     used = np.unique(best.batches.group[: int(best.batches.counts[0])])
-    groups = inputs.groups if len(inputs.groups) <= FEW_GROUPS else used
+    groups = inputs.groups if len(inputs.groups) <= most_groups else used
     ratio = np.zeros(len(groups))
     ruin = RuinRecreateScratch(np.zeros(len(left)), ratio.copy(), ratio, np.zeros(MANY, np.int64), np.array([1, tries]))
     most_fills = IMPROVED * FEW_CLASSES // max(FEW_CLASSES, len(left)) // CHUNKS

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from trimtab.planner.model.execution import UNLIMITED as NO_LIMITS
 from trimtab.planner.model.execution import RequestLimits
+from trimtab.planner.model.settings.search import USUAL, SearchBudgets
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 Float64 = NDArray[np.float64]
@@ -49,12 +50,13 @@ class Problem(NamedTuple):
 class PlanBounds(NamedTuple):
     """Bounds on trying plans, besides those of work. limits : raises the errors that end the request; time_left : False
     once no other plan should be tried, None = no such bound; improvements : most tries to improve a plan, None = no
-    such bound.
+    such bound; search : see `SearchBudgets`.
     """
 
     limits: RequestLimits = NO_LIMITS
     time_left: Callable[[], bool] | None = None
     improvements: int | None = None
+    search: SearchBudgets = USUAL
 
     def may_go_on(self) -> bool:
         """Return whether another plan may be tried."""

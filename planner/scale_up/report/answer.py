@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -19,6 +20,7 @@ from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.state import remember
 from trimtab.planner.scale_up.whole_plan import PlannedNodes
 from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.caches import ContentKey
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -68,9 +70,9 @@ def summary_of(decision: pb.ScaleUpDecision, unschedulable_count: int) -> Summar
 
 
 def _state(plan: ScaleUpPlan) -> pb.ScaleUpState:
-    context, within = plan.context, plan.progress.packer
+    context, packer = plan.context, plan.progress.packer
     added = np.array(plan.progress.group_of, np.int32)
-    return remember(within.simulation, within.growth, context.pods, plan.unplaced.pods, added)
+    return remember(packer.simulation, packer.growth, context.pods, plan.unplaced.pods, added)
 
 
 def _add_placed(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
@@ -78,7 +80,7 @@ def _add_placed(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     simulation = plan.progress.packer.simulation
     nodes, growth = plan.context.request.snapshot.nodes.name, plan.context.request.growth
     coming = np.full(len(simulation.state.node_state), NOWHERE, np.int64)
-    coming[growth.upcoming] = np.repeat(np.arange(len(growth.prototype)), np.diff(growth.upcoming_offsets))
+    coming[growth.upcoming] = np.repeat(np.arange(len(growth.template_node)), np.diff(growth.upcoming_offsets))
     pods = plan.unplaced.pending.pods
     pods = pods[simulation.state.pod_node[pods] >= 0]
     on = simulation.state.pod_node[pods]
@@ -100,6 +102,14 @@ def _add_skipped(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
         decision.skipped.add(pod=name, reason=reason)
 
 
+@dataclass(frozen=True)
+class UnschedulableRowsKey(ContentKey):
+    """The encoded pods that stay pending. content : digest of their refusals; version : of the snapshot."""
+
+    content: str
+    version: str
+
+
 def _unschedulable(plan: ScaleUpPlan, served: Int64) -> bytes:
     """Return why pods stay pending, as entries of the decision. The entries for an unchanged snapshot are encoded once.
     served : rows of the refusals.
@@ -112,8 +122,8 @@ def _unschedulable(plan: ScaleUpPlan, served: Int64) -> bytes:
         content.update(np.ascontiguousarray(column).data)
     growth = growth_in_plan(plan)
     content.update(repr((sorted(growth.progress), sorted(growth.limits.items()))).encode())
-    key = f"unschedulable pods {content.hexdigest()} of {request.snapshot.version}"
-    return request.reuse(key, partial(_write_unschedulable, plan, served, growth))
+    key = UnschedulableRowsKey(content.hexdigest(), request.snapshot.version)
+    return request.encodings.get(key, partial(_write_unschedulable, plan, served, growth))
 
 
 def _write_unschedulable(plan: ScaleUpPlan, served: Int64, growth: GrowthInPlan) -> bytes:

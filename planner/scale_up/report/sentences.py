@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.scale_up.plan import ScaleUpPlan
+from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
 _OF_GROUP: Final = {
@@ -29,27 +30,6 @@ _OF_GROWN_GROUP: Final = {
     NodeGroupReason.MAX_NEW_NODES_REACHED: "filled by this plan, which already adds the maximum number of nodes",
 }
 """Of a group that this plan grows for other pods."""
-_OF_NODE: Final = {
-    PredicateReason.NODE_UNSCHEDULABLE: "new nodes are cordoned",
-    PredicateReason.NODE_NAME_MISMATCH: "the pod names another node",
-    PredicateReason.TAINT_NOT_TOLERATED: "a taint is not tolerated",
-    PredicateReason.NODE_AFFINITY_NOT_MATCHED: "node selector or affinity does not match",
-    PredicateReason.HOST_PORT_CONFLICT: "a host port is taken",
-    PredicateReason.TOO_MANY_PODS: "a new node has no room for one more pod",
-    PredicateReason.INSUFFICIENT_RESOURCES: "a new node is too small",
-    PredicateReason.VOLUME_RESTRICTED: "a volume is in use",
-    PredicateReason.VOLUME_LIMIT_EXCEEDED: "a new node cannot attach that many volumes",
-    PredicateReason.VOLUME_NOT_BINDABLE: "a volume cannot be bound there",
-    PredicateReason.VOLUME_ZONE_MISMATCH: "a volume is in another zone",
-    PredicateReason.CSI_DRIVER_MISSING: "the CSI driver of a volume is missing",
-    PredicateReason.NODE_FEATURE_NOT_DECLARED: "a feature that the pod needs is not declared",
-    PredicateReason.TOPOLOGY_SPREAD_VIOLATED: "a topology spread constraint would be violated",
-    PredicateReason.POD_AFFINITY_NOT_MATCHED: "no pod that its affinity requires is there",
-    PredicateReason.POD_ANTI_AFFINITY_VIOLATED: "its anti-affinity would be violated",
-    PredicateReason.EXISTING_POD_ANTI_AFFINITY_VIOLATED: "the anti-affinity of a running pod excludes it",
-    PredicateReason.UNSUPPORTED_CONSTRAINT: "it has a constraint that cannot be decided",
-    PredicateReason.SCHEDULING_GATED: "a scheduling gate holds it back",
-}
 
 
 class GrowthInPlan(NamedTuple):
@@ -90,7 +70,7 @@ def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int], growth: G
     texts, is_full = Counter[str](), False
     for group, reason in sorted(reasons.items()):
         if group in failed:
-            texts[_OF_NODE[failed[group]]] += 1  # type: ignore[index]
+            texts[PREDICATE_TEXTS[failed[group]].on_new_node] += 1
             continue
         full = _OF_GROWN_GROUP.get(reason) if group in growth.progress else None  # type: ignore[call-overload]
         is_full |= full is not None

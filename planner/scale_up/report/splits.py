@@ -40,7 +40,7 @@ def add_splits(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     )  # fmt: skip
     for group in np.unique(group_of).tolist():
         row, members = progress.groups[group], np.flatnonzero(group_of == group).tolist()
-        price = 0.0 if np.isnan(row.price_per_hour) else row.price_per_hour * len(members)
+        price = None if np.isnan(row.price_per_hour) else row.price_per_hour * len(members)
         split = decision.splits.add(
             node_group=row.id,
             current_size=row.target_size,
@@ -50,7 +50,7 @@ def add_splits(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
         )
         new = b"".join(entry(NEW_NODES, nodes[at]) for at in members)
         split.MergeFromString(groups[group] + new)
-        decision.price_per_hour += price
+        decision.price_per_hour += price or 0.0
 
 
 def _ranks(plan: ScaleUpPlan, pods: Int32) -> Int64:
@@ -73,7 +73,7 @@ def _names(plan: ScaleUpPlan) -> Names:
     request = plan.context.request
     virtual = np.arange(len(request.snapshot.pods.spec), len(plan.progress.state.pod_node), dtype=np.int32)
     data, offsets = joined([plan.name_of(pod) for pod in virtual.tolist()])
-    return texts_of(request.snapshot, request.derive)._replace(nodes=data, node_offsets=offsets)
+    return texts_of(request.snapshot, request.cache)._replace(nodes=data, node_offsets=offsets)
 
 
 def _entries(names: Names, pods: Int32, tag: int, counts: Int64) -> list[bytes]:

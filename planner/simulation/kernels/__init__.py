@@ -3,31 +3,31 @@
 from trimtab.planner.simulation.kernels.checks import failing, failing_everywhere, fits
 from trimtab.planner.simulation.kernels.moves import (
     close_node,
-    drop,
+    cordon,
     fill,
     mark,
-    open_as,
+    open_from_template,
     open_node,
     place,
     place_several,
     remove,
-    retire,
+    remove_from_topology,
     revert,
 )
 
 __all__ = [
     "close_node",
-    "drop",
+    "cordon",
     "failing",
     "failing_everywhere",
     "fill",
     "fits",
     "mark",
-    "open_as",
+    "open_from_template",
     "open_node",
     "place",
     "place_several",
     "remove",
-    "retire",
+    "remove_from_topology",
     "revert",
 ]

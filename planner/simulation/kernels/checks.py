@@ -5,14 +5,13 @@ from trimtab.planner.predicates.kernels import compose, resources
 from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
 from trimtab.planner.predicates.node_unschedulable import NODE_UNSCHEDULABLE
 from trimtab.planner.predicates.order import STATIC
+from trimtab.planner.predicates.resources import RESOURCES_FIT
 from trimtab.planner.simulation.state import OPEN, SimulationState
 from trimtab.planner.snapshot.columns import Int64
-from trimtab.v1.reason_pb2 import PredicateReason
 
 _NOT_OPEN = int(NODE_UNSCHEDULABLE.reason)
 _PINNED = int(NODE_AFFINITY.reason)
-_NO_POD_ROOM = int(PredicateReason.TOO_MANY_PODS)
-_NO_AMOUNTS = int(PredicateReason.INSUFFICIENT_RESOURCES)
+_NO_POD_ROOM, _NO_AMOUNTS = map(int, RESOURCES_FIT.reasons)
 _STATIC = tuple(int(one.reason) for one in STATIC)
 
 
@@ -43,7 +42,7 @@ def fits(sim: SimulationState, pod: int, node: int) -> bool:
 def failing(sim: SimulationState, pod: int, node: int) -> int:
     """Return the mask `1 << PredicateReason.Code` of all failing predicates; 0 = fits.
 
-    A retired or dropped node counts as cordoned.
+    A node outside of the topology counts as cordoned.
     """
     pod_class = sim.pod_class[pod]
     mask = 0

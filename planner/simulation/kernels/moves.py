@@ -9,19 +9,19 @@ from trimtab.planner.predicates.kernels import compose, resources
 from trimtab.planner.simulation.state import (
     CLOSE_NODE,
     CLOSED,
+    CORDON,
+    CORDONED,
     DONE,
-    DROP,
-    DROPPED,
+    LEAVE_TOPOLOGY,
     LOG_FULL,
     NOT_POSSIBLE,
     NOWHERE,
     OPEN,
     OPEN_NODE,
+    OUTSIDE,
     PLACE,
     PLACE_SEVERAL,
     REMOVE,
-    RETIRE,
-    RETIRED,
     MoveLog,
     SimulationState,
 )
@@ -29,8 +29,8 @@ from trimtab.planner.snapshot.columns import Int64
 
 # Typed: otherwise every kernel below would be compiled once for each literal argument.
 _JOIN, _LEAVE = cast(int, np.int64(1)), cast(int, np.int64(-1))
-_RETIRED_LEAVE, _RETIRED_STAY = cast(int, np.int64(0)), cast(int, np.int64(1))
-_PLACE, _REMOVE, _RETIRE, _DROP = (cast(int, np.int64(n)) for n in (PLACE, REMOVE, RETIRE, DROP))
+_CORDONED_LEAVE, _CORDONED_STAY = cast(int, np.int64(0)), cast(int, np.int64(1))
+_PLACE, _REMOVE, _CORDON, _LEAVE_TOPOLOGY = (cast(int, np.int64(n)) for n in (PLACE, REMOVE, CORDON, LEAVE_TOPOLOGY))
 _OPEN, _CLOSE, _SEVERAL, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL, NOWHERE))
 
 
@@ -55,17 +55,17 @@ def _note_place(sim: SimulationState, pod: int, node: int, sign: int) -> None:
 
 
 @copied_kernel
-def _retire(sim: SimulationState, node: int, sign: int) -> None:
-    compose.move_node(sim.counters, node, sign, _RETIRED_LEAVE)
-    sim.node_state[node] = RETIRED if sign < 0 else OPEN
+def _cordon(sim: SimulationState, node: int, sign: int) -> None:
+    compose.move_node(sim.counters, node, sign, _CORDONED_LEAVE)
+    sim.node_state[node] = CORDONED if sign < 0 else OPEN
 
 
 @copied_kernel
-def _drop(sim: SimulationState, node: int, sign: int) -> None:
-    compose.move_node(sim.counters, node, sign, _RETIRED_STAY)
+def _remove_from_topology(sim: SimulationState, node: int, sign: int) -> None:
+    compose.move_node(sim.counters, node, sign, _CORDONED_STAY)
     if has_residents(sim, node):
         move_residents(sim, node, sign)
-    sim.node_state[node] = DROPPED if sign < 0 else RETIRED
+    sim.node_state[node] = OUTSIDE if sign < 0 else CORDONED
 
 
 @inner_kernel
@@ -81,7 +81,7 @@ def look_like(sim: SimulationState, node: int, like: int) -> None:
 @inner_kernel
 def move_residents(sim: SimulationState, node: int, sign: int) -> None:
     """Put the residents of a virtual node on it (sign 1), or take them off (sign -1)."""
-    like = sim.virtual.opened_as[node]
+    like = sim.virtual.opened_from[node]
     of = like if like >= 0 else node
     for at in range(sim.virtual.resident_offsets[of], sim.virtual.resident_offsets[of + 1]):
         _count(sim, sim.virtual.resident[at], node, sign)
@@ -90,32 +90,32 @@ def move_residents(sim: SimulationState, node: int, sign: int) -> None:
 @inlined_kernel
 def has_residents(sim: SimulationState, node: int) -> bool:
     """Return whether a node has residents."""
-    like = sim.virtual.opened_as[node]
+    like = sim.virtual.opened_from[node]
     of = like if like >= 0 else node
     return bool(sim.virtual.resident_offsets[of] < sim.virtual.resident_offsets[of + 1])
 
 
 @inner_kernel
-def join(sim: SimulationState, node: int, prototype: int) -> None:
-    """Add a closed node to the cluster, like the prototype (-1 = as it is); without a log entry."""
-    if prototype >= 0:
-        look_like(sim, node, prototype)
-        sim.virtual.opened_as[node] = prototype
+def join(sim: SimulationState, node: int, template_node: int) -> None:
+    """Add a closed node to the cluster, like the template node (-1 = as it is); without a log entry."""
+    if template_node >= 0:
+        look_like(sim, node, template_node)
+        sim.virtual.opened_from[node] = template_node
     move_residents(sim, node, _JOIN)
-    compose.move_node(sim.counters, node, _JOIN, _RETIRED_LEAVE)
-    compose.move_node(sim.counters, node, _JOIN, _RETIRED_STAY)
+    compose.move_node(sim.counters, node, _JOIN, _CORDONED_LEAVE)
+    compose.move_node(sim.counters, node, _JOIN, _CORDONED_STAY)
     sim.node_state[node] = OPEN
 
 
 @inner_kernel
 def leave(sim: SimulationState, node: int) -> None:
     """Undo `join`."""
-    compose.move_node(sim.counters, node, _LEAVE, _RETIRED_LEAVE)
-    compose.move_node(sim.counters, node, _LEAVE, _RETIRED_STAY)
+    compose.move_node(sim.counters, node, _LEAVE, _CORDONED_LEAVE)
+    compose.move_node(sim.counters, node, _LEAVE, _CORDONED_STAY)
     move_residents(sim, node, _LEAVE)
-    if sim.virtual.opened_as[node] >= 0:
-        look_like(sim, node, sim.virtual.blank[0])
-        sim.virtual.opened_as[node] = NOWHERE
+    if sim.virtual.opened_from[node] >= 0:
+        look_like(sim, node, sim.virtual.spare[0])
+        sim.virtual.opened_from[node] = NOWHERE
     sim.node_state[node] = CLOSED
 
 
@@ -142,7 +142,7 @@ def place(sim: SimulationState, pod: int, node: int) -> int:
 
     Returns DONE, NOT_POSSIBLE (the pod is on a node, or the node is closed or dropped) or LOG_FULL.
     """
-    if sim.pod_node[pod] != NOWHERE or sim.node_state[node] >= DROPPED:
+    if sim.pod_node[pod] != NOWHERE or sim.node_state[node] >= OUTSIDE:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
@@ -165,7 +165,7 @@ def remove(sim: SimulationState, pod: int) -> int:
 
 
 @shared_kernel
-def retire(sim: SimulationState, node: int) -> int:
+def cordon(sim: SimulationState, node: int) -> int:
     """Close a node to pods; it keeps its topology domains, as a tainted node does upstream. May come before or after
     `remove`.
 
@@ -175,23 +175,23 @@ def retire(sim: SimulationState, node: int) -> int:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
-    _retire(sim, node, _LEAVE)
-    _write(sim.log, _RETIRE, _NO_POD, node)
+    _cordon(sim, node, _LEAVE)
+    _write(sim.log, _CORDON, _NO_POD, node)
     return DONE
 
 
 @shared_kernel
-def drop(sim: SimulationState, node: int) -> int:
-    """Take a retired node, from which all pods were removed, out of the topology.
+def remove_from_topology(sim: SimulationState, node: int) -> int:
+    """Take a cordoned node, from which all pods were removed, out of the topology.
 
-    Returns DONE, NOT_POSSIBLE (it is not retired) or LOG_FULL.
+    Returns DONE, NOT_POSSIBLE (it is not cordoned) or LOG_FULL.
     """
-    if sim.node_state[node] != RETIRED:
+    if sim.node_state[node] != CORDONED:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
-    _drop(sim, node, _LEAVE)
-    _write(sim.log, _DROP, _NO_POD, node)
+    _remove_from_topology(sim, node, _LEAVE)
+    _write(sim.log, _LEAVE_TOPOLOGY, _NO_POD, node)
     return DONE
 
 
@@ -199,32 +199,32 @@ def drop(sim: SimulationState, node: int) -> int:
 def open_node(sim: SimulationState, node: int) -> int:
     """Open a closed virtual node: it takes pods, and its topology domains count. Its residents come with it.
 
-    Returns DONE, NOT_POSSIBLE (it is not closed, or is the blank node that stays so) or LOG_FULL.
+    Returns DONE, NOT_POSSIBLE (it is not closed, or is the spare node that stays so) or LOG_FULL.
     """
     return _opened(sim, node, _NO_POD)
 
 
 @shared_kernel
-def open_as(sim: SimulationState, node: int, prototype: int) -> int:
-    """Open a closed blank node like a prototype, which is closed, in everything but its name.
+def open_from_template(sim: SimulationState, node: int, template_node: int) -> int:
+    """Open a closed spare node like a template node, which is closed, in everything but its name.
 
     Classes, free amounts, topology domains, node sets of spread constraints, attach limits and residents are the
-    prototype's. Returns DONE, NOT_POSSIBLE (the node is not closed or is the one that stays so, or the prototype is not
-    closed) or LOG_FULL. O(node sets + topology rows + residents · their terms).
+    template node's. Returns DONE, NOT_POSSIBLE (the node is not closed or is the one that stays so, or the template
+    node is not closed) or LOG_FULL. O(node sets + topology rows + residents · their terms).
     """
-    if sim.node_state[prototype] != CLOSED:
+    if sim.node_state[template_node] != CLOSED:
         return NOT_POSSIBLE
-    return _opened(sim, node, prototype)
+    return _opened(sim, node, template_node)
 
 
 @copied_kernel
-def _opened(sim: SimulationState, node: int, prototype: int) -> int:
-    if sim.node_state[node] != CLOSED or node == sim.virtual.blank[0]:
+def _opened(sim: SimulationState, node: int, template_node: int) -> int:
+    if sim.node_state[node] != CLOSED or node == sim.virtual.spare[0]:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
-    join(sim, node, prototype)
-    _write(sim.log, _OPEN, prototype, node)
+    join(sim, node, template_node)
+    _write(sim.log, _OPEN, template_node, node)
     return DONE
 
 
@@ -238,9 +238,9 @@ def close_node(sim: SimulationState, node: int) -> int:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
-    prototype = sim.virtual.opened_as[node]
+    template_node = sim.virtual.opened_from[node]
     leave(sim, node)
-    _write(sim.log, _CLOSE, prototype, node)
+    _write(sim.log, _CLOSE, template_node, node)
     return DONE
 
 
@@ -272,10 +272,10 @@ def revert(sim: SimulationState, mark: int) -> int:
     while sim.log.length[0] > mark:
         at = sim.log.length[0] - 1
         move, pod, node = sim.log.moves[at, 0], sim.log.moves[at, 1], sim.log.moves[at, 2]
-        if move == RETIRE:
-            _retire(sim, node, _JOIN)
-        elif move == DROP:
-            _drop(sim, node, _JOIN)
+        if move == CORDON:
+            _cordon(sim, node, _JOIN)
+        elif move == LEAVE_TOPOLOGY:
+            _remove_from_topology(sim, node, _JOIN)
         elif move == OPEN_NODE:
             leave(sim, node)
         elif move == CLOSE_NODE:
@@ -296,14 +296,14 @@ def revert(sim: SimulationState, mark: int) -> int:
 def fill(sim: SimulationState, node_of_pod: Int64) -> None:
     """Put every pod on its node (-1 = none), and add nodes by their state. Only for a new state; nothing is logged."""
     for node in range(len(sim.node_state)):
-        if sim.virtual.opened_as[node] >= 0:
-            look_like(sim, node, sim.virtual.opened_as[node])
+        if sim.virtual.opened_from[node] >= 0:
+            look_like(sim, node, sim.virtual.opened_from[node])
     for pod in range(len(node_of_pod)):
         if node_of_pod[pod] >= 0:
             _enter(sim, pod, node_of_pod[pod], _JOIN)
     for node in range(len(sim.node_state)):
         if sim.node_state[node] == OPEN:
-            compose.move_node(sim.counters, node, _JOIN, _RETIRED_LEAVE)
-        if sim.node_state[node] <= RETIRED:
-            compose.move_node(sim.counters, node, _JOIN, _RETIRED_STAY)
+            compose.move_node(sim.counters, node, _JOIN, _CORDONED_LEAVE)
+        if sim.node_state[node] <= CORDONED:
+            compose.move_node(sim.counters, node, _JOIN, _CORDONED_STAY)
             move_residents(sim, node, _JOIN)

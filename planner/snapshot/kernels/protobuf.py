@@ -23,7 +23,7 @@ def varint_length(value: int) -> int:
 
 @inner_kernel
 def write_varint(out: UInt8, at: int, value: int) -> int:
-    """Write a number of at least 0 at a position; return the position behind it."""
+    """Write a number of at least 0 at a position of out : uint8[bytes]; return the position behind it."""
     while value >= 128:
         out[at] = (value & 127) | 128
         value >>= 7
@@ -34,8 +34,8 @@ def write_varint(out: UInt8, at: int, value: int) -> int:
 
 @inner_kernel
 def write_text(out: UInt8, at: int, data: UInt8, first: int, last: int) -> int:
-    """Copy data[first:last] to a position; return the position behind it. Up to seven bytes behind it may be
-    overwritten: write from the beginning to the end.
+    """Copy data[first:last] to a position of `out`; return the position behind it. Up to seven bytes behind it may be
+    overwritten: write from the beginning to the end. out, data : uint8[bytes].
     """
     size = last - first
     if at + size + 7 <= len(out) and last + 7 <= len(data):

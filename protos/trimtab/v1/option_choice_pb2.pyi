@@ -50,7 +50,9 @@ class OptionChoice(_message.Message):
     seed: _builtins.int
     """What RANDOM draws from: a digest of the options."""
     cluster_node_count: _builtins.int
-    """Nodes of the cluster in that snapshot; 0 = not known. PRICE looks at it."""
+    """Nodes of the cluster in that snapshot; absent = not known, as
+    none. PRICE looks at it.
+    """
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """Time of the request. OPTIONAL; no answer depends on it."""
@@ -87,18 +89,20 @@ class OptionChoice(_message.Message):
         snapshot_version: _builtins.str = ...,
         settings: _plan_pb2.PlanSettings | None = ...,
         seed: _builtins.int = ...,
-        cluster_node_count: _builtins.int = ...,
+        cluster_node_count: _builtins.int | None = ...,
         groups: _abc.Iterable[Global___OptionGroup] | None = ...,
         options: _abc.Iterable[Global___GroupOption] | None = ...,
         pods: _abc.Iterable[Global___OptionPods] | None = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
         answer: Global___OptionAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "settings", b"settings", "time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_cluster_node_count", b"_cluster_node_count", "answer", b"answer", "cluster_node_count", b"cluster_node_count", "settings", b"settings", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["answer", b"answer", "cluster", b"cluster", "cluster_node_count", b"cluster_node_count", "groups", b"groups", "notes", b"notes", "options", b"options", "pods", b"pods", "seed", b"seed", "settings", b"settings", "snapshot_version", b"snapshot_version", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_cluster_node_count", b"_cluster_node_count", "answer", b"answer", "cluster", b"cluster", "cluster_node_count", b"cluster_node_count", "groups", b"groups", "notes", b"notes", "options", b"options", "pods", b"pods", "seed", b"seed", "settings", b"settings", "snapshot_version", b"snapshot_version", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__cluster_node_count: _TypeAlias = _typing.Literal["cluster_node_count"]  # noqa: Y015
+    _WhichOneofArgType__cluster_node_count: _TypeAlias = _typing.Literal["_cluster_node_count", b"_cluster_node_count"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__cluster_node_count) -> _WhichOneofReturnType__cluster_node_count | None: ...
 
 Global___OptionChoice: _TypeAlias = OptionChoice  # noqa: Y015
 
@@ -180,7 +184,7 @@ class OptionGroup(_message.Message):
     price_per_hour: _builtins.float
     """Price of a node an hour; absent = unknown."""
     target_size: _builtins.int
-    """Nodes it was asked to have; 0 = none, or not known."""
+    """Nodes it was asked to have; absent = not known, as none."""
     unable: _reason_pb2.NodeGroupReason.Code.ValueType
     """BACKED_OFF or UNHEALTHY keeps it from growing while others can."""
     @_builtins.property
@@ -203,16 +207,21 @@ class OptionGroup(_message.Message):
         allocatable: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         price_per_hour: _builtins.float | None = ...,
-        target_size: _builtins.int = ...,
+        target_size: _builtins.int | None = ...,
         unable: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_target_size", b"_target_size", "price_per_hour", b"price_per_hour", "target_size", b"target_size"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "allocatable", b"allocatable", "capacity", b"capacity", "labels", b"labels", "node_group", b"node_group", "price_per_hour", b"price_per_hour", "target_size", b"target_size", "unable", b"unable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_target_size", b"_target_size", "allocatable", b"allocatable", "capacity", b"capacity", "labels", b"labels", "node_group", b"node_group", "price_per_hour", b"price_per_hour", "target_size", b"target_size", "unable", b"unable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
     _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
+    _WhichOneofReturnType__target_size: _TypeAlias = _typing.Literal["target_size"]  # noqa: Y015
+    _WhichOneofArgType__target_size: _TypeAlias = _typing.Literal["_target_size", b"_target_size"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_hour) -> _WhichOneofReturnType__price_per_hour | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__target_size) -> _WhichOneofReturnType__target_size | None: ...
 
 Global___OptionGroup: _TypeAlias = OptionGroup  # noqa: Y015
 

@@ -151,6 +151,7 @@ class PlanRequest(_message.Message):
     STATE_VERSION_FIELD_NUMBER: _builtins.int
     FIT_PODS_FIELD_NUMBER: _builtins.int
     EXPLAIN_NODES_FIELD_NUMBER: _builtins.int
+    REQUIRED_FEATURES_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Names the request in logs and in the answer, at most 128 bytes. OPTIONAL."""
     cluster: _builtins.str
@@ -203,6 +204,15 @@ class PlanRequest(_message.Message):
         repetition. OPTIONAL: empty means none. Ignored by CheckFit.
         """
 
+    @_builtins.property
+    def required_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Features that the planner must have, such as "resource-limits" (README,
+        "Required features"). A planner that lacks one refuses the request with
+        FEATURE_UNKNOWN: it would otherwise ignore a setting that it does not know,
+        and remove what the setting protects. At most 256, each at most 128 bytes.
+        OPTIONAL; clients derive them from the settings.
+        """
+
     def __init__(
         self,
         *,
@@ -218,10 +228,11 @@ class PlanRequest(_message.Message):
         state_version: _builtins.str = ...,
         fit_pods: _abc.Iterable[_builtins.str] | None = ...,
         explain_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        required_features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["now", b"now", "settings", b"settings", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_version", b"base_version", "cluster", b"cluster", "decisions", b"decisions", "explain_nodes", b"explain_nodes", "fit_pods", b"fit_pods", "now", b"now", "request_id", b"request_id", "seed", b"seed", "settings", b"settings", "snapshot_size_bytes", b"snapshot_size_bytes", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_version", b"base_version", "cluster", b"cluster", "decisions", b"decisions", "explain_nodes", b"explain_nodes", "fit_pods", b"fit_pods", "now", b"now", "request_id", b"request_id", "required_features", b"required_features", "seed", b"seed", "settings", b"settings", "snapshot_size_bytes", b"snapshot_size_bytes", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -642,8 +653,8 @@ class ScaleUpSplit(_message.Message):
     max_size: _builtins.int
     """Largest size of the node group, in nodes."""
     price_per_hour: _builtins.float
-    """What the new nodes cost for one hour, in the currency of the prices; 0 =
-    unknown.
+    """What the new nodes cost for one hour, in the currency of the prices; absent
+    = unknown.
     """
     @_builtins.property
     def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -664,13 +675,15 @@ class ScaleUpSplit(_message.Message):
         max_size: _builtins.int = ...,
         pods: _abc.Iterable[_builtins.str] | None = ...,
         new_nodes: _abc.Iterable[Global___NewNode] | None = ...,
-        price_per_hour: _builtins.float = ...,
+        price_per_hour: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_size", b"current_size", "max_size", b"max_size", "new_nodes", b"new_nodes", "new_size", b"new_size", "node_group", b"node_group", "pods", b"pods", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "current_size", b"current_size", "max_size", b"max_size", "new_nodes", b"new_nodes", "new_size", b"new_size", "node_group", b"node_group", "pods", b"pods", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_hour) -> _WhichOneofReturnType__price_per_hour | None: ...
 
 Global___ScaleUpSplit: _TypeAlias = ScaleUpSplit  # noqa: Y015
 
@@ -1126,7 +1139,7 @@ class SlackDecision(_message.Message):
     DETAIL_FIELD_NUMBER: _builtins.int
     price_per_hour: _builtins.float
     """Hourly cost of the room that placeholders hold, in the currency of the
-    prices; 0 = unknown or nothing.
+    prices, without nodes of unknown price; absent = no price is known.
     """
     result: _reason_pb2.SlackResult.Code.ValueType
     """Outcome."""
@@ -1182,17 +1195,19 @@ class SlackDecision(_message.Message):
         pushed_out: _abc.Iterable[_builtins.str] | None = ...,
         dictionary: _snapshot_pb2.PodDictionary | None = ...,
         present: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        price_per_hour: _builtins.float = ...,
+        price_per_hour: _builtins.float | None = ...,
         problems: _abc.Iterable[_builtins.str] | None = ...,
         result: _reason_pb2.SlackResult.Code.ValueType = ...,
         objects: _abc.Iterable[Global___SlackObject] | None = ...,
         detail: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "dictionary", b"dictionary", "price_per_hour", b"price_per_hour"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["desired", b"desired", "detail", b"detail", "dictionary", b"dictionary", "objects", b"objects", "placeholders", b"placeholders", "present", b"present", "price_per_hour", b"price_per_hour", "problems", b"problems", "pushed_out", b"pushed_out", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "desired", b"desired", "detail", b"detail", "dictionary", b"dictionary", "objects", b"objects", "placeholders", b"placeholders", "present", b"present", "price_per_hour", b"price_per_hour", "problems", b"problems", "pushed_out", b"pushed_out", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_hour) -> _WhichOneofReturnType__price_per_hour | None: ...
 
 Global___SlackDecision: _TypeAlias = SlackDecision  # noqa: Y015
 
@@ -1630,7 +1645,7 @@ class UnneededNode(_message.Message):
     detail: _builtins.str
     """More about `not_now_reason`, for people."""
     saving_per_hour: _builtins.float
-    """Hourly price of the node, from its node group; 0 = unknown."""
+    """Hourly price of the node, from its node group; absent = unknown."""
     eviction_cost: _builtins.float
     """Cost rating of moving its pods: the sum over pods of 1 + deletion cost /
     2^27 + priority / 2^25, clamped to -10 to 10.
@@ -1657,14 +1672,16 @@ class UnneededNode(_message.Message):
         utilization: _builtins.float = ...,
         assumption: Global___NodeAssumption | None = ...,
         detail: _builtins.str = ...,
-        saving_per_hour: _builtins.float = ...,
+        saving_per_hour: _builtins.float | None = ...,
         eviction_cost: _builtins.float = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "since", b"since"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "saving_per_hour", b"saving_per_hour", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "destinations", b"destinations", "detail", b"detail", "eviction_cost", b"eviction_cost", "node", b"node", "not_now_reason", b"not_now_reason", "saving_per_hour", b"saving_per_hour", "since", b"since", "utilization", b"utilization"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour", "assumption", b"assumption", "destinations", b"destinations", "detail", b"detail", "eviction_cost", b"eviction_cost", "node", b"node", "not_now_reason", b"not_now_reason", "saving_per_hour", b"saving_per_hour", "since", b"since", "utilization", b"utilization"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__saving_per_hour: _TypeAlias = _typing.Literal["saving_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__saving_per_hour: _TypeAlias = _typing.Literal["_saving_per_hour", b"_saving_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__saving_per_hour) -> _WhichOneofReturnType__saving_per_hour | None: ...
 
 Global___UnneededNode: _TypeAlias = UnneededNode  # noqa: Y015
 
@@ -1703,7 +1720,7 @@ class UnremovableNode(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
-    class FailedPredicatesEntry(_message.Message):
+    class PredicateFailureCountsEntry(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         KEY_FIELD_NUMBER: _builtins.int
@@ -1727,7 +1744,7 @@ class UnremovableNode(_message.Message):
     BLOCKING_POD_FIELD_NUMBER: _builtins.int
     BLOCKING_REASON_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
+    PREDICATE_FAILURE_COUNTS_FIELD_NUMBER: _builtins.int
     UTILIZATION_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Name of the node."""
@@ -1740,9 +1757,11 @@ class UnremovableNode(_message.Message):
     detail: _builtins.str
     """More, for people."""
     utilization: _builtins.float
-    """Utilization, if it was computed."""
+    """The larger of the utilizations, as `UnneededNode.utilization`; absent = not
+    computed.
+    """
     @_builtins.property
-    def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+    def predicate_failure_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """With NO_PLACE_TO_MOVE_PODS: for how many nodes each predicate failed for
         the blocking pod, keyed by `PredicateReason` name.
         """
@@ -1755,14 +1774,16 @@ class UnremovableNode(_message.Message):
         blocking_pod: _builtins.str = ...,
         blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
         detail: _builtins.str = ...,
-        failed_predicates: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        utilization: _builtins.float = ...,
+        predicate_failure_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        utilization: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_utilization", b"_utilization", "utilization", b"utilization"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "detail", b"detail", "failed_predicates", b"failed_predicates", "node", b"node", "reason", b"reason", "utilization", b"utilization"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_utilization", b"_utilization", "blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "detail", b"detail", "node", b"node", "predicate_failure_counts", b"predicate_failure_counts", "reason", b"reason", "utilization", b"utilization"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__utilization: _TypeAlias = _typing.Literal["utilization"]  # noqa: Y015
+    _WhichOneofArgType__utilization: _TypeAlias = _typing.Literal["_utilization", b"_utilization"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization) -> _WhichOneofReturnType__utilization | None: ...
 
 Global___UnremovableNode: _TypeAlias = UnremovableNode  # noqa: Y015
 
@@ -2062,6 +2083,12 @@ class PlanState(_message.Message):
     back unchanged; any planner replica understands it. Each decision has its own
     part, which no other decision reads; the part of a decision that is not
     requested is returned unchanged.
+
+    The typed fields of a part (times, what was unneeded, placeholders) follow the
+    rules of the contract: later versions read them. `opaque` is the planner's own,
+    in a layout that may change with each version: a planner that does not know
+    the layout, or cannot read the bytes, drops `opaque` alone, with a note. That
+    costs searches, never a timer.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2104,22 +2131,18 @@ Global___PlanState: _TypeAlias = PlanState  # noqa: Y015
 
 @_typing.final
 class ScaleUpState(_message.Message):
-    """What scale-up remembers."""
+    """What scale-up remembers: where waiting pods have places. It has no timers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
-    HINTS_FIELD_NUMBER: _builtins.int
-    COMING_FIELD_NUMBER: _builtins.int
+    OPAQUE_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
-    """Version of this layout: 1. REQUIRED; a version the planner does not know
-    is treated as absent, with a note.
-    """
-    coming: _builtins.bytes
-    """int32 column parallel to `hints.destination`: 0 = the destination is a
-    node; n > 0 = it is a node group, and the pod was put on its n-th upcoming
-    node, with those added by the plan last.
+    """Layout of `opaque`: 2. REQUIRED with it."""
+    opaque: _builtins.bytes
+    """Places of waiting pods, pods of nodes being deleted and recently evicted
+    ones. OPTIONAL: empty = none.
     """
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -2127,23 +2150,16 @@ class ScaleUpState(_message.Message):
         "".
         """
 
-    @_builtins.property
-    def hints(self) -> Global___PodHints:
-        """Destinations of pods in the last plan: waiting pods, pods of nodes being
-        deleted and recently evicted ones.
-        """
-
     def __init__(
         self,
         *,
         layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
-        hints: Global___PodHints | None = ...,
-        coming: _builtins.bytes = ...,
+        opaque: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["coming", b"coming", "hints", b"hints", "layout_version", b"layout_version", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2158,10 +2174,11 @@ class SlackState(_message.Message):
     LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
     SETS_FIELD_NUMBER: _builtins.int
+    OPAQUE_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
-    """Version of this layout: 1. REQUIRED; a version the planner does not know is
-    treated as absent, with a note.
-    """
+    """Layout of `opaque`: 0, this version has none."""
+    opaque: _builtins.bytes
+    """Nothing in this version. OPTIONAL."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (node names); element 0 is ""."""
@@ -2176,10 +2193,11 @@ class SlackState(_message.Message):
         layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
         sets: _abc.Iterable[Global___SlackSetState] | None = ...,
+        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "sets", b"sets", "strings", b"strings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque", "sets", b"sets", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2218,9 +2236,9 @@ class SlackSetState(_message.Message):
     name: _builtins.str
     """Name of the set, without repetition."""
     number: _builtins.bytes
-    """int32 column: number of each in its set, ascending."""
+    """int32[Q], ascending: number of a placeholder in its set. REQUIRED."""
     node: _builtins.bytes
-    """int32 column: string index of its node; 0 = on none."""
+    """int32[Q]: string index of the placeholder's node; 0 = on none. REQUIRED."""
     @_builtins.property
     def size(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Resource name to amount that each of them held."""
@@ -2248,18 +2266,20 @@ class PodCostsState(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
+    OPAQUE_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
-    """Version of this layout. REQUIRED; a version the planner does not know is
-    treated as absent, with a note.
-    """
+    """Layout of `opaque`: 0, this version has none."""
+    opaque: _builtins.bytes
+    """Nothing in this version. OPTIONAL."""
     def __init__(
         self,
         *,
         layout_version: _builtins.int = ...,
+        opaque: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2275,48 +2295,19 @@ class ScaleDownState(_message.Message):
 
     LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
-    HINTS_FIELD_NUMBER: _builtins.int
-    SEARCH_START_FIELD_NUMBER: _builtins.int
-    RESUME_AT_FIELD_NUMBER: _builtins.int
     UNNEEDED_FIELD_NUMBER: _builtins.int
     UNREMOVABLE_FIELD_NUMBER: _builtins.int
-    CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
-    BASIS_FIELD_NUMBER: _builtins.int
-    HEADROOM_FIELD_NUMBER: _builtins.int
-    FEWER_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     UNDONE_DRAINS_FIELD_NUMBER: _builtins.int
+    OPAQUE_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
-    """Version of this layout: 3. REQUIRED; a version the planner does not know
-    is treated as absent, with a note.
-    """
-    search_start: _builtins.int
-    """String index of the node at which the next destination search starts."""
-    resume_at: _builtins.int
-    """String index of the node at which a bounded simulation stopped; the next
-    one continues there. 0 = it was complete.
-    """
-    candidate_order: Global___CandidateOrder.Code.ValueType
-    """The order of candidates that led to the last plan."""
-    basis: _builtins.int
-    """Digest of the inputs to the choice among orders other than nodes and pods:
-    prices and settings. When it changes, the orders are compared again.
-    """
-    headroom: _builtins.float
-    """Upper bound on the saving of any plan as a multiple of the last plan's
-    saving, from the last comparison of orders. They are compared again once it
-    has grown by more than the stability margin. 0 = unknown.
-    """
-    fewer_placeholders: _builtins.int
-    """How many nodes at the end of `unneeded` can go only because slack requests
-    fewer placeholders without them. 0 = none.
+    """Layout of `opaque`: 4. REQUIRED with it."""
+    opaque: _builtins.bytes
+    """Destinations of pods in the last simulation, where searches continue, and
+    the basis of the choice among orders. OPTIONAL: empty = none.
     """
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (node names); element 0 is ""."""
-
-    @_builtins.property
-    def hints(self) -> Global___PodHints:
-        """Destinations of pods in the last simulation."""
 
     @_builtins.property
     def unneeded(self) -> Global___NodeTimes:
@@ -2335,20 +2326,14 @@ class ScaleDownState(_message.Message):
         *,
         layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
-        hints: Global___PodHints | None = ...,
-        search_start: _builtins.int = ...,
-        resume_at: _builtins.int = ...,
         unneeded: Global___NodeTimes | None = ...,
         unremovable: Global___FailedNodes | None = ...,
-        candidate_order: Global___CandidateOrder.Code.ValueType = ...,
-        basis: _builtins.int = ...,
-        headroom: _builtins.float = ...,
-        fewer_placeholders: _builtins.int = ...,
         undone_drains: Global___UndoneDrains | None = ...,
+        opaque: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints", "undone_drains", b"undone_drains", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["undone_drains", b"undone_drains", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "candidate_order", b"candidate_order", "fewer_placeholders", b"fewer_placeholders", "headroom", b"headroom", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "undone_drains", b"undone_drains", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "opaque", b"opaque", "strings", b"strings", "undone_drains", b"undone_drains", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2410,9 +2395,11 @@ class NodeTimes(_message.Message):
     NODE_FIELD_NUMBER: _builtins.int
     TIME_NS_FIELD_NUMBER: _builtins.int
     node: _builtins.bytes
-    """int32 column: string index of the node's name, without repetition."""
+    """int32[U]: string index of the node's name, without repetition. REQUIRED."""
     time_ns: _builtins.bytes
-    """int64 column: time, Unix nanoseconds."""
+    """int64[U]: since when, Unix nanoseconds; 0 = unknown, which counts as now.
+    REQUIRED.
+    """
     def __init__(
         self,
         *,
@@ -2439,13 +2426,15 @@ class FailedNodes(_message.Message):
     BLOCKING_REASON_FIELD_NUMBER: _builtins.int
     BLOCKING_POD_FIELD_NUMBER: _builtins.int
     node: _builtins.bytes
-    """int32 column: string index of the node's name, without repetition."""
+    """int32[F]: string index of the node's name, without repetition. REQUIRED."""
     time_ns: _builtins.bytes
-    """int64 column: when, Unix nanoseconds."""
+    """int64[F]: when, Unix nanoseconds; 0 = unknown, which counts as now.
+    REQUIRED.
+    """
     reason: _builtins.bytes
-    """uint8 column of `UnremovableReason.Code`."""
+    """uint8[F]: `UnremovableReason.Code`. REQUIRED."""
     blocking_reason: _builtins.bytes
-    """uint8 column of `BlockingPodReason.Code`."""
+    """uint8[F]: `BlockingPodReason.Code`; 0 = no pod is in the way. REQUIRED."""
     @_builtins.property
     def blocking_pod(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Pod in the way, as "namespace/name"; "" = none."""
@@ -2466,42 +2455,6 @@ class FailedNodes(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FailedNodes: _TypeAlias = FailedNodes  # noqa: Y015
-
-@_typing.final
-class PodHints(_message.Message):
-    """Destinations of pods as parallel columns, grouped by source node."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SOURCE_FIELD_NUMBER: _builtins.int
-    OFFSETS_FIELD_NUMBER: _builtins.int
-    POD_FIELD_NUMBER: _builtins.int
-    DESTINATION_FIELD_NUMBER: _builtins.int
-    source: _builtins.bytes
-    """int32 column: string index of the source node, without repetition."""
-    offsets: _builtins.bytes
-    """int32 column of len(source) + 1 offsets into the two columns below."""
-    pod: _builtins.bytes
-    """int32 column: 32-bit digest of the pod's uid (the planner's own; it only
-    has to distinguish the pods of one node).
-    """
-    destination: _builtins.bytes
-    """int32 column: string index of the destination node."""
-    def __init__(
-        self,
-        *,
-        source: _builtins.bytes = ...,
-        offsets: _builtins.bytes = ...,
-        pod: _builtins.bytes = ...,
-        destination: _builtins.bytes = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["destination", b"destination", "offsets", b"offsets", "pod", b"pod", "source", b"source"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___PodHints: _TypeAlias = PodHints  # noqa: Y015
 
 @_typing.final
 class PlanSettings(_message.Message):

@@ -48,6 +48,7 @@ class GetPlannerInfoResponse(_message.Message):
     RPCS_FIELD_NUMBER: _builtins.int
     PREDICATES_FIELD_NUMBER: _builtins.int
     MAX_SNAPSHOT_SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    FEATURES_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Version of the build."""
     max_snapshot_size_bytes: _builtins.int
@@ -64,6 +65,10 @@ class GetPlannerInfoResponse(_message.Message):
     def predicates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Predicates that the simulation evaluates, by the name of the scheduler plugin."""
 
+    @_builtins.property
+    def features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Features that `PlanRequest.required_features` may name, sorted."""
+
     def __init__(
         self,
         *,
@@ -72,10 +77,11 @@ class GetPlannerInfoResponse(_message.Message):
         rpcs: _abc.Iterable[_builtins.str] | None = ...,
         predicates: _abc.Iterable[_builtins.str] | None = ...,
         max_snapshot_size_bytes: _builtins.int = ...,
+        features: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "max_snapshot_size_bytes", b"max_snapshot_size_bytes", "predicates", b"predicates", "rpcs", b"rpcs", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "features", b"features", "max_snapshot_size_bytes", b"max_snapshot_size_bytes", "predicates", b"predicates", "rpcs", b"rpcs", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

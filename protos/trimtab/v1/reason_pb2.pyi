@@ -8,8 +8,10 @@ JSON without collisions.
 """
 
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import descriptor_pb2 as _descriptor_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf.internal import extension_dict as _extension_dict
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -22,9 +24,45 @@ else:
 DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
+class PredicateText(_message.Message):
+    """What is said of a reason for which a pod does not fit a node. The planner, the
+    commands and the tests read it here.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLUGIN_FIELD_NUMBER: _builtins.int
+    CLAUSE_FIELD_NUMBER: _builtins.int
+    ON_NODE_FIELD_NUMBER: _builtins.int
+    ON_NEW_NODE_FIELD_NUMBER: _builtins.int
+    plugin: _builtins.str
+    """The scheduler's Filter plugin that checks it. Empty = it has none."""
+    clause: _builtins.str
+    """Why, for one node or many; REQUIRED."""
+    on_node: _builtins.str
+    """The same for one pod and one node. Empty = as `clause`."""
+    on_new_node: _builtins.str
+    """The same for a new node of a node group. Empty = as `clause`."""
+    def __init__(
+        self,
+        *,
+        plugin: _builtins.str = ...,
+        clause: _builtins.str = ...,
+        on_node: _builtins.str = ...,
+        on_new_node: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["clause", b"clause", "on_new_node", b"on_new_node", "on_node", b"on_node", "plugin", b"plugin"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PredicateText: _TypeAlias = PredicateText  # noqa: Y015
+
+@_typing.final
 class PredicateReason(_message.Message):
-    """Why a pod does not fit a node. The order of the values is the order in
-    which kube-scheduler's default Filter plugins run.
+    """Why a pod does not fit a node. Answers list reasons in the order in which
+    kube-scheduler's default Filter plugins run.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -39,52 +77,40 @@ class PredicateReason(_message.Message):
         """No predicate failed."""
         NODE_UNSCHEDULABLE: PredicateReason._Code.ValueType  # 1
         """The node is cordoned (`spec.unschedulable`) and the pod does not tolerate
-        it. Plugin NodeUnschedulable.
+        it.
         """
         NODE_NAME_MISMATCH: PredicateReason._Code.ValueType  # 2
-        """The pod names another node in `spec.nodeName`. Plugin NodeName."""
+        """The pod names another node in `spec.nodeName`."""
         TAINT_NOT_TOLERATED: PredicateReason._Code.ValueType  # 3
-        """A NoSchedule or NoExecute taint is not tolerated. Plugin TaintToleration."""
+        """A NoSchedule or NoExecute taint is not tolerated."""
         NODE_AFFINITY_NOT_MATCHED: PredicateReason._Code.ValueType  # 4
-        """`nodeSelector` or required node affinity excludes the node. Plugin
-        NodeAffinity.
-        """
+        """`nodeSelector` or required node affinity excludes the node."""
         HOST_PORT_CONFLICT: PredicateReason._Code.ValueType  # 5
-        """A host port of the pod is in use. Plugin NodePorts."""
+        """A host port of the pod is in use."""
         TOO_MANY_PODS: PredicateReason._Code.ValueType  # 6
-        """The node has no room for one more pod. Plugin NodeResourcesFit."""
+        """The node has no room for one more pod."""
         INSUFFICIENT_RESOURCES: PredicateReason._Code.ValueType  # 7
-        """A requested resource is not free in sufficient quantity. Plugin
-        NodeResourcesFit.
-        """
+        """A requested resource is not free in sufficient quantity."""
         VOLUME_RESTRICTED: PredicateReason._Code.ValueType  # 8
         """A ReadWriteOncePod claim is in use by another pod, or a disk is mounted
-        in a conflicting way. Plugin VolumeRestrictions.
+        in a conflicting way.
         """
         VOLUME_LIMIT_EXCEEDED: PredicateReason._Code.ValueType  # 9
-        """The node cannot attach that many volumes of a CSI driver. Plugin
-        NodeVolumeLimits.
-        """
+        """The node cannot attach that many volumes of a CSI driver."""
         VOLUME_NOT_BINDABLE: PredicateReason._Code.ValueType  # 10
         """A claim is missing, unbound and Immediate, lost, or its volume or
-        storage class excludes the node. Plugin VolumeBinding.
+        storage class excludes the node.
         """
         VOLUME_ZONE_MISMATCH: PredicateReason._Code.ValueType  # 11
-        """A bound volume's zone label excludes the node. Plugin VolumeZone."""
+        """A bound volume's zone label excludes the node."""
         TOPOLOGY_SPREAD_VIOLATED: PredicateReason._Code.ValueType  # 12
-        """A DoNotSchedule topology spread constraint would be violated. Plugin
-        PodTopologySpread.
-        """
+        """A DoNotSchedule topology spread constraint would be violated."""
         POD_AFFINITY_NOT_MATCHED: PredicateReason._Code.ValueType  # 13
-        """Required pod affinity is not met. Plugin InterPodAffinity."""
+        """Required pod affinity is not met."""
         POD_ANTI_AFFINITY_VIOLATED: PredicateReason._Code.ValueType  # 14
-        """The pod's own required anti-affinity is violated. Plugin
-        InterPodAffinity.
-        """
+        """The pod's own required anti-affinity is violated."""
         EXISTING_POD_ANTI_AFFINITY_VIOLATED: PredicateReason._Code.ValueType  # 15
-        """A running pod's required anti-affinity excludes the pod. Plugin
-        InterPodAffinity.
-        """
+        """A running pod's required anti-affinity excludes the pod."""
         UNSUPPORTED_CONSTRAINT: PredicateReason._Code.ValueType  # 16
         """The pod carries a constraint this build cannot decide (such as
         dynamic resource claims); it is never placed.
@@ -94,12 +120,10 @@ class PredicateReason(_message.Message):
         it. Reported for pending pods only.
         """
         NODE_FEATURE_NOT_DECLARED: PredicateReason._Code.ValueType  # 18
-        """The node does not declare a feature that the pod needs. Plugin
-        NodeDeclaredFeatures.
-        """
+        """The node does not declare a feature that the pod needs."""
         CSI_DRIVER_MISSING: PredicateReason._Code.ValueType  # 19
         """The node lacks the CSI driver of a volume, which asks that no pod is
-        scheduled without it. Plugin NodeVolumeLimits.
+        scheduled without it.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
@@ -109,52 +133,40 @@ class PredicateReason(_message.Message):
     """No predicate failed."""
     NODE_UNSCHEDULABLE: PredicateReason.Code.ValueType  # 1
     """The node is cordoned (`spec.unschedulable`) and the pod does not tolerate
-    it. Plugin NodeUnschedulable.
+    it.
     """
     NODE_NAME_MISMATCH: PredicateReason.Code.ValueType  # 2
-    """The pod names another node in `spec.nodeName`. Plugin NodeName."""
+    """The pod names another node in `spec.nodeName`."""
     TAINT_NOT_TOLERATED: PredicateReason.Code.ValueType  # 3
-    """A NoSchedule or NoExecute taint is not tolerated. Plugin TaintToleration."""
+    """A NoSchedule or NoExecute taint is not tolerated."""
     NODE_AFFINITY_NOT_MATCHED: PredicateReason.Code.ValueType  # 4
-    """`nodeSelector` or required node affinity excludes the node. Plugin
-    NodeAffinity.
-    """
+    """`nodeSelector` or required node affinity excludes the node."""
     HOST_PORT_CONFLICT: PredicateReason.Code.ValueType  # 5
-    """A host port of the pod is in use. Plugin NodePorts."""
+    """A host port of the pod is in use."""
     TOO_MANY_PODS: PredicateReason.Code.ValueType  # 6
-    """The node has no room for one more pod. Plugin NodeResourcesFit."""
+    """The node has no room for one more pod."""
     INSUFFICIENT_RESOURCES: PredicateReason.Code.ValueType  # 7
-    """A requested resource is not free in sufficient quantity. Plugin
-    NodeResourcesFit.
-    """
+    """A requested resource is not free in sufficient quantity."""
     VOLUME_RESTRICTED: PredicateReason.Code.ValueType  # 8
     """A ReadWriteOncePod claim is in use by another pod, or a disk is mounted
-    in a conflicting way. Plugin VolumeRestrictions.
+    in a conflicting way.
     """
     VOLUME_LIMIT_EXCEEDED: PredicateReason.Code.ValueType  # 9
-    """The node cannot attach that many volumes of a CSI driver. Plugin
-    NodeVolumeLimits.
-    """
+    """The node cannot attach that many volumes of a CSI driver."""
     VOLUME_NOT_BINDABLE: PredicateReason.Code.ValueType  # 10
     """A claim is missing, unbound and Immediate, lost, or its volume or
-    storage class excludes the node. Plugin VolumeBinding.
+    storage class excludes the node.
     """
     VOLUME_ZONE_MISMATCH: PredicateReason.Code.ValueType  # 11
-    """A bound volume's zone label excludes the node. Plugin VolumeZone."""
+    """A bound volume's zone label excludes the node."""
     TOPOLOGY_SPREAD_VIOLATED: PredicateReason.Code.ValueType  # 12
-    """A DoNotSchedule topology spread constraint would be violated. Plugin
-    PodTopologySpread.
-    """
+    """A DoNotSchedule topology spread constraint would be violated."""
     POD_AFFINITY_NOT_MATCHED: PredicateReason.Code.ValueType  # 13
-    """Required pod affinity is not met. Plugin InterPodAffinity."""
+    """Required pod affinity is not met."""
     POD_ANTI_AFFINITY_VIOLATED: PredicateReason.Code.ValueType  # 14
-    """The pod's own required anti-affinity is violated. Plugin
-    InterPodAffinity.
-    """
+    """The pod's own required anti-affinity is violated."""
     EXISTING_POD_ANTI_AFFINITY_VIOLATED: PredicateReason.Code.ValueType  # 15
-    """A running pod's required anti-affinity excludes the pod. Plugin
-    InterPodAffinity.
-    """
+    """A running pod's required anti-affinity excludes the pod."""
     UNSUPPORTED_CONSTRAINT: PredicateReason.Code.ValueType  # 16
     """The pod carries a constraint this build cannot decide (such as
     dynamic resource claims); it is never placed.
@@ -164,12 +176,10 @@ class PredicateReason(_message.Message):
     it. Reported for pending pods only.
     """
     NODE_FEATURE_NOT_DECLARED: PredicateReason.Code.ValueType  # 18
-    """The node does not declare a feature that the pod needs. Plugin
-    NodeDeclaredFeatures.
-    """
+    """The node does not declare a feature that the pod needs."""
     CSI_DRIVER_MISSING: PredicateReason.Code.ValueType  # 19
     """The node lacks the CSI driver of a volume, which asks that no pod is
-    scheduled without it. Plugin NodeVolumeLimits.
+    scheduled without it.
     """
 
     def __init__(
@@ -1215,6 +1225,8 @@ class ErrorReason(_message.Message):
         """The call shows no identity, or a token that is not valid."""
         CALLER_NOT_ALLOWED: ErrorReason._Code.ValueType  # 25
         """No rule of the service's access policy grants this to the caller."""
+        FEATURE_UNKNOWN: ErrorReason._Code.ValueType  # 26
+        """The planner lacks a feature that the request requires."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -1271,6 +1283,8 @@ class ErrorReason(_message.Message):
     """The call shows no identity, or a token that is not valid."""
     CALLER_NOT_ALLOWED: ErrorReason.Code.ValueType  # 25
     """No rule of the service's access policy grants this to the caller."""
+    FEATURE_UNKNOWN: ErrorReason.Code.ValueType  # 26
+    """The planner lacks a feature that the request requires."""
 
     def __init__(
         self,
@@ -1282,3 +1296,7 @@ class ErrorReason(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
+
+PREDICATE_FIELD_NUMBER: _builtins.int
+predicate: _extension_dict._ExtensionFieldDescriptor[_descriptor_pb2.EnumValueOptions, Global___PredicateText]
+"""Of each value of `PredicateReason.Code` but the first."""

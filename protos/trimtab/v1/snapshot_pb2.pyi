@@ -4,10 +4,9 @@ isort:skip_file
 One cluster at one time, in the form for the planner, and deltas of it.
 
 Conventions of this file:
-- A field typed `bytes` and commented "int32 column" (or uint8, int64) holds
-  the little-endian array itself. On the wire an int32 column is identical
-  to a packed `repeated sfixed32` field, an int64 column to a packed
-  `repeated sfixed64` field; a peer may declare it that way.
+- A field typed `bytes` is a column: the little-endian array itself. Its
+  comment begins with type and length, as "int32[P]: "; columns of a message
+  with the same length are parallel. README, "Columns", has the whole table.
 - "string index" means an index into `ClusterSnapshot.strings` of the same
   message; index 0 is always the empty string.
 - Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every
@@ -227,13 +226,13 @@ class LabelSets(_message.Message):
     KEYS_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
     offsets: _builtins.bytes
-    """int32 column of L + 1 ascending offsets, the first 0. REQUIRED."""
-    keys: _builtins.bytes
-    """int32 column, string index of each entry's key. REQUIRED, parallel to
-    `values`.
+    """int32[L+1], ascending: entry at which each set begins, and the number of
+    entries; the first is 0. OPTIONAL: empty = only set 0.
     """
+    keys: _builtins.bytes
+    """int32[E]: string index of the entry's key. REQUIRED."""
     values: _builtins.bytes
-    """int32 column, string index of each entry's value. REQUIRED."""
+    """int32[E]: string index of the entry's value; 0 = "". REQUIRED."""
     def __init__(
         self,
         *,
@@ -295,8 +294,8 @@ Global___PodDictionary: _TypeAlias = PodDictionary  # noqa: Y015
 
 @_typing.final
 class PodTable(_message.Message):
-    """Pods as parallel columns: element i of each column describes pod i. All
-    columns have length P unless they say otherwise.
+    """Pods as parallel columns: element i of each column of length P describes pod
+    i. M mounts of volumes and A numbers in annotations refer to pods by row.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -325,75 +324,81 @@ class PodTable(_message.Message):
     count: _builtins.int
     """Number of pods P, 0 to 5,000,000. REQUIRED."""
     namespace: _builtins.bytes
-    """int32 column: string index of the namespace. REQUIRED."""
+    """int32[P]: string index of the namespace. REQUIRED."""
     names: _builtins.bytes
-    """All names, UTF-8, one after the other without separator. REQUIRED."""
+    """utf8[sum of name_lengths]: all names, one after the other without
+    separator. REQUIRED.
+    """
     name_lengths: _builtins.bytes
-    """int32 column: length of each name in bytes, 1 to 253. REQUIRED."""
+    """int32[P]: bytes of the name, 1 to 253. REQUIRED."""
     uids: _builtins.bytes
-    """All uids, UTF-8, one after the other without separator. REQUIRED."""
+    """utf8[sum of uid_lengths]: all uids, one after the other without separator.
+    REQUIRED.
+    """
     uid_lengths: _builtins.bytes
-    """int32 column: length of each uid in bytes, 1 to 255. REQUIRED."""
+    """int32[P]: bytes of the uid, 1 to 255. REQUIRED."""
     spec: _builtins.bytes
-    """int32 column: index into `pod_specs`. REQUIRED."""
+    """int32[P]: index into `pod_specs`. REQUIRED."""
     label_set: _builtins.bytes
-    """int32 column: index into `label_sets`. OPTIONAL: empty means that no pod
-    has labels.
+    """int32[P]: index into `label_sets`; 0 = no labels. OPTIONAL: empty = 0 for
+    all.
     """
     node: _builtins.bytes
-    """int32 column: string index of the node's name; 0 = not on a node.
-    REQUIRED. A node that is not in the snapshot is allowed; the pod is then
-    left out of the simulation.
+    """int32[P]: string index of the node's name; 0 = not on a node. REQUIRED. A
+    node that is not in the snapshot is allowed; the pod is then left out of
+    the simulation.
     """
     owner: _builtins.bytes
-    """int32 column: string index of the uid of the controlling owner; 0 = none.
-    OPTIONAL: empty means that no pod has one.
+    """int32[P]: string index of the uid of the controlling owner; 0 = none.
+    OPTIONAL: empty = 0 for all.
     """
     created: _builtins.bytes
-    """int64 column: creation time, Unix seconds. OPTIONAL: empty or 0 =
-    unknown, which counts as long ago.
+    """int64[P]: creation time, Unix seconds; 0 = unknown, which counts as long
+    ago. OPTIONAL: empty = 0 for all.
     """
     deletion: _builtins.bytes
-    """int64 column: `metadata.deletionTimestamp`, Unix seconds; 0 = not
-    terminating. OPTIONAL: empty means none is.
+    """int64[P]: `metadata.deletionTimestamp`, Unix seconds; 0 = not terminating.
+    OPTIONAL: empty = 0 for all.
     """
     phase: _builtins.bytes
-    """uint8 column of `PodPhase.Code`. REQUIRED."""
+    """uint8[P]: `PodPhase.Code`; 0 = unknown, which counts as running. REQUIRED."""
     flags: _builtins.bytes
-    """uint8 column of flags: 1 = Ready condition is true; 2 = mirror pod;
-    4 = controlled by a DaemonSet; 8 = scheduling gated; 16 = controlled by an
-    object of another kind than ReplicationController, ReplicaSet,
-    StatefulSet, Job, DaemonSet, which `owners` need not list; 32 = the
-    scheduler has tried and marked the pod unschedulable (condition
-    `PodScheduled` is false, reason `Unschedulable`); 64 = controlled by an
-    object of kind StatefulSet of another API group than `apps`. OPTIONAL.
+    """uint8[P]: sum of flags; 0 = none. OPTIONAL: empty = 0 for all. 1 = Ready
+    condition is true; 2 = mirror pod; 4 = controlled by a DaemonSet; 8 =
+    scheduling gated; 16 = controlled by an object of another kind than
+    ReplicationController, ReplicaSet, StatefulSet, Job, DaemonSet, which
+    `owners` need not list; 32 = the scheduler has tried and marked the pod
+    unschedulable (condition `PodScheduled` is false, reason `Unschedulable`);
+    64 = controlled by an object of kind StatefulSet of another API group than
+    `apps`.
     """
     deletion_cost: _builtins.bytes
-    """int32 column: annotation `controller.kubernetes.io/pod-deletion-cost`.
-    OPTIONAL: empty means 0 for all.
+    """int32[P]: annotation `controller.kubernetes.io/pod-deletion-cost`; 0 = also
+    without the annotation, as Kubernetes reads it. OPTIONAL: empty = 0 for
+    all.
     """
     pinned_node: _builtins.bytes
-    """int32 column: string index of the one node that the pod is pinned to, as
-    DaemonSet pods are; 0 = not pinned. Stands for a requirement
-    `metadata.name In [x]` that each term of required node affinity repeats,
-    taken out of the spec so that such pods share one. OPTIONAL.
+    """int32[P]: string index of the one node that the pod is pinned to, as
+    DaemonSet pods are; 0 = not pinned. OPTIONAL: empty = 0 for all. Stands for
+    a requirement `metadata.name In [x]` that each term of required node
+    affinity repeats, taken out of the spec so that such pods share one.
     """
     volume_pod: _builtins.bytes
-    """int32 column of length M, ascending: the pod that mounts. OPTIONAL."""
+    """int32[M], ascending: row of the pod that mounts, from 0. OPTIONAL: empty =
+    M is 0.
+    """
     volume: _builtins.bytes
-    """int32 column of length M, parallel to `volume_pod`: index into `volumes`."""
+    """int32[M]: index into `volumes`. REQUIRED."""
     number_pod: _builtins.bytes
-    """Numbers in annotations of pods, for `PodCostTerm.annotation`; one
-    entry per pod and key. int32 column of length A, ascending: the pod.
-    OPTIONAL.
+    """int32[A], ascending: row of the pod that has the annotation, from 0.
+    OPTIONAL: empty = A is 0. Numbers in annotations are for
+    `PodCostTerm.annotation`; one entry per pod and key.
     """
     number_key: _builtins.bytes
-    """int32 column of length A, parallel to `number_pod`: string index of the
-    annotation's key, not empty.
-    """
+    """int32[A]: string index of the annotation's key, not 0. REQUIRED."""
     number: _builtins.bytes
-    """double column of length A (8 bytes each, little-endian), parallel to
-    `number_pod`: the number. NaN = the annotation's value is not a number.
+    """double[A]: the number; NaN = the annotation's value is not a number.
+    REQUIRED. Infinity counts as NaN.
     """
     def __init__(
         self,
@@ -606,9 +611,9 @@ class PodSpec(_message.Message):
     def node_features(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """Features that a node must declare (`Node.declared_features`), such as
         "UserNamespacesHostNetworkSupport": string indices, none 0, no duplicates.
-        OPTIONAL: empty means none. As long as no node, present or simulated,
-        declares any feature, none is required: nodes declare features, and the
-        scheduler looks at them, since Kubernetes 1.36.
+        OPTIONAL: empty means none. As long as no node of the snapshot and no
+        template of its node groups declares any feature, none is required: nodes
+        declare features, and the scheduler looks at them, since Kubernetes 1.36.
         """
 
     def __init__(
@@ -1858,7 +1863,7 @@ class Owner(_message.Message):
     """
     revision: _builtins.int
     """Annotation `deployment.kubernetes.io/revision`; the largest of a
-    Deployment is its current one. OPTIONAL: 0 = not known.
+    Deployment is its current one. OPTIONAL: absent = not known.
     """
     @_builtins.property
     def selector(self) -> Global___LabelSelector:
@@ -1887,21 +1892,25 @@ class Owner(_message.Message):
         api_version: _builtins.str = ...,
         selector: Global___LabelSelector | None = ...,
         controller: _builtins.str = ...,
-        revision: _builtins.int = ...,
+        revision: _builtins.int | None = ...,
         pod_template: Global___TemplatePod | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "pod_template", b"pod_template", "selector", b"selector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "_revision", b"_revision", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "api_version", b"api_version", "controller", b"controller", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "_revision", b"_revision", "api_version", b"api_version", "controller", b"controller", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "pod_template", b"pod_template", "revision", b"revision", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__current_replicas: _TypeAlias = _typing.Literal["current_replicas"]  # noqa: Y015
     _WhichOneofArgType__current_replicas: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas"]  # noqa: Y015
     _WhichOneofReturnType__desired_replicas: _TypeAlias = _typing.Literal["desired_replicas"]  # noqa: Y015
     _WhichOneofArgType__desired_replicas: _TypeAlias = _typing.Literal["_desired_replicas", b"_desired_replicas"]  # noqa: Y015
+    _WhichOneofReturnType__revision: _TypeAlias = _typing.Literal["revision"]  # noqa: Y015
+    _WhichOneofArgType__revision: _TypeAlias = _typing.Literal["_revision", b"_revision"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__current_replicas) -> _WhichOneofReturnType__current_replicas | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__desired_replicas) -> _WhichOneofReturnType__desired_replicas | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__revision) -> _WhichOneofReturnType__revision | None: ...
 
 Global___Owner: _TypeAlias = Owner  # noqa: Y015
 
@@ -2122,7 +2131,7 @@ class RecentEviction(_message.Message):
     label_set: _builtins.int
     """Index into `label_sets`. OPTIONAL: 0 = no labels; ignored without `spec`."""
     owner: _builtins.str
-    """Uid of the controlling owner. OPTIONAL: "" = unknown."""
+    """Uid of the controlling owner. OPTIONAL: absent = unknown."""
     @_builtins.property
     def evict_time(self) -> _timestamp_pb2.Timestamp:
         """When it was evicted. REQUIRED."""
@@ -2135,15 +2144,20 @@ class RecentEviction(_message.Message):
         uid: _builtins.str = ...,
         spec: _builtins.int | None = ...,
         label_set: _builtins.int = ...,
-        owner: _builtins.str = ...,
+        owner: _builtins.str | None = ...,
         evict_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_spec", b"_spec", "evict_time", b"evict_time", "spec", b"spec"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_owner", b"_owner", "_spec", b"_spec", "evict_time", b"evict_time", "owner", b"owner", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spec", b"_spec", "evict_time", b"evict_time", "label_set", b"label_set", "name", b"name", "namespace", b"namespace", "owner", b"owner", "spec", b"spec", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_owner", b"_owner", "_spec", b"_spec", "evict_time", b"evict_time", "label_set", b"label_set", "name", b"name", "namespace", b"namespace", "owner", b"owner", "spec", b"spec", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__owner: _TypeAlias = _typing.Literal["owner"]  # noqa: Y015
+    _WhichOneofArgType__owner: _TypeAlias = _typing.Literal["_owner", b"_owner"]  # noqa: Y015
     _WhichOneofReturnType__spec: _TypeAlias = _typing.Literal["spec"]  # noqa: Y015
     _WhichOneofArgType__spec: _TypeAlias = _typing.Literal["_spec", b"_spec"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__owner) -> _WhichOneofReturnType__owner | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__spec) -> _WhichOneofReturnType__spec | None: ...
 
 Global___RecentEviction: _TypeAlias = RecentEviction  # noqa: Y015

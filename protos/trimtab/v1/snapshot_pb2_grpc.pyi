@@ -4,10 +4,9 @@ isort:skip_file
 One cluster at one time, in the form for the planner, and deltas of it.
 
 Conventions of this file:
-- A field typed `bytes` and commented "int32 column" (or uint8, int64) holds
-  the little-endian array itself. On the wire an int32 column is identical
-  to a packed `repeated sfixed32` field, an int64 column to a packed
-  `repeated sfixed64` field; a peer may declare it that way.
+- A field typed `bytes` is a column: the little-endian array itself. Its
+  comment begins with type and length, as "int32[P]: "; columns of a message
+  with the same length are parallel. README, "Columns", has the whole table.
 - "string index" means an index into `ClusterSnapshot.strings` of the same
   message; index 0 is always the empty string.
 - Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every

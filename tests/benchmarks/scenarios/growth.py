@@ -129,7 +129,7 @@ def verify_even(made: Waiting, answer: tuple[Packed, Int32]) -> None:
 def verify_groups(made: Waiting, answer: list[Packed]) -> None:
     state = made.within.simulation.state
     for group, found in enumerate(answer):
-        node = made.within.growth.prototype[group]
+        node = made.within.growth.template_node[group]
         need = state.resources.request[state.pod_class[made.pods]][found.node_of >= 0]
         for resource in range(need.shape[1]):
             by_node = np.bincount(found.node_of[found.node_of >= 0], need[:, resource], found.nodes)

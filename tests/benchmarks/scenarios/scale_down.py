@@ -12,7 +12,6 @@ import numpy as np
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.clients.cluster_generator import ClusterShape
-from trimtab.planner.model.derive import NOTHING_KEPT, Derive, Latest, Reuse, write_always
 from trimtab.planner.model.settings import ScaleDownSettings
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.round import Round
@@ -23,6 +22,7 @@ from trimtab.planner.service.thread_lanes import ThreadLanes
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.snapshot.caches import WRITE_ALWAYS, KeyedCache, SnapshotCache
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
@@ -36,7 +36,7 @@ THREAD_LANES = ThreadLanes()
 class Deciding:
     """A cluster with its simulation, and the last answer's state.
 
-    derive, reuse, latest : as the service has them, for a snapshot that it has seen before; without, each request is
+    cache, encodings : as the service has them, for a snapshot that it has seen before; without, each request is
     the first; now_ns : moment of the next request.
     """
 
@@ -44,16 +44,15 @@ class Deciding:
     simulation: Simulation
     settings: ScaleDownSettings
     state: pb.ScaleDownState | None
-    derive: Derive | None = None
-    reuse: Reuse = write_always
-    latest: Latest = NOTHING_KEPT
+    cache: SnapshotCache | None = None
+    encodings: KeyedCache = WRITE_ALWAYS
     now_ns: int = NOW_NS
 
     def request(self) -> ScaleDownRequest:
-        derive = self.derive or CachedSnapshot(self.cluster).derive
+        cache = self.cache or CachedSnapshot(self.cluster)
         this = Round(
             self.cluster, lambda _: self.simulation, self.now_ns,
-            work=Work(derive=derive, reuse=self.reuse, latest=self.latest, parallel=THREAD_LANES),
+            work=Work(cache=cache, encodings=self.encodings, parallel=THREAD_LANES),
         )  # fmt: skip
         return ScaleDownRequest(this, self.settings, self.state)
 
@@ -62,9 +61,8 @@ def prepare(shape: ClusterShape, settings: ScaleDownSettings, *, steady: bool = 
     cluster = canonicalize(snapshot(shape))
     made = Deciding(cluster, build_simulation(cluster), settings, None)
     if steady:
-        kept = CachedSnapshot(cluster)
-        made.derive, made.latest = kept.derive, kept.latest
-        made.reuse = partial(VersionCache(1 << 28).reuse, CacheScope("", ""))
+        made.cache = CachedSnapshot(cluster)
+        made.encodings = VersionCache(1 << 28).parts(CacheScope("", ""))
         made.state = decide_scale_down(made.request()).state
         revert(made.simulation.state, 0)
     return made

@@ -48,8 +48,7 @@ class Growing:
             with stages.stage(name):
                 yield
 
-        reuse = partial(self.cache.reuse, CacheScope("", ""))
-        work = Work(stage=stage, derive=self.kept.derive, reuse=reuse, earlier=self.kept.earlier)
+        work = Work(stage=stage, cache=self.kept, encodings=self.cache.parts(CacheScope("", "")))
         planned = plan_in_parts(self.kept.snapshot, self.request, self.state, work)
         with stages.stage("answer"):
             return planned.whole()

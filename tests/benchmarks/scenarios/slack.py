@@ -15,7 +15,6 @@ from google.protobuf.json_format import ParseDict
 from tests.benchmarks.clusters import LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from trimtab.planner.decisions.simulations import simulate
-from trimtab.planner.model.derive import Derive, Reuse, write_always
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.round.decision import Decided
 from trimtab.planner.round.round import Round
@@ -25,6 +24,7 @@ from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows, labels_of
 from trimtab.planner.slack.decision import decide
 from trimtab.planner.slack.settings import SlackSettings, resolve_slack
+from trimtab.planner.snapshot.caches import WRITE_ALWAYS, KeyedCache, SnapshotCache
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
@@ -40,15 +40,15 @@ class Keeping:
 
     cluster: Snapshot
     settings: SlackSettings
-    derive: Derive
-    reuse: Reuse
+    cache: SnapshotCache
+    encodings: KeyedCache
     state: pb.SlackState | None = None
 
     def simulation(self, virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
-        return simulate(self.cluster, pb.PlanRequest(), self.derive, VirtualRows(virtual, (), kinds))
+        return simulate(self.cluster, pb.PlanRequest(), self.cache, VirtualRows(virtual, (), kinds))
 
     def decide(self) -> Decided:
-        this = Round(self.cluster, self.simulation, NOW_NS, work=Work(derive=self.derive, reuse=self.reuse))
+        this = Round(self.cluster, self.simulation, NOW_NS, work=Work(cache=self.cache, encodings=self.encodings))
         return decide(this, self.settings, self.state).whole()
 
 
@@ -56,11 +56,11 @@ def prepare(settings: dict[str, Any], workloads: int = 0, *, steady: bool = Fals
     cluster = canonicalize(snapshot(LARGE))
     if workloads:
         cluster = cluster._replace(slack_requests=mirrored(cluster, workloads))
-    kept = CachedSnapshot(cluster).derive
-    made = Keeping(cluster, resolve_slack(ParseDict(settings, pb.PlanSettings())), kept, write_always)
+    kept = CachedSnapshot(cluster)
+    made = Keeping(cluster, resolve_slack(ParseDict(settings, pb.PlanSettings())), kept, WRITE_ALWAYS)
     made.simulation(())
     if steady:
-        made.reuse = partial(VersionCache(1 << 28).reuse, CacheScope("", ""))
+        made.encodings = VersionCache(1 << 28).parts(CacheScope("", ""))
         made.state = made.decide().state
     return made
 

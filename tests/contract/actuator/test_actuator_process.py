@@ -23,8 +23,8 @@ from tests.builders.kubernetes import listed, pdb
 from tests.builders.metrics import check_page
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.actuator_client import ActuatorClient
-from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.v1 import actuator_pb2
 
 QUICK = (

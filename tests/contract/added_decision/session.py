@@ -2,8 +2,6 @@
 folder with the files that the command lines name; prints one JSON document.
 """
 
-import contextlib
-import io
 import json
 import sys
 from pathlib import Path
@@ -13,7 +11,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from trimtab.planner.headroom import decision as headroom
 
-from trimtab.clients.cli import main
+from tests.contract.added_decision.command_line import trimtab
 from trimtab.clients.cli.live.redaction import redact_file
 from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.clients.simulation.scenario import Scenario
@@ -22,18 +20,6 @@ from trimtab.planner.decisions.table import TABLE
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.warm_up import answer_requests
 from trimtab.v1 import plan_pb2
-
-
-def trimtab(*arguments: str) -> dict[str, Any]:
-    """Run a command line in this process."""
-    sys.argv = ["trimtab", *arguments]
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else 1
-    return {"code": code, "out": out.getvalue(), "err": err.getvalue()}
 
 
 def measured() -> list[str]:

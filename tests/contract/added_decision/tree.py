@@ -26,17 +26,17 @@ builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "trimtab.v1.plan_pb2", global
 
 def add_decision(tree: Path) -> None:
     """Write the tree. What it has of its own comes before the project's on Python's path."""
-    _link(ROOT / "protos/trimtab", tree / "trimtab", "v1", "planner")
+    link(ROOT / "protos/trimtab", tree / "trimtab", "v1", "planner")
     planner = tree / "trimtab/planner"
-    _link(ROOT / "planner", planner, "decisions")
+    link(ROOT / "planner", planner, "decisions")
     shutil.copytree(Path(__file__).parent / NAME, planner / NAME)
-    _link(ROOT / "planner/decisions", planner / "decisions", "table.py")
+    link(ROOT / "planner/decisions", planner / "decisions", "table.py")
     (planner / "decisions/table.py").write_text(_table(), encoding="utf-8")
-    _link(ROOT / "protos/trimtab/v1", tree / "trimtab/v1", "plan_pb2.py")
+    link(ROOT / "protos/trimtab/v1", tree / "trimtab/v1", "plan_pb2.py")
     (tree / "trimtab/v1/plan_pb2.py").write_text(_MODULE.format(data=_contract()), encoding="utf-8")
 
 
-def _link(source: Path, target: Path, *but: str) -> None:
+def link(source: Path, target: Path, *but: str) -> None:
     """Link everything in a folder, except for some entries."""
     target.mkdir(parents=True)
     for path in source.iterdir():

@@ -9,8 +9,9 @@ import pytest
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.rpc.client import RetryPolicy, invoke
+from trimtab.clients.rpc.client import invoke
 from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clients.rpc.telemetry import start_telemetry
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate

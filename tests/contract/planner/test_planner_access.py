@@ -11,8 +11,8 @@ from tests.builders.tls import OwnCa, make_ca
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.access_policy import read_policy
-from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clients.rpc.telemetry import start_telemetry
 from trimtab.planner.service.request_handler import RequestHandler

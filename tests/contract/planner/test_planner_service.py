@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
@@ -17,15 +17,19 @@ from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
+from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from trimtab.clients.rpc.client import connect, invoke
 from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.telemetry import start_telemetry
+from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
+from trimtab.planner.decisions import requests
 from trimtab.planner.decisions.plan import Planned
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.streams import MAX_PIECE_BYTES
 from trimtab.planner.service.warm_up import small_cluster
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
+WHOLE = SnapshotUpdate(small_cluster(), None)
 # Without shrinking: each example is a call, and the seed is printed.
 BRIEF = settings(examples(60), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
@@ -94,6 +98,53 @@ def test_info_lists_what_this_build_can_do(stub: planner_pb2_grpc.PlannerStub) -
     assert list(info.rpcs) == ["GetInfo", "Plan", "CheckFit", "BalanceScaleUp"]
     assert "NodeResourcesFit" in info.predicates
     assert info.max_snapshot_size_bytes == LIMIT
+    assert {"resource-limits", "evict-rules", "taint-comparison-operators"} <= set(info.features)
+    assert list(info.features) == sorted(info.features)
+
+
+def test_every_feature_that_info_lists_may_be_required(stub: planner_pb2_grpc.PlannerStub) -> None:
+    info = stub.GetInfo(planner_pb2.GetPlannerInfoRequest(), timeout=LIMIT_S)
+    assert plain(send(stub, parts(asking(required_features=list(info.features))))) == plain(send(stub, parts(asking())))
+
+
+@pytest.mark.parametrize("method", ["Plan", "CheckFit"])
+def test_a_feature_that_the_planner_lacks_is_refused_by_name_even_if_the_snapshot_is_no_message(
+    stub: planner_pb2_grpc.PlannerStub, method: str
+) -> None:
+    request = asking(required_features=["evict-rules", "of-tomorrow"])
+
+    def call() -> Any:
+        answer = getattr(stub, method)(iter(parts(request, b"\xff\xff")), timeout=LIMIT_S)
+        return list(answer) if method == "CheckFit" else answer
+
+    error = refused(lambda: invoke(call, ONCE))
+    assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, Reason.FEATURE_UNKNOWN)
+    assert error.metadata == {"feature": "of-tomorrow"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda address, request: PlannerClient(address, ONCE).plan(small_cluster(), request), id="plan"),
+        pytest.param(
+            lambda address, request: list(PlannerClient(address, ONCE).check_fit(small_cluster(), request)), id="fit"
+        ),
+        pytest.param(
+            lambda address, request: PlannerSession(GrpcLink(address, policy=ONCE)).plan(request, WHOLE, lambda: WHOLE),
+            id="a session, as of run and replay",
+        ),
+    ],
+)
+def test_an_older_planner_refuses_a_restricting_setting_that_it_would_ignore_whichever_client_sends_it(
+    address: str, monkeypatch: pytest.MonkeyPatch, call: Callable[[str, plan_pb2.PlanRequest], Any]
+) -> None:
+    request = with_setting(evict_in_turn=False)
+    assert call(address, request)
+    older = [feature for feature in requests.FEATURES if feature != "evict-in-turn"]
+    monkeypatch.setattr(requests, "FEATURES", tuple(older))
+    error = refused(lambda: call(address, with_setting(evict_in_turn=False)))
+    assert (error.reason, error.metadata) == (Reason.FEATURE_UNKNOWN, {"feature": "evict-in-turn"})
+    assert call(address, with_setting(max_drain_parallelism=3))
 
 
 def test_fitting_is_reported_for_each_pod_and_node(stub: planner_pb2_grpc.PlannerStub) -> None:
@@ -158,6 +209,12 @@ NAN = float("nan")
         pytest.param(asking(decisions=[3, 99]), Reason.REQUEST_INVALID, "decisions[1]", id="decision unknown"),
         pytest.param(asking(decisions=[3, 3]), Reason.REQUEST_INVALID, "decisions[1]", id="decision twice"),
         pytest.param(asking(request_id="x" * 129), Reason.REQUEST_INVALID, "request_id", id="long request id"),
+        pytest.param(
+            asking(required_features=["evict-rules"] * 257), Reason.REQUEST_INVALID, "required_features", id="features"
+        ),
+        pytest.param(
+            asking(required_features=["x" * 129]), Reason.REQUEST_INVALID, "required_features[0]", id="long feature"
+        ),
         pytest.param(asking(cluster="é" * 127), Reason.REQUEST_INVALID, "cluster", id="long cluster name"),
         pytest.param(
             with_setting(utilization_threshold=NAN),

@@ -32,7 +32,7 @@ class Mix(NamedTuple):
     pending: float = 0.1
 
 
-class _Node:
+class _FilledNode:
     """A node while it is being filled."""
 
     def __init__(self, name: str, cpu: int, memory: int, zone: str, group: str) -> None:
@@ -103,7 +103,7 @@ class MixedCluster:
     def _constrained(self, share: float) -> bool:
         return self.r.random() < share * self.mix.constraints
 
-    def _nodes(self) -> list[_Node]:
+    def _nodes(self) -> list[_FilledNode]:
         r, nodes = self.r, []
         left = r.randint(*self.mix.nodes)
         zones = [f"zone-{letter}" for letter in "abcd"[: r.randint(1, 4)]]
@@ -114,7 +114,7 @@ class MixedCluster:
             taint = {"key": "dedicated", "value": group, "effect": "NoSchedule"} if self._constrained(0.2) else None
             gpus = r.choice([1, 4]) if self._odd(0.12) else 0
             for index in range(size):
-                node = _Node(f"{group}-{index:03d}", cpu, memory, r.choice(zones), group)
+                node = _FilledNode(f"{group}-{index:03d}", cpu, memory, r.choice(zones), group)
                 node.taints = [taint] if taint else []
                 self._decorate(node, gpus)
                 nodes.append(node)
@@ -124,7 +124,7 @@ class MixedCluster:
         r.shuffle(nodes)
         return nodes
 
-    def _decorate(self, node: _Node, gpus: int) -> None:
+    def _decorate(self, node: _FilledNode, gpus: int) -> None:
         if gpus:
             node.labels["cloud.google.com/gke-accelerator"] = "tesla"
             if not self._odd(0.1):
@@ -244,7 +244,7 @@ class MixedCluster:
             resources["limits"] = {"nvidia.com/gpu": "1"}
         return work._replace(annotations=annotations, gpus=gpus)
 
-    def _takes(self, node: _Node, work: _Workload) -> bool:
+    def _takes(self, node: _FilledNode, work: _Workload) -> bool:
         spec = work.spec
         if node.free[0] < work.cpu or node.free[1] < work.memory or node.slots < 1 or node.gpus < work.gpus:
             return False
@@ -255,7 +255,7 @@ class MixedCluster:
         alone = "podAntiAffinity" in spec.get("affinity", {}) and work.name in node.apps
         return not blocked and not alone and port not in node.ports
 
-    def _pod(self, work: _Workload, name: str, node: _Node | None) -> None:
+    def _pod(self, work: _Workload, name: str, node: _FilledNode | None) -> None:
         meta: Object = {"name": name, "namespace": work.namespace, "uid": f"{work.namespace}.{name}"}
         meta["labels"] = work.labels
         meta["creationTimestamp"] = YOUNG if self._odd(0.5) and work.namespace == "kube-system" else OLD

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from google.protobuf import json_format
 
 from trimtab.clients.cli.simulate.command import built_in
+from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.simulation.cluster.state import ClusterState
-from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.v1 import plan_pb2

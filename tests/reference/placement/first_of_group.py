@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tests.builders.random_rows import HOST
 from tests.reference.predicates import resources
-from tests.reference.predicates.presence import incoming_matches
+from tests.reference.predicates.inter_pod_affinity import incoming_matches
 from tests.reference.simulation.checks import fits
 from tests.reference.simulation.moves import Cluster
 
@@ -30,7 +30,7 @@ def room_for(cluster: Cluster, pod: int, count: int, name: str) -> int:
     row, node, there = cluster.pods[pod], cluster.nodes[name], cluster.pods_on(name)
     if not fits(cluster, row, name):
         return 0
-    return next((n for n in range(1, count) if resources.refusals(row, node, [*there, *[row] * n])), count)
+    return next((n for n in range(1, count) if resources.refused_beside(row, node, [*there, *[row] * n])), count)
 
 
 def alike(pods: Sequence[int], row: int, kind: Sequence[int]) -> int:

@@ -10,7 +10,7 @@ from tests.reference.simulation.moves import Cluster
 def pack(
     cluster: Cluster,
     pods: list[int],
-    blanks: list[str],
+    spare_nodes: list[str],
     groups: list[tuple[str, int, int]],
     bounds: tuple[int, Sequence[int]],
 ) -> tuple[list[int], list[int]]:
@@ -25,16 +25,16 @@ def pack(
     for row, pod in enumerate(pods):
         if starts_on_one_node(cluster, pod):
             first = pod, alike(pods, row, kind)
-            found.append(_first_of_group(cluster, first, blanks[:most_nodes], groups, group_of))
+            found.append(_first_of_group(cluster, first, spare_nodes[:most_nodes], groups, group_of))
             continue
-        at = next((n for n in range(len(group_of)) if fits(cluster, cluster.pods[pod], blanks[n])), -1)
-        if at < 0 and len(group_of) < min(most_nodes, len(blanks)):
-            grown = _new_node_for(cluster, pod, blanks[len(group_of)], groups, group_of)
+        at = next((n for n in range(len(group_of)) if fits(cluster, cluster.pods[pod], spare_nodes[n])), -1)
+        if at < 0 and len(group_of) < min(most_nodes, len(spare_nodes)):
+            grown = _new_node_for(cluster, pod, spare_nodes[len(group_of)], groups, group_of)
             if grown >= 0:
                 group_of.append(grown)
                 at = len(group_of) - 1
         if at >= 0:
-            cluster.place(pod, blanks[at])
+            cluster.place(pod, spare_nodes[at])
         found.append(at)
     return found, group_of
 
@@ -42,7 +42,7 @@ def pack(
 def _first_of_group(
     cluster: Cluster,
     first: tuple[int, int],
-    blanks: list[str],
+    spare_nodes: list[str],
     groups: list[tuple[str, int, int]],
     group_of: list[int],
 ) -> int:
@@ -50,23 +50,23 @@ def _first_of_group(
 
     first : the pod, and the number of pods like it.
     """
-    rooms = [room_for(cluster, *first, blanks[at]) for at in range(len(group_of))]
+    rooms = [room_for(cluster, *first, spare_nodes[at]) for at in range(len(group_of))]
     best, grown = max(rooms, default=0), -1
-    if len(group_of) < len(blanks):
+    if len(group_of) < len(spare_nodes):
         for q in sorted(range(len(groups)), key=lambda q: (groups[q][1] + group_of.count(q), q)):
             if best < first[1] and group_of.count(q) < groups[q][2]:
                 before = cluster.mark()
-                cluster.open_as(blanks[len(group_of)], groups[q][0])
-                room = room_for(cluster, *first, blanks[len(group_of)])
+                cluster.open_from_template(spare_nodes[len(group_of)], groups[q][0])
+                room = room_for(cluster, *first, spare_nodes[len(group_of)])
                 cluster.revert(before)
                 best, grown = (room, q) if room > best else (best, grown)
     if not best:
         return -1
     at = rooms.index(best) if grown < 0 else len(group_of)
     if grown >= 0:
-        cluster.open_as(blanks[at], groups[grown][0])
+        cluster.open_from_template(spare_nodes[at], groups[grown][0])
         group_of.append(grown)
-    cluster.place(first[0], blanks[at])
+    cluster.place(first[0], spare_nodes[at])
     return at
 
 
@@ -79,7 +79,7 @@ def _new_node_for(
         if group_of.count(q) >= groups[q][2]:
             continue
         before = cluster.mark()
-        cluster.open_as(blank, groups[q][0])
+        cluster.open_from_template(blank, groups[q][0])
         if fits(cluster, cluster.pods[pod], blank):
             return q
         cluster.revert(before)
@@ -87,18 +87,18 @@ def _new_node_for(
 
 
 def place_on_new(
-    cluster: Cluster, pods: list[int], node_of: list[int], blanks: list[str], prototype_of: list[str]
+    cluster: Cluster, pods: list[int], node_of: list[int], spare_nodes: list[str], template_node_of: list[str]
 ) -> list[str]:
     """Open the nodes as pods reach them and place those that fit; return the node of each pod, "" = none."""
     opened, placed_on = 0, []
     for pod, at in zip(pods, node_of, strict=True):
         while opened <= at:
-            cluster.open_as(blanks[opened], prototype_of[opened])
+            cluster.open_from_template(spare_nodes[opened], template_node_of[opened])
             opened += 1
-        fitting = at >= 0 and not cluster.at[pod] and fits(cluster, cluster.pods[pod], blanks[at])
+        fitting = at >= 0 and not cluster.at[pod] and fits(cluster, cluster.pods[pod], spare_nodes[at])
         if fitting:
-            cluster.place(pod, blanks[at])
-        placed_on.append(blanks[at] if fitting else "")
-    for node, prototype in list(zip(blanks, prototype_of, strict=False))[opened:]:
-        cluster.open_as(node, prototype)
+            cluster.place(pod, spare_nodes[at])
+        placed_on.append(spare_nodes[at] if fitting else "")
+    for node, template_node in list(zip(spare_nodes, template_node_of, strict=False))[opened:]:
+        cluster.open_from_template(node, template_node)
     return placed_on

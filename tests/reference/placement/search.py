@@ -22,11 +22,11 @@ def evacuate(cluster: Cluster, nodes: list[int], pods: list[int], gone: bool) ->
     """Close nodes and take pods off them; with `gone` the nodes leave the topology."""
     names = list(cluster.nodes)
     for node in nodes:
-        cluster.retire(names[node])
+        cluster.cordon(names[node])
     for pod in pods:
         cluster.remove(pod)
     for node in nodes if gone else []:
-        cluster.drop(names[node])
+        cluster.remove_from_topology(names[node])
 
 
 def place_all(

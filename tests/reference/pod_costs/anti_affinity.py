@@ -11,7 +11,7 @@ class Term(NamedTuple):
     weight: int
 
 
-class Pod(NamedTuple):
+class PlacedPod(NamedTuple):
     """A pod on a node. domains : values of the topology keys that its node has."""
 
     name: str
@@ -20,12 +20,12 @@ class Pod(NamedTuple):
     terms: tuple[Term, ...]
 
 
-def ranks(pods: list[Pod]) -> dict[str, int]:
+def ranks(pods: list[PlacedPod]) -> dict[str, int]:
     """Return by how much the removal of each pod reduces the sum of violated terms."""
     return {pod.name: violated(pods) - violated([one for one in pods if one is not pod]) for pod in pods}
 
 
-def violated(pods: list[Pod]) -> int:
+def violated(pods: list[PlacedPod]) -> int:
     """Return the sum of the terms' weights, counted once for each other matching pod in the same domain."""
     return sum(
         term.weight
@@ -36,11 +36,11 @@ def violated(pods: list[Pod]) -> int:
     )
 
 
-def matches(term: Term, pod: Pod) -> bool:
+def matches(term: Term, pod: PlacedPod) -> bool:
     """Return whether a term matches a pod's labels."""
     return set(term.labels) <= set(pod.labels)
 
 
-def together(key: str, one: Pod, other: Pod) -> bool:
+def together(key: str, one: PlacedPod, other: PlacedPod) -> bool:
     """Return whether two pods are in the same domain."""
     return key in dict(one.domains) and dict(one.domains)[key] == dict(other.domains).get(key)

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Pod(NamedTuple):
+class ComparedPod(NamedTuple):
     """The compared fields of a pod."""
 
     namespace: int
@@ -14,6 +14,6 @@ class Pod(NamedTuple):
     values: tuple[int, ...]
 
 
-def differing(now: list[list[Pod]], before: list[list[Pod]], place: list[int]) -> list[bool]:
+def differing(now: list[list[ComparedPod]], before: list[list[ComparedPod]], place: list[int]) -> list[bool]:
     """Return for each group whether its pods differ from those of the group at its earlier place, -1 = none."""
     return [at < 0 or group != before[at] for group, at in zip(now, place, strict=True)]

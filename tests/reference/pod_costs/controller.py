@@ -13,7 +13,7 @@ from typing import NamedTuple
 PHASES = {"Pending": 0, "": 1, "Unknown": 1, "Running": 2}
 
 
-class Pod(NamedTuple):
+class ControlledPod(NamedTuple):
     """The compared fields. Times are seconds, 0 = unknown; cost is the annotation."""
 
     name: str
@@ -27,7 +27,7 @@ class Pod(NamedTuple):
     uid: str = ""
 
 
-def less(one: Pod, other: Pod, ranks: Counter[str], now_s: int) -> int:  # noqa: PLR0911
+def less(one: ControlledPod, other: ControlledPod, ranks: Counter[str], now_s: int) -> int:  # noqa: PLR0911
     """Compare as the controller does: negative = `one` is deleted first."""
     # 1. Unassigned before assigned.
     if one.node != other.node and (not one.node or not other.node):
@@ -62,7 +62,7 @@ def less(one: Pod, other: Pod, ranks: Counter[str], now_s: int) -> int:  # noqa:
     return 0
 
 
-def deleted(pods: Sequence[Pod], count: int, now_s: int) -> list[str]:
+def deleted(pods: Sequence[ControlledPod], count: int, now_s: int) -> list[str]:
     """Return the names of the `count` pods that a controller deletes, in its order."""
     ranks = Counter(pod.node for pod in pods)
     ordered = sorted(pods, key=cmp_to_key(lambda one, other: less(one, other, ranks, now_s)))

@@ -15,7 +15,7 @@ class Term(NamedTuple):
     sets: frozenset[int]
 
 
-class Pod(NamedTuple):
+class CodedPod(NamedTuple):
     """A pod on a node. domains : by topology key, -1 = none; group : -1 = none."""
 
     spec: int
@@ -25,7 +25,7 @@ class Pod(NamedTuple):
     group: int
 
 
-def ranks(pods: list[Pod], terms: list[Term]) -> list[int]:
+def ranks(pods: list[CodedPod], terms: list[Term]) -> list[int]:
     """Return for each pod the sum of the weights of all its pairs."""
     found = [0] * len(pods)
     for term in terms:
@@ -38,7 +38,7 @@ def ranks(pods: list[Pod], terms: list[Term]) -> list[int]:
     return found
 
 
-def linked(pods: list[Pod], terms: list[Term], count: int) -> list[int]:
+def linked(pods: list[CodedPod], terms: list[Term], count: int) -> list[int]:
     """Return for each group the smallest group that it is linked with, by a term that its pods have or that matches
     them.
 
@@ -57,7 +57,7 @@ def linked(pods: list[Pod], terms: list[Term], count: int) -> list[int]:
     return lowest
 
 
-def matches(term: Term, pod: Pod, other: Pod) -> bool:
+def matches(term: Term, pod: CodedPod, other: CodedPod) -> bool:
     """Return whether a term of a pod matches another pod, whatever their nodes."""
     spaces = {pod.namespace} if term.spaces is None else term.spaces
     return other.labels in term.sets and other.namespace in spaces

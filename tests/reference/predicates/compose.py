@@ -1,38 +1,37 @@
-"""What all dynamic predicates but room say of a pod on a node, and how long it holds while pods are only added."""
+"""What all predicates say of a pod on a node, and how long it holds while pods are only added.
+
+A twin is a module of this folder with the name of the planner's module that declares the predicates. Each has
+`refusals`; those of predicates with counters say in `HOLDS` how long each refusal holds.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 
 from tests.builders.rows import PodRow
-from tests.reference.predicates import presence, spread, volumes
+from tests.reference.predicates.durations import FOR_GOOD, FOR_NOW, THIS_POD
 from tests.reference.simulation.moves import Cluster
-from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
-ADMITTED, FOR_GOOD, FOR_NOW, THIS_POD = range(4)
-_FOR_NOW = {Reason.TOPOLOGY_SPREAD_VIOLATED, Reason.POD_AFFINITY_NOT_MATCHED}
+ADMITTED = 0
+__all__ = ["ADMITTED", "FOR_GOOD", "FOR_NOW", "THIS_POD", "TWINS", "because", "failing", "refusal"]
+_OTHERS = {"__init__", "compose", "durations"}
+_NAMES = sorted({path.stem for path in Path(__file__).parent.glob("*.py")} - _OTHERS)
+TWINS: dict[str, ModuleType] = {name: import_module(f"{__package__}.{name}") for name in _NAMES}
+"""By the name of the module."""
+COUNTED = [twin for twin in TWINS.values() if hasattr(twin, "HOLDS")]
+
+
+def failing(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
+    """Return the reasons of all predicates that refuse a pod on a node."""
+    return {reason for twin in TWINS.values() for reason in twin.refusals(cluster, pod, name)}
 
 
 def because(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
-    """Return the reasons of the predicates that refuse a pod on a node."""
-    return _of_classes(cluster, pod, name) | _of_volumes(cluster, pod, name)
+    """Return the reasons of the predicates with counters that refuse a pod on a node."""
+    return {reason for twin in COUNTED for reason in twin.refusals(cluster, pod, name)}
 
 
 def refusal(cluster: Cluster, pod: PodRow, name: str) -> int:
-    """Return how the node refuses the pod: by the most lasting reason."""
-    reasons = _of_classes(cluster, pod, name)
-    if reasons - _FOR_NOW:
-        return FOR_GOOD
-    if reasons:
-        return FOR_NOW
-    return THIS_POD if _of_volumes(cluster, pod, name) else ADMITTED
-
-
-def _of_classes(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
-    node, placed = cluster.nodes[name], [(other, cluster.nodes[at]) for other, at in cluster.placed()]
-    alive = {
-        n: (row, cluster.state[n] == "retired", cluster.pods_on(n))
-        for n, row in cluster.nodes.items()
-        if cluster.state[n] != "dropped"
-    }
-    return presence.refusals(pod, node, placed, cluster.namespaces) | spread.refusals(pod, node, alive)
-
-
-def _of_volumes(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
-    return volumes.refusals(pod, cluster.nodes[name], cluster.pods_on(name), [other for other, _ in cluster.placed()])
+    """Return how the node refuses the pod by predicates with counters: by the most lasting reason."""
+    lasting = (twin.HOLDS[reason] for twin in COUNTED for reason in twin.refusals(cluster, pod, name))
+    return min(lasting, default=ADMITTED)

@@ -1,6 +1,7 @@
-"""NodeResourcesFit, by summing up the pods of the node. Source: kube-scheduler v1.34.3."""
+"""NodeResourcesFit, by summing up the pods of the node. Source: kube-scheduler v1.37.2."""
 
 from tests.builders.rows import NodeRow, PodRow
+from tests.reference.simulation.moves import Cluster
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
 
@@ -15,10 +16,15 @@ def short(pod: PodRow, node: NodeRow, there: list[PodRow]) -> list[str]:
     return sorted(out)
 
 
-def refusals(pod: PodRow, node: NodeRow, there: list[PodRow]) -> set[int]:
-    out = set()
+def refused_beside(pod: PodRow, node: NodeRow, there: list[PodRow]) -> set[int]:
+    """Return the reasons for which a node with some pods refuses a pod."""
+    out = set[int]()
     if len(there) + 1 > node.allocatable.get("pods", 0):
         out.add(Reason.TOO_MANY_PODS)
     if short(pod, node, there):
         out.add(Reason.INSUFFICIENT_RESOURCES)
     return out
+
+
+def refusals(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
+    return refused_beside(pod, cluster.nodes[name], cluster.pods_on(name))

@@ -9,7 +9,7 @@ Mark = tuple[list[str], dict[str, str], dict[str, NodeRow], dict[str, list[PodRo
 
 
 class Cluster:
-    """`at` : node of each pod by its index, "" = nowhere; `state` : "open", "retired" or "dropped" by node, a closed
+    """`at` : node of each pod by its index, "" = nowhere; `state` : "open", "cordoned" or "outside" by node, a closed
     virtual node counting as dropped; `residents` : pods on a node until it is dropped."""
 
     def __init__(self, nodes: list[NodeRow], pods: list[PodRow], namespaces: dict[str, Labels] | None = None) -> None:
@@ -22,7 +22,7 @@ class Cluster:
 
     def placed(self) -> list[tuple[PodRow, str]]:
         """Return every placed pod with its node."""
-        staying = [(pod, at) for at, pods in self.residents.items() if self.state[at] != "dropped" for pod in pods]
+        staying = [(pod, at) for at, pods in self.residents.items() if self.state[at] != "outside" for pod in pods]
         return [(pod, at) for pod, at in zip(self.pods, self.at, strict=True) if at] + staying
 
     def pods_on(self, name: str) -> list[PodRow]:
@@ -37,19 +37,19 @@ class Cluster:
         """Take a pod off its node."""
         self.at[pod] = ""
 
-    def retire(self, node: str) -> None:
+    def cordon(self, node: str) -> None:
         """Close a node."""
-        self.state[node] = "retired"
+        self.state[node] = "cordoned"
 
-    def drop(self, node: str) -> None:
-        """Take a retired node away."""
-        self.state[node] = "dropped"
+    def remove_from_topology(self, node: str) -> None:
+        """Take a cordoned node away."""
+        self.state[node] = "outside"
 
-    def open_as(self, node: str, prototype: str) -> None:
+    def open_from_template(self, node: str, template_node: str) -> None:
         """Add a node that equals another one except for its name."""
-        labels = {key: value for key, value in self.nodes[prototype].labels.items() if key != HOSTNAME}
-        self.nodes[node] = self.nodes[prototype]._replace(name=node, labels=labels | {HOSTNAME: node})
-        self.residents[node] = self.residents.get(prototype, [])
+        labels = {key: value for key, value in self.nodes[template_node].labels.items() if key != HOSTNAME}
+        self.nodes[node] = self.nodes[template_node]._replace(name=node, labels=labels | {HOSTNAME: node})
+        self.residents[node] = self.residents.get(template_node, [])
         self.state[node] = "open"
 
     def mark(self) -> Mark:

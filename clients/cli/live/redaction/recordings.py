@@ -1,5 +1,5 @@
 """Writes a redacted copy of a recording. The file is read twice: first to collect all strings and the time of the first
-request, then to write the copy. Decides nothing about a cluster.
+request, then to write the copy.
 """
 
 import hashlib

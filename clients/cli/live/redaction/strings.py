@@ -17,7 +17,7 @@ Replace = Callable[[str], str]
 
 UNTOUCHED = frozenset(
     (
-        "UnremovableNode.failed_predicates",
+        "UnremovableNode.predicate_failure_counts",
         "NodeAssumption.pods_to_move_digest",
         "DecisionSummary.result",
         "DecisionSummary.counts",
@@ -26,11 +26,13 @@ UNTOUCHED = frozenset(
 """Fields whose strings are words of the contract, or are recomputed elsewhere."""
 CLEARED = frozenset(
     (
-        "detail", "problems", "notes", "comment", "hints", "basis", "stages", "provider_id", "min_available",
-        "max_unavailable", "schedules",
+        "detail", "problems", "notes", "comment", "opaque", "stages", "provider_id", "min_available",
+        "max_unavailable", "schedules", "required_features",
     )
 )  # fmt: skip
-"""Names of fields that are left out in all messages; schedules too, as times are shifted."""
+"""Names of fields that are left out in all messages; schedules too, as times are shifted, and required features, which
+a replay derives from the settings.
+"""
 DIGESTS = frozenset(
     (
         "PlanRequest.base_version",

@@ -15,7 +15,7 @@ from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.v1 import snapshot_pb2 as pb
 
 
-class _Node(NamedTuple):
+class _NodeHistory(NamedTuple):
     group: str
     by_labels: str
     zone: str
@@ -51,7 +51,7 @@ class RecordedNodes:
         self.price_of: dict[str, float] = {}
         self.added = self.removed = 0
         self._prices, self._labels = prices, DEFAULT_LABELS if labels is None else tuple(labels)
-        self._nodes: dict[str, _Node] = {}
+        self._nodes: dict[str, _NodeHistory] = {}
         self._groups: dict[str, _RecordedGroup] = {}
         self._capacity: Capacity | None = None
         self._has_begun = False
@@ -95,7 +95,7 @@ class RecordedNodes:
         before = len(self._nodes)
         for node in changed.nodes:
             labels, amounts = view.labels(node.label_set), view.allocatable(node.name)
-            self._nodes[node.name] = _Node(
+            self._nodes[node.name] = _NodeHistory(
                 node.node_group,
                 label_group(labels, self._labels) if self._labels else "",
                 label_value(labels, ZONE),

@@ -101,13 +101,29 @@ def write_double(field: int, doubles: UInt8, row: int, out: UInt8, at: int) -> i
     return write_text(out, at + 1, doubles, 8 * row, 8 * row + 8)
 
 
+NAN_EXPONENT, NAN_MANTISSA = 0x7F, 0xF8
+"""The last byte of a double, without its sign, and the least of the one before it, of NaN as numpy makes it."""
+
+
+@inner_kernel
+def write_optional_double(field: int, doubles: UInt8, row: int, out: UInt8, at: int) -> int:
+    """Write a double given as its 8 bytes, doubles[8·row:], also a zero; NaN, for an unknown one, is omitted."""
+    last = 8 * row + 7
+    if doubles[last] & NAN_EXPONENT == NAN_EXPONENT and doubles[last - 1] >= NAN_MANTISSA:
+        return at
+    if len(out) == 0:
+        return at + 9
+    out[at] = field
+    return write_text(out, at + 1, doubles, 8 * row, 8 * row + 8)
+
+
 @by_reference()
 class UnneededRows(NamedTuple):
     """The content of the entries of U nodes.
 
     node : int32[U]; seconds, nanos : int64[U] since when; reason : uint8[U]; utilization, saving, cost : uint8[8·U],
-    doubles as bytes; digests : uint8[16·U]; pods, destination : int32[M]; bounds : int64[U+1]; details : texts, one for
-    each node, "" = none; detail_offsets : int64[U+1].
+    doubles as bytes, a saving of NaN is unknown; digests : uint8[16·U]; pods, destination : int32[M]; bounds :
+    int64[U+1]; details : texts, one for each node, "" = none; detail_offsets : int64[U+1].
     """
 
     node: Int32
@@ -168,7 +184,7 @@ def write_content(names: Names, rows: UnneededRows, row: int, out: UInt8, at: in
     at = write_double(widened(UTILIZATION_FIELD), rows.utilization, row, out, at)
     at = write_assumption(rows.bounds[row + 1] - rows.bounds[row], rows.digests, row, out, at)
     at = write_string(widened(DETAIL_FIELD), rows.details, detail[row], detail[row + 1], out, at)
-    at = write_double(widened(SAVING_FIELD), rows.saving, row, out, at)
+    at = write_optional_double(widened(SAVING_FIELD), rows.saving, row, out, at)
     return write_double(widened(COST_FIELD), rows.cost, row, out, at)
 
 
@@ -194,9 +210,10 @@ def write_unneeded(names: Names, rows: UnneededRows, sizes: Int64, out: UInt8) -
 class StayingRows(NamedTuple):
     """The content of the entries of the V nodes that stay.
 
-    node : int32[V]; reason, blocking_reason : uint8[V], below 128; utilization : uint8[8·V], doubles as bytes;
-    pods, details : texts, one for each node, "" = none; pod_offsets, detail_offsets : int64[V+1]; failed : the encoded
-    entries of `failed_predicates`, the fields of one node after those of another; failed_offsets : int64[V+1].
+    node : int32[V]; reason, blocking_reason : uint8[V], below 128; utilization : uint8[8·V], doubles as bytes, NaN =
+    unknown; pods, details : texts, one for each node, "" = none; pod_offsets, detail_offsets : int64[V+1]; failed : the
+    encoded entries of `predicate_failure_counts`, the fields of one node after those of another; failed_offsets :
+    int64[V+1].
     """
 
     node: Int32
@@ -239,7 +256,7 @@ def write_stay(names: Names, rows: StayingRows, row: int, out: UInt8, at: int) -
     at = write_code(widened(BLOCKING_REASON_FIELD), widened(rows.blocking_reason[row]), out, at)
     at = write_string(widened(STAYING_DETAIL_FIELD), rows.details, detail[row], detail[row + 1], out, at)
     at = write_encoded(rows.failed, rows.failed_offsets[row], rows.failed_offsets[row + 1], out, at)
-    return write_double(widened(STAYING_UTILIZATION_FIELD), rows.utilization, row, out, at)
+    return write_optional_double(widened(STAYING_UTILIZATION_FIELD), rows.utilization, row, out, at)
 
 
 @kernel

@@ -19,7 +19,7 @@ from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, ker
 from trimtab.planner.compiled.prefetch import prefetch
 from trimtab.planner.placement.kernels.search import HINT_HITS, Search, destination_of, has_room_left
 from trimtab.planner.predicates.kernels import compose
-from trimtab.planner.simulation.kernels import drop, fits, mark, place, remove, retire, revert
+from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, remove_from_topology, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
 from trimtab.planner.simulation.state import NOWHERE, SimulationState
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
@@ -210,7 +210,7 @@ def try_candidate(sim: SimulationState, problem: DrainProblem, node: int) -> int
     blocking_pod = first_pod_without_a_node(sim, problem, node)
     if blocking_pod < 0:
         fork = mark(sim)
-        retire(sim, node)
+        cordon(sim, node)
         remove_pods(sim, problem, node)
         blocking_pod = place_pods(sim, problem, node)
         if blocking_pod >= 0:
@@ -285,7 +285,7 @@ def repeat_plan(sim: SimulationState, problem: DrainProblem, nodes: Int32) -> bo
             return False
         accept(problem, node)
         problem.search.allowed[node] = False
-        retire(sim, node)
+        cordon(sim, node)
         for at in range(problem.offsets[node], problem.offsets[node + 1]):
             remove(sim, widened(problem.pods[at]))
     for row in range(len(nodes)):
@@ -396,7 +396,7 @@ def mark_unplaceable(
         for at in range(offsets[node], offsets[node + 1]):
             if sim.pod_node[members[at]] == node:
                 remove(sim, widened(members[at]))
-        drop(sim, node)
+        remove_from_topology(sim, node)
     for row in range(problem.counts[TAKEN]):
         node = widened(problem.accepted[row])
         for at in range(problem.offsets[node], problem.offsets[node + 1]):

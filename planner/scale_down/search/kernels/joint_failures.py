@@ -10,7 +10,7 @@ from trimtab.planner.compiled.decorators import copied_kernel, kernel, widened
 from trimtab.planner.placement.kernels.failures import count_failure
 from trimtab.planner.placement.kernels.search import seek
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, remove_pods
-from trimtab.planner.simulation.kernels import fits, mark, place, retire, revert
+from trimtab.planner.simulation.kernels import cordon, fits, mark, place, revert
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import Int32, Int64
 
@@ -31,7 +31,7 @@ def count_joint_failures(
         before = mark(sim)
         allowed = problem.search.allowed[node]
         problem.search.allowed[node] = False
-        retire(sim, node)
+        cordon(sim, node)
         remove_pods(sim, problem, node)
         blocking_pod = first_without_place(sim, problem, node)
         blocking_pods[row] = blocking_pod

@@ -1,5 +1,7 @@
 """Nodes of an answer, built field by field, and uids sorted by Python."""
 
+from math import isnan
+
 from trimtab.v1 import plan_pb2
 
 
@@ -14,14 +16,16 @@ def unneeded_node(
     """Return the message encoded by the bytes. doubles : utilization, saving, eviction cost; texts : digest, detail."""
     node = plan_pb2.UnneededNode(node=name, not_now_reason=reason, destinations=dict(entries))
     node.since.seconds, node.since.nanos = since
-    node.utilization, node.saving_per_hour, node.eviction_cost = doubles
+    node.utilization, saving, node.eviction_cost = doubles
+    if not isnan(saving):
+        node.saving_per_hour = saving
     node.assumption.pods_to_move_count = len(entries)
     node.assumption.pods_to_move_digest, node.detail = texts
     return node
 
 
-Stay = tuple[str, int, int, str, str, float, dict[str, int]]
-"""Name, reason, the blocking pod's reason, the blocking pod, detail, utilization, failed predicates."""
+Stay = tuple[str, int, int, str, str, float | None, dict[str, int]]
+"""Name, reason, the blocking pod's reason, the blocking pod, detail, utilization or None, failures by predicate."""
 
 
 def unremovable_node(row: Stay) -> plan_pb2.UnremovableNode:
@@ -29,7 +33,7 @@ def unremovable_node(row: Stay) -> plan_pb2.UnremovableNode:
     name, reason, blocking_reason, pod, detail, utilization, failed = row
     node = plan_pb2.UnremovableNode(node=name, blocking_pod=pod, detail=detail, utilization=utilization)
     node.reason, node.blocking_reason = reason, blocking_reason
-    node.failed_predicates.update(failed)
+    node.predicate_failure_counts.update(failed)
     return node
 
 

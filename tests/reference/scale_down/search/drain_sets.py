@@ -78,7 +78,7 @@ class Loop:
             self.left = spent
             self._accept(node)
             self.allowed[node] = False
-            self.cluster.retire(names[node])
+            self.cluster.cordon(names[node])
         moved = [pod for node in nodes for pod in self.moving.get(node, [])]
         for pod in moved:
             target = self.hint.get(pod, -1)
@@ -90,7 +90,7 @@ class Loop:
             for pod in residents[node]:
                 if self.cluster.at[pod] == names[node]:
                     self.cluster.remove(pod)
-            self.cluster.drop(names[node])
+            self.cluster.remove_from_topology(names[node])
         fit = all(self._stays(pod) for pod in moved)
         self.cluster.revert(in_place if fit else fork)
         return fit
@@ -132,7 +132,7 @@ class Loop:
         names = list(self.cluster.nodes)
         fork = self.cluster.mark()
         might_receive, self.allowed[node] = self.allowed[node], False
-        self.cluster.retire(names[node])
+        self.cluster.cordon(names[node])
         # Pods received last are placed first.
         pods = self.moving.get(node, []) + self.incoming.get(node, [])[::-1]
         where: dict[int, int] = {}

@@ -11,7 +11,7 @@ def joint_failures(loop: Loop, node: int) -> tuple[int, dict[int, int]]:
     cluster, names = loop.cluster, list(loop.cluster.nodes)
     others = [other for other in range(len(names)) if loop.allowed[other] and other != node]
     fork = cluster.mark()
-    cluster.retire(names[node])
+    cluster.cordon(names[node])
     # Pods received last are placed first.
     pods = loop.moving[node] + loop.incoming.get(node, [])[::-1]
     for pod in pods:

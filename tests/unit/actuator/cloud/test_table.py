@@ -69,6 +69,11 @@ def test_lists_of_all_clouds_are_complete() -> None:
     assert f"# {', '.join(NAMES[1:-1])} or {NAMES[-1]}: docs/clouds.md" in values
 
 
+def test_only_the_cloud_memory_lies_outside_of_the_actuator() -> None:
+    outside = {cloud.name: cloud.module for cloud in CLOUDS if not cloud.module.startswith("trimtab.actuator.cloud.")}
+    assert outside == {"memory": "trimtab.clients.simulation.cloud.entry"}
+
+
 def test_the_command_of_the_actuator_loads_no_simulator_and_no_client_of_a_cloud() -> None:
     program = """
 import sys

@@ -18,7 +18,7 @@ from tests.builders.json_api import Fault, JsonApiServer
 from tests.builders.recorder import Recorder
 from trimtab.actuator.cloud.aws.settings import AwsSettings
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from trimtab.actuator.cloud.externalgrpc.calls import READ_ATTEMPTS, WRITES, ProviderCalls
+from trimtab.actuator.cloud.externalgrpc.calls import READS, WRITES, ProviderCalls
 from trimtab.actuator.cloud.externalgrpc.cloud import ExternalCloud
 from trimtab.actuator.cloud.provider import CloudError
 from trimtab.actuator.kube.live import KubeCluster
@@ -29,7 +29,8 @@ from trimtab.actuator.tracker import events as e
 from trimtab.actuator.tracker.instructions import DeleteInstance, Grow, WriteTaints
 from trimtab.actuator.tracker.states import GroupGrowth
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import Backoff, connect
+from trimtab.clients.rpc.client import connect
+from trimtab.clients.rpc.retries import attempts
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 
 AWS_ATTEMPTS, API_ATTEMPTS = 6, 4
@@ -87,11 +88,11 @@ def test_one_step_over_a_management_cluster_that_fails_sends_each_request_four_t
 
 def test_one_step_over_an_external_provider_that_is_away_reads_three_times_and_changes_once() -> None:
     with failing_provider() as (channel, calls):
-        cloud = ExternalCloud(ProviderCalls(channel, 5.0, Backoff(0.0, 0.0)))
+        cloud = ExternalCloud(ProviderCalls(channel, 5.0, attempts(READS.attempts, 0.0, 0.0)))
         for step in steps(cloud, "g", "external:///i-1"):
             calls.clear()
             step()
-            assert calls == {"NodeGroups": READ_ATTEMPTS}
+            assert calls == {"NodeGroups": READS.attempts}
         for method in WRITES:
             calls.clear()
             with pytest.raises(CloudError):

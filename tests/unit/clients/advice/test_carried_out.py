@@ -4,21 +4,15 @@ promised nodes, and saves exactly what was promised.
 
 import pytest
 
+from tests.builders.advised_clusters import AdvisedCase, generated, promises
 from tests.builders.carried_out import carried_out
-from tests.unit.clients.advice.conftest import Case, generated
-from trimtab.clients.advice import Advice, AdviceReport
+from trimtab.clients.advice import AdviceReport
 from trimtab.clients.cli.planners import PlannerAccess
 
 SAMPLE, ALL = range(8), range(8, 500)
 
 
-def promises(report: AdviceReport) -> list[Advice]:
-    """Return all advice, with every other value of each line, and the joint one."""
-    steps = [step for one in report.advice for step in one.steps]
-    return [*report.advice, *steps, *([report.together] if report.together else [])]
-
-
-def assert_holds(planner: PlannerAccess, case: Case, report: AdviceReport) -> None:
+def assert_holds(planner: PlannerAccess, case: AdvisedCase, report: AdviceReport) -> None:
     """Carry out all advice, each on the original cluster, and compare the plans."""
     price = {
         one.name: group.price_per_hour
@@ -27,7 +21,7 @@ def assert_holds(planner: PlannerAccess, case: Case, report: AdviceReport) -> No
         if one.node_group == group.id
     }
     for advice in promises(report):
-        changed = Case(*carried_out(case.objects, case.settings, advice.document()))
+        changed = AdvisedCase(*carried_out(case.objects, case.settings, advice.document()))
         going = {one.node for one in changed.plan(planner).scale_down.unneeded}
         promised = set(report.base_nodes) - set(advice.staying) | set(advice.nodes)
         assert going == promised, advice.sentence

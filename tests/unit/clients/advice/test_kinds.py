@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from tests.builders import kubernetes as k8s
+from tests.builders.advised_clusters import AdvisedCase, promises
 from tests.builders.carried_out import carried_out
-from tests.unit.clients.advice.conftest import Case
-from tests.unit.clients.advice.test_carried_out import promises
 from trimtab.clients.advice import AdviceReport
 from trimtab.clients.cli.planners import PlannerAccess
 
@@ -188,18 +187,18 @@ KINDS = [
 def test_a_blocker_is_named_with_its_line_and_lifting_it_frees_the_promised_node(
     planner: PlannerAccess, objects: list[Json], settings: Json, kind: str, line: str
 ) -> None:
-    case = Case(objects, settings)
+    case = AdvisedCase(objects, settings)
     report = case.advice(planner)
     assert report.base_nodes == ()
     found = [one for one in report.advice if one.kind == kind]
     assert [text for one in found for text in one.lines if line in text], [one.lines for one in report.advice]
     for advice in found:
-        changed = Case(*carried_out(objects, settings, advice.document())).plan(planner)
+        changed = AdvisedCase(*carried_out(objects, settings, advice.document())).plan(planner)
         assert tuple(one.node for one in changed.scale_down.unneeded) == advice.nodes
         assert (advice.node_count, advice.saving_per_hour, advice.saving_per_month) == (1, 2.0, 1460.0)
 
 
-def three_locks() -> Case:
+def three_locks() -> AdvisedCase:
     """Return a node behind three blockers at once, and one behind a budget alone."""
     pods = [
         pod("web-1-a", "n0", labels={"app": "web"}, spec=STORED),
@@ -208,7 +207,7 @@ def three_locks() -> Case:
     ]
     budgets = [k8s.pdb(name, 0, labels={"app": name}, healthy=1, desired=1, expected=1) for name in ("web", "api")]
     objects = cluster(WEB, OF_WEB, k8s.replica_set("api"), *pods, *budgets, *full("n2"), nodes=3)
-    return Case(objects)
+    return AdvisedCase(objects)
 
 
 def test_changes_that_free_a_node_only_together_are_advised_together(planner: PlannerAccess) -> None:
@@ -219,7 +218,7 @@ def test_changes_that_free_a_node_only_together_are_advised_together(planner: Pl
     assert report.together.nodes == ("n0", "n1")
 
 
-def threes(case: Case, planner: PlannerAccess) -> int:
+def threes(case: AdvisedCase, planner: PlannerAccess) -> int:
     """Return how many nodes go, at most, with the lines of up to three single levers, each carried out."""
     report = case.advice(planner)
     lines = {change.object: change for one in promises(report) for change in one.changes}
@@ -227,7 +226,7 @@ def threes(case: Case, planner: PlannerAccess) -> int:
     for count in (1, 2, 3):
         for chosen in combinations(sorted(lines), count):
             advice = {"changes": [lines[name].document() for name in chosen]}
-            going = Case(*carried_out(case.objects, case.settings, advice)).plan(planner).scale_down.unneeded
+            going = AdvisedCase(*carried_out(case.objects, case.settings, advice)).plan(planner).scale_down.unneeded
             most = max(most, len(going))
     return most
 
@@ -242,14 +241,14 @@ def test_no_three_of_the_lines_free_more_than_the_advice_to_change_several(plann
 def test_what_keeps_nodes_is_never_counted_as_what_is_freed(planner: PlannerAccess) -> None:
     owner = k8s.replica_set("big", replicas=2)
     pods = [pod(f"big-{i}", f"n{i}", cpu="3500m", owner=owner, spec=STORED) for i in range(2)]
-    report = Case(cluster(owner, *pods), ALL).advice(planner)
+    report = AdvisedCase(cluster(owner, *pods), ALL).advice(planner)
     assert (report.base_nodes, report.advice, report.together) == ((), (), None), "neither pod has another place"
 
 
 def test_advice_is_ranked_by_money_then_by_nodes(planner: PlannerAccess) -> None:
     cheap = k8s.node_group("b", min_size=3, max_size=9, selector={"pool": "b"}, price=0.1)
     more = [cheap, *(k8s.node(f"b{i}", labels={"pool": "b"}) for i in range(3))]
-    report = Case([*cluster(WEB, OF_WEB, pod(spec=STORED), *full()), *more]).advice(planner)
+    report = AdvisedCase([*cluster(WEB, OF_WEB, pod(spec=STORED), *full()), *more]).advice(planner)
     savings = [one.saving_per_hour or 0.0 for one in report.advice]
     assert savings == sorted(savings, reverse=True)
     assert report.advice[0].kind == "LOCAL_STORAGE"
@@ -259,7 +258,7 @@ def test_advice_is_ranked_by_money_then_by_nodes(planner: PlannerAccess) -> None
 def test_without_prices_nodes_are_counted(planner: PlannerAccess) -> None:
     objects = cluster(WEB, OF_WEB, pod(spec=STORED), *full())
     del objects[0]["spec"]["price"]
-    (first, *_) = Case(objects).advice(planner).advice
+    (first, *_) = AdvisedCase(objects).advice(planner).advice
     assert (first.node_count, first.saving_per_hour, first.saving_per_month) == (1, None, None)
     assert first.sentence == "If pods with local storage could be evicted, 1 more node could go."
 
@@ -272,5 +271,5 @@ def test_a_bound_on_plans_is_kept_and_what_is_left_out_is_counted(planner: Plann
 
 def test_equal_input_gives_equal_advice_and_an_empty_cluster_none(planner: PlannerAccess) -> None:
     assert three_locks().advice(planner) == three_locks().advice(planner)
-    empty: AdviceReport = Case([k8s.node_group("a")]).advice(planner)
+    empty: AdviceReport = AdvisedCase([k8s.node_group("a")]).advice(planner)
     assert (empty.advice, empty.together, empty.base_nodes) == ((), None, ())

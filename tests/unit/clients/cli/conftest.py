@@ -1,31 +1,13 @@
 """Running `trimtab` in this process, and small clusters to run it on."""
 
-import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 
 from tests.builders import kubernetes as k8s
+from tests.builders.cli import Outcome, Run, listed
 from trimtab.clients.cli import main
-
-
-class Outcome(NamedTuple):
-    """The output and exit code of a run."""
-
-    code: int
-    out: str
-    err: str
-
-    def document(self) -> Any:
-        """Return the printed JSON."""
-        assert self.code == 0, self.err
-        return json.loads(self.out)
-
-
-Run = Callable[..., Outcome]
 
 
 @pytest.fixture
@@ -44,13 +26,6 @@ def trimtab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         return Outcome(code, printed.out, printed.err)
 
     return run
-
-
-def listed(directory: Path, *objects: dict[str, Any], name: str = "cluster.json") -> Path:
-    """Write objects as one List."""
-    path = directory / name
-    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}), encoding="utf-8")
-    return path
 
 
 @pytest.fixture

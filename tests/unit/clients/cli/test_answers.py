@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 from trimtab.clients.snapshots.objects import read_files
 
 NOW = "2026-03-01T00:00:00Z"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 from trimtab.clients.rpc.server import Registration, Shell
 from trimtab.v1 import actuator_pb2_grpc
 

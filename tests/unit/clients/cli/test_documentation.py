@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -16,16 +17,17 @@ import pytest
 import typer
 import yaml
 
+from tests.builders.actuator_service import Service
+from tests.builders.cli import Run
 from tests.builders.documentation import Command, blocks, commands, inline_commands, target, text_of, words
 from tests.builders.planner_process import running
-from tests.unit.clients.cli.conftest import Run
 from trimtab.actuator.service.command import app as actuator
 from trimtab.clients.cli.commands import app as trimtab_commands
 from trimtab.clients.cli.documents import read_settings
 from trimtab.clients.kubernetes.registry import EXPORTED_KINDS, WATCHED
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.access_policy import read_policy
-from trimtab.clients.rpc.client import RetryPolicy
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.snapshots.objects import build_snapshot, read_objects
 from trimtab.planner.command import app as planner
 
@@ -390,6 +392,25 @@ def test_the_python_examples_print_plans_nodes_and_advice(
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) > 100
     assert all(re.match(r"[a-z]+-[a-c]-\d+ \d", line) for line in printed)
+
+
+def test_the_example_of_orders_deletes_a_node(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = [block.text for block in blocks("python") if "127.0.0.1:8086" in block.text]
+    with closing(Service()) as service:
+        exec(compile(example.replace("127.0.0.1:8086", service.shell.address), "python.md", "exec"), {})
+    # The actuator's log is on stdout too.
+    printed = [line for line in capsys.readouterr().out.splitlines() if line.startswith("n1 ")]
+    assert printed == ["n1 accepted", "n1 DELETED"]
+
+
+def test_the_example_of_recordings_reads_what_it_wrote(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(directory)
+    (example,) = [block.text for block in blocks("python") if "RecordingWriter" in block.text]
+    exec(compile(example, "python.md", "exec"), {})
+    *_, snapshot = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"snapshot [1-9]\d\d+", snapshot)
 
 
 def test_the_simulation_example_holds() -> None:

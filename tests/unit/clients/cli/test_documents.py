@@ -139,13 +139,6 @@ def test_an_empty_state_is_refused(tmp_path: Path, text: str) -> None:
         read_state(written(tmp_path, text, "state.json"))
 
 
-def test_a_state_without_its_version_is_refused(tmp_path: Path) -> None:
-    document = json_format.MessageToDict(some_state())
-    text = json.dumps(document).replace("layoutVersion", "layout_version").replace(": 2,", ": 0,")
-    with pytest.raises(UsageError, match="layoutVersion is missing"):
-        read_state(written(tmp_path, text, "state.json"))
-
-
 def test_a_state_belongs_to_a_cluster_that_has_one_of_its_nodes() -> None:
     path = Path("state.json")
     check_state(path, some_state(), snapshot_of(node("n1"), node("n2")))

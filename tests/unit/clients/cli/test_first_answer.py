@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 from trimtab.clients.cli.answers.table import RENDERERS
 from trimtab.planner.decisions.table import TABLE
 

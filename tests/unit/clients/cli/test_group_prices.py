@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 from trimtab.clients.cli.demo.command import Chapter, with_prices
 from trimtab.clients.cli.demo.loop import DemoSettings
 from trimtab.clients.cli.group_prices import LivePrices

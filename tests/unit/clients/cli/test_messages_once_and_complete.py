@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 from trimtab.clients.cli.output import Format, print_document
 
 NOW = ("--now", "2026-03-01T00:00:00Z")

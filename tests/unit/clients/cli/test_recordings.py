@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.builders import kubernetes as k8s
+from tests.builders.cli import Run, listed
 from tests.builders.messages import write_snapshot
-from tests.unit.clients.cli.conftest import Run, listed
 from trimtab.clients.recording import RecordingWriter
 from trimtab.clients.snapshots.deltas import Interner, difference
 from trimtab.clients.snapshots.objects import read_files

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from trimtab.clients.cli import causes, sentences
+from trimtab.clients.cli import sentences
+from trimtab.predicate_texts import PREDICATE_TEXTS, clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
 
@@ -25,13 +26,13 @@ def test_every_reason_has_a_sentence(known: list[int], told: Mapping[int, str]) 
     assert sorted(told) == sorted(known)
 
 
-def test_every_reason_that_a_command_looks_up_exists() -> None:
-    looked_up = {"TAINT_NOT_TOLERATED", "NODE_AFFINITY_NOT_MATCHED", "INSUFFICIENT_RESOURCES", "TOO_MANY_PODS"}
-    known = {name for name, value in reason_pb2.PredicateReason.Code.items() if value}
-    assert known == looked_up | {reason_pb2.PredicateReason.Code.Name(one) for one in causes.GENERAL}
+def test_every_reason_of_a_predicate_has_a_clause() -> None:
+    assert (
+        sorted([reason_pb2.PredicateReason.UNSPECIFIED, *PREDICATE_TEXTS]) == reason_pb2.PredicateReason.Code.values()
+    )
+    assert all(texts.clause for texts in PREDICATE_TEXTS.values())
 
 
-def test_every_predicate_has_a_sentence() -> None:
-    assert sentences.PREDICATE_SENTENCES.keys() == {
-        name for name, value in reason_pb2.PredicateReason.Code.items() if value
-    }
+def test_a_reason_that_a_newer_planner_sends_is_shown_by_its_name() -> None:
+    assert clause_of("TAINT_NOT_TOLERATED") == "a taint is not tolerated"
+    assert clause_of("NEWER_REASON") == "NEWER_REASON"

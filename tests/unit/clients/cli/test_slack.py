@@ -9,7 +9,7 @@ import yaml
 
 from tests.builders import kubernetes as k8s
 from tests.builders.capacity_buffers import refused
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 
 APP = {"app": "web"}
 APART = {"requiredDuringSchedulingIgnoredDuringExecution": [

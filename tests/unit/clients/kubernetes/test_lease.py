@@ -7,6 +7,7 @@ import pytest
 import urllib3
 
 from tests.builders.api_server import FakeApiServer, Fault
+from tests.builders.clouds import Clock
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.connection import Connection
@@ -16,17 +17,7 @@ PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/trimtab-loop"
 SETTINGS = LeaseSettings(name="trimtab-loop", retry_period_s=0.01)
 
 
-class Clock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.now_s = 1000.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-class Told:
+class LeadershipChanges:
     """The events of a Lease."""
 
     def __init__(self) -> None:
@@ -158,23 +149,23 @@ def test_renewal_keeps_others_out_however_long(server: FakeApiServer) -> None:
 
 def test_gaining_and_losing_are_reported_in_the_background(server: FakeApiServer) -> None:
     clock = Clock()
-    lease, told = candidate(server, "a", clock), Told()
-    lease.start(told.gained.set, told.lost.set)
-    assert told.gained.wait(LIMIT_S)
+    lease, changes = candidate(server, "a", clock), LeadershipChanges()
+    lease.start(changes.gained.set, changes.lost.set)
+    assert changes.gained.wait(LIMIT_S)
     server.fail(PATH, *[Fault(status=500)] * 100_000)
     clock.now_s += 10
-    assert told.lost.wait(LIMIT_S)
+    assert changes.lost.wait(LIMIT_S)
     lease.stop()
 
 
 def test_without_anybody_to_tell_a_lost_lease_is_tried_for_again(server: FakeApiServer) -> None:
     clock = Clock()
-    lease, told = candidate(server, "a", clock), Told()
-    lease.start(told.gained.set)
-    assert told.gained.wait(LIMIT_S)
-    told.gained.clear()
+    lease, changes = candidate(server, "a", clock), LeadershipChanges()
+    lease.start(changes.gained.set)
+    assert changes.gained.wait(LIMIT_S)
+    changes.gained.clear()
     server.fail(PATH, *[Fault(status=500)] * 50)
     clock.now_s += 10
-    assert told.gained.wait(LIMIT_S), "once the server answers again, it is renewed"
+    assert changes.gained.wait(LIMIT_S), "once the server answers again, it is renewed"
     lease.stop()
     assert server.documents[PATH]["spec"]["holderIdentity"] == ""

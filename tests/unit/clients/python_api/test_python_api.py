@@ -12,8 +12,8 @@ import pytest
 
 import trimtab as api
 from tests.builders import kubernetes as k8s
+from tests.builders.cli import Run, listed
 from tests.builders.planner_process import running
-from tests.unit.clients.cli.conftest import Run, listed
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.snapshots.objects import read_files
@@ -153,7 +153,7 @@ def test_a_script_with_these_names_passes_mypy_strict(tmp_path: Path) -> None:
     script.write_text(
         "import trimtab\n\n"
         'settings = {"scaleDown": {"enabled": True}}\n'
-        'plan: trimtab.Plan = trimtab.plan("c.json", settings=settings, decisions=["scale-down"])\n'
+        'plan: trimtab.PlanResult = trimtab.plan("c.json", settings=settings, decisions=["scale-down"])\n'
         "names: list[str] = [node.name for node in plan.removable]\n"
         "saving: float | None = plan.saving_per_hour\n"
         'report: trimtab.AdviceReport = trimtab.advise("c.json", most_plans=10)\n'

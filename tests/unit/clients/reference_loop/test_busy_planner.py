@@ -7,8 +7,8 @@ import pytest
 
 from trimtab.clients.reference_loop import planner_session
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from trimtab.clients.rpc.client import Backoff, RetryPolicy
 from trimtab.clients.rpc.errors import Reason, TrimtabError, overloaded
+from trimtab.clients.rpc.retries import ONCE, attempts
 from trimtab.clients.rpc.server import Registration, Shell
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
@@ -44,10 +44,10 @@ def planner() -> BusyPlanner:
 
 @pytest.fixture
 def session(planner: BusyPlanner, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlannerSession]:
-    at_once = RetryPolicy(attempts=ATTEMPTS, backoff=Backoff(0.001, 0.001))
+    at_once = attempts(ATTEMPTS, 0.001, 0.001)
     monkeypatch.setattr(planner_session, "WHILE_BUSY", at_once)
     registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, planner, "trimtab.v1.Planner")
-    with Shell("test", [registration]) as shell, GrpcLink(shell.address, policy=RetryPolicy(attempts=1)) as link:
+    with Shell("test", [registration]) as shell, GrpcLink(shell.address, policy=ONCE) as link:
         yield PlannerSession(link)
 
 

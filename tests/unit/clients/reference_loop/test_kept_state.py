@@ -28,7 +28,7 @@ from trimtab.clients.reference_loop.kept_state import (
 )
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.loop_clock import LoopClock
-from trimtab.clients.rpc.client import Backoff
+from trimtab.clients.rpc.retries import Backoff
 from trimtab.v1 import plan_pb2
 
 MAP = "/api/v1/namespaces/here/configmaps/kept"
@@ -75,7 +75,7 @@ def state(nodes: int = 3, hints: int = 0) -> plan_pb2.PlanState:
     made.unneeded.time_ns = bytes(8) * nodes
     made.unremovable.blocking_pod.extend(f"default/p{random.Random(i).random()}" for i in range(nodes))
     if hints:
-        made.hints.pod = random.Random(1).randbytes(hints)
+        made.opaque = random.Random(1).randbytes(hints)
     return whole
 
 
@@ -94,7 +94,7 @@ def test_kept_state_is_continued(place: StateStorage) -> None:
     found = StateKeeper(place, "c", 300).load(NOW_S + 200)
     assert found is not None
     assert found.scale_down.unneeded == state().scale_down.unneeded
-    assert len(found.scale_down.hints.pod) == (40 if place.is_cheap else 0), "what only saves time is not worth etcd's"
+    assert len(found.scale_down.opaque) == (40 if place.is_cheap else 0), "what only saves time is not worth etcd's"
     StateKeeper(place, "c", 300).save(state(5), NOW_S + 300)
     found = StateKeeper(place, "c", 300).load(NOW_S + 300)
     assert found is not None
@@ -165,7 +165,7 @@ def test_what_is_too_large_is_kept_without_what_can_be_done_without() -> None:
     keeper.save(state(100, hints=5000), NOW_S)
     first = keeper.load(NOW_S)
     assert first is not None
-    assert (first.scale_down.HasField("hints"), first.scale_down.HasField("unremovable")) == (False, True)
+    assert (first.scale_down.opaque, first.scale_down.HasField("unremovable")) == (b"", True)
     keeper.save(state(300), NOW_S + PAUSE_S)
     second = keeper.load(NOW_S + PAUSE_S)
     assert second is not None

@@ -17,8 +17,8 @@ from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermission
 from trimtab.clients.reference_loop.health import Health, HealthServer
 from trimtab.clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from trimtab.clients.reference_loop.status_map import StatusMap
-from trimtab.clients.rpc.client import Backoff
 from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.retries import Backoff
 
 QUICK = LoopSettings(interval_s=0.01, backoff=Backoff(0.01, 0.02))
 MAP = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"

@@ -17,8 +17,8 @@ from trimtab.clients.rpc.access_policy import does_match, read_policy
 from trimtab.clients.rpc.callers import current_caller
 from trimtab.clients.rpc.certificates import Reloaded
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import Reason, TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.rpc.rights import RIGHT_OF_METHOD, Right
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.clusterautoscaler import expander_pb2_grpc

@@ -19,8 +19,8 @@ from trimtab.clients.kubernetes.token_review import open_review
 from trimtab.clients.rpc.access import open_access
 from trimtab.clients.rpc.certificates import Reloaded
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import RetryPolicy
 from trimtab.clients.rpc.errors import TrimtabError
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 

@@ -13,8 +13,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.rpc.client import Backoff, RetryPolicy, connect, invoke, stream, wait_until_serving
+from trimtab.clients.rpc.client import connect, invoke, stream, wait_until_serving
 from trimtab.clients.rpc.errors import Reason, ServiceError, TrimtabError, invalid_request
+from trimtab.clients.rpc.retries import Backoff, RetryPolicy
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2, planner_pb2_grpc
 

@@ -18,9 +18,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.builders.slow_callers import Planner
 from tests.builders.waiting import LIMIT_S
-from trimtab.clients.rpc.client import RetryPolicy, invoke
+from trimtab.clients.rpc.client import invoke
 from trimtab.clients.rpc.errors import Reason, TrimtabError
 from trimtab.clients.rpc.interceptor import MOST_PENDING
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, planner_pb2_grpc
 

@@ -14,9 +14,10 @@ from structlog.testing import capture_logs
 from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.rpc.channel_security import ChannelSecurity
-from trimtab.clients.rpc.client import RetryPolicy, connect, invoke
+from trimtab.clients.rpc.client import connect, invoke
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.rpc.port_security import PortSecurity, is_loopback
+from trimtab.clients.rpc.retries import RetryPolicy
 from trimtab.clients.rpc.server import Registration, ServerSettings, Shell
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.recommendation import FIGURES, read_limit, read_limits, recommend
+from trimtab.clients.simulation.scenario import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 
 

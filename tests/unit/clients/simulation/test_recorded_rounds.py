@@ -9,13 +9,12 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
+from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.recording import RecordingWriter
-from trimtab.clients.simulation.failures import ScenarioError
-from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.clients.simulation.recorded import OwnerSize, RecordedCluster
 from trimtab.clients.simulation.recorded_rounds import read_rounds
 from trimtab.clients.simulation.result import encoded
-from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario import Scenario, ScenarioError
 from trimtab.clients.simulation.scenario_file import read_input
 from trimtab.clients.simulation.simulation import ClusterSimulation, SimulationRunOptions
 from trimtab.clients.simulation.sweep import Run, simulate

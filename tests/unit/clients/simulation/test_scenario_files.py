@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.clients.simulation.failures import ScenarioError
 from trimtab.clients.simulation.loads import arrivals, changes
-from trimtab.clients.simulation.scenario import Scenario, WorkloadModel
+from trimtab.clients.simulation.scenario import Scenario, ScenarioError, WorkloadModel
 from trimtab.clients.simulation.scenario_file import read_scenario, schema
 from trimtab.clients.simulation.trace import Arrival, read_trace
 

@@ -6,9 +6,9 @@ import pytest
 import structlog
 
 from tests.builders.simulations import small
+from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.objects import GROUP_LABEL
-from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.clients.simulation.result import encoded, result_of
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.simulation import SimulationRunOptions

@@ -8,12 +8,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
 from tests.builders.json_api import JsonApiServer
+from trimtab.clients.in_process_planner import InProcessLink
 from trimtab.clients.kubernetes.kinds.metadata import ObjectMeta
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup, NodeSpec, Taint
 from trimtab.clients.kubernetes.names import HARD_TAINT_KEY
 from trimtab.clients.reference_loop.planner_session import PlannerSession
 from trimtab.clients.reference_loop.rounds import RoundSettings
-from trimtab.clients.simulation.planner_link import InProcessLink
 from trimtab.clients.snapshots.live.cluster import Observation
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED

@@ -1,6 +1,5 @@
 """Objects derived from a snapshot and kept between calls: no answer depends on them, and no call writes to them."""
 
-from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -9,20 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.builders.caches import KeptBytes, KeptValues
 from tests.builders.examples import examples
-from tests.builders.random_clusters import clusters
-from tests.builders.snapshots import Cluster, Node, Pod, write
+from tests.builders.random_clusters import changes, clusters
+from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.clients.snapshots.objects import read_files
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import plan, plan_in_parts
+from trimtab.planner.decisions.simulations import SimulationKey
 from trimtab.planner.model.values import Owner
+from trimtab.planner.placement.hints import PodDigestsKey, PodsByNodeKey
 from trimtab.planner.round.work import Work
+from trimtab.planner.scale_down.cached_plan import ChangingPodsKey
 from trimtab.planner.scale_down.decision import SCALE_DOWN
-from trimtab.planner.service.version_cache import CachedSnapshot, LatestObjects
+from trimtab.planner.scale_down.facts import DrainColumnsKey, MembershipKey, NodeUseKey, RatingsKey
+from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.simulation.build import Simulation
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
 from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.planner.snapshot.pods import take_text
 from trimtab.planner.snapshot.sharing import share
 from trimtab.v1 import plan_pb2
@@ -66,19 +72,8 @@ CHANGING = (
 """Fields that change: those of `SET`, and others in which each row takes the value of the next."""
 
 
-class DerivedObjects:
-    """Keeps derived objects, and returns their content."""
-
-    def __init__(self) -> None:
-        self.objects: dict[str, Any] = {}
-
-    def derive(self, name: str, build: Callable[[], Any], of: tuple[str, ...] = ()) -> Any:
-        if name not in self.objects:
-            self.objects[name] = build()
-        return self.objects[name]
-
-    def look(self) -> dict[str, Any]:
-        return {name: look(one) for name, one in self.objects.items()}
+def contents(kept: KeptValues) -> dict[SnapshotKey[Any], Any]:
+    return {key: look(one) for key, one in kept.values.items()}
 
 
 def look(value: Any) -> Any:
@@ -86,6 +81,8 @@ def look(value: Any) -> Any:
         return (value.dtype.str, value.shape, value.tobytes())
     if isinstance(value, tuple):
         return tuple(look(item) for item in value)
+    if isinstance(value, dict) or hasattr(value, "__dict__"):
+        return look(tuple((value if isinstance(value, dict) else vars(value)).items()))
     return repr(value)
 
 
@@ -106,24 +103,24 @@ def test_answers_are_the_same_whether_anything_was_kept_or_not(
     cluster: Cluster, asked: list[tuple[float, bool, bool]]
 ) -> None:
     snapshot = canonicalize(write(cluster))
-    kept = DerivedObjects()
+    kept, encodings = KeptValues(), KeptBytes()
     state = None
     for one in asked:
         request = ask(*one)
         afresh = plan(snapshot, request, state, Work())
-        before = kept.look()
-        again = plan(snapshot, request, state, Work(derive=kept.derive, reuse=kept.derive))
+        before = contents(kept)
+        again = plan(snapshot, request, state, Work(cache=kept, encodings=encodings))
         assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
         parsed = plan_pb2.PlanResponse.FromString(plan_in_parts(snapshot, request, state, Work()).encoded())
         assert parsed == afresh
         figures = afresh.diagnostics.decisions[0]
         assert (figures.result, dict(figures.counts)) == SCALE_DOWN.summarize(parsed.scale_down)
-        fits = list(check_fit(snapshot, request, Work(derive=kept.derive)))
+        fits = list(check_fit(snapshot, request, Work(cache=kept)))
         assert fits == list(check_fit(snapshot, request, Work()))
-        after = kept.look()
-        assert {name: after[name] for name in before} == before
+        after = contents(kept)
+        assert {key: after[key] for key in before} == before
         state = afresh.state
-    assert kept.objects
+    assert kept.values
 
 
 def moved_up(value: Any) -> Any:
@@ -166,15 +163,20 @@ def test_what_is_kept_after_a_change_of_one_field_is_what_would_be_built(
 ) -> None:
     request = ask(1.0, daemons=True, spread_timeout=False)
     base = CachedSnapshot(canonicalize(generated))
-    state = plan(base.snapshot, request, None, Work(derive=base.derive, latest=base.latest)).state
+    state = plan(base.snapshot, request, None, Work(cache=base)).state
     after = with_one_change(base.snapshot, field)
     assert attrgetter(field)(after) is not attrgetter(field)(base.snapshot)
-    kept, fresh = CachedSnapshot(after, base), DerivedObjects()
-    afresh = plan(after, request, state, Work(derive=fresh.derive, latest=LatestObjects()))
-    again = plan(after, request, state, Work(derive=kept.derive, latest=kept.latest))
+    kept, fresh = CachedSnapshot(after, base), KeptValues()
+    afresh = plan(after, request, state, Work(cache=fresh))
+    again = plan(after, request, state, Work(cache=kept))
     assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
-    for name, one in fresh.objects.items():
-        assert look(content(kept.derive(name, list))) == look(content(one)), name
+    for key, one in fresh.values.items():
+        assert look(content(kept.get(key, after, not_there))) == look(content(one)), key
+
+
+def not_there(snapshot: Snapshot) -> Any:
+    """Stand for the computation of a value that is kept."""
+    raise LookupError(snapshot.version)
 
 
 def content(derived: Any) -> Any:
@@ -182,17 +184,40 @@ def content(derived: Any) -> Any:
     return derived.state if isinstance(derived, Simulation) else derived
 
 
+@given(st.data(), clusters())
+@examples(60, 8)
+def test_after_a_delta_every_decision_answers_from_kept_values_as_from_new_ones(
+    data: st.DataObject, cluster: Cluster
+) -> None:
+    request = ask(1.0, daemons=False, spread_timeout=False)
+    request.decisions[:] = plan_pb2.Decision.Code.values()[1:]
+    for strategy in (plan_pb2.PodCostStrategy.ANTI_AFFINITY, plan_pb2.PodCostStrategy.NODE_COST):
+        request.settings.pod_costs.targets.add().strategies.add(strategy=strategy)
+    kept, state = CachedSnapshot(canonicalize(write(cluster))), None
+    for _ in range(3):
+        fresh = KeptValues()
+        again, afresh = (plan(kept.snapshot, request, state, Work(cache=cache)) for cache in (kept, fresh))
+        assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
+        assert not any(one.failed for one in afresh.diagnostics.decisions)
+        for key, one in fresh.values.items():
+            assert look(content(kept.get(key, kept.snapshot, not_there))) == look(content(one)), key
+        state, following = again.state, data.draw(changes(cluster))
+        snapshot = apply_delta(kept.snapshot, write_delta(cluster, following), kept)
+        kept, cluster = CachedSnapshot(snapshot, kept), following
+
+
 def test_a_delta_keeps_what_it_does_not_touch() -> None:
     base = CachedSnapshot(canonicalize(write(SMALL)))
-    work = Work(derive=base.derive, latest=base.latest)
+    work = Work(cache=base)
     plan(base.snapshot, ask(1.0, daemons=True, spread_timeout=False), None, work)
-    known = set(base.derived_of_same(base.snapshot))
-    facts = {"budgets of pods", "what rules see of pods", "ratings of evictions", "requests on nodes"}
-    assert {"simulation ", "pods by node", "digests of pods", *facts} <= known
-    lost = {field: known - set(base.derived_of_same(with_one_change(base.snapshot, field))) for field in CHANGING}
-    assert lost["pods.uid"] == {"digests of pods"}
-    assert lost["pods.deletion_cost"] == {"ratings of evictions"}
-    assert lost["owners"] == {"what rules see of pods", "pods that time makes a difference to"}
-    assert lost["pods.node"] == {"simulation ", "pods by node", "requests on nodes"}
-    assert lost["nodes.unschedulable"] == {"simulation "}
-    assert "budgets of pods" in lost["pods.flags"]
+    known = set(base.values_of_same(base.snapshot))
+    simulation, membership, columns = SimulationKey("", ""), MembershipKey(), DrainColumnsKey()
+    rating, use, by_node = RatingsKey(), NodeUseKey(), PodsByNodeKey()
+    assert {simulation, by_node, PodDigestsKey(), membership, columns, rating, use} <= known
+    lost = {field: known - set(base.values_of_same(with_one_change(base.snapshot, field))) for field in CHANGING}
+    assert lost["pods.uid"] == {PodDigestsKey()}
+    assert lost["pods.deletion_cost"] == {rating}
+    assert lost["owners"] == {columns, ChangingPodsKey()}
+    assert lost["pods.node"] == {simulation, by_node, use}
+    assert lost["nodes.unschedulable"] == {simulation}
+    assert membership in lost["pods.flags"]

@@ -211,7 +211,7 @@ def test_several_decisions_may_fail_and_each_is_named() -> None:
     assert without_failures(answer) == decide(request(first, second))
 
 
-@pytest.mark.parametrize("part", ["requirements", "templates", "blanks"])
+@pytest.mark.parametrize("part", ["requirements", "templates", "spare_nodes"])
 def test_the_decision_whose_new_nodes_cannot_be_laid_out_is_the_one_that_fails(part: str) -> None:
     """Slack comes first and builds the simulation, for which scale-up requires nodes."""
 

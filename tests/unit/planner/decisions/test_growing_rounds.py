@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.builders.caches import KeptValues
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from trimtab.planner.decisions.plan import plan
-from trimtab.planner.decisions.simulations import shares_of
+from trimtab.planner.decisions.simulations import SimulationKey, shares_of
 from trimtab.planner.model.execution import RequestLimits
 from trimtab.planner.placement.packing import GrowingGroups, pack, packer, place_on_new_nodes
 from trimtab.planner.round.decision import Decided, Decision, Summary
@@ -16,8 +17,9 @@ from trimtab.planner.round.round import Round
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.decision import SCALE_DOWN
 from trimtab.planner.simulation.growth import NO_GROWTH, GrowthNeed
-from trimtab.planner.simulation.kernels import open_as, place
+from trimtab.planner.simulation.kernels import open_from_template, place
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, template_of
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.lookup import find_pods
@@ -99,16 +101,9 @@ def ask(
     return plan(canonicalize(snapshot_of(CLUSTER)), request, state, work, table)
 
 
-def kept() -> tuple[dict[str, Any], Work]:
-    objects: dict[str, Any] = {}
-
-    def derive(name: str, build: Callable[[], Any], of: tuple[str, ...] = ()) -> Any:
-        del of
-        if name not in objects:
-            objects[name] = build()
-        return objects[name]
-
-    return objects, Work(derive=derive)
+def kept() -> tuple[dict[SnapshotKey[Any], Any], Work]:
+    cache = KeptValues()
+    return cache.values, Work(cache=cache)
 
 
 @pytest.mark.parametrize("timeout", [False, True])
@@ -140,7 +135,7 @@ def test_without_the_decision_that_grows_a_round_has_no_virtual_nodes() -> None:
     answer = ask(table, work, DECISION.SCALE_DOWN)
     assert answer == ask((SCALE_DOWN,), Work(), DECISION.SCALE_DOWN)
     assert built == []
-    assert [one.virtual.node_count for name, one in objects.items() if name.startswith("simulation")] == [0]
+    assert [one.virtual.node_count for name, one in objects.items() if isinstance(name, SimulationKey)] == [0]
 
 
 def grow_more(this: Round, settings: None, state: pb.SlackState | None) -> Decided:
@@ -148,10 +143,10 @@ def grow_more(this: Round, settings: None, state: pb.SlackState | None) -> Decid
     del settings, state
     pod = int(find_pods(this.snapshot, ["default/large-0"])[0][0])
     growth, sim = this.growth_of(DECISION.SLACK), this.simulation.state
-    node = int(growth.blanks[0])
-    assert open_as(sim, node, int(growth.prototype[0])) == 0
+    node = int(growth.spare_nodes[0])
+    assert open_from_template(sim, node, int(growth.template_node[0])) == 0
     assert place(sim, pod, node) == 0
-    return Decided(pb.SlackDecision(pushed_out=growth.blank_names[:1]), pb.SlackState())
+    return Decided(pb.SlackDecision(pushed_out=growth.spare_names[:1]), pb.SlackState())
 
 
 def no_slack(detail: str) -> pb.SlackDecision:
@@ -164,7 +159,7 @@ def test_two_decisions_add_nodes_and_each_sees_those_of_the_other(own_templates:
     need = growth(1, built)
 
     def also(snapshot: Snapshot, settings: None, now_ns: int) -> GrowthNeed:
-        made = need(snapshot, settings, now_ns)._replace(key="other", blanks=lambda _: 3)
+        made = need(snapshot, settings, now_ns)._replace(key="other", spare_nodes=lambda _: 3)
         return made if own_templates else made._replace(templates=lambda _: [None], upcoming=(0,))
 
     first = Decision(DECISION.SLACK, ignore, grow_more, lambda _: Summary("TESTED", {}), ignore, no_slack, also)
@@ -184,12 +179,14 @@ def test_two_decisions_add_nodes_and_each_sees_those_of_the_other(own_templates:
 
 
 def test_blank_nodes_are_shared_out_if_a_cluster_may_not_have_as_many() -> None:
-    growth_ = NO_GROWTH.growth._replace(blanks=np.arange(10, 16), blank_names=tuple("abcdef"))
+    growth_ = NO_GROWTH.growth._replace(spare_nodes=np.arange(10, 16), spare_names=tuple("abcdef"))
     cases = {(6, 3): ["abcde", "f"], (4, 2): ["abcd", "ef"], (9, 9, 9): ["abcd", "e", "f"], (0, 9): ["", "abcdef"]}
     for wanted, expected in cases.items():
         shares = list(shares_of(growth_, list(wanted)))
-        assert ["".join(one.blank_names) for one in shares] == expected
-        assert [one.blanks.tolist() for one in shares] == [["abcdef".index(c) + 10 for c in one] for one in expected]
+        assert ["".join(one.spare_names) for one in shares] == expected
+        assert [one.spare_nodes.tolist() for one in shares] == [
+            ["abcdef".index(c) + 10 for c in one] for one in expected
+        ]
 
 
 def test_a_second_loop_continues_where_pods_wait_for_new_nodes() -> None:

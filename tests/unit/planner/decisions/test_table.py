@@ -17,7 +17,7 @@ from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.decision import SCALE_DOWN
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.simulation.growth import GrowthNeed
-from trimtab.planner.simulation.kernels import fits, open_as, place
+from trimtab.planner.simulation.kernels import fits, open_from_template, place
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, GroupTemplate, VirtualPod, template_of
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
@@ -66,8 +66,8 @@ def grow(placeholder_on: str) -> Decision:
         placeholder = VirtualPod("default", PodRequirements(requests=(("cpu", 1000),)))
         this.hold_room(this.room, (placeholder,), NO_KINDS)
         growth, sim = this.growth_of(DECISION.SLACK), this.simulation.state
-        new = int(growth.blanks[0])
-        assert open_as(sim, new, int(growth.prototype[0])) == 0
+        new = int(growth.spare_nodes[0])
+        assert open_from_template(sim, new, int(growth.template_node[0])) == 0
         waiting = find_pods(snapshot, ["default/waits"])[0][0]
         assert place(sim, waiting, new) == 0
         on = {name: at for at, name in enumerate(snapshot.nodes.name)} | {"new": new}

@@ -19,7 +19,7 @@ BY_DEFAULT = SimilaritySettings()
 STRICT = SimilaritySettings(memory_ratio=0, allocatable_ratio=0, free_ratio=0)
 
 
-class Node(NamedTuple):
+class Amounts(NamedTuple):
     """cpu in milli-cores; `left` : the free part of allocatable, if not all."""
 
     cpu: int = 1000
@@ -36,7 +36,7 @@ class Node(NamedTuple):
         return NodeShape(capacity.items(), allocatable.items(), free.items(), self.labels.items())
 
 
-def similar(one: Node, other: Node, settings: SimilaritySettings = BY_DEFAULT) -> bool:
+def similar(one: Amounts, other: Amounts, settings: SimilaritySettings = BY_DEFAULT) -> bool:
     """Return whether two nodes are similar, in either order."""
     first, second = sample(one.shape(), settings), sample(other.shape(), settings)
     found = first is not None and second is not None and are_similar(first, second, settings)
@@ -44,36 +44,36 @@ def similar(one: Node, other: Node, settings: SimilaritySettings = BY_DEFAULT) -
     return found
 
 
-def with_labels(labels: Mapping[str, str]) -> Node:
-    return Node(labels=labels)
+def with_labels(labels: Mapping[str, str]) -> Amounts:
+    return Amounts(labels=labels)
 
 
-AMOUNTS: dict[str, tuple[Node, Node, bool]] = {
-    "the same": (Node(), Node(), True),
-    "one milli-core of capacity": (Node(), Node(cpu=1001), False),
-    "a little less allocatable": (Node(), Node(allocatable={"cpu": 999}), True),
-    "5 % less allocatable": (Node(), Node(allocatable={"cpu": 950}), True),
-    "more than 5 % less allocatable": (Node(), Node(allocatable={"cpu": 949}), False),
-    "half as much allocatable": (Node(), Node(allocatable={"cpu": 500}), False),
-    "a GPU on one of them": (Node(), Node(extra={"nvidia.com/gpu": 1}), False),
-    "other GPUs": (Node(extra={"nvidia.com/gpu": 1}), Node(extra={"amd.com/gpu": 1}), False),
-    "as many GPUs": (Node(extra={"nvidia.com/gpu": 1}), Node(extra={"nvidia.com/gpu": 1}), True),
+AMOUNTS: dict[str, tuple[Amounts, Amounts, bool]] = {
+    "the same": (Amounts(), Amounts(), True),
+    "one milli-core of capacity": (Amounts(), Amounts(cpu=1001), False),
+    "a little less allocatable": (Amounts(), Amounts(allocatable={"cpu": 999}), True),
+    "5 % less allocatable": (Amounts(), Amounts(allocatable={"cpu": 950}), True),
+    "more than 5 % less allocatable": (Amounts(), Amounts(allocatable={"cpu": 949}), False),
+    "half as much allocatable": (Amounts(), Amounts(allocatable={"cpu": 500}), False),
+    "a GPU on one of them": (Amounts(), Amounts(extra={"nvidia.com/gpu": 1}), False),
+    "other GPUs": (Amounts(extra={"nvidia.com/gpu": 1}), Amounts(extra={"amd.com/gpu": 1}), False),
+    "as many GPUs": (Amounts(extra={"nvidia.com/gpu": 1}), Amounts(extra={"nvidia.com/gpu": 1}), True),
     "as much free of less": (
-        Node(pods={"cpu": 500, "memory": 1000}), Node(allocatable={"cpu": 500, "memory": 1000}), False
+        Amounts(pods={"cpu": 500, "memory": 1000}), Amounts(allocatable={"cpu": 500, "memory": 1000}), False
     ),
-    "equal pods": (Node(pods={"cpu": 500, "memory": 1000}), Node(pods={"cpu": 500, "memory": 1000}), True),
+    "equal pods": (Amounts(pods={"cpu": 500, "memory": 1000}), Amounts(pods={"cpu": 500, "memory": 1000}), True),
     "a little less of both": (
-        Node(pods={"cpu": 500, "memory": 1000}),
-        Node(allocatable={"cpu": 999}, pods={"cpu": 501, "memory": 1001}), True,
+        Amounts(pods={"cpu": 500, "memory": 1000}),
+        Amounts(allocatable={"cpu": 999}, pods={"cpu": 501, "memory": 1001}), True,
     ),
-    "5 % less free": (Node(), Node(pods={"cpu": 50}), True),
-    "more than 5 % less free": (Node(), Node(pods={"cpu": 51}), False),
-    "memory within 1.5 %": (Node(memory=1000), Node(memory=986), True),
-    "memory beyond 1.5 %": (Node(memory=1000), Node(memory=984), False),
-    "16 GiB in two zones": (Node(memory=16116152 * KIB), Node(memory=15944120 * KIB), True),
-    "16 GiB and 2 % more": (Node(memory=16116152 * KIB), Node(memory=16438475 * KIB), False),
-    "256 GiB in two zones": (Node(memory=259970052 * KIB), Node(memory=257217528 * KIB), True),
-    "256 GiB and 2 % more": (Node(memory=259970052 * KIB), Node(memory=265169453 * KIB), False),
+    "5 % less free": (Amounts(), Amounts(pods={"cpu": 50}), True),
+    "more than 5 % less free": (Amounts(), Amounts(pods={"cpu": 51}), False),
+    "memory within 1.5 %": (Amounts(memory=1000), Amounts(memory=986), True),
+    "memory beyond 1.5 %": (Amounts(memory=1000), Amounts(memory=984), False),
+    "16 GiB in two zones": (Amounts(memory=16116152 * KIB), Amounts(memory=15944120 * KIB), True),
+    "16 GiB and 2 % more": (Amounts(memory=16116152 * KIB), Amounts(memory=16438475 * KIB), False),
+    "256 GiB in two zones": (Amounts(memory=259970052 * KIB), Amounts(memory=257217528 * KIB), True),
+    "256 GiB and 2 % more": (Amounts(memory=259970052 * KIB), Amounts(memory=265169453 * KIB), False),
 }  # fmt: skip
 
 
@@ -84,11 +84,11 @@ def test_amounts_may_differ_as_far_as_ratios_allow(name: str) -> None:
 
 
 def test_ratios_can_be_set() -> None:
-    assert not similar(Node(memory=1000), Node(memory=999), STRICT)
-    assert not similar(Node(), Node(allocatable={"cpu": 999}), STRICT)
-    assert not similar(Node(), Node(pods={"cpu": 1}), STRICT)
+    assert not similar(Amounts(memory=1000), Amounts(memory=999), STRICT)
+    assert not similar(Amounts(), Amounts(allocatable={"cpu": 999}), STRICT)
+    assert not similar(Amounts(), Amounts(pods={"cpu": 1}), STRICT)
     loose = SimilaritySettings(memory_ratio=0.5, allocatable_ratio=0.5, free_ratio=0.5)
-    assert similar(Node(memory=1000), Node(memory=500, allocatable={"cpu": 500}), loose)
+    assert similar(Amounts(memory=1000), Amounts(memory=500, allocatable={"cpu": 500}), loose)
 
 
 READY = {"settings": SimilaritySettings(ignored_labels=frozenset({"example.com/ready"}))}
@@ -132,7 +132,7 @@ def test_labels_are_the_same_but_for_those_that_do_not_count(name: str) -> None:
 
 def test_where_labels_are_named_nothing_else_is_compared() -> None:
     labels = {TYPE: "m5", ARCH: "amd64"}
-    assert similar(Node(labels=labels), Node(cpu=9, memory=7, labels=labels), BY_TYPE)
+    assert similar(Amounts(labels=labels), Amounts(cpu=9, memory=7, labels=labels), BY_TYPE)
 
 
 PROVIDERS = (
@@ -150,27 +150,33 @@ PROVIDERS = (
     ("one", "other"), [("", ""), ("foo", "bar"), ("foo", None)], ids=["empty", "different", "one has it"]
 )
 def test_a_providers_label_does_not_count(label: str, one: str, other: str | None) -> None:
-    assert similar(Node(labels={label: one}), Node(labels={} if other is None else {label: other}))
+    assert similar(Amounts(labels={label: one}), Amounts(labels={} if other is None else {label: other}))
 
 
 def test_groups_in_one_pool_are_similar_whatever_their_nodes_are_like() -> None:
-    assert not similar(Node(cpu=1000), Node(cpu=2000))
-    assert similar(Node(cpu=1000, labels={POOL: "p"}), Node(cpu=2000, labels={POOL: "p"}))
+    assert not similar(Amounts(cpu=1000), Amounts(cpu=2000))
+    assert similar(Amounts(cpu=1000, labels={POOL: "p"}), Amounts(cpu=2000, labels={POOL: "p"}))
 
 
-def compared(*nodes: Node | None, settings: SimilaritySettings = BY_DEFAULT) -> Similarity:
+def compared(*nodes: Amounts | None, settings: SimilaritySettings = BY_DEFAULT) -> Similarity:
     shapes = [None if one is None else one.shape() for one in nodes]
     return Similarity(lambda: samples(shapes, settings), settings)
 
 
 def test_similar_groups_are_found_for_each_and_counted_by_kinds() -> None:
-    found = compared(Node(), Node(cpu=2000), None, Node(labels={ZONE: "u"}), Node(cpu=2000, labels={LEGACY_POOL: "x"}))
+    found = compared(
+        Amounts(),
+        Amounts(cpu=2000),
+        None,
+        Amounts(labels={ZONE: "u"}),
+        Amounts(cpu=2000, labels={LEGACY_POOL: "x"}),
+    )
     assert [found.to(row).tolist() for row in range(5)] == [[3], [4], [], [0], [1]]
     assert found.kinds.tolist() == [0, 1, -1, 0, 1]
 
 
 def test_what_is_similar_to_something_similar_need_not_be_similar() -> None:
-    found = compared(Node(memory=1000), Node(memory=990), Node(memory=980), settings=BY_DEFAULT)
+    found = compared(Amounts(memory=1000), Amounts(memory=990), Amounts(memory=980), settings=BY_DEFAULT)
     assert [found.to(row).tolist() for row in range(3)] == [[1], [0, 2], [1]]
     assert found.kinds.tolist() == [0, 0, 1]
 
@@ -178,11 +184,11 @@ def test_what_is_similar_to_something_similar_need_not_be_similar() -> None:
 NODES = st.tuples(
     st.sampled_from([1000, 2000]), st.sampled_from([960, 980, 990, 1000]),
     st.sampled_from([{}, {"team": "a"}, {POOL: "p"}, {LEGACY_POOL: "p"}, {ZONE: "u"}, {POOL: "p", LEGACY_POOL: "q"}]),
-).map(lambda row: Node(row[0], row[1], labels=row[2]))  # fmt: skip
+).map(lambda row: Amounts(row[0], row[1], labels=row[2]))  # fmt: skip
 
 
 @given(st.lists(st.none() | NODES, max_size=8))
-def test_what_is_found_by_looking_up_is_what_comparing_all_with_all_finds(nodes: list[Node | None]) -> None:
+def test_what_is_found_by_looking_up_is_what_comparing_all_with_all_finds(nodes: list[Amounts | None]) -> None:
     found = compared(*nodes)
     described: list[Sample | None] = [None if one is None else sample(one.shape(), BY_DEFAULT) for one in nodes]
 

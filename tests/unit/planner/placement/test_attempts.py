@@ -84,4 +84,11 @@ def test_no_attempt_is_made_once_the_time_is_over() -> None:
 def test_the_best_is_the_earliest_of_equals() -> None:
     attempts = attempts_at(build_simulation(snapshot(NODES, PODS)).state, SEQUENTIAL, [])
     made = attempts.make_all([partial(pods_to, node) for node in (1, 3, 2, 3)], in_branches=False)
-    assert best_of(made, lambda one, other: one > other) is made[1]
+    assert best_of(made, lambda one, other: one.plan > other.plan) is made[1]
+
+
+def test_an_attempt_that_would_make_an_equal_plan_again_is_left_out() -> None:
+    attempts = attempts_at(build_simulation(snapshot(NODES, PODS)).state, SEQUENTIAL, [])
+    made = attempts.make_all([partial(pods_to, 2), lambda state: None, partial(pods_to, 1)])
+    assert [attempt.plan for attempt in made] == [2, 1]
+    assert [attempt.has_moves for attempt in made] == [False, True]

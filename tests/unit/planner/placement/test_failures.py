@@ -15,7 +15,7 @@ from tests.builders.scale_down import plan
 from tests.reference.placement.failures import refusals
 from trimtab.planner.placement.kernels.failures import count_failures, discount_failures
 from trimtab.planner.simulation.build import build_simulation
-from trimtab.planner.simulation.kernels import retire
+from trimtab.planner.simulation.kernels import cordon
 
 REASONS = 32
 
@@ -26,8 +26,8 @@ def test_nodes_refuse_a_pod_that_leaves_its_own_as_in_the_twin(seed: int) -> Non
     random, loop = Random(seed), random_loop(2 * seed)
     names, state = list(loop.cluster.nodes), build_simulation(snapshot(*rows(2 * seed))).state
     for closed in random.sample(range(len(names)), random.randrange(len(names))):
-        loop.cluster.retire(names[closed])
-        retire(state, closed)
+        loop.cluster.cordon(names[closed])
+        cordon(state, closed)
     pods = [one for one, at in enumerate(loop.cluster.at) if at]
     chosen = np.array(pods, np.int32)
     homes = np.array([names.index(loop.cluster.at[one]) for one in pods], np.int32)

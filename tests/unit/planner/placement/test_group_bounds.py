@@ -13,7 +13,7 @@ from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.placement.group_bounds import fresh_amounts, group_bounds
 from trimtab.planner.placement.packing import GrowingGroups, pack, packer
 from trimtab.planner.simulation.growth import Growth
-from trimtab.planner.simulation.kernels import open_as
+from trimtab.planner.simulation.kernels import open_from_template
 
 SEEDS = st.integers(0, 2**48)
 
@@ -26,7 +26,7 @@ def test_what_a_packing_places_was_admitted_and_needs_no_fewer_nodes_than_the_bo
     bounds, within = group_bounds(made.simulation, made.growth, pods), packer(made.simulation, made.growth)
     assert bounds.counts.sum() == len(pods)
     of = made.simulation.state.pod_class[pods]
-    for group in range(len(made.growth.prototype)):
+    for group in range(len(made.growth.template_node)):
         found = pack(within, GrowingGroups([group], [0], [99]), pods, 99)
         admitted = bounds.admitted[np.searchsorted(bounds.classes, of), group]
         assert int(admitted.sum()) == bounds.pods[group]
@@ -42,8 +42,8 @@ def test_what_a_packing_places_was_admitted_and_needs_no_fewer_nodes_than_the_bo
 @examples(50)
 def test_fresh_amounts_are_those_of_a_node_that_was_just_opened(seed: int) -> None:
     made = random_growing_cluster(seed)
-    fresh, blank = fresh_amounts(made.simulation, made.growth), int(made.growth.blanks[0])
-    assert open_as(made.simulation.state, blank, int(made.growth.prototype[-1])) == 0
+    fresh, blank = fresh_amounts(made.simulation, made.growth), int(made.growth.spare_nodes[0])
+    assert open_from_template(made.simulation.state, blank, int(made.growth.template_node[-1])) == 0
     assert fresh[-1].tolist() == made.simulation.state.resources.free[blank].tolist()
 
 
@@ -63,7 +63,7 @@ def test_a_group_without_a_template_admits_nothing() -> None:
     pods = [PodRow("p", PodRequirements(requests=(("cpu", 2),)))]
     made = growing_cluster([node("n1")], pods, [(NodeRow("t", {}, {"cpu": 5, "pods": 9}), [], 0)], 3)
     growth = made.growth
-    none = Growth(np.array([-1, growth.prototype[0]]), *growth[1:])
+    none = Growth(np.array([-1, growth.template_node[0]]), *growth[1:])
     bounds = group_bounds(made.simulation, none, np.zeros(1, np.int32))
     assert bounds.admitted.tolist() == [[False, True]]
     assert bounds.pods.tolist() == [0, 1]

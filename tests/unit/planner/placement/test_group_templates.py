@@ -16,12 +16,14 @@ from tests.builders.kubernetes import (
     toleration,
 )
 from trimtab.planner.facts.nodes import being_deleted
-from trimtab.planner.model.derive import build_always
 from trimtab.planner.model.settings import ScaleUpSettings, TaintNames
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
+from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.simulation.virtual_rows import GroupTemplate
+from trimtab.planner.snapshot.caches import SnapshotKey
 from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.planner.snapshot.recorded_reads import EVERYTHING
 
 NOW_NS = 1_800_000_000 * 10**9
 GROUP = {"group": "g1"}
@@ -294,32 +296,21 @@ def test_daemon_sets_that_the_snapshot_does_not_list_are_distinguished() -> None
 def test_what_is_kept_is_kept_by_nodes_and_settings() -> None:
     given = snapshot(group(template=node("t", "2")), example())
     leaving = being_deleted(given, NOW_NS)
-    kept: dict[str, Any] = {}
-
-    def derive(name: str, build: Any, of: tuple[str, ...] = ()) -> Any:
-        if name not in kept:
-            kept[name] = build_always(name, build, of)
-        return kept[name]
-
-    first = group_templates(given, DEFAULTS, leaving, NOW_NS, derive)
-    assert group_templates(given, ScaleUpSettings(max_new_nodes=5), leaving, NOW_NS + 1, derive) is first
-    assert group_templates(given, NODE, leaving, NOW_NS, derive)[0] != first[0]
-    assert group_templates(given, ScaleUpSettings(force_daemonsets=True), leaving, NOW_NS, derive) is not first
-    assert len(kept) == 3
+    kept = CachedSnapshot(given)
+    first = group_templates(given, DEFAULTS, leaving, NOW_NS, kept)
+    assert group_templates(given, ScaleUpSettings(max_new_nodes=5), leaving, NOW_NS + 1, kept) is first
+    assert group_templates(given, NODE, leaving, NOW_NS, kept)[0] != first[0]
+    assert group_templates(given, ScaleUpSettings(force_daemonsets=True), leaving, NOW_NS, kept) is not first
+    assert len(kept.values_of_same(given)) == 3
 
 
-def kept_as(*objects: Json, settings: ScaleUpSettings = DEFAULTS) -> tuple[str, tuple[str, ...]]:
-    """Return the key under which templates are kept, and their declared dependencies."""
-    asked: list[tuple[str, tuple[str, ...]]] = []
-
-    def derive(name: str, build: Any, of: tuple[str, ...] = ()) -> Any:
-        asked.append((name, of))
-        return build()
-
+def kept_as(*objects: Json, settings: ScaleUpSettings = DEFAULTS) -> tuple[SnapshotKey[Any], frozenset[str]]:
+    """Return the key under which templates are kept, and the fields that were read for them."""
     given = snapshot(*objects)
-    group_templates(given, settings, being_deleted(given, NOW_NS), NOW_NS, derive)
-    (found,) = asked
-    return found
+    kept = CachedSnapshot(given)
+    group_templates(given, settings, being_deleted(given, NOW_NS), NOW_NS, kept)
+    ((key, found),) = kept.values_of_same(given).items()
+    return key, found.reads
 
 
 def test_templates_of_groups_are_kept_across_changes_that_do_not_concern_them() -> None:
@@ -330,7 +321,7 @@ def test_templates_of_groups_are_kept_across_changes_that_do_not_concern_them() 
     assert kept_as(own, other(), *agent(), *agent(name="more"))[0] != name
     assert kept_as(own, other(), *agent(), of_template(name="more"))[0] != name
     assert "groups" in of
-    assert "templates" in of
+    assert {"templates.label_set", "templates.allocatable"} <= of
     assert not {"pods", "nodes"} & {field.partition(".")[0] for field in of}
     # A template modelled on a node is valid only for that snapshot.
-    assert kept_as(own, example(), settings=NODE)[1] == ()
+    assert kept_as(own, example(), settings=NODE)[1] >= {EVERYTHING}

@@ -18,10 +18,10 @@ from trimtab.planner.placement.packing import GrowingGroups, PodsToPack, pack, p
 SEEDS = st.integers(0, 2**48)
 
 
-def waiting(*requests: dict[str, int], blanks: int = 9) -> GrowingCluster:
+def waiting(*requests: dict[str, int], spare_nodes: int = 9) -> GrowingCluster:
     pods = [PodRow(f"p{at}", PodRequirements(requests=tuple(sorted(one.items())))) for at, one in enumerate(requests)]
     template = NodeRow("t", {}, {"cpu": 10, "memory": 100, "x/gpu": 4, "pods": 9})
-    return growing_cluster([node("n1", allocatable={})], pods, [(template, [], 0)], blanks)
+    return growing_cluster([node("n1", allocatable={})], pods, [(template, [], 0)], spare_nodes)
 
 
 def found(made: GrowingCluster) -> list[list[int]]:

@@ -38,7 +38,7 @@ def case(seed: int, draw: Callable[[int], GrowingCluster] = random_growing_clust
     elif random.random() < 0.5:
         rank = {pod: random.random() for pod in set(made.simulation.state.pod_class[pods].tolist())}
         pods.sort(key=lambda pod: rank[int(made.simulation.state.pod_class[pod])])
-    groups = random.sample(range(len(made.growth.prototype)), random.randint(1, len(made.growth.prototype)))
+    groups = random.sample(range(len(made.growth.template_node)), random.randint(1, len(made.growth.template_node)))
     sizes = [random.randint(0, 3) for _ in groups]
     return Case(
         made,
@@ -50,10 +50,10 @@ def case(seed: int, draw: Callable[[int], GrowingCluster] = random_growing_clust
 
 def naive(case: Case) -> tuple[list[int], list[int]]:
     made, groups = case.made, case.groups
-    names = [made.names[made.growth.prototype[group]] for group in groups.groups]
+    names = [made.names[made.growth.template_node[group]] for group in groups.groups]
     given = list(zip(names, groups.sizes, groups.most, strict=True))
     bounds = case.most_nodes, made.simulation.state.pod_class.tolist()
-    return reference.pack(made.cluster, case.pods, list(made.growth.blank_names), given, bounds)
+    return reference.pack(made.cluster, case.pods, list(made.growth.spare_names), given, bounds)
 
 
 def packed(case: Case) -> Packed:
@@ -105,11 +105,11 @@ def test_what_was_packed_fits_in_earnest_and_other_groups_take_what_fits_them(se
     group_of = [one.groups.groups[at] for at in found.group_of]
     same = random.random() < 0.5
     if not same:
-        group_of = [random.randrange(len(made.growth.prototype)) for _ in group_of]
+        group_of = [random.randrange(len(made.growth.template_node)) for _ in group_of]
     on = place_on_new_nodes(packer(made.simulation, made.growth), group_of, pods_of(one), found.node_of)
-    names = [made.names[made.growth.prototype[group]] for group in group_of]
-    blanks = list(made.growth.blank_names)
-    expected = reference.place_on_new(made.cluster, one.pods, found.node_of.tolist(), blanks, names)
+    names = [made.names[made.growth.template_node[group]] for group in group_of]
+    spare_nodes = list(made.growth.spare_names)
+    expected = reference.place_on_new(made.cluster, one.pods, found.node_of.tolist(), spare_nodes, names)
     assert [made.names[at] if at >= 0 else "" for at in on] == expected
     if same:
         assert int((on >= 0).sum()) == found.placed

@@ -24,10 +24,10 @@ def opened(made: GrowingCluster, group_of: list[int]) -> list[int]:
     """Open new nodes; return them."""
     nobody = np.zeros(0, np.int32)
     place_on_new_nodes(packer(made.simulation, made.growth), group_of, nobody, nobody)
-    names = [made.names[made.growth.prototype[group]] for group in group_of]
-    for blank, name in zip(made.growth.blank_names, names, strict=False):
-        made.cluster.open_as(blank, name)
-    return made.growth.blanks[: len(group_of)].tolist()
+    names = [made.names[made.growth.template_node[group]] for group in group_of]
+    for blank, name in zip(made.growth.spare_names, names, strict=False):
+        made.cluster.open_from_template(blank, name)
+    return made.growth.spare_nodes[: len(group_of)].tolist()
 
 
 def asked_of(made: GrowingCluster, nodes: list[int], random: Random) -> PodsInSlots:
@@ -50,7 +50,7 @@ def asked_of(made: GrowingCluster, nodes: list[int], random: Random) -> PodsInSl
 @examples(300)
 def test_pods_are_placed_in_slots_as_by_the_twin(seed: int) -> None:
     made, random = spreading(seed), Random(seed + 31)
-    nodes = opened(made, [random.randrange(len(made.growth.prototype)) for _ in range(random.randint(1, 6))])
+    nodes = opened(made, [random.randrange(len(made.growth.template_node)) for _ in range(random.randint(1, 6))])
     asked, tries = asked_of(made, nodes, random), random.choice((1, 2, 9))
     slots = list(zip([made.names[n] for n in asked.slot_node], asked.slot_row, asked.room.tolist(), strict=True))
     pods = list(zip(asked.pods.tolist(), asked.rows.tolist(), strict=True))
@@ -63,7 +63,7 @@ def test_pods_are_placed_in_slots_as_by_the_twin(seed: int) -> None:
 @examples(100)
 def test_no_slot_takes_more_than_its_room_and_only_pods_of_its_row(seed: int) -> None:
     made, random = spreading(seed), Random(seed + 32)
-    nodes = opened(made, [random.randrange(len(made.growth.prototype)) for _ in range(random.randint(1, 6))])
+    nodes = opened(made, [random.randrange(len(made.growth.template_node)) for _ in range(random.randint(1, 6))])
     asked = asked_of(made, nodes, random)
     placed = place_in_slots(made.simulation.state, asked)
     where = made.simulation.state.pod_node[asked.pods]

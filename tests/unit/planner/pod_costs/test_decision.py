@@ -327,7 +327,7 @@ PHASES = ("Running", "Running", "Pending")
 def test_the_real_controller_keeps_the_pods_that_we_would_keep(pods: list[Any], count: int) -> None:
     """Pending, unready and terminating pods follow its own rules; among the others costs decide."""
     objects: list[Json] = [WEB, *nodes()]
-    seen: list[controller.Pod] = []
+    seen: list[controller.ControlledPod] = []
     for i, (place, second, phase, ready, terminating) in enumerate(pods):
         where = f"{ZONES[place % 3]}{1 + place // 3}"
         deletion = at(second) if terminating else None
@@ -335,7 +335,7 @@ def test_the_real_controller_keeps_the_pods_that_we_would_keep(pods: list[Any], 
             pod(f"p{i}", node=where, owner=WEB, created=at(second), phase=phase, ready=ready, deletion=deletion)
         )
         if not terminating:
-            one = controller.Pod(f"p{i}", where, phase, ready, 0, 1 + second, 0, 1 + second, f"u{i}")
+            one = controller.ControlledPod(f"p{i}", where, phase, ready, 0, 1 + second, 0, 1 + second, f"u{i}")
             seen.append(one)
     if not seen:
         assert not decide(objects, BALANCE).pod_costs.groups

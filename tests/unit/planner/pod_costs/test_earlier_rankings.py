@@ -95,7 +95,7 @@ def decide(kept: CachedSnapshot, asked_for: pb.PlanSettings = SETTINGS, drains: 
     if drains:
         request.decisions.append(pb.Decision.SCALE_DOWN)
     request.now.seconds = 1_800_000_000
-    return plan(kept.snapshot, request, None, Work(derive=kept.derive, earlier=kept.earlier)).pod_costs
+    return plan(kept.snapshot, request, None, Work(cache=kept)).pod_costs
 
 
 def follow(kept: CachedSnapshot, before: Any, after: Any) -> CachedSnapshot:
@@ -103,7 +103,7 @@ def follow(kept: CachedSnapshot, before: Any, after: Any) -> CachedSnapshot:
     interner = Interner()
     delta = difference(interner.intern(before), interner.intern(after), interner)
     assert delta is not None
-    return CachedSnapshot(apply_delta(kept.snapshot, delta, kept.derive), kept)
+    return CachedSnapshot(apply_delta(kept.snapshot, delta, kept), kept)
 
 
 PODS = st.dictionaries(

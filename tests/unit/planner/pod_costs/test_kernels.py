@@ -63,10 +63,10 @@ def test_pods_that_a_second_controller_claims_are_found(data: st.DataObject) -> 
 
 TEXTS = st.sampled_from(["a", "b", "ab", "ba", "long-name-of-a-pod-0", "long-name-of-a-pod-1"])
 FEW = st.integers(0, 1)
-GROUP = st.lists(st.builds(compared.Pod, FEW, TEXTS, FEW, FEW, FEW, st.tuples(FEW)), min_size=1, max_size=4)
+GROUP = st.lists(st.builds(compared.ComparedPod, FEW, TEXTS, FEW, FEW, FEW, st.tuples(FEW)), min_size=1, max_size=4)
 
 
-def columns_of(groups: list[list[compared.Pod]], rows: list[int]) -> Compared:
+def columns_of(groups: list[list[compared.ComparedPod]], rows: list[int]) -> Compared:
     """Return groups whose pods have the given rows, in order."""
     bounds = np.array([0, *accumulate(map(len, groups))], np.int64)
     pods = [pod for group in groups for pod in group]
@@ -87,7 +87,7 @@ def columns_of(groups: list[list[compared.Pod]], rows: list[int]) -> Compared:
 
 @given(st.data(), st.lists(GROUP, min_size=1, max_size=4))
 def test_groups_that_differ_from_what_they_were_are_found(
-    data: st.DataObject, before: list[list[compared.Pod]]
+    data: st.DataObject, before: list[list[compared.ComparedPod]]
 ) -> None:
     place = data.draw(st.lists(st.integers(-1, len(before) - 1), min_size=1, max_size=5))
     # Mostly the same group as before, else that group with other pods, or another one.
@@ -112,7 +112,8 @@ TERMS = st.lists(
 )
 WHERE = st.tuples(st.integers(-1, 1), st.integers(-1, 1))
 PLACED = st.lists(
-    st.builds(terms.Pod, st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), WHERE, st.integers(-1, 3)), max_size=9
+    st.builds(terms.CodedPod, st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), WHERE, st.integers(-1, 3)),
+    max_size=9,
 )
 
 
@@ -139,7 +140,9 @@ def terms_of(found: list[terms.Term]) -> Terms:
 
 
 @given(TERMS, PLACED)
-def test_terms_are_counted_as_by_comparing_all_pairs_of_pods(found: list[terms.Term], pods: list[terms.Pod]) -> None:
+def test_terms_are_counted_as_by_comparing_all_pairs_of_pods(
+    found: list[terms.Term], pods: list[terms.CodedPod]
+) -> None:
     pods = sorted(pods, key=lambda pod: pod.namespace)
     count = len(pods)
     tally = Tally(

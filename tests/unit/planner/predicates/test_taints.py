@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.fitting import fitting, node, pending, reasons
-from tests.reference.predicates.static import covers
+from tests.reference.predicates.taints import covers
 from trimtab.planner.model.values import PodRequirements, TaintSpec, TolerationSpec
 from trimtab.planner.predicates.taints import any_tolerates, untolerated
 from trimtab.planner.simulation.build import SimulationSettings

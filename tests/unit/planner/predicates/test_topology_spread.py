@@ -8,7 +8,7 @@ from tests.builders.fitting import HOST, ZONE, equals, fitting, node, pending, r
 from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import NodeAffinityTerm, PodRequirements, SpreadConstraint, TaintSpec, TolerationSpec
 from trimtab.planner.simulation.build import SimulationSettings, build_simulation
-from trimtab.planner.simulation.kernels import drop, failing, fits, place, remove, retire
+from trimtab.planner.simulation.kernels import cordon, failing, fits, place, remove, remove_from_topology
 from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator
 
 EVEN = SpreadConstraint(1, ZONE, equals(app="web"), 1, True, False, ())
@@ -122,10 +122,10 @@ def _state(constraint: SpreadConstraint, *tolerations: TolerationSpec) -> tuple:
 def test_a_retired_node_keeps_its_domain_and_a_dropped_one_does_not() -> None:
     state, alone, other = _state(EVEN)
     assert not fits(state, 0, other)
-    retire(state, alone)
+    cordon(state, alone)
     assert not fits(state, 0, other)
     assert not fits(state, 0, alone)
-    drop(state, alone)
+    remove_from_topology(state, alone)
     assert fits(state, 0, other)
 
 
@@ -138,7 +138,7 @@ def test_a_retired_node_keeps_its_domain_and_a_dropped_one_does_not() -> None:
 )
 def test_with_taints_honoured_a_retired_node_is_tainted(tolerations: tuple[TolerationSpec, ...], kept: bool) -> None:
     state, alone, other = _state(EVEN._replace(honor_node_taints=True), *tolerations)
-    retire(state, alone)
+    cordon(state, alone)
     assert bool(fits(state, 0, other)) == (not kept)
 
 

@@ -1,6 +1,5 @@
 """A kept plan gives the same answer as without it, and is not used if its answer might differ."""
 
-from collections.abc import Hashable
 from typing import Any
 
 import pytest
@@ -12,8 +11,8 @@ from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, write
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.round.work import Work
-from trimtab.planner.service.version_cache import CachedSnapshot, LatestObjects
-from trimtab.planner.snapshot.columns import Snapshot
+from trimtab.planner.scale_down.cached_plan import PlanKey
+from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 
@@ -23,16 +22,14 @@ SCALE_DOWN, POD_COSTS = plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.POD_COST
 WEB = replica_set("web", 9)
 
 
-class Watched(LatestObjects):
-    """Counts look-ups and hits."""
+class Watched(CachedSnapshot):
+    """Counts hits."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.found = 0
+    found = 0
 
-    def get(self, name: str, key: Hashable) -> Any:
-        value = super().get(name, key)
-        self.found += value is not None
+    def find(self, key: Any) -> Any:
+        value = super().find(key)
+        self.found += isinstance(key, PlanKey) and value is not None
         return value
 
 
@@ -46,11 +43,11 @@ def ask(now_s: int, *decisions: "plan_pb2.Decision.Code.ValueType", threshold: f
 
 
 def both(
-    snapshot: Snapshot, request: plan_pb2.PlanRequest, state: plan_pb2.PlanState | None, latest: LatestObjects
+    kept: CachedSnapshot, request: plan_pb2.PlanRequest, state: plan_pb2.PlanState | None
 ) -> plan_pb2.PlanResponse:
     """Return the answer, after checking that it is the same with and without kept objects."""
-    afresh = plan(snapshot, request, state, Work())
-    again = plan(snapshot, request, state, Work(derive=CachedSnapshot(snapshot).derive, latest=latest))
+    afresh = plan(kept.snapshot, request, state, Work())
+    again = plan(kept.snapshot, request, state, Work(cache=kept))
     assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
     return afresh
 
@@ -66,11 +63,11 @@ STEPS = st.lists(
 def test_loops_over_one_snapshot_answer_the_same_whether_their_plans_are_kept_or_not(
     cluster: Cluster, steps: list[tuple[int, float, bool]]
 ) -> None:
-    snapshot, latest, now_s, state = canonicalize(write(cluster)), LatestObjects(), NOW_S, None
+    kept, now_s, state = CachedSnapshot(canonicalize(write(cluster))), NOW_S, None
     for later_s, threshold, has_costs in steps:
         now_s += later_s
         request = ask(now_s, *([SCALE_DOWN, POD_COSTS] if has_costs else [SCALE_DOWN]), threshold=threshold)
-        state = both(snapshot, request, state, latest).state
+        state = both(kept, request, state).state
 
 
 def nodes_of(*names: str, **about: Any) -> list[Json]:
@@ -82,15 +79,15 @@ QUIET = [*nodes_of("n1", "n2", "n3"), *(pod(f"p-{i}", "1", node=f"n{i}", owner=W
 
 def loops(objects: list[Json], *moments_s: int) -> tuple[list[plan_pb2.PlanResponse], Watched]:
     """Decide at each of the times, with the state of the previous loop."""
-    snapshot, latest, answers = canonicalize(snapshot_of(*objects)), Watched(), []
+    kept, answers = Watched(canonicalize(snapshot_of(*objects))), []
     for now_s in moments_s:
-        answers.append(both(snapshot, ask(now_s), answers[-1].state if answers else None, latest))
-    return answers, latest
+        answers.append(both(kept, ask(now_s), answers[-1].state if answers else None))
+    return answers, kept
 
 
 def test_a_quiet_cluster_is_searched_once() -> None:
-    answers, latest = loops(QUIET, *range(NOW_S, NOW_S + 60, 10))
-    assert latest.found >= 3
+    answers, kept = loops(QUIET, *range(NOW_S, NOW_S + 60, 10))
+    assert kept.found >= 3
     assert [entry.node for entry in answers[-1].scale_down.unneeded] == ["n1", "n2"]
     assert [len(answer.scale_down.drain) for answer in answers] == [0, 0, 0, 2, 2, 2]
 
@@ -119,25 +116,28 @@ CHANGES: dict[str, tuple[list[Json], int]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_pods_that_depend_on_time_are_found_again(name: str) -> None:
     objects, later_s = CHANGES[name]
-    answers, latest = loops(objects, NOW_S, NOW_S + 1, NOW_S + 2, NOW_S + 3)
-    assert latest.found > 0
-    before = latest.found
-    snapshot = canonicalize(snapshot_of(*objects))
-    both(snapshot, ask(later_s), answers[-1].state, latest)
-    assert latest.found == before
+    answers, kept = loops(objects, NOW_S, NOW_S + 1, NOW_S + 2, NOW_S + 3)
+    assert kept.found > 0
+    before = kept.found
+    both(kept, ask(later_s), answers[-1].state)
+    assert kept.found == before
 
 
 def test_time_that_has_run_out_keeps_nothing() -> None:
-    snapshot, latest = canonicalize(snapshot_of(*QUIET)), LatestObjects()
-    plan(snapshot, ask(NOW_S), None, Work(latest=latest, time_left=lambda: False))
-    assert latest.objects() == []
+    kept = Watched(canonicalize(snapshot_of(*QUIET)))
+    plan(kept.snapshot, ask(NOW_S), None, Work(cache=kept, time_left=lambda: False))
+    plan(kept.snapshot, ask(NOW_S), None, Work(cache=kept))
+    assert kept.found == 0
+    plan(kept.snapshot, ask(NOW_S), None, Work(cache=kept))
+    assert kept.found == 1
 
 
-def test_what_was_kept_counts_with_its_snapshot_and_goes_with_what_is_derived() -> None:
-    kept = CachedSnapshot(canonicalize(snapshot_of(*QUIET)))
-    plan(kept.snapshot, ask(NOW_S), None, Work(derive=kept.derive))
-    before = kept.size()
-    plan(kept.snapshot, ask(NOW_S), None, Work(derive=kept.derive, latest=kept.latest))
-    assert kept.size() > before
-    kept.drop_derived()
-    assert kept.latest.objects() == []
+def test_what_was_kept_counts_with_its_snapshot_and_goes_with_its_values() -> None:
+    kept = Watched(canonicalize(snapshot_of(*QUIET)))
+    bare = kept.size()
+    plan(kept.snapshot, ask(NOW_S), None, Work(cache=kept))
+    assert kept.size() > bare
+    kept.drop_values()
+    assert kept.size() == bare
+    plan(kept.snapshot, ask(NOW_S), None, Work(cache=kept))
+    assert kept.found == 0

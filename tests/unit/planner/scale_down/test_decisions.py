@@ -7,6 +7,7 @@ import pytest
 from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, snapshot_of, spread
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
 from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
 
 WEB = replica_set("web", 9)
 HOST_PATH = {"name": "data", "hostPath": {"path": "/data"}}
@@ -53,6 +54,17 @@ def test_the_most_expensive_node_goes_first_by_price() -> None:
     found = plan(objects, settings={"candidateOrders": ["PRICE"], "maxNewUnneededNodes": 1})
     assert found.unneeded == ["n2"]
     assert found.decision.unneeded[0].saving_per_hour == 2.0
+
+
+def test_an_unknown_saving_and_a_utilization_that_was_not_computed_are_absent_and_a_zero_is_a_zero() -> None:
+    free = node_group("free", nodes=["n1"], target=1, price=0.0)
+    found = plan(
+        [node("n1"), node("n2"), free, node_group("unknown", nodes=["n2"], target=1), node("without", cpu="0")]
+    )
+    savings = {one.node: (one.HasField("saving_per_hour"), one.saving_per_hour) for one in found.decision.unneeded}
+    assert savings == {"n1": (True, 0.0), "n2": (False, 0.0)}
+    (without,) = found.decision.unremovable
+    assert not without.HasField("utilization")
 
 
 def test_the_order_that_saves_most_is_taken() -> None:
@@ -145,7 +157,7 @@ def test_no_place_says_how_many_nodes_failed_which_predicate() -> None:
     objects = [*cluster({"n1": ["2"], "n2": ["3"], "n3": ["3"]}), node("n4", taints=["a=b:NoSchedule"])]
     found = plan(objects)
     (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
-    assert dict(entry.failed_predicates) == {"INSUFFICIENT_RESOURCES": 2, "TAINT_NOT_TOLERATED": 1}
+    assert dict(entry.predicate_failure_counts) == {"INSUFFICIENT_RESOURCES": 2, "TAINT_NOT_TOLERATED": 1}
     assert found.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
 
 
@@ -220,11 +232,15 @@ def lengthen(message: plan_pb2.ScaleDownState) -> None:
 
 
 def point_nowhere(message: plan_pb2.ScaleDownState) -> None:
-    message.hints.destination = b"\xff\xff\0\0" * (len(message.hints.destination) // 4)
+    opaque = ScaleDownOpaque.FromString(message.opaque)
+    opaque.hints.destination = b"\xff\xff\0\0" * (len(opaque.hints.destination) // 4)
+    message.opaque = opaque.SerializeToString()
 
 
 def divide_wrongly(message: plan_pb2.ScaleDownState) -> None:
-    message.hints.offsets = message.hints.offsets[:-4] + b"\x07\0\0\0"
+    opaque = ScaleDownOpaque.FromString(message.opaque)
+    opaque.hints.offsets = opaque.hints.offsets[:-4] + b"\x07\0\0\0"
+    message.opaque = opaque.SerializeToString()
 
 
 def other_layout(message: plan_pb2.ScaleDownState) -> None:
@@ -237,9 +253,6 @@ def other_layout(message: plan_pb2.ScaleDownState) -> None:
         pytest.param(vanish, "", id="all nodes vanished"),
         pytest.param(truncate, "no multiple of 8", id="a truncated column"),
         pytest.param(lengthen, "differ in length", id="a column too long"),
-        pytest.param(point_nowhere, "refers to a missing string", id="an index out of range"),
-        pytest.param(divide_wrongly, "hints.offsets", id="offsets that do not fit"),
-        pytest.param(other_layout, "layout 1", id="another layout"),
     ],
 )
 def test_a_state_that_cannot_be_used_counts_as_absent(
@@ -253,6 +266,27 @@ def test_a_state_that_cannot_be_used_counts_as_absent(
     assert {entry.since.seconds for entry in second.decision.unneeded} == {NOW_S + 10}
     assert all(note in one for one in second.notes)
     assert bool(second.notes) == bool(note)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "note"),
+    [
+        pytest.param(point_nowhere, "refers to a missing string", id="an index out of range"),
+        pytest.param(divide_wrongly, "hints.offsets", id="offsets that do not fit"),
+        pytest.param(other_layout, "its layout is 1, not", id="another layout"),
+    ],
+)
+def test_an_opaque_part_that_cannot_be_used_is_dropped_and_the_timers_continue(
+    spoil: Callable[[plan_pb2.ScaleDownState], None], note: str
+) -> None:
+    objects = cluster({f"n{i}": ["100m"] * (i % 3) for i in range(6)})
+    first = plan(objects)
+    spoil(first.state)
+    second = again(objects, first)
+    assert second.unneeded == first.unneeded
+    assert {entry.since.seconds for entry in second.decision.unneeded} == {NOW_S}
+    (said,) = second.notes
+    assert note in said
 
 
 def test_what_is_remembered_stays_small() -> None:

@@ -2,6 +2,7 @@
 
 import os
 from itertools import accumulate
+from math import inf, nan
 
 import numpy as np
 import pytest
@@ -112,6 +113,7 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
     bounds = [0, *cuts, len(pods)]
     count = len(nodes)
     doubles = [[data.draw(st.floats(0, 1e9)) for _ in nodes] for _ in range(3)]
+    doubles[1] = [data.draw(st.floats(0, 1e9) | st.just(nan)) for _ in nodes]
     seconds, nanos = ([data.draw(st.integers(0, most)) for _ in nodes] for most in (2**40, 10**9 - 1))
     reasons = [data.draw(st.integers(0, 20)) for _ in nodes]
     digests = [f"{data.draw(st.integers(0, 2**64 - 1)):016x}" for _ in nodes]
@@ -142,19 +144,27 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
 
 @given(
     st.lists(
-        st.tuples(NAMES, st.integers(0, 20), st.integers(0, 20), TEXTS, TEXTS, st.floats(0, 1e9), FAILED),
+        st.tuples(
+            NAMES,
+            st.integers(0, 20),
+            st.integers(0, 20),
+            TEXTS,
+            TEXTS,
+            st.none() | st.floats(0, 1e9) | st.just(inf),
+            FAILED,
+        ),
         unique_by=lambda row: row[0],
         max_size=5,
     )
 )
 def test_staying_nodes_written_by_hand_parse_to_the_same_message(rows: list[wire.Stay]) -> None:
     nodes, nothing = text([row[0] for row in rows]), text([])
-    maps = [plan_pb2.UnremovableNode(failed_predicates=row[6]).SerializeToString() for row in rows]
+    maps = [plan_pb2.UnremovableNode(predicate_failure_counts=row[6]).SerializeToString() for row in rows]
     ends = np.array([0, *accumulate(map(len, maps))], np.int64)
     names = Names(np.zeros(0, np.int32), *nothing, *nothing, *nodes)
     columns = StayingRows(
         np.arange(len(rows), dtype=np.int32), np.array([row[1] for row in rows], np.uint8),
-        np.array([row[2] for row in rows], np.uint8), np.array([row[5] for row in rows]).view(np.uint8),
+        np.array([row[2] for row in rows], np.uint8), np.array([row[5] for row in rows], np.float64).view(np.uint8),
         *joined([row[3] for row in rows]), *joined([row[4] for row in rows]),
         np.frombuffer(b"".join(maps), np.uint8).copy(), ends,
     )  # fmt: skip

@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.builders.slack import BOTH, NOW_S, asking, cluster, decide, five_nodes
+from tests.builders.slack import BOTH, NOW_S, asking, cluster, decide, dependent_count, five_nodes
 from tests.builders.snapshots import int32, write
-from trimtab.planner.model.derive import build_always
 from trimtab.planner.placement.hints import pod_groups
 from trimtab.planner.scale_down.state import LAYOUT_VERSION, recall
+from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.decode import canonicalize
+from trimtab.v1 import opaque_state_pb2
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -20,8 +21,8 @@ def dependent(fewer: int, kept: list[str], unneeded: tuple[str, ...] = ("n00", "
     state = pb.ScaleDownState(layout_version=LAYOUT_VERSION, strings=["", *sorted(set(unneeded))])
     state.unneeded.node = int32([list(state.strings).index(name) for name in unneeded])
     state.unneeded.time_ns = np.ones(len(unneeded), np.int64).tobytes()
-    state.fewer_placeholders = fewer
-    pods = pod_groups(canonicalize(write(cluster(1))), (), build_always)
+    state.opaque = opaque_state_pb2.ScaleDownOpaque(fewer_placeholders=fewer).SerializeToString()
+    pods = pod_groups(canonicalize(write(cluster(1))), (), UNCACHED)
     previous, notes = recall(state, names, pods, NOW_S * 10**9)
     assert notes == ()
     last = previous.unneeded[len(previous.unneeded) - previous.slack_dependent_count :]
@@ -53,10 +54,10 @@ def test_a_node_given_twice_depends_on_slack_only_if_its_first_entry_does() -> N
 def test_r3_after_the_node_that_slack_spared_is_gone_the_others_go_as_any_node_does() -> None:
     given = five_nodes()
     state = decide(given, asking(0.3), decisions=BOTH).state
-    assert state.scale_down.fewer_placeholders == 1
+    assert dependent_count(state) == 1
     first, spared = (state.scale_down.strings[at] for at in np.frombuffer(state.scale_down.unneeded.node, "<i4"))
     pods = {key: row for key, row in given.pods.items() if row.node != spared}
     nodes = {name: row for name, row in given.nodes.items() if name != spared}
     again = decide(replace(given, pods=pods, nodes=nodes), asking(0.3), state, NOW_S + 10, BOTH)
     assert first in [one.node for one in again.scale_down.unneeded]
-    assert again.state.scale_down.fewer_placeholders < len(again.scale_down.unneeded)
+    assert dependent_count(again.state) < len(again.scale_down.unneeded)

@@ -1,9 +1,11 @@
 """A state damaged in transit: the plan is still verified, and nothing raises."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from random import Random
 
+import numpy as np
 import pytest
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import DecodeError
@@ -14,10 +16,12 @@ from tests.builders.examples import examples
 from tests.builders.scale_down import NOW_S, Outcome, plan_message
 from tests.builders.scale_down_loops import SETTINGS, STEP_S, World
 from tests.builders.snapshots import int32
+from trimtab.planner.scale_down.state import LAYOUT_VERSION
 from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
 
+HINTS = ("source", "offsets", "pod", "destination")
 COLUMNS = (
-    ("hints", "source"), ("hints", "offsets"), ("hints", "pod"), ("hints", "destination"),
     ("unneeded", "node"), ("unneeded", "time_ns"),
     ("unremovable", "node"), ("unremovable", "time_ns"), ("unremovable", "reason"), ("unremovable", "blocking_reason"),
 )  # fmt: skip
@@ -74,16 +78,64 @@ def test_columns_of_any_content_are_read_or_counted_as_absent(
     answered(which, state)
 
 
+@contextmanager
+def opaque_of(state: plan_pb2.ScaleDownState) -> Iterator[ScaleDownOpaque]:
+    """Change the opaque part of a state."""
+    opaque = ScaleDownOpaque.FromString(state.opaque)
+    yield opaque
+    state.opaque = opaque.SerializeToString()
+
+
+def copied(which: int) -> plan_pb2.ScaleDownState:
+    state = plan_pb2.ScaleDownState()
+    state.CopyFrom(lived(which)[1])
+    return state
+
+
+@given(st.integers(0, 3), st.sampled_from(HINTS), st.data())
+@examples(150)
+def test_hints_of_any_content_are_read_or_dropped(which: int, column: str, data: st.DataObject) -> None:
+    state = copied(which)
+    with opaque_of(state) as opaque:
+        length = len(getattr(opaque.hints, column))
+        setattr(opaque.hints, column, data.draw(st.binary(min_size=length, max_size=length) | st.binary(max_size=64)))
+    assert_timers_continue(which, state)
+
+
+@given(st.integers(0, 3), st.binary(max_size=64), st.integers(0, 2**20), st.integers(-1, 5))
+@examples(150)
+def test_an_opaque_part_of_any_bytes_and_layout_costs_no_timer(
+    which: int, noise: bytes, place: int, layout: int
+) -> None:
+    state = copied(which)
+    at = place % (len(state.opaque) + 1)
+    state.opaque = state.opaque[:at] + noise + state.opaque[at + len(noise) :]
+    state.layout_version = layout
+    assert_timers_continue(which, state)
+
+
+def assert_timers_continue(which: int, state: plan_pb2.ScaleDownState) -> None:
+    """Check that nodes that are unneeded, and were, are so since the same time."""
+    before = lived(which)[1]
+    nodes = [before.strings[at] for at in np.frombuffer(before.unneeded.node, "<i4")]
+    since_ns = dict(zip(nodes, np.frombuffer(before.unneeded.time_ns, "<i8").tolist(), strict=True))
+    found = answered(which, state)
+    for entry in found.decision.unneeded:
+        if entry.node in since_ns:
+            assert entry.since.ToNanoseconds() == since_ns[entry.node]
+    assert not any("starting with empty state" in note for note in found.notes)
+
+
 ANY = st.integers(-(2**31), 2**31 - 1)
 
 
 @given(st.integers(0, 3), ANY, ANY, ANY)
 @examples(60)
 def test_pointers_of_any_value_are_read_or_counted_as_absent(which: int, start: int, resume: int, fewer: int) -> None:
-    state = plan_pb2.ScaleDownState()
-    state.CopyFrom(lived(which)[1])
-    state.search_start, state.resume_at, state.fewer_placeholders = start, resume, fewer
-    answered(which, state)
+    state = copied(which)
+    with opaque_of(state) as opaque:
+        opaque.search_start, opaque.resume_at, opaque.fewer_placeholders = start, resume, fewer
+    assert_timers_continue(which, state)
 
 
 def in_times(state: plan_pb2.ScaleDownState, value: int) -> None:
@@ -103,25 +155,18 @@ def test_times_that_cannot_be_count_as_now(value: int) -> None:
     assert {entry.since.seconds for entry in found.decision.unneeded} == wanted
 
 
-def newer(state: plan_pb2.ScaleDownState) -> None:
-    state.layout_version = 4
-
-
-def older(state: plan_pb2.ScaleDownState) -> None:
-    state.layout_version = 1
-
-
-@pytest.mark.parametrize("spoil", [newer, older])
-def test_a_state_of_another_version_counts_as_absent_and_is_said_to(
-    spoil: Callable[[plan_pb2.ScaleDownState], None],
-) -> None:
-    message, state = lived(0)
-    other = plan_pb2.ScaleDownState()
-    other.CopyFrom(state)
-    spoil(other)
-    found = plan_message(message, SETTINGS, other, NOW_S + 3 * STEP_S)
-    assert found.notes == (f"scale-down state has layout {other.layout_version}, not 3: starting with empty state",)
-    assert found.state.layout_version == 3
+@pytest.mark.parametrize("layout", [LAYOUT_VERSION + 1, LAYOUT_VERSION - 1, 0])
+def test_an_opaque_part_of_another_layout_is_dropped_with_a_note_and_the_timers_continue(layout: int) -> None:
+    state = copied(0)
+    state.layout_version = layout
+    found = answered(0, state)
+    assert found.notes == (
+        f"the opaque part of the scale-down state was dropped (its layout is {layout}, not {LAYOUT_VERSION}): "
+        "timers continue, searches start anew",
+    )
+    assert found.state.layout_version == LAYOUT_VERSION
+    assert {entry.since.seconds for entry in found.decision.unneeded} == {NOW_S}
+    assert_timers_continue(0, state)
 
 
 def test_a_state_with_fields_of_a_later_day_is_read() -> None:
@@ -149,7 +194,8 @@ def test_hints_that_would_be_read_past_their_end_are_refused_as_a_whole(
     message, lived_state = lived(0)
     names = [node.name for node in message.nodes]
     state = plan_pb2.ScaleDownState(layout_version=lived_state.layout_version, strings=["", *names])
-    state.hints.source, state.hints.offsets = int32(sources), int32(offsets)
-    state.hints.pod, state.hints.destination = int32((7, 7)), int32((1, 1))
+    with opaque_of(state) as opaque:
+        opaque.hints.source, opaque.hints.offsets = int32(sources), int32(offsets)
+        opaque.hints.pod, opaque.hints.destination = int32((7, 7)), int32((1, 1))
     (said,) = plan_message(message, SETTINGS, state, NOW_S + 3 * STEP_S).notes
     assert note in said

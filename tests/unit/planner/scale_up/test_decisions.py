@@ -205,6 +205,14 @@ def test_a_pod_waits_on_the_node_that_is_on_its_way() -> None:
     assert found.result == "NOT_NEEDED"
 
 
+@pytest.mark.parametrize(("price", "expected"), [(None, None), (0.0, 0.0), (0.5, 1.0)])
+def test_the_price_of_a_split_is_absent_if_that_of_its_group_is_not_known_and_a_zero_otherwise_a_zero(
+    price: float | None, expected: float | None
+) -> None:
+    (split,) = plan(group("a", price=price), [pod(f"p{i}", "4") for i in range(2)]).decision.splits
+    assert (split.price_per_hour if split.HasField("price_per_hour") else None) == expected
+
+
 def test_the_cheapest_group_is_taken_by_price_and_the_others_say_why_not() -> None:
     groups = [group("dear", price=2.0), group("cheap", price=1.0), group("unknown")]
     found = plan(groups, [pod(f"p{i}", "4") for i in range(2)], settings={"expanders": ["PRICE"]})

@@ -13,7 +13,7 @@ from tests.reference.scale_up import refusals as naive_refusals
 from tests.reference.scale_up.report import wire
 from trimtab.planner.scale_up.kernels.refusals import refusals
 from trimtab.planner.scale_up.report.kernels.wire import write_pods
-from trimtab.planner.simulation.kernels import open_as
+from trimtab.planner.simulation.kernels import open_from_template
 from trimtab.planner.simulation.log import check_log
 from trimtab.planner.snapshot.texts import Names, joined
 
@@ -26,29 +26,29 @@ def names_of(made: GrowingCluster, nodes: list[int]) -> list[str]:
 
 
 def open_all_but_one(made: GrowingCluster, random: Random) -> None:
-    """Open all blank nodes but one, on both sides."""
-    for blank, name in list(zip(made.growth.blanks.tolist(), made.growth.blank_names, strict=True))[:-1]:
-        prototype = random.choice(made.growth.prototype.tolist())
-        open_as(made.simulation.state, blank, prototype)
-        made.cluster.open_as(name, made.names[prototype])
+    """Open all spare nodes but one, on both sides."""
+    for blank, name in list(zip(made.growth.spare_nodes.tolist(), made.growth.spare_names, strict=True))[:-1]:
+        template_node = random.choice(made.growth.template_node.tolist())
+        open_from_template(made.simulation.state, blank, template_node)
+        made.cluster.open_from_template(name, made.names[template_node])
 
 
 @given(SEEDS)
 @examples(100)
 def test_new_nodes_refuse_pods_for_the_reasons_that_a_plain_check_gives(seed: int) -> None:
     made, random = random_growing_cluster(seed), Random(seed + 1)
-    if not made.growth.blanks.size:
+    if not made.growth.spare_nodes.size:
         return
     open_all_but_one(made, random)
     before = copied(made.simulation.state)
-    prototypes = [*made.growth.prototype.tolist(), -1]
-    masks = np.full((len(made.pending), len(prototypes)), 7, np.int64)
+    template_nodes = [*made.growth.template_node.tolist(), -1]
+    masks = np.full((len(made.pending), len(template_nodes)), 7, np.int64)
     pods = np.array(made.pending, np.int32)
-    refusals(made.simulation.state, int(made.growth.blanks[-1]), np.array(prototypes, np.int64), pods, masks)
+    refusals(made.simulation.state, int(made.growth.spare_nodes[-1]), np.array(template_nodes, np.int64), pods, masks)
     check_log(made.simulation.state)
     assert_same(made.simulation.state, before)
-    blank = made.growth.blank_names[-1]
-    assert masks.tolist() == naive_refusals.refusals(made.cluster, blank, names_of(made, prototypes), made.pending)
+    blank = made.growth.spare_names[-1]
+    assert masks.tolist() == naive_refusals.refusals(made.cluster, blank, names_of(made, template_nodes), made.pending)
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), NAMES), max_size=6), st.lists(NAMES, max_size=3), st.data())

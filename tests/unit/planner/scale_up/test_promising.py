@@ -7,15 +7,18 @@ from tests.builders.kubernetes import labelled, node, node_group, pod, pod_affin
 from tests.builders.options import Group, groups_of
 from tests.builders.scale_up import plan
 from trimtab.planner.model.settings import ScaleUpSettings
+from trimtab.planner.model.settings.search import BEST as BEST_EFFORT
+from trimtab.planner.model.settings.search import USUAL
 from trimtab.planner.placement.group_bounds import GroupBounds
 from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, PodsToPack, pack_best
 from trimtab.planner.scale_up import estimate
 from trimtab.planner.scale_up.expanders.chain import Chooser
 from trimtab.planner.scale_up.options import ChoiceState, ExpanderContext
-from trimtab.planner.scale_up.promising import BEST, FINALISTS, LADDER, MANY, promising
+from trimtab.planner.scale_up.promising import BEST, FINALISTS, LADDER, promising
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1.plan_pb2 import Expander
 
+MANY = USUAL.packed_groups
 ZONE = "topology.kubernetes.io/zone"
 
 
@@ -30,17 +33,21 @@ def bounds(groups: int, same_as: Int64 | None = None) -> GroupBounds:
     )  # fmt: skip
 
 
-def parts(groups: int, same_as: Int64 | None = None) -> list[list[int]]:
+def parts(groups: int, same_as: Int64 | None = None, most: int = MANY) -> list[list[int]]:
     """Return the parts; groups with fewest nodes are the best."""
     facts = groups_of({f"{number:05}": Group() for number in range(groups)})
     context = ExpanderContext(facts, ScaleUpSettings(), 10)
     chooser = Chooser(context, (Expander.LEAST_NODES,), ChoiceState(0, np.zeros(groups, np.int64)))
     may_add = np.full(groups, 1000)
-    return list(promising(bounds(groups, same_as), may_add, list(range(groups)), chooser))
+    return list(promising(bounds(groups, same_as), may_add, list(range(groups)), chooser, most))
 
 
 def test_few_groups_are_packed_all_at_once() -> None:
     assert parts(MANY) == [list(range(MANY))]
+
+
+def test_with_the_best_effort_any_number_of_groups_is_packed_all_at_once() -> None:
+    assert parts(8 * MANY, most=BEST_EFFORT.packed_groups) == [list(range(8 * MANY))]
 
 
 def test_groups_that_are_the_same_for_the_pods_count_once() -> None:

@@ -8,15 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders.snapshots import Cluster, Eviction, Group, Node, Pod, int32, write
-from trimtab.planner.model.derive import build_always
 from trimtab.planner.placement.hints import PodGroups, pod_groups
 from trimtab.planner.scale_up.state import LAYOUT_VERSION, recall, remember
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.growth import Growth, growth_rows
-from trimtab.planner.simulation.kernels import open_as, place, remove
+from trimtab.planner.simulation.kernels import open_from_template, place, remove
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualRows, evicted_pods
+from trimtab.planner.snapshot.caches import UNCACHED
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
+from trimtab.v1.opaque_state_pb2 import ScaleUpOpaque
 
 TEMPLATE = GroupTemplate(NodeTemplate(allocatable=(("cpu", 4000), ("memory", 2**33), ("pods", 9))))
 BLANKS = 4
@@ -72,7 +73,7 @@ def cluster(nodes: str = "ab", pods: str = "xyz", upcoming: tuple[int, int] = (2
     snapshot = canonicalize(write(rows))
     rows_of_growth = growth_rows([TEMPLATE, TEMPLATE], upcoming, BLANKS, snapshot)
     virtual = VirtualRows(evicted_pods(snapshot, snapshot.recent_evictions), rows_of_growth.nodes)
-    groups = pod_groups(snapshot, snapshot.recent_evictions, build_always)
+    groups = pod_groups(snapshot, snapshot.recent_evictions, UNCACHED)
     return Given(build_simulation(snapshot, virtual), rows_of_growth.growth, groups)
 
 
@@ -91,8 +92,8 @@ def test_pods_are_remembered_on_nodes_that_are_and_that_are_to_come() -> None:
 def test_a_node_that_the_plan_adds_is_one_to_come_in_the_next_loop() -> None:
     given, (first, second) = cluster(), (0, 1)
     for at, group in enumerate((second, first, second)):
-        open_as(given.simulation.state, given.growth.blanks[at], given.growth.prototype[group])
-    for pod, name in zip("xyz", given.growth.blank_names, strict=False):
+        open_from_template(given.simulation.state, given.growth.spare_nodes[at], given.growth.template_node[group])
+    for pod, name in zip("xyz", given.growth.spare_names, strict=False):
         given.move(pod, name)
     state = given.remember("x", "y", "z", added=(second, first, second))
     later = cluster(upcoming=(3, 3)).recall(state)
@@ -108,7 +109,7 @@ def test_pods_without_a_place_and_what_has_gone_are_forgotten() -> None:
     state = given.remember("x", "y", "z")
     assert cluster(nodes="b").recall(state)[0] == {"y": "b"}
     assert cluster(pods="x").recall(state)[0] == {"x": "a"}
-    assert given.remember().hints == plan_pb2.PodHints(offsets=int32([0]))
+    assert given.remember().opaque == b""
 
 
 def test_a_pod_that_is_where_it_was_not_is_another() -> None:
@@ -120,12 +121,14 @@ def test_a_pod_that_is_where_it_was_not_is_another() -> None:
     assert cluster().recall(state)[0] == {}
 
 
-def test_no_state_and_one_of_another_layout_say_nothing() -> None:
+def test_no_state_says_nothing_and_one_of_another_layout_is_dropped_with_a_note() -> None:
     assert cluster().recall(None) == ({}, ())
     assert cluster().recall(plan_pb2.ScaleUpState()) == ({}, ())
-    hints, (note,) = cluster().recall(plan_pb2.ScaleUpState(layout_version=LAYOUT_VERSION + 1))
+    other = whole()
+    other.layout_version = LAYOUT_VERSION + 1
+    hints, (note,) = cluster().recall(other)
     assert hints == {}
-    assert "has layout 2, not 1: starting with empty state" in note
+    assert f"dropped (its layout is {LAYOUT_VERSION + 1}, not {LAYOUT_VERSION}): waiting pods are placed anew" in note
 
 
 def whole() -> plan_pb2.ScaleUpState:
@@ -147,12 +150,19 @@ BROKEN = {
 }
 
 
+def set_column(state: plan_pb2.ScaleUpState, path: str, value: bytes) -> None:
+    """Set a column of the opaque part of a state, in place."""
+    opaque = ScaleUpOpaque.FromString(state.opaque)
+    table, _, name = path.rpartition(".")
+    setattr(getattr(opaque, table) if table else opaque, name, value)
+    state.opaque = opaque.SerializeToString()
+
+
 @pytest.mark.parametrize("problem", BROKEN)
 def test_a_state_that_cannot_be_read_is_noted_and_counts_as_absent(problem: str) -> None:
     state = whole()
     for path, value in BROKEN[problem].items():
-        table, _, name = path.rpartition(".")
-        setattr(getattr(state, table) if table else state, name, value)
+        set_column(state, path, value)
     hints, (note,) = cluster(z="b").recall(state)
     assert hints == {}
     assert problem in note
@@ -168,8 +178,20 @@ LATER = cluster(z="b")
 def test_columns_of_any_content_are_read_or_noted(path: str, values: list[int]) -> None:
     state = plan_pb2.ScaleUpState()
     state.CopyFrom(WHOLE)
-    table, _, name = path.rpartition(".")
-    setattr(getattr(state, table) if table else state, name, int32(values))
+    set_column(state, path, int32(values))
+    hints, notes = LATER.recall(state)
+    assert len(notes) <= 1
+    assert not (hints and notes)
+
+
+@given(st.binary(max_size=64), st.integers(0, 2**16), st.integers(-1, 3))
+@settings(deadline=None)
+def test_an_opaque_part_of_any_bytes_and_layout_is_read_or_noted(noise: bytes, place: int, layout: int) -> None:
+    state = plan_pb2.ScaleUpState()
+    state.CopyFrom(WHOLE)
+    at = place % (len(state.opaque) + 1)
+    state.opaque = state.opaque[:at] + noise + state.opaque[at + len(noise) :]
+    state.layout_version = layout
     hints, notes = LATER.recall(state)
     assert len(notes) <= 1
     assert not (hints and notes)

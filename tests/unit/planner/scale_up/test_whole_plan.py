@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_group, pod, pod_affinity, spread
-from tests.builders.scale_up import Outcome, plan
+from tests.builders.scale_up import Outcome, plan, search_budgets
 from trimtab.planner.scale_up import draft, whole_plan, whole_problem
 from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
 from trimtab.planner.scale_up.cheapest.problem import UNLIMITED, Plan, PlanBounds, Problem
@@ -46,7 +46,7 @@ def test_pods_of_different_sizes_that_keep_apart_get_a_node_each(
     problems: list[Problem], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Together they would fill a large node, but it takes only one of them."""
-    monkeypatch.setattr(draft, "MANY", 0)
+    search_budgets(monkeypatch, packed_groups=0)
     sizes = ["500m", "500m", "1", "1"]
     pods = [apart(f"apart-{i}", cpu) for i, cpu in enumerate(sizes)]
     found = cheapest(pods, [pod(f"any-{i}", "1") for i in range(8)])
@@ -121,7 +121,7 @@ def test_of_many_classes_only_those_with_most_pods_are_packed(most: str, monkeyp
 def test_pods_of_one_kind_that_keep_apart_get_a_node_each(
     problems: list[Problem], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(draft, "MANY", 0)
+    search_budgets(monkeypatch, packed_groups=0)
     found = cheapest([apart(f"apart-{i}", "1") for i in range(4)], [pod(f"any-{i}", "1") for i in range(8)])
     assert sorted(zip(problems[0].pods.tolist(), problems[0].per_node.tolist(), strict=True))[0] == (4, 1)
     assert found.growth == {"small": 4}
@@ -139,7 +139,7 @@ def test_of_very_many_groups_another_plan_is_made_where_not_few_pods_went_elsewh
         return run(one)
 
     monkeypatch.setattr(draft.Draft, "run", noting)
-    monkeypatch.setattr(draft, "MANY", 0)
+    search_budgets(monkeypatch, packed_groups=0)
     monkeypatch.setattr(draft, "FEW", few)
     # The set is unknown, so pods that do not fit together are planned on one node.
     monkeypatch.setattr(whole_problem, "MOST_SETS", 0)

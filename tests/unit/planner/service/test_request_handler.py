@@ -14,6 +14,8 @@ from trimtab.planner.service.measurement import Instruments, StopWatch
 from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
+from trimtab.planner.snapshot.caches import SnapshotKey
+from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 
@@ -87,16 +89,21 @@ def test_callers_do_not_see_each_others_snapshots() -> None:
     assert cache.snapshot(CacheScope("me", "d"), version) is None
 
 
+class ListKey(SnapshotKey[list[int]]):
+    """The key of a list."""
+
+
 def test_what_is_derived_from_a_snapshot_is_built_once() -> None:
     kept = CachedSnapshot(canonicalize(small_cluster()))
     built: list[int] = []
 
-    def build() -> list[int]:
+    def build(snapshot: Snapshot) -> list[int]:
+        del snapshot
         built.append(1)
         return built
 
-    before = kept.size()
-    assert kept.derive("x", build) is kept.derive("x", build)
+    before, key = kept.size(), ListKey()
+    assert kept.get(key, kept.snapshot, build) is kept.get(key, kept.snapshot, build)
     assert built == [1]
     assert kept.size() > before
 

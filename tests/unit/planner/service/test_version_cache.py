@@ -2,7 +2,10 @@
 
 import threading
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,8 @@ from trimtab.planner.service.request_handler import Caller, RequestHandler
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, LatestCache, VersionCache
 from trimtab.planner.service.warm_up import NOW_S, small_cluster
 from trimtab.planner.snapshot.cache import size_of
+from trimtab.planner.snapshot.caches import ContentKey, LatestKey, SnapshotKey, SuccessorKey
+from trimtab.planner.snapshot.columns import Snapshot
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.v1 import plan_pb2
@@ -25,7 +30,7 @@ ME = CacheScope("me", "c")
 
 
 def after(base: CachedSnapshot, delta: pb.SnapshotDelta) -> CachedSnapshot:
-    return CachedSnapshot(apply_delta(base.snapshot, delta, base.derive), base)
+    return CachedSnapshot(apply_delta(base.snapshot, delta, base), base)
 
 
 def cordoned() -> pb.SnapshotDelta:
@@ -39,13 +44,43 @@ def cordoned() -> pb.SnapshotDelta:
     return delta
 
 
+@dataclass(frozen=True)
+class NamedKey(SnapshotKey[Any]):
+    """A key for tests."""
+
+    name: str
+
+
+class LineKey(SuccessorKey[str]):
+    """A key whose value is handed on."""
+
+
+@dataclass(frozen=True)
+class LastKey(LatestKey[str]):
+    """A key of which the latest value is kept."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class PartKey(ContentKey):
+    """The key of a part of an answer."""
+
+    number: int = 0
+
+
+X = NamedKey("x")
+
+
 class Counted:
-    """An object to build that counts its builds."""
+    """Computes a value from some fields, and counts how often."""
 
-    def __init__(self) -> None:
-        self.count = 0
+    def __init__(self, *of: str) -> None:
+        self.count, self.of = 0, of
 
-    def __call__(self) -> list[int]:
+    def __call__(self, snapshot: Snapshot) -> list[int]:
+        for field in self.of:
+            attrgetter(field)(snapshot)
         self.count += 1
         return [self.count]
 
@@ -56,42 +91,87 @@ class Counted:
         pytest.param(("specs",), True, id="a table that stays"),
         pytest.param(("specs", "pods.spec", "resources"), True, id="several, one a column"),
         pytest.param(("nodes.allocatable", "nodes.name"), True, id="columns of a table that changes"),
-        pytest.param(("nodes",), False, id="a table that changes"),
+        pytest.param(("nodes._fields",), False, id="a table that changes"),
         pytest.param(("specs", "nodes.unschedulable"), False, id="one of two changes"),
-        pytest.param((), False, id="of anything"),
+        pytest.param(("version",), False, id="of everything"),
+        pytest.param((), True, id="of nothing"),
     ],
 )
 def test_what_was_derived_of_unchanged_fields_holds_after_a_delta(of: tuple[str, ...], is_handed_on: bool) -> None:
-    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted()
-    first = base.derive("x", build, of)
-    second = after(base, cordoned()).derive("x", build, of)
+    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted(*of)
+    first = base.get(X, base.snapshot, build)
+    following = after(base, cordoned())
+    second = following.get(X, following.snapshot, build)
     assert (second is first) == is_handed_on
     assert build.count == 2 - is_handed_on
 
 
 def test_what_is_handed_on_once_is_handed_on_again() -> None:
-    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted()
-    first = base.derive("x", build, ("specs",))
+    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted("specs")
+    first = base.get(X, base.snapshot, build)
     middle = after(base, cordoned())
-    assert after(middle, pb.SnapshotDelta()).derive("x", build, ("specs",)) is first
+    last = after(middle, pb.SnapshotDelta())
+    assert last.get(X, last.snapshot, build) is first
 
 
-def test_a_field_that_does_not_exist_is_refused() -> None:
+def test_keys_of_two_classes_never_meet() -> None:
     base = CachedSnapshot(canonicalize(small_cluster()))
-    with pytest.raises(AttributeError, match="spex"):
-        base.derive("x", list, ("spex",))
+
+    class OneKey(SnapshotKey[int]):
+        pass
+
+    class OtherKey(SnapshotKey[int]):
+        pass
+
+    assert base.get(OneKey(), base.snapshot, lambda _: 1) == 1
+    assert base.get(OtherKey(), base.snapshot, lambda _: 2) == 2
+
+
+def test_what_is_put_is_found_with_the_next_snapshot_until_that_has_its_own() -> None:
+    base, key = CachedSnapshot(canonicalize(small_cluster())), LineKey()
+    assert base.find(key) is None
+    base.put(key, "first")
+    second = after(base, cordoned())
+    third = after(second, pb.SnapshotDelta())
+    assert (base.find(key), second.find(key), third.find(key)) == ("first", "first", None)
+    second.put(key, "second")
+    assert (base.find(key), second.find(key)) == ("first", "second")
+    assert after(second, cordoned()).find(key) == "second"
+
+
+def test_only_the_latest_value_of_a_kind_is_kept_and_with_its_snapshot_alone() -> None:
+    base = CachedSnapshot(canonicalize(small_cluster()))
+    base.put(LastKey(1), "one")
+    assert (base.find(LastKey(1)), base.find(LastKey(2))) == ("one", None)
+    base.put(LastKey(2), "two")
+    assert (base.find(LastKey(1)), base.find(LastKey(2))) == (None, "two")
+    assert after(base, cordoned()).find(LastKey(2)) is None
 
 
 def test_what_could_not_be_built_is_built_the_next_time() -> None:
     base = CachedSnapshot(canonicalize(small_cluster()))
     with pytest.raises(ZeroDivisionError):
-        base.derive("x", lambda: 1 // 0)
-    assert base.derive("x", lambda: 5) == 5
+        base.get(X, base.snapshot, lambda _: 1 // 0)
+    assert base.get(X, base.snapshot, lambda _: 5) == 5
 
 
-def test_building_may_derive_in_turn() -> None:
-    base = CachedSnapshot(canonicalize(small_cluster()))
-    assert base.derive("outer", lambda: base.derive("inner", lambda: 2) + 1) == 3
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_value_depends_on_what_its_parts_depend_on(is_there: bool) -> None:
+    base, inner = CachedSnapshot(canonicalize(small_cluster())), Counted("nodes.unschedulable")
+    if is_there:
+        base.get(NamedKey("inner"), base.snapshot, inner)
+
+    def outer(cache: CachedSnapshot) -> int:
+        def compute(view: Snapshot) -> int:
+            return int(cache.get(NamedKey("inner"), view, inner)[0]) + len(view.specs)
+
+        found: int = cache.get(NamedKey("outer"), cache.snapshot, compute)
+        return found
+
+    first = outer(base)
+    following = after(base, cordoned())
+    assert outer(following) == first + 1
+    assert outer(after(following, pb.SnapshotDelta())) == first + 1
 
 
 def test_two_calls_at_once_build_once() -> None:
@@ -100,7 +180,7 @@ def test_two_calls_at_once_build_once() -> None:
 
     def call() -> None:
         start.wait(LIMIT_S)
-        base.derive("x", build)
+        base.get(X, base.snapshot, build)
 
     threads = [threading.Thread(target=call) for _ in range(8)]
     for thread in threads:
@@ -114,7 +194,7 @@ def test_derived_things_count_and_go_before_the_snapshot_does() -> None:
     snapshot = canonicalize(small_cluster())
     cache = VersionCache(2 * size_of(snapshot))
     kept = CachedSnapshot(snapshot)
-    kept.derive("large", lambda: np.zeros(size_of(snapshot), np.int64))
+    kept.get(X, snapshot, lambda _: np.zeros(size_of(snapshot), np.int64))
     cache.keep_snapshot(ME, kept)
     assert cache.snapshot(ME, snapshot.version) is kept
     assert kept.size() == size_of(snapshot)
@@ -128,7 +208,7 @@ def test_plans_without_state_do_not_pile_up() -> None:
     for second in range(60):
         request = asked()
         request.now.seconds += second
-        answer = plan(snapshot, request, None, Work(derive=kept.derive, reuse=partial(cache.reuse, ME)))
+        answer = plan(snapshot, request, None, Work(cache=kept, encodings=cache.parts(ME)))
         assert answer.scale_down.unneeded
         sizes.add(kept.size())
     assert len(sizes) == 1
@@ -142,12 +222,12 @@ def test_parts_of_answers_are_written_once_bounded_and_every_callers_own() -> No
         return text
 
     for scope in (ME, ME, CacheScope("other", "c")):
-        cache.reuse(scope, "plan", partial(write, b"1"))
+        cache.parts(scope).get(PartKey(), partial(write, b"1"))
     assert len(written) == 2
     for number in range(9):
-        cache.reuse(ME, f"plan {number}", partial(write, b"x" * 500))
-    cache.reuse(ME, "plan", partial(write, b"2"))
-    cache.reuse(ME, "plan", partial(write, b"3"))
+        cache.parts(ME).get(PartKey(number + 1), partial(write, b"x" * 500))
+    cache.parts(ME).get(PartKey(), partial(write, b"2"))
+    cache.parts(ME).get(PartKey(), partial(write, b"3"))
     assert written[-1] == b"2"
 
 

@@ -55,7 +55,7 @@ def test_the_snapshot_is_left_as_it_was() -> None:
     before = made.nodes.allocatable.copy(), made.pods.pinned.copy()
     simulation = build_simulation(made)
     kernels.remove(simulation.state, 0)
-    kernels.retire(simulation.state, 0)
+    kernels.cordon(simulation.state, 0)
     assert np.array_equal(made.nodes.allocatable, before[0])
     assert np.array_equal(made.pods.pinned, before[1])
 

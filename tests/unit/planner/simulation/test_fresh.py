@@ -9,7 +9,7 @@ from tests.builders.kubernetes import snapshot_of
 from tests.parity.scheduler_oracle.generator.cluster import cluster
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.fresh import branch, go_over_to
-from trimtab.planner.simulation.kernels import place, remove, retire, revert
+from trimtab.planner.simulation.kernels import cordon, place, remove, revert
 from trimtab.planner.simulation.log import current_mark
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.decode import canonicalize
@@ -33,7 +33,7 @@ def move(simulation: Simulation, state: SimulationState, moves: list[tuple[int, 
         elif kind == 1:
             place(state, pod, node)
         else:
-            retire(state, node)
+            cordon(state, node)
 
 
 @given(seed=st.integers(0, 2**32), before=MOVES, mine=MOVES, its=MOVES)

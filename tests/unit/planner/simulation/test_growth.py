@@ -14,39 +14,47 @@ from tests.builders.simulation_walks import SEEDS, Walk, assert_agree, assert_sa
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.simulation.fresh import to_keep
 from trimtab.planner.simulation.growth import growth_rows
-from trimtab.planner.simulation.kernels import close_node, open_as, open_node, place, place_several, remove, revert
+from trimtab.planner.simulation.kernels import (
+    close_node,
+    open_from_template,
+    open_node,
+    place,
+    place_several,
+    remove,
+    revert,
+)
 from trimtab.planner.simulation.state import CLOSED, OPEN
 from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualPod
 
 
 class GrowthWalk(Walk):
-    """Random moves that also open blank nodes of a group and close them."""
+    """Random moves that also open spare nodes of a group and close them."""
 
     def __init__(self, made: GrowingCluster, random: Random) -> None:
         super().__init__(made.simulation, made.cluster, random)
         self.growth = made.growth
-        self.blank = {self.names[at]: made.cluster.nodes[self.names[at]] for at in made.growth.blanks.tolist()}
+        self.blank = {self.names[at]: made.cluster.nodes[self.names[at]] for at in made.growth.spare_nodes.tolist()}
 
     def step(self) -> None:
         self.random.choice((super().step, super().step, self.grow, self.grow, self.close))()
 
     def grow(self) -> None:
         state = self.simulation.state
-        at = self._any([at for at in self.growth.blanks.tolist() if state.node_state[at] == CLOSED])
-        prototype = self._any(self.growth.prototype.tolist())
-        if at is not None and prototype is not None:
-            assert open_as(state, at, prototype) == 0
-            self.cluster.open_as(self.names[at], self.names[prototype])
+        at = self._any([at for at in self.growth.spare_nodes.tolist() if state.node_state[at] == CLOSED])
+        template_node = self._any(self.growth.template_node.tolist())
+        if at is not None and template_node is not None:
+            assert open_from_template(state, at, template_node) == 0
+            self.cluster.open_from_template(self.names[at], self.names[template_node])
 
     def close(self) -> None:
         state = self.simulation.state
-        at = self._any([at for at in self.growth.blanks.tolist() if state.node_state[at] == OPEN])
+        at = self._any([at for at in self.growth.spare_nodes.tolist() if state.node_state[at] == OPEN])
         if at is None or self.names[at] in self.cluster.at:
             return
         assert close_node(state, at) == 0
         name = self.names[at]
-        self.cluster.drop(name)
+        self.cluster.remove_from_topology(name)
         self.cluster.nodes[name] = self.blank[name]
         del self.cluster.residents[name]
 
@@ -117,18 +125,23 @@ def test_prototypes_are_closed_upcoming_nodes_open_and_blank_ones_wait() -> None
     assert made.names == ["n1", "g0-template-1", "g1-template-1", "g0-upcoming-1", "g0-upcoming-2", "new-1", "new-2",
                           "new-3"]  # fmt: skip
     assert state.node_state.tolist() == [OPEN, CLOSED, CLOSED, OPEN, OPEN, CLOSED, CLOSED, CLOSED]
-    assert made.growth.prototype.tolist() == [1, 2]
+    assert made.growth.template_node.tolist() == [1, 2]
     assert made.growth.upcoming_of(0).tolist() == [3, 4]
     assert made.growth.upcoming_of(1).tolist() == []
-    assert [made.names[at] for at in made.growth.blanks] == list(made.growth.blank_names) == ["new-2", "new-3"]
+    assert [made.names[at] for at in made.growth.spare_nodes] == list(made.growth.spare_names) == ["new-2", "new-3"]
     assert state.resources.free[3].tolist()[0] == 3, "its DaemonSet pod is on it"
 
 
 def test_a_node_is_opened_once_like_a_closed_prototype_and_one_blank_node_never() -> None:
     made = small()
     state = made.simulation.state
-    assert [open_as(state, 5, 1), open_node(state, 5)] == [-1, -1]
-    assert [open_as(state, 6, 1), open_as(state, 6, 1), open_as(state, 7, 3), open_as(state, 0, 1)] == [0, -1, -1, -1]
+    assert [open_from_template(state, 5, 1), open_node(state, 5)] == [-1, -1]
+    assert [
+        open_from_template(state, 6, 1),
+        open_from_template(state, 6, 1),
+        open_from_template(state, 7, 3),
+        open_from_template(state, 0, 1),
+    ] == [0, -1, -1, -1]
     assert state.resources.free[6].tolist()[::2] == [3, 8]
     assert [place(state, 0, 6), remove(state, 0), close_node(state, 6)] == [0, 0, 0]
     assert state.resources.free[6].tolist()[::2] == [0, 0]
@@ -138,7 +151,7 @@ def test_a_copy_of_a_kept_simulation_grows_independently() -> None:
     kept = to_keep(small().simulation)
     before = copied(kept.state)
     own = with_virtual(kept, ())
-    assert open_as(own.state, 6, 1) == 0
+    assert open_from_template(own.state, 6, 1) == 0
     assert_same(kept.state, before)
 
 
@@ -146,6 +159,6 @@ def test_names_that_are_taken_are_left_out() -> None:
     made = snapshot([node("new-1"), node("g-template-1")], [PodRow("a", labels={"app": "new-2"})])
     rows = growth_rows([GroupTemplate(NodeTemplate()), None], [1, 7], 1, made._replace(groups=(node_group("g"),) * 2))
     assert [one.names for one in rows.nodes] == [("g-template-2",), ("g-upcoming-1",), ("new-3", "new-4")]
-    assert rows.growth.prototype.tolist() == [2, -1]
+    assert rows.growth.template_node.tolist() == [2, -1]
     assert rows.growth.upcoming_offsets.tolist() == [0, 1, 1]
-    assert np.array_equal(rows.growth.blanks, [5])
+    assert np.array_equal(rows.growth.spare_nodes, [5])

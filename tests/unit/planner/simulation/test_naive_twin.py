@@ -12,11 +12,11 @@ from tests.builders.simulation_walks import SEEDS, Walk, assert_agree, assert_sa
 from tests.reference.simulation.moves import Cluster
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.kernels import (
-    drop,
+    cordon,
     mark,
     place,
     remove,
-    retire,
+    remove_from_topology,
     revert,
 )
 from trimtab.planner.simulation.log import MoveLogFullError, check_log
@@ -63,7 +63,7 @@ def test_moves_that_are_not_possible_change_nothing_and_say_so() -> None:
     somewhere = next(at for at, node in enumerate(cluster.at) if node)
     before = copied(state)
     assert place(state, somewhere, 0) == -1
-    assert drop(state, 0) == -1
+    assert remove_from_topology(state, 0) == -1
     assert remove(state, next(at for at, node in enumerate(cluster.at) if not node)) == -1
     assert_same(state, before)
 
@@ -75,7 +75,7 @@ def test_a_full_log_is_reported_and_nothing_is_done() -> None:
     before = copied(state)
     somewhere = next(at for at, node in enumerate(cluster.at) if node)
     nowhere = next(at for at, node in enumerate(cluster.at) if not node)
-    assert [remove(state, somewhere), place(state, nowhere, 0), retire(state, 0)] == [-2, -2, -2]
+    assert [remove(state, somewhere), place(state, nowhere, 0), cordon(state, 0)] == [-2, -2, -2]
     assert_same(state, before)
     assert int(state.log.refused[0]) == 3
     with pytest.raises(MoveLogFullError, match="3 were refused"):

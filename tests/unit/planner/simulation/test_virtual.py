@@ -98,7 +98,7 @@ class VirtualWalk(Walk):
             self.cluster.state[self.names[at]] = "open"
         else:
             assert close_node(state, at) == 0
-            self.cluster.drop(self.names[at])
+            self.cluster.remove_from_topology(self.names[at])
 
 
 @given(SEEDS)

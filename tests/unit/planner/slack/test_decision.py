@@ -49,6 +49,13 @@ def test_without_settings_nothing_is_kept() -> None:
     assert not answer.slack.desired
 
 
+def test_the_price_of_room_is_absent_if_no_price_of_its_nodes_is_known_and_zero_if_no_room_is_kept() -> None:
+    unpriced = {"g": Group(0, 1000, 10, Node(allocatable=ROOM), None)}
+    assert not decide(cluster(10, groups=unpriced)).slack.HasField("price_per_hour")
+    without = decide(cluster(10), {}).slack
+    assert (without.HasField("price_per_hour"), without.price_per_hour) == (True, 0.0)
+
+
 def test_a_rate_becomes_standard_placeholders_on_nodes_and_is_explained() -> None:
     answer = decide(cluster(10))
     assert sizes(answer) == {STANDARD: 5}
@@ -411,7 +418,6 @@ def test_what_objects_ask_for_is_bounded_together_with_the_rest() -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        pytest.param(lambda state: setattr(state, "layout_version", 99), id="another layout"),
         pytest.param(lambda state: setattr(state.sets[0], "node", b"x"), id="a column that is cut off"),
         pytest.param(lambda state: setattr(state.sets[0], "node", b"\x63\x00\x00\x00" * 5), id="a string that lacks"),
         pytest.param(lambda state: setattr(state.sets[0], "number", b"\x01\x00\x00\x00" * 5), id="a number twice"),
@@ -423,6 +429,14 @@ def test_an_unreadable_state_is_noted_and_slack_starts_with_empty_state(spoil: A
     again = decide(cluster(10), state=first.state)
     assert any("slack state" in note for note in again.diagnostics.notes)
     assert again.slack == decide(cluster(10)).slack
+
+
+def test_an_opaque_part_of_another_version_changes_nothing_of_slack() -> None:
+    first = decide(cluster(10))
+    plain = decide(cluster(10), state=first.state)
+    first.state.slack.layout_version, first.state.slack.opaque = 99, b"of another version"
+    assert decide(cluster(10), state=first.state) == plain
+    assert plain.slack.placeholders
 
 
 def test_each_object_that_asks_tells_how_many_pods_have_room() -> None:

@@ -8,7 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.examples import examples
-from tests.builders.slack import BOTH, NOW_S, asking, cluster, decide, five_nodes, node, owned, pod, spec, where
+from tests.builders.slack import (
+    BOTH,
+    NOW_S,
+    asking,
+    cluster,
+    decide,
+    dependent_count,
+    five_nodes,
+    node,
+    owned,
+    pod,
+    spec,
+    where,
+)
 from tests.certificates.slack import offences
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -74,7 +87,7 @@ def test_r3_nodes_go_for_which_only_the_slack_without_them_has_room() -> None:
     assert len(where(answer)) == 8
     assert offences(five_nodes(), answer, 0.3) == []
     assert len(answer.scale_down.drain) == len(answer.scale_down.unneeded) == 2
-    assert answer.state.scale_down.fewer_placeholders == 1
+    assert dependent_count(answer.state) == 1
 
 
 def test_r3_of_nodes_that_slack_spares_only_together_none_goes_that_leaves_too_little() -> None:
@@ -151,7 +164,7 @@ def test_r3_a_count_of_placeholders_does_not_fall_with_the_nodes() -> None:
     answer = decide(five_nodes(), asking(0.3, schedules=[schedule]), decisions=BOTH)
     assert len(where(answer)) == 8
     assert len(answer.scale_down.unneeded) == 1
-    assert answer.state.scale_down.fewer_placeholders == 0
+    assert dependent_count(answer.state) == 0
 
 
 @given(st.integers(0, 2**32), st.sampled_from([0.05, 0.2, 0.5]), st.integers(1, 6))

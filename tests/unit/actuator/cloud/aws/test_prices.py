@@ -15,7 +15,7 @@ from trimtab.actuator.cloud.aws.cloud import AwsCloud
 from trimtab.actuator.cloud.aws.price_list import LIST_AGE_S, RETRY_S, SPOT_AGE_S
 from trimtab.actuator.cloud.aws.prices import Price, load_prices, read_price_list, read_spot_history
 from trimtab.actuator.cloud.aws.settings import AwsSettings
-from trimtab.clients.rpc.client import Backoff
+from trimtab.clients.rpc.retries import attempts
 
 Json = dict[str, Any]
 REGION = fake_aws.REGION
@@ -138,7 +138,7 @@ def spot_answer(*prices: str) -> str:
 def cloud_of(proxy: AwsProxy, clock: Clock, prices: Path | None = None) -> AwsCloud:
     api = AwsApi(REGION, proxy.address, has_prices=True)
     settings = AwsSettings(groups=("g", "s"), prices=prices, price_list=True)
-    return AwsCloud(api, settings, Reader(api, Backoff(0.001, 0.01)), clock=clock)
+    return AwsCloud(api, settings, Reader(api, attempts(6, 0.001, 0.01)), clock=clock)
 
 
 def both(cloud: AwsCloud) -> list[float | None]:

@@ -8,7 +8,9 @@ import pytest
 from trimtab.actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from trimtab.actuator.cloud.clusterapi.objects import MachineView, machine_view
 from trimtab.actuator.cloud.provider import CloudError, Instance, InstanceError, InstanceState
-from trimtab.actuator.kube.api import Call, KubeApi
+from trimtab.actuator.kube.api import KubeApi
+from trimtab.clients.kubernetes.api import Api
+from trimtab.clients.kubernetes.connection import ApiRequest
 from trimtab.clients.kubernetes.json_envelope import ObjectList, decode
 from trimtab.clients.kubernetes.kinds.cluster_api import DELETE_MACHINE, Machine
 
@@ -84,13 +86,13 @@ def test_group_marks_and_the_id_before_there_is_a_provider_id() -> None:
     ],
 )
 def test_an_answer_that_is_not_a_list_of_machines_is_an_error_that_names_the_place(answer: bytes, named: str) -> None:
-    class Answering(KubeApi):
+    class Answering(Api):
         def __init__(self) -> None:
             pass
 
-        def call(self, call: Call) -> bytes:
-            return answer if call.path.endswith("/machines") else b"{}"
+        def read(self, request: ApiRequest) -> bytes:
+            return answer if request.path.endswith("/machines") else b"{}"
 
     with pytest.raises(CloudError, match="not the JSON of an API server's list of Machine") as caught:
-        ClusterApiCloud(Answering()).node_groups()
+        ClusterApiCloud(KubeApi(Answering())).node_groups()
     assert named in str(caught.value)

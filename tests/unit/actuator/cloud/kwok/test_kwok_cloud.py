@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.clouds import Clock
 from tests.builders.json_api import Fault, JsonApiServer
 from tests.builders.kubernetes import node, node_group
 from trimtab.actuator.cloud.kwok.cloud import KwokCloud
@@ -15,14 +16,6 @@ from trimtab.actuator.cloud.provider import CloudError, CloudRefusedError, Insta
 from trimtab.clients.kubernetes.object_files import ObjectFileError
 
 START_S = 1_800_000_000.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now_s = START_S
-
-    def __call__(self) -> float:
-        return self.now_s
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from cryptography import x509
 
-from tests.unit.clients.cli.conftest import Run
+from tests.builders.cli import Run
 from trimtab.clients.cli.certificates.parts import PARTS
 from trimtab.clients.rpc.channel_security import ChannelSecurity
 from trimtab.clients.rpc.client import connect

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 
 NOW = ("--now", "2026-03-01T00:00:00Z")
 STORED = {"volumes": [{"name": "v", "emptyDir": {}}]}

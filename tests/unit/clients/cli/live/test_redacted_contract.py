@@ -33,7 +33,7 @@ def texts(message: Message) -> set[str]:
 
 
 NO_NAMES = {
-    "UnremovableNode.failed_predicates": "words of ours",
+    "UnremovableNode.predicate_failure_counts": "words of ours",
     "NodeAssumption.pods_to_move_digest": "a digest, made again",
     "DecisionSummary.result": "a word of ours",
     "DecisionSummary.counts": "words of ours",
@@ -132,9 +132,7 @@ NUMBERS_THAT_STAY = {
         "SlackSettings.extra_capacity_min_rate SlackSettings.resize_threshold PodCostTerm.weight"
     ),
     "prices for some strategies and expanders only": "PodCostTerm.threshold ExpanderScore.score",
-    "ratios": (
-        "ScaleDownState.headroom UnneededNode.utilization UnneededNode.eviction_cost UnremovableNode.utilization"
-    ),
+    "ratios": ("UnneededNode.utilization UnneededNode.eviction_cost UnremovableNode.utilization"),
 }
 """Numbers with a point that are the same in a redacted recording; all others of the contract may be prices."""
 TIMES = {"PodTable.created": 1, "PodTable.deletion": 1, "NodeTimes.time_ns": 10**9, "FailedNodes.time_ns": 10**9}

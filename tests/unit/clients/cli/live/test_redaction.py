@@ -138,7 +138,7 @@ def test_a_state_from_before_the_recording_stays_in_it_without_names(tmp_path: P
     state.scale_down.unneeded.time_ns = (1_780_000_000 * 10**9).to_bytes(8, "little") * (
         len(state.scale_down.unneeded.node) // 4
     )
-    state.scale_down.ClearField("hints")
+    state.scale_down.ClearField("opaque")
     recorded(plain, changed(a_cluster()), plan_pb2.PlanSettings(), state)
     redact_file(plain, redacted)
     with redacted.open("rb") as opened:

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from tests.builders.api_server import FakeApiServer
+from tests.builders.cli import Run
 from tests.builders.live_commands import kubeconfig
-from tests.unit.clients.cli.conftest import Run
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, snapshot_pb2
 
 PATH = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from tests.unit.clients.cli.conftest import Run
+from tests.builders.cli import Run
 
 
 class Reader(HTMLParser):

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.cli.conftest import Run, listed
+from tests.builders.cli import Run, listed
 from tests.unit.clients.cli.report.pages import page_of
 
 NOW = "2026-03-01T00:00:00Z"

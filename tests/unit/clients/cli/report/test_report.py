@@ -10,8 +10,8 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.builders import kubernetes as k8s
+from tests.builders.cli import Run, listed
 from tests.builders.full_disk import full_disk
-from tests.unit.clients.cli.conftest import Run, listed
 from tests.unit.clients.cli.report.pages import Reader, page_of
 from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
@@ -21,7 +21,7 @@ from trimtab.clients.cli.sentences import NODE_SENTENCES
 from trimtab.clients.recording import RecordingReader, RecordingWriter
 from trimtab.clients.simulation.recommendation import as_document, read_limits, recommend
 from trimtab.clients.simulation.result import encoded, read_result, result_of, write_result
-from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario import Scenario, ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate
 from trimtab.v1 import plan_pb2
@@ -101,7 +101,7 @@ def test_a_comparison_shows_its_simulations_side_by_side(trimtab: Run, tmp_path:
     comparison = {"kind": "SimulationComparison", "version": 1, "runs": [result, other]}
     page = page_of_result(trimtab, tmp_path, comparison)
     assert "defaults is the cheapest" in page.text
-    assert "50.0 % less than the dearest" in page.text
+    assert "50.0 % less than the most expensive" in page.text
     assert [trace["name"] for trace in page.figures()[0]["data"]] == ["defaults", "dear"]
     assert "Decisions, dear" in page.text
 
@@ -114,7 +114,7 @@ def test_of_many_simulations_the_best_are_shown_in_detail(trimtab: Run, tmp_path
         one["summary"]["timeToScheduleS"]["p99"] = {8: 90.0, 3: 30.0}.get(number, 100.0)
     page = page_of_result(trimtab, tmp_path, {"kind": "SimulationComparison", "version": 1, "runs": runs})
     assert "Of 9 settings, the rest of the page shows s3, s8." in page.text
-    assert "s8 is the cheapest: cost 12.00, 40.0 % less than the dearest" in page.text
+    assert "s8 is the cheapest: cost 12.00, 40.0 % less than the most expensive" in page.text
     assert all(f"s{number} 7.0 {20 - number}.00" in page.text for number in range(9))
     curve, nodes, *_ = page.figures()
     assert curve["data"][1]["text"] == [f"s{number}" for number in range(8)]
@@ -206,6 +206,13 @@ def test_a_result_of_an_earlier_version_is_named_with_what_it_lacks(
     told = "this result is that of another version of trimtab: it has no summary.budgetWaits, drains, packing; make it"
     assert told in " ".join(done.err.split())
     assert "trimtab simulate SCENARIO --save FILE" in " ".join(done.err.split())
+
+
+def test_a_result_with_a_key_given_twice_is_refused(tmp_path: Path, result: dict[str, Any]) -> None:
+    saved = tmp_path / "result.json"
+    saved.write_bytes(encoded(result).rstrip()[:-1] + b',"version":1}')
+    with pytest.raises(ScenarioError, match=r"result\.json: key 'version' is given twice"):
+        read_result(saved)
 
 
 def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:

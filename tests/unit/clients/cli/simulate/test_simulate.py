@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.builders import kubernetes as k8s
+from tests.builders.cli import Run
 from tests.builders.messages import write_snapshot
-from tests.unit.clients.cli.conftest import Run
 
 SCENARIO = """\
 name: tiny

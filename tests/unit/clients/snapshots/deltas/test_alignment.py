@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trimtab.clients.snapshots.deltas.alignment import align
-from trimtab.clients.snapshots.deltas.pod_columns import Dictionaries, PodTableColumns, PodTableReader
+from trimtab.clients.snapshots.deltas.pod_columns import InternedDictionaries, PodTableColumns, PodTableReader
 from trimtab.v1 import snapshot_pb2 as pb
 
 NAMESPACES = ["", "a", "b"]
@@ -25,7 +25,7 @@ def columns(rows: Rows) -> PodTableColumns:
         setattr(table, f"{field}s", b"".join(texts))
         setattr(table, f"{field}_lengths", np.array([len(text) for text in texts], "<i4").tobytes())
     numbers = np.arange(len(NAMESPACES), dtype=np.int32)
-    return PodTableReader().read(table, Dictionaries(numbers, numbers[:1], numbers[:1], numbers[:0]))
+    return PodTableReader().read(table, InternedDictionaries(numbers, numbers[:1], numbers[:1], numbers[:0]))
 
 
 def cluster(count: int, seed: int, uid_length: int) -> Rows:

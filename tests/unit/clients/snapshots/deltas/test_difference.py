@@ -194,7 +194,7 @@ def test_each_difference_leads_to_the_whole_snapshot_bit_by_bit(
             return
         interned = interner.intern(message)
         delta = difference(last, interned, interner)
-        applied = whole if delta is None else apply_delta(kept.snapshot, delta, kept.derive)
+        applied = whole if delta is None else apply_delta(kept.snapshot, delta, kept)
         assert applied.version == whole.version
         last, kept = interned, CachedSnapshot(applied, kept)
 

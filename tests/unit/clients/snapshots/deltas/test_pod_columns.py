@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trimtab.clients.snapshots.deltas.pod_columns import Dictionaries, PodTableColumns, PodTableReader
+from trimtab.clients.snapshots.deltas.pod_columns import InternedDictionaries, PodTableColumns, PodTableReader
 from trimtab.v1 import snapshot_pb2 as pb
 
 REFERENCES = ("namespace", "spec", "label_set", "node", "owner", "pinned_node")
@@ -50,7 +50,7 @@ def content(pods: PodTableColumns) -> list[Any]:
     return [*found, dict(pods.received)]
 
 
-def read(reader: PodTableReader, table: pb.PodTable, dictionaries: Dictionaries) -> Any:
+def read(reader: PodTableReader, table: pb.PodTable, dictionaries: InternedDictionaries) -> Any:
     try:
         return content(reader.read(table, dictionaries))
     except (ValueError, IndexError) as error:
@@ -60,24 +60,24 @@ def read(reader: PodTableReader, table: pb.PodTable, dictionaries: Dictionaries)
 @given(st.lists(st.tuples(st.lists(FIELDS, max_size=2), st.none() | st.integers(0, 1) | GROWN), max_size=6))
 def test_columns_do_not_depend_on_what_was_read_before(line: list[tuple[list[tuple[str, Any]], Any]]) -> None:
     reader, table = PodTableReader(), first_table()
-    dictionaries = Dictionaries(*(np.arange(3, dtype=np.int32) for _ in range(4)))
+    dictionaries = InternedDictionaries(*(np.arange(3, dtype=np.int32) for _ in range(4)))
     read(reader, table, dictionaries)
     for fields, numbers in line:
         for field, value in fields:
             setattr(table, field, value)
         if isinstance(numbers, tuple):
-            dictionaries = Dictionaries(*(np.array(one, np.int32) for one in numbers))
+            dictionaries = InternedDictionaries(*(np.array(one, np.int32) for one in numbers))
         elif numbers:
-            dictionaries = Dictionaries(*(np.append(one, np.int32(len(one))) for one in dictionaries))
+            dictionaries = InternedDictionaries(*(np.append(one, np.int32(len(one))) for one in dictionaries))
         assert read(reader, table, dictionaries) == read(PodTableReader(), table, dictionaries)
 
 
 def test_a_column_of_equal_bytes_is_the_same_object() -> None:
     reader, table = PodTableReader(), first_table()
-    dictionaries = Dictionaries(*(np.arange(3, dtype=np.int32) for _ in range(4)))
+    dictionaries = InternedDictionaries(*(np.arange(3, dtype=np.int32) for _ in range(4)))
     before = reader.read(table, dictionaries)
     table.uids = b"aabbcd"
-    after = reader.read(table, Dictionaries(*(np.append(one, np.int32(9)) for one in dictionaries)))
+    after = reader.read(table, InternedDictionaries(*(np.append(one, np.int32(9)) for one in dictionaries)))
     assert after.names is before.names
     assert after.uids.offsets is before.uids.offsets
     assert after.uids.data != before.uids.data

@@ -55,7 +55,7 @@ def test_a_pod_is_ranked_by_what_its_removal_takes_off_the_terms_that_are_violat
         labels = {"app": str(app)} | ({"tier": "x"} if tiered else {})
         wanted = tuple(terms[app])
         objects.append(pod(f"p{i}", node=f"n{at}", owner=owners[app], labels=labels, affinity=affinity(wanted)))
-        pods.append(anti_affinity.Pod(f"p{i}", tuple(labels.items()), tuple(NODES[at].items()), wanted))
+        pods.append(anti_affinity.PlacedPod(f"p{i}", tuple(labels.items()), tuple(NODES[at].items()), wanted))
     found: dict[str, float] = {}
     for group in groups(decide(objects, AWAY)).values():
         assert group.ranked_after_each_removal

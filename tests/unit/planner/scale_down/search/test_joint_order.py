@@ -16,7 +16,7 @@ from tests.reference.scale_down.search.joint_order import without_order
 from trimtab.planner.scale_down.search.kernels.drain_sets import TAKEN
 from trimtab.planner.scale_down.search.kernels.joint_order import mark_without_order
 from trimtab.planner.simulation.build import build_simulation
-from trimtab.planner.simulation.kernels import place, remove, retire
+from trimtab.planner.simulation.kernels import cordon, place, remove
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -32,8 +32,8 @@ def marked_by_both(seed: int) -> tuple[dict[int, int], int]:
     problem.accepted[: len(loop.accepted)] = loop.accepted
     problem.counts[TAKEN] = len(loop.accepted)
     for going in loop.accepted:
-        loop.cluster.retire(names[going])
-        retire(state, going)
+        loop.cluster.cordon(names[going])
+        cordon(state, going)
         for moved in loop.moving[going]:
             loop.destination[moved] = problem.destination[moved] = random.choice(staying)
             loop.cluster.place(moved, names[loop.destination[moved]])

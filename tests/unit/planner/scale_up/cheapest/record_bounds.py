@@ -12,9 +12,10 @@ import numpy as np
 
 from tests.builders.pending_problems import random_problem
 from tests.reference.scale_up.bound import bound, optimum
+from trimtab.planner.model.settings.search import USUAL
 from trimtab.planner.scale_up.cheapest.candidates import candidates
 from trimtab.planner.scale_up.cheapest.plan import cheapest_plan, prepared
-from trimtab.planner.scale_up.cheapest.portfolio import SearchInputs, attempts
+from trimtab.planner.scale_up.cheapest.portfolio import SearchInputs, make_plans
 from trimtab.planner.scale_up.cheapest.problem import PlanBounds, Problem
 from trimtab.planner.scale_up.cheapest.work import fill_state_for
 
@@ -31,8 +32,10 @@ def strongest(asked: Problem) -> float:
         best = max(best, bound(least, least.pods, whole=True))
     if price > NEAR * best:
         cost, groups = least.price + least.price.max() * 1e-6, np.arange(len(least.price), dtype=np.int32)
-        inputs = SearchInputs(least, fill_state_for(least, cost), candidates(least, cost, groups))
-        worths = [np.minimum(one.value, least.price.max()) for one in attempts(inputs, PlanBounds())[-3:]]
+        inputs = SearchInputs(
+            least, fill_state_for(least, cost), candidates(least, cost, groups, USUAL.detailed_groups)
+        )
+        worths = [np.minimum(one.value, least.price.max()) for one in make_plans(inputs, PlanBounds())[-3:]]
         best = max(best, bound(least, least.pods, whole=True, values=worths))
     if price > NEAR * best and np.prod(least.pods + 1.0) <= MOST_FILLS:
         best = max(best, optimum(least))

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.builders import kubernetes as k8s
+from tests.builders.cli import Run, listed
 from tests.builders.planner_process import running
-from tests.unit.clients.cli.conftest import Run, listed
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.client import RetryPolicy
 
-RECORDINGS = Path(__file__).parents[5] / "clients/data/recordings"
-GOLDEN = sorted(Path(__file__).parent.glob("*.txt"))
+ROOT = Path(__file__).parents[4]
+RECORDINGS = ROOT / "clients/data/recordings"
+GOLDEN = sorted((ROOT / "tests/stored/advice").glob("*.txt"))
 NOW = ("--now", "2026-06-01T00:00:00Z")
 STORED = {"volumes": [{"name": "v", "emptyDir": {}}]}
 

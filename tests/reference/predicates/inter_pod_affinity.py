@@ -1,28 +1,19 @@
-"""Host ports, disks, inter-pod affinity and anti-affinity, by checking every pod. Source: kube-scheduler v1.37.2."""
+"""InterPodAffinity, by checking every pod. Source: kube-scheduler v1.37.2."""
 
 from tests.builders.rows import Labels, NodeRow, PodRow
 from tests.reference.classes.selectors import selects
+from tests.reference.predicates.durations import FOR_GOOD, FOR_NOW
+from tests.reference.simulation.moves import Cluster
 from trimtab.planner.model.values import AffinityTerm
 from trimtab.v1.reason_pb2 import PredicateReason as Reason
 
 Placed = list[tuple[PodRow, NodeRow]]
 Namespaces = dict[str, Labels]
-WILDCARD = "0.0.0.0"
-
-
-def ports_conflict(pod: PodRow, other: PodRow) -> bool:
-    for mine in pod.spec.host_ports:
-        for theirs in other.spec.host_ports:
-            same = (mine.protocol, mine.port) == (theirs.protocol, theirs.port) and mine.port > 0
-            if same and (mine.host_ip == theirs.host_ip or WILDCARD in (mine.host_ip, theirs.host_ip)):
-                return True
-    return False
-
-
-def disks_conflict(pod: PodRow, other: PodRow) -> bool:
-    mine, theirs = pod.spec, other.spec
-    every = {*theirs.exclusive_disks, *theirs.read_only_disks}
-    return bool(every & set(mine.exclusive_disks)) or bool(set(mine.read_only_disks) & set(theirs.exclusive_disks))
+HOLDS = {
+    Reason.POD_AFFINITY_NOT_MATCHED: FOR_NOW,
+    Reason.POD_ANTI_AFFINITY_VIOLATED: FOR_GOOD,
+    Reason.EXISTING_POD_ANTI_AFFINITY_VIOLATED: FOR_GOOD,
+}
 
 
 def own_namespaces(term: AffinityTerm, owner: PodRow) -> tuple[str, ...]:
@@ -70,13 +61,10 @@ def shares(key: str, one: NodeRow, other: NodeRow) -> bool:
     return key in one.labels and one.labels[key] == other.labels.get(key)
 
 
-def refusals(pod: PodRow, node: NodeRow, placed: Placed, namespaces: Namespaces) -> set[int]:
-    out = set()
+def refusals(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
+    node, namespaces, out = cluster.nodes[name], cluster.namespaces, set[int]()
+    placed = [(other, cluster.nodes[at]) for other, at in cluster.placed()]
     for other, there in placed:
-        if there.name == node.name and ports_conflict(pod, other):
-            out.add(Reason.HOST_PORT_CONFLICT)
-        if there.name == node.name and disks_conflict(pod, other):
-            out.add(Reason.VOLUME_RESTRICTED)
         for term in pod.spec.pod_anti_affinity:
             if shares(term.topology_key, node, there) and incoming_matches(term, pod, other, namespaces):
                 out.add(Reason.POD_ANTI_AFFINITY_VIOLATED)

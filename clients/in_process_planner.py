@@ -78,5 +78,5 @@ class WithoutIdleGrowth:
         if others and plan_pb2.Decision.SLACK not in others and not self._remembers and self._is_idle():
             request.decisions[:] = others
         answer = self._link.send(request, payload)
-        self._remembers = bool(answer.state.scale_up.hints.pod)
+        self._remembers = bool(answer.state.scale_up.opaque)
         return answer

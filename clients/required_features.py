@@ -1,0 +1,193 @@
+"""The features that a planner needs so that it ignores no setting that restricts: `PlanRequest.required_features`.
+
+proto3 drops fields that the receiver does not know, so an older planner would remove what a newer setting protects. A
+setting restricts if some value of it keeps a plan from an action that the plan would otherwise contain: removing a
+node, adding nodes, using room, ordering pods for removal. Settings that only choose among plans that are all permitted,
+that bound work without changing what is permitted, or that permit more, require nothing.
+
+Each field of the messages of `PlanSettings` is in exactly one of the two tables; `protos/README.md` has the same table
+by feature.
+"""
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from trimtab.v1 import plan_pb2
+
+_BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "balance-limit": ("BalanceSettings.max_difference",),
+        "balance-similarity": (
+            "BalanceSettings.ignored_labels",
+            "BalanceSettings.compared_labels",
+            "BalanceSettings.max_memory_difference_ratio",
+            "BalanceSettings.max_allocatable_difference_ratio",
+            "BalanceSettings.max_free_difference_ratio",
+        ),
+        "capacity-buffer-reading": ("SlackSettings.capacity_buffer_reading",),
+        "cluster-health": (
+            "ScaleDownSettings.max_total_unready_percentage",
+            "ScaleDownSettings.ok_total_unready_count",
+        ),
+        "cool-downs": (
+            "ScaleDownSettings.delay_after_add",
+            "ScaleDownSettings.delay_after_delete",
+            "ScaleDownSettings.delay_after_failure",
+        ),
+        "daemonsets-on-new-nodes": ("ScaleUpSettings.force_daemonsets",),
+        "decision-switches": ("ScaleUpSettings.enabled", "ScaleDownSettings.enabled"),
+        "evict-in-turn": ("ScaleDownSettings.evict_in_turn",),
+        "evict-rules": (
+            "ScaleDownSettings.skip_nodes_with_system_pods",
+            "ScaleDownSettings.skip_nodes_with_local_storage",
+            "ScaleDownSettings.skip_nodes_with_custom_controller_pods",
+            "ScaleDownSettings.min_replica_count",
+            "ScaleDownSettings.blocking_system_pod_disruption_timeout",
+            "ScaleDownSettings.job_pods_unmovable",
+        ),
+        "expendable-pods": ("PlannerSettings.expendable_pods_priority_cutoff",),
+        "gpu-label": ("PlannerSettings.gpu_label",),
+        "max-evaluated-nodes": ("ScaleDownSettings.max_evaluated_nodes",),
+        "max-new-unneeded-nodes": ("ScaleDownSettings.max_new_unneeded_nodes",),
+        "min-saving-per-eviction": ("ScaleDownSettings.min_saving_per_eviction",),
+        "node-group-overrides": (
+            "PlanSettings.node_groups",
+            "NodeGroupSettings.utilization_threshold",
+            "NodeGroupSettings.gpu_utilization_threshold",
+            "NodeGroupSettings.unneeded_time",
+            "NodeGroupSettings.unready_time",
+            "NodeGroupSettings.ignore_daemonsets_utilization",
+            "NodeGroupSettings.job_pods_unmovable",
+        ),
+        "parallelism": (
+            "ScaleDownSettings.max_scale_down_parallelism",
+            "ScaleDownSettings.max_drain_parallelism",
+            "ScaleDownSettings.max_empty_bulk_delete",
+        ),
+        "pod-cost-targets": (
+            "PodCostTarget.namespaces",
+            "PodCostTarget.owner_kinds",
+            "PodCostTarget.selector",
+        ),
+        "recent-evictions": ("PlannerSettings.recent_eviction_ttl",),
+        "reserved-room": ("PlannerSettings.reserve_for_pending_pods", "PlannerSettings.reserve_for_unmarked_pods"),
+        "resource-limits": (
+            "PlannerSettings.limits",
+            "ResourceLimit.resource",
+            "ResourceLimit.minimum",
+            "ResourceLimit.maximum",
+            "ResourceLimit.nodes",
+            "ResourceLimit.maximum_added",
+        ),
+        "scale-up-bounds": ("ScaleUpSettings.max_new_nodes", "ScaleUpSettings.max_evaluated_node_groups"),
+        "scale-up-delay": ("ScaleUpSettings.new_pod_scale_up_delay",),
+        "slack-amounts": (
+            "SlackSettings.extra_capacity_min_rate",
+            "SlackSettings.resources",
+            "SlackAmount.rate",
+            "SlackAmount.floor",
+            "SlackAmount.ceiling",
+        ),
+        "slack-pools": (
+            "SlackSettings.pools",
+            "SlackPool.node_groups",
+            "SlackPool.nodes",
+            "SlackPool.topology_key",
+            "SlackPool.extra_capacity_min_rate",
+            "SlackPool.resources",
+            "SlackPool.schedules",
+        ),
+        "slack-schedules": (
+            "SlackSettings.schedules",
+            "SlackSchedule.cron",
+            "SlackSchedule.duration",
+            "SlackSchedule.time_zone",
+            "SlackSchedule.extra_capacity_min_rate",
+            "SlackSchedule.resources",
+            "SlackSchedule.replicas",
+        ),
+        "slack-sizes": (
+            "SlackSettings.granularity",
+            "SlackSettings.strategy",
+            "SlackPool.granularity",
+            "SlackPool.strategy",
+        ),
+        "taint-comparison-operators": ("SimulationSettings.taint_toleration_comparison_operators",),
+        "transient-taints": ("ScaleUpSettings.startup_taints", "ScaleUpSettings.status_taints"),
+        "unneeded-times": ("ScaleDownSettings.unneeded_time", "ScaleDownSettings.unready_time"),
+        "unready-nodes": ("ScaleDownSettings.unready_enabled",),
+        "utilization-thresholds": (
+            "ScaleDownSettings.utilization_threshold",
+            "ScaleDownSettings.gpu_utilization_threshold",
+        ),
+    }
+)
+RESTRICTING: Final[Mapping[str, str]] = MappingProxyType(
+    {field: feature for feature, fields in _BY_FEATURE.items() for field in fields}
+)
+"""The feature that a planner needs for a setting, by "Message.field"."""
+UNRESTRICTING: Final = frozenset(
+    (
+        # They only contain settings.
+        "PlanSettings.scale_up", "PlanSettings.scale_down", "PlanSettings.slack", "PlanSettings.pod_costs",
+        "PlanSettings.simulation", "PlanSettings.planner", "PlannerSettings.balance",
+        # Parts of settings for which a feature is required, or that restrict nothing.
+        "Selector.match_labels", "Selector.match_expressions", "SelectorRequirement.key",
+        "SelectorRequirement.operator", "SelectorRequirement.values", "PodSelector.namespaces", "PodSelector.labels",
+        "TaintNames.keys", "TaintNames.prefixes", "SlackPool.name",
+        # They choose among plans that are all permitted.
+        "PlanSettings.search_effort", "ScaleUpSettings.balance_similar_node_groups", "ScaleUpSettings.expanders",
+        "ScaleUpSettings.priority", "ScaleUpSettings.highest_priority", "ScaleUpSettings.cheapest_plan",
+        "ScaleUpSettings.template_source", "PriorityExpanderSettings.ranks", "PriorityRank.rank",
+        "PriorityRank.patterns", "HighestPriorityExpanderSettings.label",
+        "CheapestPlanExpanderSettings.max_improvements", "ScaleDownSettings.candidate_orders",
+        "ScaleDownSettings.stability_margin", "ScaleDownSettings.balance", "ScaleDownSettings.saving_before_count",
+        "ScaleDownSettings.try_list_order", "ScaleDownSettings.unremovable_node_recheck_timeout",
+        "SlackSettings.resize_threshold", "PodCostSettings.targets", "PodCostTarget.strategies",
+        "PodCostTerm.strategy", "PodCostTerm.weight", "PodCostTerm.threshold", "PodCostTerm.topology_key",
+        "PodCostTerm.annotation", "PodCostTerm.name",
+        # They permit more.
+        "SimulationSettings.topology_spread_timeout", "ScaleUpSettings.scheduler_names",
+        "ScaleDownSettings.ignore_daemonsets_utilization", "ScaleDownSettings.ignore_mirror_pods_utilization",
+        "ScaleDownSettings.min_evaluated_nodes", "ScaleDownSettings.delay_type_local", "SlackSettings.ignored_pods",
+    )
+)  # fmt: skip
+"""Settings that a planner may ignore without doing what the caller forbade, by "Message.field"."""
+
+
+def required_features(settings: plan_pb2.PlanSettings) -> list[str]:
+    """Return the features that a planner needs for these settings, sorted. A setting that is given counts, whatever its
+    value. O(settings)."""
+    return sorted({RESTRICTING[name] for name in _given(settings) if name in RESTRICTING})
+
+
+def require_features(request: plan_pb2.PlanRequest) -> None:
+    """Add to a request, in place, the features that its settings need, to those that its caller requires."""
+    needed = sorted({*request.required_features, *required_features(request.settings)})
+    if needed != list(request.required_features):
+        request.required_features[:] = needed
+
+
+def _given(message: Message) -> Iterator[str]:
+    """Yield "Message.field" of every field that is given, in the message and below it."""
+    for field, value in message.ListFields():
+        yield f"{message.DESCRIPTOR.name}.{field.name}"
+        for inner in _messages(field, value):
+            yield from _given(inner)
+
+
+def _messages(field: FieldDescriptor, value: Any) -> Iterator[Message]:
+    """Yield the messages that are the value of a field."""
+    if field.message_type is None:
+        return
+    if field.message_type.GetOptions().map_entry:
+        if field.message_type.fields_by_name["value"].message_type is not None:
+            yield from value.values()
+    elif field.is_repeated:
+        yield from value
+    else:
+        yield value

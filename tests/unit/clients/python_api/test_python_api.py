@@ -12,7 +12,7 @@ import pytest
 
 import trimtab as api
 from tests.builders import kubernetes as k8s
-from tests.builders.cli import Run, listed
+from tests.builders.cli import Run, listed, runner
 from tests.builders.planner_process import running
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.rpc.client import RetryPolicy
@@ -20,7 +20,12 @@ from trimtab.clients.snapshots.objects import read_files
 
 NOW = "2026-03-01T00:00:00Z"
 QUICK = {"scaleDown": {"unneededTime": "0s"}}
-pytest_plugins = ("tests.unit.clients.cli.conftest",)
+
+
+@pytest.fixture
+def trimtab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs a command line."""
+    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture

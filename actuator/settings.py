@@ -88,7 +88,7 @@ class GrowSettings:
 
 @dataclass(frozen=True)
 class WorkSettings:
-    """Settings of the actuator's work."""
+    """Settings of the actuator's work. `drain`, `delete`, `grow` : of each kind of work."""
 
     drain: DrainSettings = field(default_factory=DrainSettings)
     delete: DeleteSettings = field(default_factory=DeleteSettings)

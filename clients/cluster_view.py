@@ -25,7 +25,10 @@ def _int32(data: bytes, count: int) -> Int32:
 
 @dataclass(frozen=True)
 class ShownPod:
-    """One pod. `node` "" = on none; `owner` None = it has none, or one that is not in the snapshot."""
+    """One pod. `node` "" = on none; `owner` None = it has none, or one that is not in the snapshot. `key` :
+    "namespace/name"; `row` : in the pod table; `spec`, `labels` : of the snapshot's dictionaries; `phase` :
+    `PodPhase.Code`.
+    """
 
     key: str
     row: int
@@ -37,7 +40,9 @@ class ShownPod:
 
 
 class _LookupColumns(NamedTuple):
-    """Columns that single pods are looked up in. The message copies a column each time it is read."""
+    """Columns that single pods are looked up in. The message copies a column each time it is read. `spec`, `owner`,
+    `node`, `label_set`, `phase` : as in `PodTable`.
+    """
 
     spec: Int32
     owner: Int32
@@ -106,7 +111,7 @@ class ClusterView:
         flags = self.snapshot.pods.flags
         return flags[row] if flags else 0
 
-    def spec_of(self, row: int) -> pb.PodSpec:
+    def pod_spec(self, row: int) -> pb.PodSpec:
         """Return the spec of the pod of a row."""
         return self.snapshot.pod_specs[int(self._columns.spec[row])]
 
@@ -160,6 +165,26 @@ class ClusterView:
         places = {index for index, text in enumerate(self.snapshot.strings) if index and text == node}
         rows = np.flatnonzero(np.isin(self._node_column, list(places))).tolist() if places else []
         return sorted((self._pod(row) for row in rows), key=lambda pod: pod.key)
+
+    def rows_by_node(self) -> dict[str, list[int]]:
+        """Return the rows of the pods that use resources of each node. O(pods)."""
+        found: dict[str, list[int]] = {}
+        for row, index in enumerate(self._node_column.tolist()):
+            if index:
+                found.setdefault(self.text(index), []).append(row)
+        return found
+
+    def row_of(self, key: str) -> int | None:
+        """Return the row of a pod by "namespace/name", None = there is none."""
+        return self._rows.get(key)
+
+    def spec_of(self, row: int) -> int:
+        """Return the index of a pod's spec."""
+        return int(self._columns.spec[row])
+
+    def kin_of(self, row: int) -> tuple[int, int]:
+        """Return what pods of one workload have in common: their controller and their labels, as indices."""
+        return int(self._columns.owner[row]), int(self._columns.label_set[row])
 
     def requests(self, pod: ShownPod) -> dict[str, int]:
         """Return the requests of a pod."""

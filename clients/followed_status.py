@@ -12,7 +12,7 @@ from trimtab.v1 import actuator_pb2
 
 
 class Instant(NamedTuple):
-    """A time that can be compared."""
+    """A time that can be compared. `seconds` : Unix seconds; `nanos` : nanoseconds of the second."""
 
     seconds: int
     nanos: int

@@ -45,14 +45,16 @@ class _Cancellable(Protocol):
 
 
 class _Base(NamedTuple):
-    """The snapshot that the planner has confirmed."""
+    """The snapshot that the planner has confirmed. `version` : the planner's name for it."""
 
     version: str
     snapshot: InternedSnapshot
 
 
 class _Payload(NamedTuple):
-    """The data after the header."""
+    """The data after the header. `base_version` : of the snapshot that a delta changes, "" = a whole snapshot;
+    `snapshot` : of which `data` was made, None = the caller made it.
+    """
 
     base_version: str
     data: bytes

@@ -1,4 +1,4 @@
-"""`trimtab-planner`, also `python -m trimtab.planner`. Decides nothing: see `trimtab.planner.command`."""
+"""`trimtab-planner`, also `python -m trimtab.planner`."""
 
 from trimtab.clients.rpc.entry import run_command
 

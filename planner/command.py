@@ -1,4 +1,4 @@
-"""The command `trimtab-planner` and its options. Decides nothing: see `trimtab.planner.process`."""
+"""The command `trimtab-planner` and its options."""
 
 import typer
 

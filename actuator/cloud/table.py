@@ -21,8 +21,9 @@ from trimtab.clients.rpc.extras import require_extra
 
 
 class Cloud(NamedTuple):
-    """A cloud. `module` : has the function `wire` (see `trimtab.actuator.cloud.wiring`). `options` : the classes
-    of the options that it reads; others must keep their defaults. `extras` : extras that must be installed.
+    """A cloud. `module` : has the function `wire` (see `trimtab.actuator.cloud.wiring`). `options` : the classes of the
+    options that it reads; others must keep their defaults. `extras` : extras that must be installed. `name` : the value
+    of `--cloud`.
     """
 
     name: str

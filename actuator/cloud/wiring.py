@@ -37,7 +37,9 @@ class OptionSections:
 
 
 class Opening(NamedTuple):
-    """What `wire` of a cloud receives. `state_dir` exists; `stack` ends what the cloud begins."""
+    """What `wire` of a cloud receives. `state_dir` exists; `stack` ends what the cloud begins. `options` : all sections
+    of the command line, of which a cloud reads its own.
+    """
 
     options: OptionSections
     state_dir: Path
@@ -45,7 +47,9 @@ class Opening(NamedTuple):
 
 
 class LiveCloud(NamedTuple):
-    """A cloud over a connection. `prepare` runs before the first action of this process."""
+    """A cloud over a connection. `prepare` runs before the first action of this process. `provider` : the cloud that
+    the actuator calls.
+    """
 
     provider: CloudProvider
     prepare: Callable[[], None] = lambda: None
@@ -53,7 +57,8 @@ class LiveCloud(NamedTuple):
 
 class LiveWiring(NamedTuple):
     """A cloud for a live cluster: the permissions that it needs in the cluster, and its construction. `build` gets the
-    connection and a function that returns whether this process may act; it makes no call.
+    connection and a function that returns whether this process may act; it makes no call. `rules` : the permissions,
+    for the check at the start.
     """
 
     rules: Sequence[PermissionRule]
@@ -61,7 +66,9 @@ class LiveWiring(NamedTuple):
 
 
 class OwnCluster(NamedTuple):
-    """A cloud that has its cluster in this process, and serves it by additional services."""
+    """A cloud that has its cluster in this process, and serves it by additional services. `provider` : the cloud that
+    the actuator calls; `registrations` : the additional gRPC services.
+    """
 
     cluster: ClusterApi
     provider: CloudProvider

@@ -42,9 +42,12 @@ T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """One call. `path` : begins with "/"; `body` : any value of JSON, None = none; `content_type` : of the body;
-    `accept` : media type of the answer; `repeat` : may be sent again if it may have failed; `timeout_s` : longest
-    silence, 0 = that of the connection.
+    """One call, of which an `ApiRequest` is made: its body is not encoded yet, and its caller says whether it may be
+    repeated.
+
+    `method` : of HTTP; `path` : begins with "/"; `query` : parameters by name, not encoded; `body` : any value of JSON,
+    None = none; `content_type` : of the body; `accept` : media type of the answer; `repeat` : may be sent again if it
+    may have failed; `timeout_s` : longest silence, 0 = that of the connection.
     """
 
     method: str

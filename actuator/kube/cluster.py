@@ -2,6 +2,11 @@
 
 Decides the interface and its errors; the simulated cluster and the client of a live one implement it. All methods are
 thread-safe, and may run twice: each is idempotent. Times are Unix milliseconds, durations seconds.
+
+The errors of `trimtab.clients.kubernetes.errors` describe a request to an API server: its status, its reason, or that
+there was no answer. Those of this module say what that means for one object: it is gone, it has changed, a budget
+refuses for now, the cluster refuses for good. The tracker decides by these, and a simulated cluster, which has no
+requests, raises them too. `trimtab.actuator.kube.api` makes them of the errors of requests.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +34,7 @@ DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
 class TaintView(NamedTuple):
-    """A node's taint."""
+    """A node's taint. `key`, `value` : "" = no value; `effect` : as Kubernetes names it, such as "NoSchedule"."""
 
     key: str
     value: str
@@ -43,7 +48,7 @@ def hard_taint(now_ms: int) -> TaintView:
 
 class NodeQuantities(NamedTuple):
     """Amounts of a node as its status gives them, `cpu` in cores as "3920m"; "" = not given. `others` : disk, huge
-    pages and devices as (name, amount), sorted by name.
+    pages and devices as (name, amount), sorted by name. `memory` : as "16Gi"; `pods` : a count.
     """
 
     cpu: str = ""
@@ -53,7 +58,7 @@ class NodeQuantities(NamedTuple):
 
 
 class NodeView(NamedTuple):
-    """A node, as far as the actuator reads it."""
+    """A node, as far as the actuator reads it. `name` : of its Node object."""
 
     name: str
     # Of its Node object: another one of the same name is another node.
@@ -111,7 +116,7 @@ def deletion_delayed(annotations: Mapping[str, str] | None) -> bool:
 
 
 class PodView(NamedTuple):
-    """A pod, as far as the actuator reads it."""
+    """A pod, as far as the actuator reads it. `namespace`, `name`, `uid` : its metadata's."""
 
     namespace: str
     name: str
@@ -144,7 +149,8 @@ class PodView(NamedTuple):
 
 class CostWrite(NamedTuple):
     """A cost to write: the deletion cost, when it was decided (RFC 3339), and whether other costs of its group are
-    still to be written."""
+    still to be written. `made` : the time; `unfinished` : others are still to be written.
+    """
 
     cost: int
     made: str
@@ -166,7 +172,9 @@ class CostWrite(NamedTuple):
 
 
 class PodCost(NamedTuple):
-    """A pod with its deletion cost: the values of its annotations, None = it has none."""
+    """A pod with its deletion cost: the values of its annotations, None = it has none. `namespace`, `name`, `uid` : the
+    pod's metadata; `rank`, `made` : as written with the cost, see `CostWrite`.
+    """
 
     namespace: str
     name: str
@@ -192,7 +200,9 @@ class PodCost(NamedTuple):
 
 
 class GroupCost(NamedTuple):
-    """The costs of a group as one PodGroupCost object. Its name is derived from the owner."""
+    """The costs of a group as one PodGroupCost object. Its name is derived from the owner: `namespace`,
+    `owner_kind`, `owner_name`.
+    """
 
     namespace: str
     owner_kind: str
@@ -224,7 +234,9 @@ class GroupCostStatus(NamedTuple):
 
 
 class KnownGroupCost(NamedTuple):
-    """A PodGroupCost that exists. status None = it has none for its current costs."""
+    """A PodGroupCost that exists. status None = it has none for its current costs. `cost` : as it is in the cluster;
+    `generation` : of the object, grows with each change of its spec.
+    """
 
     cost: GroupCost
     generation: int
@@ -233,7 +245,8 @@ class KnownGroupCost(NamedTuple):
 
 class BufferStatus(NamedTuple):
     """The status of a CapacityBuffer: the pods that room is kept for, those of them that have room on nodes, and why it
-    is not served ("" = it is)."""
+    is not served ("" = it is). `replicas` : pods; `present` : pods that have room; `problem` : a sentence.
+    """
 
     replicas: int
     present: int
@@ -241,7 +254,9 @@ class BufferStatus(NamedTuple):
 
 
 class KnownBuffer(NamedTuple):
-    """A CapacityBuffer that exists."""
+    """A CapacityBuffer that exists. `namespace`, `name` : its metadata's; `generation` : likewise, grows with each
+    change of its spec.
+    """
 
     namespace: str
     name: str
@@ -264,7 +279,7 @@ def daemon_eviction(annotation: str | None) -> bool | None:
 
 
 class ClusterError(Exception):
-    """The call failed; a retry may succeed."""
+    """The call failed; a retry may succeed. Base class of what a `ClusterApi` raises about one object."""
 
 
 class NoAnswerError(ClusterError):

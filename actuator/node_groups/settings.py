@@ -15,7 +15,9 @@ class BackoffPolicy(Enum):
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """Settings for the upkeep of node groups. Seconds."""
+    """Settings for the upkeep of node groups. Seconds. `backoff` : how long a group that got no nodes is not tried
+    again.
+    """
 
     backoff: BackoffPolicy = BackoffPolicy.UNTIL_JOINED
     # Time within which a node must join; a group's own option takes precedence. Upstream: --max-node-provision-time.

@@ -22,7 +22,9 @@ _EQUAL_SHARE: Final = 1e-4
 
 
 class Offer(NamedTuple):
-    """The resources of a node, and those of them that pods may request."""
+    """The resources of a node, and those of them that pods may request. `capacity` : all; `allocatable` : less what the
+    node reserves.
+    """
 
     capacity: NodeAmounts
     allocatable: NodeAmounts

@@ -27,6 +27,7 @@ class ObservedNodes(NamedTuple):
     """Resources of the nodes of one instance type (label, "" = none) in one group: the least of each amount.
 
     has_old : one of them is old enough to show all its resources
+    node_group : id; instance_type : value of the label; capacity, allocatable : as the nodes' status gives them
     """
 
     node_group: str
@@ -37,7 +38,9 @@ class ObservedNodes(NamedTuple):
 
 
 class _NodeResources(NamedTuple):
-    """The resources of one node. `is_old` : it is old enough to show all of them."""
+    """The resources of one node. `is_old` : it is old enough to show all of them. `capacity`, `allocatable` : as its
+    status gives them.
+    """
 
     capacity: NodeAmounts
     allocatable: NodeAmounts

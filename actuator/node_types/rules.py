@@ -30,7 +30,7 @@ _AKS_CPU: Final = ((0, 0), (1, 60), (2, 100), (4, 140), (8, 180), (16, 260), (32
 
 
 class Reserved(NamedTuple):
-    """The resources that a node withholds from pods."""
+    """The resources that a node withholds from pods. `cpu_milli` : milli-cores; `memory_bytes` : bytes."""
 
     cpu_milli: float
     memory_bytes: float

@@ -29,7 +29,9 @@ GROUPS_MAX_AGE_S = 5.0
 
 
 class Environment(NamedTuple):
-    """A cluster and its cloud. `leadership` None = this process is the only one."""
+    """A cluster and its cloud. `leadership` None = this process is the only one. `registrations` : gRPC services of the
+    cluster or cloud, served on the actuator's port.
+    """
 
     cluster: ClusterApi
     cloud: CloudProvider

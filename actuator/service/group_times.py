@@ -21,7 +21,9 @@ _FAILURES: Final = (reason_pb2.GrowthReason.REFUSED, reason_pb2.GrowthReason.NOT
 @dataclass
 class GroupTimes:
     """Last times of one node group. `refusal` : the cloud's text for the last failed growth; `waits` : backed off until
-    a node joins.
+    a node joins. Times are Unix milliseconds, 0 = never. `scale_up_ms` : of the last growth that the cloud accepted;
+    `deletion_ms` : start of the last deletion; `failure_ms` : end of the last one that failed; `backoff_until_ms` : end
+    of the back-off.
     """
 
     scale_up_ms: int = 0

@@ -29,7 +29,7 @@ CHANGES = (e.DeleteAccepted, e.InstanceGone, e.GrowthAnswered)
 
 class CachedGroups(NamedTuple):
     """An answer of the cloud. asked_s : time of the call, steady seconds; changes : their number before it; details :
-    by group, all that is configured.
+    by group, all that is configured. views : the groups.
     """
 
     views: Sequence[NodeGroupView]

@@ -47,7 +47,7 @@ class GroupOrder(NamedTuple):
 
 class CostOrders(NamedTuple):
     """The request of an `ApplyPodCosts`. remove : pods that lose their cost; remove_others : so do all that are not
-    named; made : when the costs were decided, RFC 3339.
+    named; made : when the costs were decided, RFC 3339. groups : owners with the costs of their pods.
     """
 
     groups: Sequence[GroupOrder]
@@ -62,7 +62,10 @@ class CostOrders(NamedTuple):
 
 @dataclass
 class Progress:
-    """Progress of one call: pods written so far, and the end of its time (`until`, monotonic seconds)."""
+    """Progress of one call: pods written so far, and the end of its time (`until`, monotonic seconds). `cluster` :
+    where costs are written; `limits` : of one call; `made` : when the costs were decided, RFC 3339; `response` : what
+    the call returns, filled while it runs; `writes` : pods and objects written.
+    """
 
     cluster: ClusterApi
     limits: PodCostLimits

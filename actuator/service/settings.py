@@ -48,7 +48,10 @@ class BufferLimits:
 
 @dataclass(frozen=True)
 class ActuatorSettings:
-    """All settings of the actuator."""
+    """All settings of the actuator. `work` : drains, deletions and growth; `limits` : on what may be in progress;
+    `retention` : how long results are kept; `soft_taints`, `pod_costs`, `buffers` : what one call of these changes at
+    most; `groups` : upkeep of node groups.
+    """
 
     work: WorkSettings = field(default_factory=WorkSettings)
     limits: DeletionLimits = DEFAULT_LIMITS

@@ -37,7 +37,7 @@ GROUPS_FIELD = actuator_pb2.ActuatorStatus.DESCRIPTOR.fields_by_name["node_group
 class StatusParts(NamedTuple):
     """The parts of a status, for finding later changes. number : counts statuses, from 1; jump_count : how often all
     times were shifted; deletions : by node, groups : by id, as elements of their fields; evictions, finished : number
-    of entries ever added, up to this status.
+    of entries ever added, up to this status. revision : of the tracker's state that the status shows.
     """
 
     number: int
@@ -165,7 +165,9 @@ class StatusWriter:
 
 
 class _Since(NamedTuple):
-    """Entries before these times, in Unix milliseconds, are left out."""
+    """Entries before these times, in Unix milliseconds, are left out. `evictions_ms` : for recent evictions;
+    `finished_ms` : for finished deletions.
+    """
 
     evictions_ms: int
     finished_ms: int
@@ -209,7 +211,9 @@ def _version(deletion: Deletion) -> tuple[object, ...]:
 
 
 class LogRow(NamedTuple):
-    """An entry of a `MessageLog`: its sort key, the size of its bytes, the number of entries added up to it."""
+    """An entry of a `MessageLog`: its sort key, the size of its bytes, the number of entries added up to it.
+    `time_ms` : Unix milliseconds; `name`, then `identity` : order entries of equal time; `size` : bytes.
+    """
 
     time_ms: int
     name: str

@@ -11,7 +11,9 @@ from trimtab.actuator.store.records import History, Record, StoreConflictError
 
 @dataclass
 class MemoryStore:
-    """See `trimtab.actuator.store.records.Store`."""
+    """See `trimtab.actuator.store.records.Store`. `snapshot` : None = none yet; `snapshot_seq` : number of its last
+    record.
+    """
 
     snapshot: bytes | None = None
     snapshot_seq: int = 0

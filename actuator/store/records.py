@@ -17,7 +17,8 @@ class Record(NamedTuple):
 class History(NamedTuple):
     """What a store holds: the snapshot (None = none yet), the number of its last record, and the records after it.
 
-    `last_seq` is the number of the last record; records are numbered from 1 without gap.
+    `last_seq` is the number of the last record; records are numbered from 1 without gap. `snapshot_seq` : 0 without a
+    snapshot.
     """
 
     snapshot: bytes | None

@@ -62,7 +62,7 @@ class NodeFacts(NamedTuple):
 
 
 class GroupSizeFacts(NamedTuple):
-    """Least and requested size of a node group, in nodes."""
+    """Least and requested size of a node group, in nodes. `min_size` : the least; `target_size` : the requested."""
 
     min_size: int
     target_size: int
@@ -81,7 +81,9 @@ class AdmissionFacts(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """The decision: nodes accepted, and an answer for every node, both in the request's order."""
+    """The decision: nodes accepted, and an answer for every node, both in the request's order. `answers` : accepted or
+    refused with a reason.
+    """
 
     nodes: tuple[PlannedNode, ...]
     answers: tuple[NodeAnswer, ...]
@@ -98,7 +100,9 @@ def pending_nodes(data: TrackerData) -> frozenset[str]:
 
 
 class DecisionTime(NamedTuple):
-    """Time of the decision, Unix milliseconds, and age of the plan, seconds; None = not given."""
+    """Time of the decision, Unix milliseconds, and age of the plan, seconds; None = not given. `now_ms` : Unix
+    milliseconds; `plan_age_s` : seconds.
+    """
 
     now_ms: int
     plan_age_s: float | None = None
@@ -108,6 +112,7 @@ class HourlyLimit(NamedTuple):
     """The limit on nodes deleted in an hour: the count, the limit, and its reason. `most` None = no limit. The count
     includes nodes for which the cloud was called within the last hour, successfully or not, and nodes in progress for
     which it may still be called. So it is called for at most `most` nodes within any hour, however requests are spread.
+    `counted` : nodes; `text` : the reason, for refusals.
     """
 
     counted: int

@@ -11,7 +11,7 @@ from trimtab.actuator.tracker.states import FINAL_STATES, State
 
 
 class Edge(NamedTuple):
-    """In state `source`, `event` leads to `target`."""
+    """In state `source`, `event` leads to `target`. `sentence` : why, for the documentation."""
 
     source: State
     event: type[e.Event]

@@ -4,6 +4,7 @@ A command has a parameter for each option, so the limit on parameters does not a
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,19 +15,25 @@ from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
 from trimtab.clients.cli.options import (
+    ClustersOption,
+    ContextsOption,
     FilesArgument,
     GroupByOption,
+    LiveKubeconfigOption,
     MaxInputOption,
     NowOption,
     OutputOption,
     PlannerOption,
     PricesOption,
+    RatesOption,
     SettingsOption,
     StateOption,
+    UsageOption,
     VerboseOption,
 )
 from trimtab.clients.cli.output import Format
 from trimtab.clients.cli.plan_formats import PlanFormat
+from trimtab.clients.cli.price_lists.clouds import PricedCloud
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.clients.rpc.entry import end_without_reader
@@ -110,7 +117,7 @@ def demo(
 
 @app.command()
 def plan(
-    files: FilesArgument,
+    files: FilesArgument = None,
     planner: PlannerOption = None,
     decision: Annotated[
         list[str] | None,
@@ -125,6 +132,11 @@ def plan(
     now: NowOption = None,
     group_by: GroupByOption = None,
     prices: PricesOption = None,
+    rates: RatesOption = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
+    cluster: ClustersOption = None,
+    usage: UsageOption = None,
     verbose: VerboseOption = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: Annotated[
@@ -138,28 +150,36 @@ def plan(
         ),
     ] = None,
 ) -> None:
-    """Make one plan from files: which node groups grow for which pods, which nodes can go, and why the others stay."""
+    """Make one plan of files or a live cluster: which node groups grow for which pods, which nodes can go, and why the
+    others stay; or one of each of several clusters.
+    """
     from trimtab.clients.cli.plan import CommandOptions
     from trimtab.clients.cli.plan import plan as run
 
-    asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices)
-    run(
-        CommandOptions(tuple(files), *asked),
-        read_decisions(decision or []),
-        output.export,
-        with_advice=output is PlanFormat.TABLE if advice is None else advice,
-    )
+    asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices, rates)
+    options = CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = replace(options, usage=usage)
+    if len(options.clusters) > 1 and output.export is None:
+        from trimtab.clients.cli.several_clusters import plan_several
+
+        plan_several(options, read_decisions(decision or []))
+        return
+    shows = output is PlanFormat.TABLE if advice is None else advice
+    run(options, read_decisions(decision or []), output.export, with_advice=shows)
 
 
 @app.command()
 def advise(
-    files: FilesArgument,
+    files: FilesArgument = None,
     planner: PlannerOption = None,
     settings: SettingsOption = None,
     state: StateOption = None,
     now: NowOption = None,
     group_by: GroupByOption = None,
     prices: PricesOption = None,
+    rates: RatesOption = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
     most_plans: Annotated[int, typer.Option(min=2, help="most plans to make: more try more changes")] = MOST_PLANS,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="show all advice, and every line to change")] = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
@@ -169,13 +189,13 @@ def advise(
     from trimtab.clients.cli.advise import advise as run
     from trimtab.clients.cli.plan import CommandOptions
 
-    asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices)
-    run(CommandOptions(tuple(files), *asked), most_plans)
+    asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices, rates)
+    run(CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig), most_plans)
 
 
 @app.command()
 def fit(
-    files: FilesArgument,
+    files: FilesArgument = None,
     pod: Annotated[
         list[str] | None,
         typer.Option(metavar="NAMESPACE/NAME", help="check only this pod, bound or pending; may be repeated"),
@@ -183,6 +203,8 @@ def fit(
     planner: PlannerOption = None,
     settings: SettingsOption = None,
     now: NowOption = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.JSON,
 ) -> None:
@@ -190,7 +212,9 @@ def fit(
     from trimtab.clients.cli.fit import fit as run
     from trimtab.clients.cli.plan import CommandOptions
 
-    run(CommandOptions(tuple(files), planner, settings, None, now, output, max_input_bytes=max_input_bytes), pod or [])
+    options = CommandOptions(tuple(files or ()), planner, settings, now=now, output=output)
+    options = replace(options, max_input_bytes=max_input_bytes, contexts=tuple(context or ()), kubeconfig=kubeconfig)
+    run(options, pod or [])
 
 
 @app.command()
@@ -198,7 +222,8 @@ def explain(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE... pod/NAMESPACE/NAME|node/NAME|placeholder/NAME|slack", help="the cluster, then the subject"
+            metavar="FILE... pod/NAMESPACE/NAME|node/NAME|deploy/NAMESPACE/NAME|placeholder/NAME|slack",
+            help="the cluster, then the subject",
         ),
     ],
     planner: PlannerOption = None,
@@ -207,6 +232,9 @@ def explain(
     now: NowOption = None,
     group_by: GroupByOption = None,
     prices: PricesOption = None,
+    rates: RatesOption = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -215,7 +243,8 @@ def explain(
     from trimtab.clients.cli.plan import CommandOptions
 
     asked = (planner, settings, state, now, output, group_by)
-    run(CommandOptions(tuple(files), *asked, max_input_bytes=max_input_bytes, prices=prices))
+    options = CommandOptions(tuple(files), *asked, max_input_bytes=max_input_bytes, prices=prices, rates=rates)
+    run(replace(options, contexts=tuple(context or ()), kubeconfig=kubeconfig))
 
 
 @app.command()
@@ -292,18 +321,26 @@ def simulate(
 
 @app.command()
 def report(
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="FILE...", help="output of `trimtab simulate --save`, recordings, or the objects of a cluster"
-        ),
-    ],
     out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="HTML page to write")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE...]",
+            help="output of `trimtab simulate --save`, recordings, or the objects of a cluster",
+            show_default=False,
+        ),
+    ] = None,
     planner: PlannerOption = None,
     settings: SettingsOption = None,
     now: NowOption = None,
     group_by: GroupByOption = None,
     prices: PricesOption = None,
+    rates: RatesOption = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
+    cluster: ClustersOption = None,
+    usage: UsageOption = None,
+    title: Annotated[str, typer.Option(metavar="TEXT", help="title of the page")] = "",
     from_start: Annotated[
         bool,
         typer.Option("--from-start", help="overlay several by the time since the start of each, not by date and time"),
@@ -317,9 +354,49 @@ def report(
     from trimtab.clients.cli.report.command import report as run
 
     options = CommandOptions(
-        tuple(files), planner, settings, now=now, group_by=group_by, max_input_bytes=max_input_bytes, prices=prices
+        tuple(files or ()),
+        planner,
+        settings,
+        now=now,
+        group_by=group_by,
+        max_input_bytes=max_input_bytes,
+        prices=prices,
+        rates=rates,
+        contexts=tuple(context or ()),
+        kubeconfig=kubeconfig,
+        named=tuple(cluster or ()),
+        title=title,
+        usage=usage,
     )
     run(options, out, from_start=from_start)
+
+
+prices_commands = typer.Typer(no_args_is_help=True, help="Price files for --prices.")
+
+
+@prices_commands.command("import")
+def import_prices(
+    cloud: Annotated[PricedCloud, typer.Argument(help="whose price list it is")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="what the cloud's own command line or price API wrote, as JSON"),
+    ],
+    region: Annotated[
+        str, typer.Option(metavar="NAME", help="the region whose prices are wanted, if the lists have several")
+    ] = "",
+) -> None:
+    """Print the published prices of a cloud's instance types as a price file."""
+    from trimtab.clients.cli.price_lists.command import import_prices as run
+
+    run(cloud, files, region)
+
+
+@prices_commands.callback()
+def prices() -> None:
+    """Make price files for --prices."""
+
+
+app.add_typer(prices_commands, name="prices")
 
 
 @app.command()

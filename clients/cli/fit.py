@@ -12,7 +12,6 @@ from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import Format, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
-from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import planner_pb2, reason_pb2
 
@@ -27,7 +26,7 @@ def fit(options: CommandOptions, pods: Sequence[str]) -> None:
             raise UsageError(f"--pod {pod}: write it as NAMESPACE/NAME")
     request = options.request()
     request.fit_pods.extend(dict.fromkeys(pods))
-    snapshot = read_snapshot(options.files, options.max_input_bytes, needs_nodes=True)
+    snapshot = options.read(needs_nodes=True)
     with open_planner(options.planner, options.settings) as planner:
         answers = planner.check_fit(snapshot, request)
         if options.output is Format.TABLE:

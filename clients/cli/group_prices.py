@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from trimtab.clients.cli.prices import PricedMachine, Prices, machine_of, machines_of, note_without, one_price, price_of
+from trimtab.clients.cli.prices import PricedMachine, Prices, machine_of, machines_of, note_without, one_price
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
 from trimtab.clients.snapshots.live.cloud_groups import cloud_groups, group_of_instance
 from trimtab.clients.snapshots.objects.node_groups import Membership
@@ -19,18 +19,22 @@ Json = dict[str, Any]
 
 
 def machines_by_group(
-    groups: Sequence[NodeGroup], nodes: Iterable[Node], of_instance: Mapping[str, str] = MappingProxyType({})
+    groups: Sequence[NodeGroup],
+    nodes: Iterable[Node],
+    prices: Prices,
+    of_instance: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, set[PricedMachine]]:
     """Return the machines of each group's nodes. of_instance : provider id to group, according to the cloud."""
     membership = Membership(groups, of_instance)
     members: dict[str, set[PricedMachine]] = {}
     for node in nodes:
         for group in membership.groups_of((node.metadata and node.metadata.name) or "", node):
-            members.setdefault(_name(group), set()).add(machine_of(_labels(node)))
+            members.setdefault(_name(group), set()).add(machine_of(_labels(node), prices))
     return {
         _name(group): machines_of(
             _labels(group.spec.template) if group.spec and group.spec.template else None,
             members.get(_name(group), set()),
+            prices,
         )
         for group in groups
     }
@@ -41,7 +45,7 @@ def object_prices(objects: Iterable[Json], prices: Prices) -> dict[str, float]:
     every = list(objects)
     groups = [msgspec.convert(item, NodeGroup) for item in every if item["kind"] == "NodeGroup"]
     nodes = [msgspec.convert(item, Node) for item in every if item["kind"] == "Node"]
-    return prices_of(machines_by_group(groups, nodes), prices)
+    return prices_of(machines_by_group(groups, nodes, prices), prices)
 
 
 class NodesSeen(Protocol):
@@ -68,11 +72,12 @@ class LivePrices:
         found = {}
         for group in every:
             template = group.spec.template if group.spec else None
-            price = price_of(machine_of(_labels(template)), self._prices) if template else None
+            own = {machine_of(_labels(template), self._prices)} if template else set()
+            price = one_price(_name(group), own, self._prices)
             if price is not None:
                 found[_name(group)] = price
         if any(_name(group) not in found and _name(group) not in self._by_nodes for group in every):
-            machines = machines_by_group(every, self._cluster.nodes(), group_of_instance(status))
+            machines = machines_by_group(every, self._cluster.nodes(), self._prices, group_of_instance(status))
             self._by_nodes |= _known(machines, self._prices)
         found = {**self._by_nodes, **found}
         for one in status.node_groups if status is not None else ():
@@ -89,7 +94,7 @@ def prices_of(machines: Mapping[str, set[PricedMachine]], prices: Prices) -> dic
 
 
 def _known(machines: Mapping[str, set[PricedMachine]], prices: Prices) -> dict[str, float]:
-    found = {name: one_price(of_group, prices) for name, of_group in machines.items()}
+    found = {name: one_price(name, of_group, prices) for name, of_group in machines.items()}
     return {name: price for name, price in found.items() if price is not None}
 
 

@@ -8,8 +8,39 @@ import typer
 from trimtab.clients.cli.output import Format
 
 FilesArgument = Annotated[
-    list[Path],
-    typer.Argument(metavar="FILE...", help="Kubernetes objects (kubectl get -o json|yaml, .gz too) or a recording"),
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FILE...]",
+        help="Kubernetes objects (kubectl get -o json|yaml, .gz too) or a recording; beside --context: NodeGroups",
+        show_default=False,
+    ),
+]
+ContextsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--context", metavar="NAME", help="read this context's live cluster once; may be repeated for several clusters"
+    ),
+]
+ClustersOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cluster",
+        metavar="NAME=FILE",
+        help="a cluster with its name; repeat a name for more files, other names for more clusters",
+    ),
+]
+LiveKubeconfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig", metavar="FILE", help="read a live cluster; without --context, the file's current context"
+    ),
+]
+RatesOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RESOURCE=PRICE,…",
+        help="an hour's price of a core and of a GiB, for nodes without another price: cpu=0.03,memory=0.004",
+    ),
 ]
 PlannerOption = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="address of a running planner; default: decide in process")
@@ -27,7 +58,14 @@ GroupByOption = Annotated[
 ]
 PricesOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="prices of instance types, CSV or YAML with type, price, zone, lifecycle"),
+    typer.Option(metavar="FILE", help="prices of instance types, node groups and labels, CSV or YAML"),
+]
+UsageOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|URL",
+        help="what pods use, to show beside their requests: a PodMetricsList, answers of Prometheus, or its address",
+    ),
 ]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node and the reason codes")]
 MaxInputOption = Annotated[

@@ -1,13 +1,14 @@
 """`trimtab plan`: one request over files, one answer."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.advice import AdviceReport
+from trimtab.clients.cli.clusters import ClusterChoice, ClusterInput
 from trimtab.clients.cli.decisions import annotations_read, default_decisions
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from trimtab.clients.cli.exports.slack import exported
@@ -17,8 +18,11 @@ from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.plan_formats import Export
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
-from trimtab.clients.cli.prices import Prices, apply_prices, read_prices
+from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.prices import Prices, apply_prices
+from trimtab.clients.cli.rates import read_rates
 from trimtab.clients.cli.sources import read_snapshot
+from trimtab.clients.cli.usage import ClusterUsage, read_usage
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.v1 import plan_pb2, snapshot_pb2
@@ -26,7 +30,9 @@ from trimtab.v1 import plan_pb2, snapshot_pb2
 
 @dataclass(frozen=True)
 class CommandOptions:
-    """The options of a command that calls the planner; no file is read yet."""
+    """The options of a command that calls the planner; no file is read yet. A field is the option of that name, as
+    `--help` describes it. `files` : the arguments; `max_input_bytes` : of one file, decompressed.
+    """
 
     files: tuple[Path, ...]
     planner: str | None = None
@@ -38,6 +44,54 @@ class CommandOptions:
     verbose: bool = False
     max_input_bytes: int = MAX_INPUT_BYTES
     prices: Path | None = None
+    rates: str | None = None
+    contexts: tuple[str, ...] = ()
+    kubeconfig: Path | None = None
+    named: tuple[str, ...] = ()
+    title: str = ""
+    usage: str | None = None
+
+    def usage_of(self, view: ClusterView) -> ClusterUsage | None:
+        """Read `--usage` for a cluster; None = not given. Errors: UsageError, FailedError."""
+        return read_usage(self.usage, view) if self.usage is not None else None
+
+    @cached_property
+    def clusters(self) -> list[ClusterInput]:
+        """The clusters that files and options name. Errors: UsageError."""
+        return ClusterChoice(self.files, self.contexts, self.kubeconfig, self.named).clusters()
+
+    def each(self) -> list["CommandOptions"]:
+        """Return these options for each cluster alone. Errors: UsageError."""
+        return [self._of(one) for one in self.clusters]
+
+    def _of(self, cluster: ClusterInput) -> "CommandOptions":
+        """Return these options for one cluster."""
+        if cluster.is_live:
+            return replace(self, files=cluster.files, contexts=(cluster.context,), named=())
+        if self.named:
+            return replace(
+                self,
+                files=(),
+                contexts=(),
+                kubeconfig=None,
+                named=tuple(f"{cluster.name}={file}" for file in cluster.files),
+            )
+        return replace(self, contexts=(), kubeconfig=None)
+
+    def read(
+        self, numbers: Iterable[str] = (), *, with_notes: bool = True, needs_nodes: bool = False
+    ) -> snapshot_pb2.ClusterSnapshot:
+        """Read the one cluster, from files or live. Errors: UsageError, also for several; FailedError."""
+        clusters = self.clusters
+        if len(clusters) > 1:
+            names = ", ".join(one.name for one in clusters)
+            raise UsageError(f"several clusters are given ({names}); this command takes one")
+        if clusters and clusters[0].is_live:
+            from trimtab.clients.cli.live_read import read_live
+
+            return read_live(clusters[0], numbers, with_notes=with_notes)
+        files = clusters[0].files if clusters else ()
+        return read_snapshot(files, self.max_input_bytes, numbers, with_notes=with_notes, needs_nodes=needs_nodes)
 
     def cluster(self, request: plan_pb2.PlanRequest, *, with_notes: bool = True) -> snapshot_pb2.ClusterSnapshot:
         """Read the cluster; one without node groups gets groups by label. Check that the request is for it.
@@ -45,9 +99,7 @@ class CommandOptions:
         with_notes : write what the reader of the files remarks
         """
         numbers = annotations_read(request.settings)
-        return self.completed(
-            lambda: read_snapshot(self.files, self.max_input_bytes, numbers, with_notes=with_notes), request
-        )
+        return self.completed(lambda: self.read(numbers, with_notes=with_notes), request)
 
     def completed(
         self, read: Callable[[], snapshot_pb2.ClusterSnapshot], request: plan_pb2.PlanRequest
@@ -76,8 +128,11 @@ class CommandOptions:
 
     @cached_property
     def prices_of_file(self) -> Prices | None:
-        """The prices of `--prices`, read once; None = not given. Errors: UsageError."""
-        return read_prices(self.prices) if self.prices is not None else None
+        """The prices of `--prices` and `--rates`, read once; None = not given. Errors: UsageError."""
+        rates = read_rates(self.rates)
+        if self.prices is not None:
+            return read_prices(self.prices, rates)
+        return Prices(rates=rates) if rates is not None else None
 
     def request(self) -> plan_pb2.PlanRequest:
         """Read everything but the cluster: its errors are then reported before a large file is read."""
@@ -114,9 +169,10 @@ def plan(
     request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
     if export is not None and plan_pb2.Decision.SLACK not in request.decisions:
         request.decisions.append(plan_pb2.Decision.SLACK)
+    view = ClusterView(snapshot)
+    usage = options.usage_of(view)
     with open_planner(options.planner, options.settings) as planner:
         answer = planner.plan(snapshot, request)
-        view = ClusterView(snapshot)
         advice = _advice(planner, view, request, answer, options) if with_advice and export is None else None
     if export is not None:
         for problem in answer.slack.problems:
@@ -133,7 +189,8 @@ def plan(
     from trimtab.clients.cli.answers.table import print_answer
 
     now_ns = request.now.ToNanoseconds()
-    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, options.prices_of_file, advice)
+    prices = options.prices_of_file
+    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, prices, usage, advice)
     print_answer(stdout_console(), shown)
 
 

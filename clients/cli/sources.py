@@ -32,7 +32,7 @@ def read_snapshot(
     from trimtab.clients.snapshots.objects import read_files
 
     if not paths:
-        raise UsageError(f"no FILE is given; make one with: {_EXPORT}")
+        raise UsageError(f"no FILE is given; make one with: {_EXPORT}; or read a live cluster with --context NAME")
     for path in paths:
         _check(path)
     console = stderr_console()
@@ -44,11 +44,7 @@ def read_snapshot(
             bar.update(task, completed=done, total=total)
 
         built = read_files(paths, show, max_bytes, numbers)
-    notes = built.notes if with_notes else []
-    for text in notes[:MOST_NOTES]:
-        note(text)
-    if len(notes) > MOST_NOTES:
-        note(f"… and {len(notes) - MOST_NOTES} more")
+    note_some(built.notes if with_notes else [])
     misspelled = [text for text in built.notes if text.endswith("did you mean Node?")]
     if not built.snapshot.nodes and (needs_nodes or not built.snapshot.node_groups):
         lacking = "no Node" if needs_nodes else "no Node and no NodeGroup"
@@ -57,6 +53,14 @@ def read_snapshot(
         names = ", ".join(str(path) for path in paths)
         raise UsageError(f"{names}: there is {lacking} in the input; export nodes too: {_EXPORT}")
     return built.snapshot
+
+
+def note_some(notes: Sequence[str]) -> None:
+    """Write the first notes, and the number of the others."""
+    for text in notes[:MOST_NOTES]:
+        note(text)
+    if len(notes) > MOST_NOTES:
+        note(f"… and {len(notes) - MOST_NOTES} more")
 
 
 def _check(path: Path) -> None:

@@ -33,7 +33,9 @@ class NodeLayout(NamedTuple):
 
 
 class SyntheticCluster(NamedTuple):
-    """A synthetic cluster. workload, ordinal, node : int32[P]; node -1 = pending; sorted by (workload, ordinal)."""
+    """A synthetic cluster. workload, ordinal, node : int32[P]; node -1 = pending; sorted by (workload, ordinal).
+    shape : what was asked for; nodes : their zones and sizes; workloads : the controllers that pods refer to.
+    """
 
     shape: ClusterShape
     nodes: NodeLayout

@@ -33,7 +33,9 @@ class Workload:
     """One controller and what all its pods have in common; `kind` "" means bare pods.
 
     zones: zones that required node affinity names, () = any; budget: `maxUnavailable` as written, "" = no budget;
-    unmovable: one of `UNMOVABLE` or "".
+    unmovable: one of `UNMOVABLE` or "". namespace, name : of the controller; replicas : its pods; cpu_milli,
+    memory_bytes : requests of each; tainted: its pods are for nodes with a taint; spread, anti_affinity: whether they
+    have such a constraint.
     """
 
     kind: str

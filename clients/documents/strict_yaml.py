@@ -22,7 +22,10 @@ class YamlError(ValueError):
 
 @dataclass
 class _Collection:
-    """A mapping or a sequence whose end has not been read yet."""
+    """A mapping or a sequence whose end has not been read yet. `is_mapping` : no sequence; `anchor` : its name, None =
+    it has none; `size` : nodes in it, with itself; `is_key_next` : of a mapping, whether a key comes next; `keys` :
+    those read.
+    """
 
     anchor: str | None
     is_mapping: bool

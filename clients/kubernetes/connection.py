@@ -47,7 +47,7 @@ class ConnectionSettings:
 
 class ApiRequest(NamedTuple):
     """One HTTP request. path : begins with "/"; accept : media type of the answer; content_type : of the body, None =
-    no body; read_timeout_s : longest silence, seconds.
+    no body; read_timeout_s : longest silence, seconds. method : of HTTP; query : parameters by name, not encoded.
     """
 
     method: str

@@ -29,7 +29,9 @@ M = TypeVar("M", bound=Message)
 
 
 class ListPage(NamedTuple):
-    """A page of a list: its objects, encoded; the version to watch from; the token of the next page, "" = last."""
+    """A page of a list: its objects, encoded; the version to watch from; the token of the next page, "" = last.
+    `items` : the objects; `resource_version` : the version; `next_page` : the token.
+    """
 
     items: list[bytes]
     resource_version: str
@@ -37,7 +39,9 @@ class ListPage(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """An event of a watch: type, kind, object (encoded)."""
+    """An event of a watch: type, kind, object (encoded). `type` : as Kubernetes names it, such as "ADDED"; `raw` : the
+    object.
+    """
 
     type: str
     kind: str

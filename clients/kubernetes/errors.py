@@ -1,4 +1,7 @@
-"""The errors of requests to an API server: one class for each case that callers treat differently."""
+"""The errors of requests to an API server: one class for each case that callers treat differently.
+
+The actuator's errors are others (`trimtab.actuator.kube.cluster`): they are about an object, not about a request.
+"""
 
 from trimtab.clients.kubernetes.names import object_at
 

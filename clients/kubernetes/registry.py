@@ -24,7 +24,8 @@ OUR_GROUP: Final = "trimtab.dev"
 class PermissionRule(NamedTuple):
     """Verbs on a resource ("pods" or "pods/eviction"). `namespace` "" = in all, or a resource that has none.
 
-    `name` "" = every object; "create" cannot be limited to a name.
+    `name` "" = every object; "create" cannot be limited to a name. `group` : API group, "" = the core; `verbs` : such
+    as "list".
     """
 
     group: str

@@ -37,7 +37,9 @@ log = structlog.get_logger("tokens")
 
 
 class _ReviewResult(NamedTuple):
-    """The identities of a token, () = it is not valid, and until when they hold, monotonic seconds."""
+    """The identities of a token, () = it is not valid, and until when they hold, monotonic seconds. `until_s` : the
+    time.
+    """
 
     until_s: float
     identities: tuple[str, ...]

@@ -16,7 +16,11 @@ AT_ONCE_S: Final = 1.0
 
 @dataclass(frozen=True)
 class LoadSettings:
-    """The bursts of a load. length_s : how long a burst lasts; quiet_s : the pause after it."""
+    """The bursts of a load. length_s : how long a burst lasts; quiet_s : the pause after it. namespace : of all
+    objects, made and removed; burst_count : bursts; deployment_count : Deployments of a burst; replicas : pods of each;
+    cpu, memory : requests of a pod, as Kubernetes writes them; node_selector : of the pods; image : of their only
+    container.
+    """
 
     namespace: str = "trimtab-load"
     burst_count: int = 3
@@ -36,7 +40,9 @@ class LoadSettings:
 
 
 class PodTimes(NamedTuple):
-    """created_s : when a pod was created; bound_s : when it was bound to a node, None = it waits."""
+    """created_s : when a pod was created; bound_s : when it was bound to a node, None = it waits. name : of the pod.
+    Times are Unix seconds.
+    """
 
     name: str
     created_s: float
@@ -45,7 +51,10 @@ class PodTimes(NamedTuple):
 
 @dataclass
 class MeasuredBurst:
-    """One burst as observed. waits_s : how long each bound pod waited."""
+    """One burst as observed. waits_s : how long each bound pod waited. number : from 1; pod_count : its pods;
+    nodes_before, nodes_most, nodes_after : nodes before it, at most, and at its end; waits_s : seconds, by name of the
+    pod.
+    """
 
     number: int
     pod_count: int

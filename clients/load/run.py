@@ -39,7 +39,9 @@ class Loaded(Protocol):
 
 
 class Around(NamedTuple):
-    """Clock, pauses, and the receiver of progress messages, a line each."""
+    """Clock, pauses, and the receiver of progress messages, a line each. `clock` : monotonic seconds; `sleep` : for
+    that many seconds; `say` : gets the line.
+    """
 
     clock: Callable[[], float]
     sleep: Callable[[float], None]

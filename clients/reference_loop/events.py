@@ -34,7 +34,9 @@ State = actuator_pb2.DeletionState
 
 
 class Subject(NamedTuple):
-    """The object that an event is about. namespace : "" for a cluster-wide kind; uid : "" = not known."""
+    """The object that an event is about. namespace : "" for a cluster-wide kind; uid : "" = not known. name : of the
+    object.
+    """
 
     kind: str
     name: str

@@ -42,7 +42,10 @@ class LoopSettings:
 
 
 class LoopServices(NamedTuple):
-    """Services that the loop uses. None = not used."""
+    """Services that the loop uses. None = not used. `health` : answers probes; `lease` : leads one of several replicas;
+    `status_map` : the status as a ConfigMap; `events` : writes Kubernetes events; `status_events`, `growth_events` :
+    which events a round makes; `states` : keeps the planner's state over restarts.
+    """
 
     health: Health
     lease: Lease | None = None

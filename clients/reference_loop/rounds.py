@@ -106,7 +106,9 @@ class RoundSettings:
 
 @dataclass
 class RoundResult:
-    """The result of a round."""
+    """The result of a round. `request`, `answer` : of the planner; `status` : of the actuator, None = there is none;
+    `was_delta` : whether a delta was enough.
+    """
 
     request: plan_pb2.PlanRequest
     answer: plan_pb2.PlanResponse

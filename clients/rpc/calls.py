@@ -210,7 +210,9 @@ class OpenCalls:
 
 
 class _Wait(NamedTuple):
-    """A call that waits for its caller since a time, monotonic seconds; `number` orders equal times."""
+    """A call that waits for its caller since a time, monotonic seconds; `number` orders equal times. `since_s` : the
+    time.
+    """
 
     since_s: float
     number: int

@@ -32,7 +32,9 @@ class Pem(NamedTuple):
 
 @dataclass(frozen=True)
 class CertificateFiles:
-    """A certificate with its key, and the CAs that certificates of peers are checked against. PEM; None = none."""
+    """A certificate with its key, and the CAs that certificates of peers are checked against. PEM; None = none.
+    `cert` : the certificate; `ca` : CAs, one or more in a file.
+    """
 
     cert: Path | None = None
     key: Path | None = None

@@ -22,7 +22,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "actuator": ("sqlalchemy", *_SERVICE),
         "cli": _SERVICE,
         "kubernetes": ("kubernetes", "urllib3"),
-        "report": ("plotly", "jinja2"),
+        "report": ("jinja2",),
         "postgresql": ("psycopg",),
         "aws": ("boto3",),
         "certificates": ("cryptography",),

@@ -34,7 +34,9 @@ log = structlog.get_logger("http")
 
 
 class HttpRequest(NamedTuple):
-    """A request. headers : by name in lower case; showed_certificate : whether its caller has presented a valid one."""
+    """A request. headers : by name in lower case; showed_certificate : whether its caller has presented a valid one.
+    path : decoded, without the query; query : as sent.
+    """
 
     path: str
     query: str = ""
@@ -43,7 +45,7 @@ class HttpRequest(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """An answer. status : code and phrase."""
+    """An answer. status : code and phrase. body : bytes as sent; headers : (name, value)."""
 
     status: str
     body: bytes

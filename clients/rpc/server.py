@@ -70,7 +70,8 @@ _AUTHENTICATED: Final = (
 class Registration(NamedTuple):
     """One gRPC service: the generated `add_…Servicer_to_server`, the servicer, and the full name.
 
-    routine : names of methods that are called very often and change nothing; they are logged at level debug.
+    routine : names of methods that are called very often and change nothing; they are logged at level debug. add : the
+    generated function.
     """
 
     add: Callable[[Any, grpc.Server], None]

@@ -40,7 +40,7 @@ log = structlog.get_logger("telemetry")
 
 @dataclass
 class Telemetry:
-    """The telemetry of a running service; `close` ends it."""
+    """The telemetry of a running service; `close` ends it. `meter` : makes the service's metrics."""
 
     meter: Meter
     # Address of the Prometheus endpoint; "" = none.

@@ -14,7 +14,9 @@ from trimtab.clients.simulation.scenario import NodeGroupModel
 
 @dataclass(frozen=True)
 class ScenarioDelays(Delays):
-    """groups : by name, as declared; pod_starts : from binding to ready, by uid of the pod's owner."""
+    """groups : by name, as declared; pod_starts : from binding to ready, by uid of the pod's owner. Times are seconds.
+    seed : of the random part of delays.
+    """
 
     groups: Mapping[str, NodeGroupModel] = field(default_factory=dict)
     pod_starts: dict[str, float] = field(default_factory=dict)

@@ -17,14 +17,16 @@ DAY_S = 86_400.0
 
 
 class Change(NamedTuple):
-    """A change of a workload's number of replicas."""
+    """A change of a workload's number of replicas. `at_s` : seconds since the beginning; `replicas` : the new one."""
 
     at_s: float
     replicas: int
 
 
 class JobArrival(NamedTuple):
-    """A job of a batch. lifetime_s : how long each of its pods runs."""
+    """A job of a batch. lifetime_s : how long each of its pods runs. at_s : seconds since the beginning; number :
+    counts the jobs of the batch.
+    """
 
     at_s: float
     number: int

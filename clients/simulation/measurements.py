@@ -46,6 +46,8 @@ class ClusterSample(NamedTuple):
 
 
 class _MachineUse(NamedTuple):
+    """A machine that runs. group : id of its node group; since_s : when it started."""
+
     group: str
     since_s: float
 

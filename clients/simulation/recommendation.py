@@ -51,7 +51,7 @@ _LIMIT: Final = re.compile(r"\s*([a-z0-9_]+)\s*(<=|>=)\s*(\S+)\s*", re.ASCII)
 
 
 class Limit(NamedTuple):
-    """A limit: `figure` is at most (sign "<=") or at least (">=") a value."""
+    """A limit: `figure` is at most (sign "<=") or at least (">=") a value. `text` : as the user wrote it."""
 
     figure: str
     sign: str

@@ -25,7 +25,9 @@ AFTER_S: Final = 3600.0
 
 
 class RecordedPod(NamedTuple):
-    """A pod that arrives. at_s : since the beginning; until_s : when it was deleted, None = it stays."""
+    """A pod that arrives. at_s : since the beginning; until_s : when it was deleted, None = it stays. item : the
+    object. Times are seconds.
+    """
 
     at_s: float
     item: Json

@@ -36,7 +36,9 @@ _COST_ANNOTATION: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 class _RecordedPodRow(NamedTuple):
-    """A pod of a message."""
+    """A pod of a message. key : (namespace, name); created_s : Unix seconds; is_going : it is being deleted; uid, node,
+    owner : in words; flags, spec, label_set, deletion_cost : as in `PodTable`.
+    """
 
     key: Key
     uid: str

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class NamedSettings(NamedTuple):
-    """Settings and their name in comparisons. file : "" = from no file."""
+    """Settings and their name in comparisons. file : "" = from no file. settings : of plans."""
 
     name: str
     settings: plan_pb2.PlanSettings
@@ -27,7 +27,7 @@ class NamedSettings(NamedTuple):
 
 
 class SweptField(NamedTuple):
-    """A field and the values that it takes."""
+    """A field and the values that it takes. `path` : its name in the settings, as in JSON, with dots."""
 
     path: str
     values: tuple[Any, ...]

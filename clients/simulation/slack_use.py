@@ -12,6 +12,8 @@ from trimtab.v1 import plan_pb2
 
 
 class _Placed(NamedTuple):
+    """A placeholder on a node. node : its name; cpu_milli : milli-cores that it keeps free."""
+
     node: str
     cpu_milli: int
 

@@ -30,6 +30,7 @@ class Run(NamedTuple):
     """One simulation to run.
 
     settings : an encoded `PlanSettings`; file : where they are from, for error messages, "" = from no file
+    scenario, trace : what is simulated; name : of the settings
     """
 
     scenario: Scenario

@@ -28,7 +28,9 @@ class NodeMarks(NamedTuple):
 
 
 class Write(NamedTuple):
-    """One write: a node gets exactly these annotations of ours; none = ours are removed."""
+    """One write: a node gets exactly these annotations of ours; none = ours are removed. `name`, `uid` : of the node;
+    another node of the same name is not written.
+    """
 
     name: str
     uid: str

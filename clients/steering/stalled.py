@@ -25,7 +25,7 @@ RECHECK_S: Final = 300.0
 
 class Patience(NamedTuple):
     """How long released nodes may show no sign of the autoscaler: that long, and `unneeded_s` longer while it has never
-    marked a candidate, as it may be set up to mark none.
+    marked a candidate, as it may be set up to mark none. `stalled_s` : seconds.
     """
 
     stalled_s: float

@@ -34,7 +34,9 @@ class Server(Protocol):
 
 
 class WriteResult(NamedTuple):
-    """The results of writes. left : not made, because time was up or `may_go_on` forbade it; failed : by node."""
+    """The results of writes. left : not made, because time was up or `may_go_on` forbade it; failed : by node. done :
+    names of nodes.
+    """
 
     done: list[str]
     failed: dict[str, str]
@@ -42,7 +44,7 @@ class WriteResult(NamedTuple):
 
 
 class _SentWrite(NamedTuple):
-    """A write, and the node before it."""
+    """A write, and the node before it. `seen` : its annotations of ours; `sent_s` : monotonic seconds."""
 
     seen: dict[str, str]
     write: Write

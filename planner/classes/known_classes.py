@@ -15,10 +15,8 @@ from trimtab.planner.classes.pod_classes import PodClasses, class_columns
 from trimtab.planner.classes.scheduling_specs import SchedulingSpecs
 from trimtab.planner.model.values import LabelRequirement, Selector
 from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.planner.snapshot.references import NONE
 from trimtab.v1.snapshot_pb2 import LabelOperator
-
-NONE = -1
-"""No existing class."""
 
 
 def label_groups(labels: LabelMatrix, sets: list[dict[str, str]]) -> Int32:
@@ -45,14 +43,13 @@ def namespace_numbers(classes: PodClasses, names: list[str], holding: Callable[[
 
 
 def known_classes(
-    classes: PodClasses, spec: Int32, namespace: Int32, label_group: Int32, rest: tuple[Int32, Bool]
+    classes: PodClasses, spec: Int32, namespace: Int32, label_group: Int32, pinned: Int32, spread_expired: Bool
 ) -> NDArray[np.int64]:
     """Return the class of each further pod : int64[pods], or NONE.
 
-    spec, namespace : int32[pods], NONE = not known; label_group : int32[pods]; rest : (pinned : int32[pods] as far as
-    it is part of the class, spread_expired : bool[pods]). The pods are neither terminating nor gated and mount nothing.
+    spec, namespace : int32[pods], NONE = not known; label_group : int32[pods]; pinned : int32[pods] as far as it
+    is part of the class; spread_expired : bool[pods]. The pods are neither terminating nor gated and mount nothing.
     """
-    pinned, expired = rest
     unknown = (spec == NONE) | (namespace == NONE)
     zeros = np.zeros(len(spec), np.int32)
     flags = classes.flags.astype(np.int32)
@@ -61,7 +58,7 @@ def known_classes(
             np.concatenate([classes.spec, np.maximum(spec, 0)]),
             np.concatenate([classes.namespace, np.maximum(namespace, 0)]),
             np.concatenate([classes.label_group, label_group]),
-            np.concatenate([flags, zeros + 4 * expired.astype(np.int32)]),
+            np.concatenate([flags, zeros + 4 * spread_expired.astype(np.int32)]),
             np.concatenate([classes.volume_set, zeros]),
             np.concatenate([classes.pinned, pinned]),
         )

@@ -17,7 +17,11 @@ from trimtab.planner.snapshot.columns import Bool, Int32, Int64, LabelSets
 
 
 class NodeInput(NamedTuple):
-    """Nodes as scheduling sees them; see `trimtab.planner.snapshot.columns.NodeColumns`."""
+    """N nodes as scheduling sees them; more in `trimtab.planner.snapshot.columns.NodeColumns`.
+
+    label_set : int32[N]; taint_set : int32[N] into `taint_sets`; unschedulable : bool[N]; allocatable : int64[N,
+    resources]; traits : of each node.
+    """
 
     name: tuple[str, ...]
     label_set: Int32

@@ -16,6 +16,7 @@ from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpe
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import Selector
 from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64, LabelSets
+from trimtab.planner.snapshot.references import take_or
 
 
 class PodRows(NamedTuple):
@@ -87,11 +88,11 @@ def pod_classes(
     rows = np.where(seen, pods.label_set, 0)[used_sets.first].astype(np.int32)
     labels = label_matrix(strings, sets, rows, looked_at, limits)
     label_group = labels.groups.of[used_sets.of] if labels.columns else np.zeros(len(pods.spec), np.int32)
-    is_told = any(one.is_terminating for one in looking)
-    flags = (pods.gated * 2 + pods.spread_expired * 4 + (pods.terminating & is_told)).astype(np.int32)
+    is_terminating_read = any(one.is_terminating for one in looking)
+    flags = (pods.gated * 2 + pods.spread_expired * 4 + (pods.terminating & is_terminating_read)).astype(np.int32)
     pinned = pinned_in_class(pods.pinned, pods.spec, specs)
     groups = group_columns(class_columns(pods.spec, namespace, label_group, flags, pods.volume_set, pinned))
-    return _taken(groups, pods, (namespace, label_group, flags, pinned), (namespaces, labels))
+    return _of_first_pods(groups, pods, namespace, label_group, flags, pinned, namespaces, labels)
 
 
 def class_columns(*columns: Int32) -> list[tuple[NDArray[np.int_] | Int32 | Int64, int]]:
@@ -101,27 +102,31 @@ def class_columns(*columns: Int32) -> list[tuple[NDArray[np.int_] | Int32 | Int6
     return [(column, int(column.max(initial=0)) + 1) for column in (*others, pinned - UNKNOWN_NODE)]
 
 
-def _taken(
+def _of_first_pods(
     groups: Grouping,
     pods: PodRows,
-    columns: tuple[Int32, Int32, Int32, Int32],
-    rest: tuple[tuple[str, ...], LabelMatrix],
+    namespace: Int32,
+    label_group: Int32,
+    flags: Int32,
+    pinned: Int32,
+    namespaces: tuple[str, ...],
+    labels: LabelMatrix,
 ) -> PodClasses:
+    """Return the classes with the columns of the first pod of each. namespace, label_group, flags, pinned : int32[P],
+    as in `PodClasses`."""
     first = groups.first
-    namespace, label_group, flags, pinned = (column[first] for column in columns)
-    namespaces, labels = rest
     return PodClasses(
         groups.of,
         first,
         pods.spec[first],
         pods.volume_set[first],
-        namespace,
-        label_group,
-        pinned,
+        namespace[first],
+        label_group[first],
+        pinned[first],
         pods.terminating[first],
         pods.gated[first],
         pods.spread_expired[first],
-        flags,
+        flags[first],
         namespaces,
         labels,
     )
@@ -148,10 +153,17 @@ def _namespaces(
 
 
 def pinned_in_class(pinned: Int32, spec: Int32, specs: SchedulingSpecs) -> Int32:
-    """Return the node of each pinned pod if it is part of its class, else NO_NODE. spec : int32[P], -1 = one
-    for which it is not."""
-    counts_within = [one is not None and one.is_own_node for one in specs.looks_at]
-    within = np.array([*counts_within, False], np.bool_)
+    """Return the node of each pinned pod if it is part of its class, else NO_NODE. pinned : int32[P]; spec :
+    int32[P], -1 = one for which it is not."""
+    within = np.array([one is not None and one.is_own_node for one in specs.looks_at], np.bool_)
     if not within.any():
         return np.full(len(pinned), NO_NODE, np.int32)
-    return np.where(within[spec], pinned, NO_NODE).astype(np.int32)
+    return np.where(take_or(within, spec, False), pinned, NO_NODE).astype(np.int32)
+
+
+def classes_by_spec(classes: PodClasses, spec_count: int) -> list[Int64]:
+    """Return the classes of each scheduling spec, ascending : spec_count arrays int64[k]. Terms are evaluated
+    once per spec, not per pod."""
+    order = np.argsort(classes.spec, kind="stable").astype(np.int64)
+    ends = np.cumsum(np.bincount(classes.spec, minlength=spec_count)).tolist()
+    return [order[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -1,7 +1,7 @@
 """A lock on one kernel between processes, to make only one of them compile it.
 
-Decides which process compiles, never what: no answer depends on it. The operating system releases the locks of a
-process when it ends, in any way. Without locks, processes that start at the same time compile the same kernels.
+No answer depends on it. The operating system releases the locks of a process when it ends, in any way. Without locks,
+processes that start at the same time compile the same kernels.
 """
 
 import os

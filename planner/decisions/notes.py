@@ -1,5 +1,5 @@
-"""Notes on a request besides the answer: settings without effect, dangling references. Decides nothing. Every given
-setting that this build does not support is noted.
+"""Notes on a request besides the answer: settings without effect, dangling references. Every given setting that this
+build does not support is noted.
 """
 
 from collections.abc import Iterable, Iterator

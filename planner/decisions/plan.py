@@ -91,7 +91,7 @@ def plan_in_parts(
     failures: dict[int, DecisionFailure] = {}
     while True:
         try:
-            return _RoundAttempt(call, failures).take_all()
+            return _RoundAttempt(call, failures).run()
         except _DecisionFailedError as failed:
             # Nothing of a failed decision may stay: neither its moves, which may be incomplete, nor the nodes that it
             # required. So the others are taken again without it.
@@ -150,7 +150,7 @@ class _RoundAttempt:
             explained=call.explained,
         )
 
-    def take_all(self) -> Planned:
+    def run(self) -> Planned:
         """Take all decisions; return the answer. Raises _DecisionFailedError if one more fails."""
         call, answer = self._call, self._answer
         if call.state is not None:
@@ -158,13 +158,13 @@ class _RoundAttempt:
         for number, decision in enumerate(call.requested):
             with call.work.stage("simulate"):
                 if decision.code not in self._failures:
-                    self._take(decision, is_last=number + 1 == len(call.requested))
+                    self._run_decision(decision, is_last=number + 1 == len(call.requested))
                 if decision.code in self._failures:
                     self._write_failure(self._failures[decision.code])
         self._describe()
         return Planned(answer, self._rest, tuple(self._failures.values()))
 
-    def _take(self, decision: Decision, is_last: bool) -> None:
+    def _run_decision(self, decision: Decision, is_last: bool) -> None:
         """Take one decision and write its result."""
         try:
             with _bulkhead(decision, self._call.work):

@@ -1,5 +1,5 @@
-"""Validation of a request, except for snapshot and settings. Decides whether a request is valid; never answers it.
-Raises RequestError, DecisionUnavailableError, FeatureUnknownError.
+"""Validation of a request, except for snapshot and settings. Raises RequestError, DecisionUnavailableError,
+FeatureUnknownError.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The resource requests of the pods in a request, with each distinct pod parsed once. The autoscaler sends the same
 pod, in the same encoding, with every option that serves it, and often repeats all pods of one option in the next; pods
-of one workload differ only in their metadata and the names of their volumes. Decides nothing:
-`trimtab.clients.snapshots.objects` defines what a pod requests. An unreadable pod counts as one without requests.
+of one workload differ only in their metadata and the names of their volumes. What a pod requests is defined in
+`trimtab.clients.snapshots.objects`. An unreadable pod counts as one without requests.
 """
 
 from collections.abc import Iterable, Sequence

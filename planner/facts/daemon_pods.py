@@ -1,6 +1,6 @@
-"""DaemonSet pods and static pods, and the DaemonSet of each. Decides nothing about nodes. The spec of a DaemonSet is
-its own pod template; where the snapshot does not have it, that of its newest pod. A DaemonSet with neither is unknown.
-Cost: O(P + owners), vectorised over pods; loops run over DaemonSets.
+"""DaemonSet pods and static pods, and the DaemonSet of each. The spec of a DaemonSet is its own pod template; where the
+snapshot does not have it, that of its newest pod. A DaemonSet with neither is unknown. Cost: O(P + owners), vectorised
+over pods; loops run over DaemonSets.
 """
 
 from typing import Final, NamedTuple
@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.model.values import TemplatePod
-from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, UNKNOWN_OWNER, Bool, Int64, Snapshot
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_OWNER, UNKNOWN_OWNER, Bool, Int64, Snapshot
+from trimtab.planner.snapshot.references import NONE
 
 SYSTEM_NODE_CRITICAL: Final = 2_000_001_000
 """Priority of pods that preempt others on any node, unless their policy forbids it."""
@@ -28,9 +29,6 @@ class DaemonPods(NamedTuple):
     newest: tuple[int, ...]
 
 
-NONE: Final = -1
-
-
 def daemon_pods(snapshot: Snapshot) -> DaemonPods:
     """Return the DaemonSet pods and static pods that have not ended and are not terminating, and all DaemonSets with a
     template or such a pod, in the order of owners.
@@ -38,7 +36,7 @@ def daemon_pods(snapshot: Snapshot) -> DaemonPods:
     pods = snapshot.pods
     runs = ~pods.is_terminal() & (pods.deletion_s == 0)
     static = runs & ((pods.flags & FLAG_MIRROR) != 0)
-    rows = np.flatnonzero(runs & ~static & ((pods.flags & FLAG_DAEMON) != 0) & (pods.owner != NONE))
+    rows = np.flatnonzero(runs & ~static & ((pods.flags & FLAG_DAEMON) != 0) & (pods.owner != NO_OWNER))
     # Controllers that the snapshot does not list can still be distinguished by their uids.
     owner = pods.owner.astype(np.int64)
     dangling = snapshot.dangling.owner

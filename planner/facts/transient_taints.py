@@ -1,7 +1,7 @@
 """Taints that a new node of a group does not keep: those of node conditions, autoscalers, start-up and status.
 
-Decides nothing else about a node. Source: Cluster Autoscaler, utils/taints (NodeConditionTaints, SanitizeTaints,
-TaintConfig), utils/kubernetes (GetReadinessState, taints of nodes that are not ready).
+Source: Cluster Autoscaler, utils/taints (NodeConditionTaints, SanitizeTaints, TaintConfig), utils/kubernetes
+(GetReadinessState, taints of nodes that are not ready).
 """
 
 from collections.abc import Iterable

@@ -142,13 +142,13 @@ def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: B
     if not state.local_class[classes].all():
         columns += counters.shared_domains(state.counters, growth.template_node)
     rows = [np.ascontiguousarray(one).reshape(len(one), -1).view(np.uint8) for one in columns if one.size]
-    width, told = sum(one.shape[1] for one in rows), np.concatenate(rows, axis=1).tobytes()
+    width, row_bytes = sum(one.shape[1] for one in rows), np.concatenate(rows, axis=1).tobytes()
     offsets, resident = state.virtual.resident_offsets, state.virtual.resident
     first: dict[tuple[bytes, bytes], int] = {}
     out = np.arange(len(growth.template_node), dtype=np.int64)
     for group in np.flatnonzero(growth.template_node != NO_TEMPLATE_NODE).tolist():
         node = growth.template_node[group]
         residents = resident[offsets[node] : offsets[node + 1]]
-        key = (np.sort(residents).tobytes() if len(residents) else b"", told[group * width : (group + 1) * width])
+        key = (np.sort(residents).tobytes() if len(residents) else b"", row_bytes[group * width : (group + 1) * width])
         out[group] = first.setdefault(key, group)
     return out

@@ -3,8 +3,7 @@ group's template or from one of its nodes, without what is specific to that node
 autoscaler taints, and its pods. A DaemonSet pod is included if the template or the node has it; other DaemonSets that
 would run there, whether they have pods elsewhere or none yet, are added if the template names no pods at all, if the
 settings require it, or if their pods preempt others. Requests of static pods are subtracted from the node's amounts.
-Decides nothing about the size or health of groups. Source: Cluster Autoscaler, node_info_utils.go,
-MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
+Source: Cluster Autoscaler, node_info_utils.go, MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from trimtab.planner.classes.label_columns import LookedAt, label_matrix
 from trimtab.planner.classes.node_classes import NodeSignature
 from trimtab.planner.classes.node_requirements import NodeRows
 from trimtab.planner.classes.scheduling_specs import NODE_REQUIREMENT, TOLERATIONS, NodeRequirement, scheduling_specs
-from trimtab.planner.facts.daemon_pods import NONE, SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
+from trimtab.planner.facts.daemon_pods import SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
 from trimtab.planner.facts.label_index import label_sets_of
 from trimtab.planner.facts.nodes import is_ready
 from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT, lasting
@@ -40,7 +39,7 @@ from trimtab.planner.simulation.virtual_rows import (
 from trimtab.planner.snapshot.caches import UNCACHED, SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
 from trimtab.planner.snapshot.recorded_reads import depend_on_everything
-from trimtab.planner.snapshot.references import take_or
+from trimtab.planner.snapshot.references import NONE, take_or
 
 STABLE_NS: Final = 60 * SECOND_NS
 """How long a node must be ready before it serves as an example for others."""
@@ -96,7 +95,7 @@ def group_templates(
 
 
 def templates_key(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> str:
-    """Return a digest of what the templates depend on besides the snapshot. O(N)."""
+    """Return a digest of what the templates depend on besides the snapshot. leaving : bool[N] being deleted. O(N)."""
     return _key(settings, _chosen(snapshot, settings, leaving, now_ns))
 
 

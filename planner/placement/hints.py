@@ -1,6 +1,6 @@
 """Destinations of pods in the last loop, and their encoding. A pod is identified by its node (or none) and a short
-digest of its uid. Hints only decide what is tried first: a forgotten or wrong one costs a search. Decides nothing about
-whether a pod fits. Symbols: P' pods of the snapshot followed by virtual ones, N nodes; group N is the pods on no node.
+digest of its uid. Hints only decide what is tried first: a forgotten or wrong one costs a search. Symbols: P' pods of
+the snapshot followed by virtual ones, N nodes; group N is the pods on no node.
 """
 
 from collections.abc import Callable, Sequence

@@ -54,11 +54,11 @@ def by_class(simulation: Simulation, pods: Int32) -> PodsByClass:
 
 
 def orders(simulation: Simulation, pods: PodsByClass, rows: Int64, free: Int64, bound_most: Int64) -> list[Int64]:
-    """Return the distinct orders to try of the classes `rows`, each as int64[rows] positions in `pods.classes`.
+    """Return the distinct orders to try of some classes, each as int64[C] positions in `pods.classes`.
 
-    free : int64[R] amounts of a new node; bound_most : int64[S] as `boundness` returns it. By the sum of the shares of
-    cpu and memory; by the largest share of any resource; and, if some classes are bound more than others (`boundness`),
-    with those first.
+    rows : int64[C], these positions; free : int64[R] amounts of a new node; bound_most : int64[S] as `boundness`
+    returns it. By the sum of the shares of cpu and memory; by the largest share of any resource; and, if some classes
+    are bound more than others (`boundness`), with those first.
     """
     state, classes, first = simulation.state, pods.classes[rows], pods.first[rows]
     shares = state.resources.request[classes] / np.maximum(free, 1)

@@ -150,7 +150,7 @@ def place_on_new_nodes(
     packer: Packer, group_of: Sequence[int] | Int32 | Int64, pods: Int32, node_of: Int32, first_spare: int = 0
 ) -> Int32:
     """Open one new node for each entry of `group_of`, and place pods on them; return the node by pod, -1 = does not
-    fit. group_of : the group of each new node; pods, node_of : int32[M] as in `Packed`. The moves stay in the
+    fit. group_of : integers, the group of each new node; pods, node_of : int32[M] as in `Packed`. The moves stay in the
     simulation. A pod fits its node of a packing as long as the nodes belong to the same groups as there.
     """
     template_node_of = packer.growth.template_node[np.asarray(group_of, np.int64)]

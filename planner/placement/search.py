@@ -1,4 +1,4 @@
-"""Builds the input of `trimtab.planner.placement.kernels.search`. Decides nothing."""
+"""Builds the input of `trimtab.planner.placement.kernels.search`."""
 
 from typing import Final
 

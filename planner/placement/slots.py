@@ -10,8 +10,8 @@ import numpy as np
 from trimtab.planner.placement.kernels import slots as kernels
 from trimtab.planner.placement.orders import boundness
 from trimtab.planner.predicates import counters
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
-from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 
 MOST_TRIES: Final = 64
 """Maximum number of slots tried for a pod."""
@@ -41,7 +41,7 @@ def place_in_slots(state: SimulationState, asked: PodsInSlots) -> Int32:
     while placed and len(pods):
         # Pods placed since may satisfy an affinity or a spread constraint.
         placed = kernels.place_in_slots(state, slots, pods, rows, MOST_TRIES)
-        there = state.pod_node[pods] != NOWHERE
+        there = state.pod_node[pods] != NO_NODE
         found.append(pods[there])
         pods, rows = pods[~there], rows[~there]
     return np.concatenate(found)

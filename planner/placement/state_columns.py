@@ -49,7 +49,8 @@ def column(data: bytes, kind: type[_Number], name: str) -> NDArray[_Number]:
 
 
 def translated(strings: Int32, number_of: Int32, name: str) -> Int32:
-    """Return the numbers that string indices stand for. number_of : int32[strings], of each string of the state."""
+    """Return the numbers that string indices stand for. strings : int32[n]; number_of : int32[strings of the
+    state]."""
     if len(strings) and not (strings.min() >= 0 and strings.max() < len(number_of)):
         raise UnreadableStateError(f"{name} refers to a missing string")
     numbers: Int32 = number_of[strings]

@@ -17,8 +17,7 @@ from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES, evacua
 from trimtab.planner.placement.orders import boundness
 from trimtab.planner.placement.search import new_search
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
 from trimtab.planner.snapshot.references import take_or
 
@@ -75,7 +74,7 @@ class Waiting(NamedTuple):
     @property
     def left(self) -> Int32:
         """Pods without a place, in the same order. int32."""
-        left: Int32 = self.pods[self.node == NOWHERE]
+        left: Int32 = self.pods[self.node == NO_NODE]
         return left
 
 
@@ -88,15 +87,15 @@ def places(
     """
     snapshot = simulation.snapshot
     nodes = snapshot.nodes
-    room = np.flatnonzero(~leaving & is_ready(snapshot, not_ready))
-    used = np.zeros(len(room))
+    existing = np.flatnonzero(~leaving & is_ready(snapshot, not_ready))
+    used = np.zeros(len(existing))
     for resource in (CPU, MEMORY):
-        offered = nodes.allocatable[room, resource]
-        free = simulation.state.resources.free[room, resource]
+        offered = nodes.allocatable[existing, resource]
+        free = simulation.state.resources.free[existing, resource]
         np.maximum(used, (offered - free) / np.maximum(offered, 1), out=used)
     if way.nodes is not NodeOrder.LISTED:
-        room = room[np.argsort(-used if way.nodes is NodeOrder.FULLEST_FIRST else used, kind="stable")]
-    order = np.concatenate([room, upcoming]).astype(np.int32)
+        existing = existing[np.argsort(-used if way.nodes is NodeOrder.FULLEST_FIRST else used, kind="stable")]
+    order = np.concatenate([existing, upcoming]).astype(np.int32)
     allowed = np.zeros(len(simulation.state.node_state), bool)
     allowed[order] = True
     return Places(order, allowed, way.pods)
@@ -118,7 +117,8 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
 
 
 def close_leaving(simulation: Simulation, leaving: Bool, pods: Int32) -> None:
-    """Close nodes being deleted, and take off the pods that still have to leave them."""
+    """Close nodes being deleted, and take off the pods that still have to leave them. leaving : bool[N]; pods :
+    int32[M]."""
     if not leaving.any() and not len(pods):
         return
     still_there = simulation.state.pod_node[pods] == simulation.snapshot.pods.node[pods]
@@ -140,7 +140,7 @@ def place_waiting(
     counts, destination = np.zeros(2, np.int64), np.full(len(state.pod_node), -1, np.int32)
     hints = np.full(len(state.pod_node), -1, np.int32)
     hints[: len(hint)] = hint
-    hinted = pods[(hints[pods] >= 0) & (state.pod_node[pods] == NOWHERE)]
+    hinted = pods[(hints[pods] >= 0) & (state.pod_node[pods] == NO_NODE)]
     if len(hinted):
         place_all(state, new_search(state, where.order[:0], where.allowed), hints, destination, counts, hinted, False)
         counts[SEARCHES] = 0
@@ -160,7 +160,7 @@ def place_where(simulation: Simulation, where: Places, pods: Int32, node: Int32)
     A node that is not in `where` counts as none.
     """
     state, before = simulation.state, -1
-    waiting = _unplaced(simulation, pods[node[pods] != NOWHERE])
+    waiting = _unplaced(simulation, pods[node[pods] != NO_NODE])
     search, counts = new_search(state, where.order[:0], where.allowed), np.zeros(2, np.int64)
     while len(waiting) not in {0, before}:
         # Pods placed since then may satisfy an affinity, or even out a spread.
@@ -220,5 +220,5 @@ def _may_fit(simulation: Simulation, where: Places, pods: Int32) -> Int32:
 
 
 def _unplaced(simulation: Simulation, pods: Int32) -> Int32:
-    found: Int32 = pods[simulation.state.pod_node[pods] == NOWHERE]
+    found: Int32 = pods[simulation.state.pod_node[pods] == NO_NODE]
     return found

@@ -102,7 +102,7 @@ def places(this: Round, members: Members, earlier: EarlierRankings | None) -> In
 def touched(
     this: Round, facts: tuple[object, ...], pods: Compared, earlier: EarlierRankings | None, place: Int64
 ) -> Bool:
-    """Return which groups have to be ranked again. place : as of `places`. bool[G]."""
+    """Return which groups have to be ranked again. place : int64[G] as of `places`. bool[G]."""
     differs = np.ones(len(place), np.bool_)
     # For custom strategies there are as many values as numbers that pods have.
     is_comparable = earlier is not None and len(earlier.pods.values) == len(pods.values)
@@ -121,7 +121,10 @@ def _are_same(one: object, other: object) -> bool:
 def turned(
     members: Members, texts: OwnerTexts, waits: dict[int, int], earlier: EarlierRankings | None, place: Int64
 ) -> Bool:
-    """Return which groups wait for a different group than before, or for one whose name has changed. bool[G]."""
+    """Return which groups wait for a different group than before, or for one whose name has changed. bool[G].
+
+    place : int64[G] as of `places`.
+    """
     if earlier is None or (not waits and not earlier.waits):
         return np.zeros(len(place), np.bool_)
 

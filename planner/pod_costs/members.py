@@ -193,7 +193,8 @@ def _rivals(snapshot: Snapshot, members: Members, cache: SnapshotCache) -> dict[
 
 
 class OwnerTexts(NamedTuple):
-    """By owner: "Kind/namespace/name"; its position in the order of these texts, ties by number: int64[O]; and uid."""
+    """By owner, names : "Kind/namespace/name"; place : int64[O] its position in the order of these texts, ties by
+    number; uids."""
 
     names: list[str]
     place: Int64

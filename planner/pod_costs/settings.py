@@ -1,8 +1,7 @@
 """Settings of pod deletion costs, resolved: which pods are ranked, by which strategies.
 
-Decides the meaning of absent fields and which values are invalid; never which strategies are installed beside the
-planner. The Cluster Autoscaler has no equivalent. Source: Kubernetes enhancement proposal 1888, "Cost based scaling
-down of pods".
+The Cluster Autoscaler has no equivalent. Source: Kubernetes enhancement proposal 1888, "Cost based scaling down of
+pods".
 """
 
 import math

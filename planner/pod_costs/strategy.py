@@ -101,7 +101,8 @@ class RankingContext:
         return self.of_node_or(values, 0.0)
 
     def of_node_or(self, values: NDArray[N], without: float) -> NDArray[N]:
-        """Return the value of each member's node. values : by node; without : value of members without node."""
+        """Return the value of each member's node. values : [N], any dtype, which the result
+        has; without : value of members without node."""
         return take_or(values, np.where(self.placed, self.node, -1), without)
 
     def domains(self, key: str) -> tuple[Int32, int]:

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from trimtab.planner.predicates.counter_kind import NO_CLASS, BuildContext, CounterKind, NodeLimit, builders_of
+from trimtab.planner.predicates.counter_kind import BuildContext, CounterKind, NodeLimit, builders_of
 from trimtab.planner.predicates.listing import Lists, with_lists_of
 from trimtab.planner.predicates.order import COUNTED, KINDS
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.snapshot.references import take_or
 
 _record: Callable[[str, Iterable[str]], Any] = namedtuple
 _ByKind: Any = _record("_ByKind", [kind.field for kind in KINDS])
@@ -77,9 +78,8 @@ def _with_more_classes(kind: CounterKind, arrays: Any, sources: Int64) -> Any:
 
 
 def with_values_of(column: UInt8, sources: Int64, otherwise: int) -> UInt8:
-    """Return a column of classes : uint8[S] with those of `sources` appended, `otherwise` for NO_CLASS."""
-    more = np.where(sources == NO_CLASS, np.uint8(otherwise), column[np.maximum(sources, 0)])
-    return np.concatenate([column, more.astype(np.uint8)])
+    """Return a column : uint8[S] with the values of classes `sources` : int64[C] appended, `otherwise` for NO_CLASS."""
+    return np.concatenate([column, take_or(column, sources, otherwise)])
 
 
 def with_more_pods(counters: Counters, count: int) -> Counters:

@@ -6,8 +6,8 @@ counted in `trimtab.planner.predicates.pod_volumes`. Source: plugin volumerestri
 
 from typing import Final
 
+from trimtab.planner.classes.pod_classes import classes_by_spec
 from trimtab.planner.classes.scheduling_specs import SchedulingSpec
-from trimtab.planner.predicates.class_sets import classes_by_spec
 from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate
 from trimtab.planner.predicates.presence import PRESENCE, PresenceBuilder
 from trimtab.planner.predicates.topologies import OWN_NODE

@@ -13,11 +13,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.pod_classes import PodClasses, classes_by_spec
 from trimtab.planner.classes.pod_matching import PodMatching
 from trimtab.planner.classes.scheduling_specs import PodsLookedAt, SchedulingSpec
 from trimtab.planner.model.values import AffinityTerm
-from trimtab.planner.predicates.class_sets import classes_by_spec
 from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate
 from trimtab.planner.predicates.presence import PRESENCE, PresenceBuilder
 from trimtab.planner.predicates.topologies import Topologies

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.planner.snapshot.references import take_or
 
 
 class Lists(NamedTuple):
@@ -21,11 +22,10 @@ class Lists(NamedTuple):
 
 def with_lists_of(lists: Lists, sources: Int64) -> Lists:
     """Return the lists with those of other owners appended. sources : int64[C], -1 = an empty list."""
-    at = np.maximum(sources, 0)
-    lengths = np.where(sources < 0, 0, lists.offsets[at + 1] - lists.offsets[at]).astype(np.int64)
+    lengths = take_or(np.diff(lists.offsets), sources, 0).astype(np.int64)
     ends = np.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    starts = lists.offsets[at].astype(np.int64)
+    starts = take_or(lists.offsets[:-1], sources, 0).astype(np.int64)
     item = np.arange(total) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths)
     return Lists(
         np.concatenate([lists.offsets, lists.offsets[-1] + ends]).astype(np.int32),
@@ -35,7 +35,7 @@ def with_lists_of(lists: Lists, sources: Int64) -> Lists:
 
 def items_of(lists: Lists, owners: Int64) -> tuple[Int64, Int32]:
     """Return the items of some owners, int32[n, …]; and for each its first number, times the number of these owners,
-    plus the position of its owner. int64[n].
+    plus the position of its owner. int64[n]. owners : int64[C].
     """
     lengths = np.diff(lists.offsets)[owners].astype(np.int64)
     starts = lists.offsets[owners] - np.cumsum(lengths) + lengths

@@ -50,8 +50,10 @@ class VolumeBuilder:
     def build(self) -> VolumeCounters:
         """Return the counters, all 0. O(volumes + mounts + N)."""
         context = self._context
-        mounts = context.snapshot.pods.volume_pod, context.snapshot.pods.volume
-        return _counters(context.snapshot.volumes, context.pod_count, mounts, context.traits, context.limits)
+        snapshot, pods = context.snapshot, context.snapshot.pods
+        return _counters(
+            snapshot.volumes, context.pod_count, pods.volume_pod, pods.volume, context.traits, context.limits
+        )
 
 
 VOLUMES: Final = CounterKind(
@@ -69,12 +71,12 @@ ATTACH_LIMITS: Final = CountedPredicate((PredicateReason.VOLUME_LIMIT_EXCEEDED,)
 def _counters(
     volumes: tuple[MountedVolume, ...],
     pod_count: int,
-    mounts: tuple[Int32, Int32],
+    pod: Int32,
+    volume: Int32,
     traits: tuple[NodeTraits, ...],
     limits: RequestLimits,
 ) -> VolumeCounters:
-    """Build the counters. mounts : (pod, volume), int32[M] each."""
-    pod, volume = mounts
+    """Build the counters. pod, volume : int32[M] of each mount."""
     drivers = sorted({driver for one in traits for driver, _ in one.attach_limits})
     driver_of = {driver: at for at, driver in enumerate(drivers)}
     claims = _identities([v.id if v.read_write_once_pod else "" for v in volumes])

@@ -9,7 +9,6 @@ from collections.abc import Hashable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.planner.predicates.counter_kind import BuildContext, CounterKind, NodeLimit
 from trimtab.planner.predicates.listing import ListBuilder, Lists, items_of, rows_by_number
@@ -21,11 +20,11 @@ class PresenceCounters(NamedTuple):
     """T counters over domains, S classes.
 
     domain : int32[rows, N] domain of each node, -1 = none; own_row, single_row : uint8[rows] each virtual node, or each
-    node, is its own domain; row : int32[T]; start : int64[T] place of domain 0 in
-    `counts`; counts : int32[all domains of all counters]; total : int32[T] sum of a counter over its domains;
-    added : int32[n, 1] counters that a class adds to; empty : int32[n, 2] counters that must be 0, and the reason;
-    filled : int32[n, 1] counters that must not be 0; each with offsets : int32[S+1];
-    starts_group : uint8[S] the class meets its own affinity terms, so that it may be the first of its group.
+    node, is its own domain; row : int32[T]; start : int64[T] place of domain 0 in `counts`; counts : int32[all domains
+    of all counters]; total : int32[T] sum of a counter over its domains; added : int32[n, 1] counters that a class adds
+    to; empty : int32[n, 2] counters that must be 0, and the reason; filled : int32[n, 1] counters that must not be 0;
+    `…_offsets` : int32[S+1], those of each class; starts_group : uint8[S] the class meets its own affinity terms, so
+    that it may be the first of its group.
     """
 
     domain: Int32
@@ -139,16 +138,16 @@ class PresenceBuilder:
         self._rows.append(row)
         return len(self._rows) - 1, True
 
-    def adds(self, classes: NDArray[np.int64], counter: int) -> None:
-        """Count pods of these classes."""
+    def adds(self, classes: Int64, counter: int) -> None:
+        """Count pods of these classes : int64[C]."""
         self._added.add(classes, counter)
 
-    def needs_empty(self, classes: NDArray[np.int64], counter: int, reason: int) -> None:
-        """Keep pods of these classes out of domains where the counter is not 0."""
+    def needs_empty(self, classes: Int64, counter: int, reason: int) -> None:
+        """Keep pods of these classes : int64[C] out of domains where the counter is not 0."""
         self._empty.add(classes, counter, reason)
 
-    def needs_filled(self, classes: NDArray[np.int64], counter: int) -> None:
-        """Restrict pods of these classes to domains where the counter is not 0."""
+    def needs_filled(self, classes: Int64, counter: int) -> None:
+        """Restrict pods of these classes : int64[C] to domains where the counter is not 0."""
         self._filled.add(classes, counter)
 
     def starts_group(self, class_number: int) -> None:

@@ -48,13 +48,13 @@ def checked_resources(resources: tuple[str, ...], specs: SchedulingSpecs) -> tup
 
 
 def resource_counters(
-    names: tuple[str, ...], offered: tuple[tuple[str, ...], Int64], specs: SchedulingSpecs, classes: PodClasses
+    names: tuple[str, ...], offered: tuple[str, ...], allocatable: Int64, specs: SchedulingSpecs, classes: PodClasses
 ) -> ResourceCounters:
-    """Build the counters of empty nodes. offered : resource names and allocatable int64[N, resources]."""
+    """Build the counters of empty nodes. names : of the R resources to count; offered : names of
+    the columns of allocatable : int64[N, resources]."""
     column = {name: at for at, name in enumerate(names)}
-    resources, allocatable = offered
     free = np.zeros((len(allocatable), len(names)), np.int64)
-    for at, name in enumerate(resources):
+    for at, name in enumerate(offered):
         if name in column:
             free[:, column[name]] = allocatable[:, at]
     by_spec = np.zeros((len(specs.rows), len(names)), np.int64)

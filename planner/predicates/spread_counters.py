@@ -25,13 +25,12 @@ class SpreadCounters(NamedTuple):
     """U counters over V (node set, topology row) pairs and W node sets; S classes.
 
     domain : int32[rows, N]; own_row : uint8[rows] each virtual node is its own domain; eligible : uint8[W, N]; stays :
-    uint8[W] cordoned nodes stay eligible;
-    pair_nodes, pair_row : int32[V]; pair_start : int64[V+1] place of domain 0 in `nodes_in`; nodes_in : int32[…]
-    eligible nodes of each domain; domains_in : int32[V] domains with an eligible node; pair_counters : int32[V+1]
-    counters of a pair are consecutive; pair : int32[U]; start : int64[U] place of domain 0 in `counts`; count :
-    int32[…]; histogram_start : int64[U+1]; histogram : int32[…] eligible domains by count; lowest : int32[U], 0
-    without domains; added : int32[n, 1] counters a class adds to; limit : int32[n, 4] (counter, max skew, matches
-    itself, min domains).
+    uint8[W] cordoned nodes stay eligible; pair_nodes, pair_row : int32[V]; pair_start : int64[V+1] place of domain 0 in
+    `nodes_in`; nodes_in : int32[…] eligible nodes of each domain; domains_in : int32[V] domains with an eligible node;
+    pair_counters : int32[V+1] counters of a pair are consecutive; pair : int32[U]; start : int64[U] place of domain 0
+    in `counts`; counts : int32[…]; histogram_start : int64[U+1]; histogram : int32[…] eligible domains by count; lowest
+    : int32[U], 0 without domains; added : int32[n, 1] counters a class adds to; limit : int32[n, 4] (counter, max skew,
+    matches itself, min domains); `…_offsets` : int32[S+1], those of each class.
     """
 
     domain: Int32
@@ -150,13 +149,15 @@ class SpreadBuilder:
         self._pair_of.append(pair)
         return len(self._pair_of) - 1, True
 
-    def adds(self, classes: NDArray[np.int64], counter: int) -> None:
-        """Count pods of these classes."""
+    def adds(self, classes: Int64, counter: int) -> None:
+        """Count pods of these classes : int64[C]."""
         self._added.add(classes, counter)
 
-    def limits(self, classes: NDArray[np.int64], counter: int, limit: tuple[int, int, int]) -> None:
-        """Constrain pods of these classes : (max skew, matches itself, min domains)."""
-        self._limits.add(classes, counter, *limit)
+    def limits(
+        self, classes: NDArray[np.int64], counter: int, max_skew: int, matches_itself: int, min_domains: int
+    ) -> None:
+        """Constrain pods of these classes : int64[C]. matches_itself : 1 if the counter counts the pod, else 0."""
+        self._limits.add(classes, counter, max_skew, matches_itself, min_domains)
 
     def build(self) -> SpreadCounters:
         """Return the counters, all 0 and without eligible nodes. The pods of a class bound the histograms."""
@@ -172,7 +173,7 @@ class SpreadBuilder:
         if len(order):
             limit_items[:, 0] = number[limit.items[:, 0]]
         domains = sizes[pair_of[order]] if len(order) else np.zeros(0, np.int64)
-        buckets = _buckets(len(order), (added.offsets, added_items), domains, self._pods_of_class)
+        buckets = _buckets(len(order), added.offsets, added_items, domains, self._pods_of_class)
         cells = int(sizes.sum()) + int(domains.sum()) + int(buckets.sum())
         self.topologies.limits.reserve(4 * cells, "spread constraints times topology domains")
         nodes = len(self.topologies.domains(0))
@@ -207,10 +208,13 @@ def _starts(sizes: NDArray[np.int64]) -> Int64:
 
 
 def _buckets(
-    count: int, added: tuple[Int32, Int32], domains: NDArray[np.int64], pods_of_class: NDArray[np.int64]
+    count: int, offsets: Int32, items: Int32, domains: NDArray[np.int64], pods_of_class: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return the bucket count of each counter: one per count for few pods, else enough for an even spread."""
-    offsets, items = added
+    """Return the bucket count of each counter: one per count for few pods, else enough for an even spread.
+
+    offsets : int32[S+1], items : int32[n, 1] counters to which each class adds; domains : int64[count] of each counter;
+    pods_of_class : int64[S]. int64[count].
+    """
     if not count:
         return np.full(count, _FEWEST_BUCKETS, np.int64)
     weights = np.repeat(pods_of_class, np.diff(offsets))

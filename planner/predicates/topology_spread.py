@@ -11,10 +11,9 @@ node that the Cluster Autoscaler's simulation taints and keeps.
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trimtab.planner.classes.node_classes import NodeClasses
-from trimtab.planner.classes.pod_classes import PodClasses
+from trimtab.planner.classes.pod_classes import PodClasses, classes_by_spec
 from trimtab.planner.classes.pod_matching import PodMatching
 from trimtab.planner.classes.scheduling_specs import (
     NODE_REQUIREMENT,
@@ -25,13 +24,12 @@ from trimtab.planner.classes.scheduling_specs import (
 )
 from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
 from trimtab.planner.model.values import LabelRequirement, Selector, SpreadConstraint, TaintSpec
-from trimtab.planner.predicates.class_sets import classes_by_spec
 from trimtab.planner.predicates.counter_kind import BuildContext, CountedPredicate
 from trimtab.planner.predicates.inter_pod_affinity import by_namespace
 from trimtab.planner.predicates.node_affinity import NODE_AFFINITY
 from trimtab.planner.predicates.spread_counters import SPREAD, SpreadBuilder
 from trimtab.planner.predicates.taints import TAINT_TOLERATION, any_tolerates
-from trimtab.planner.snapshot.columns import NO_NODE, Bool
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int64
 from trimtab.v1.reason_pb2 import PredicateReason
 from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
@@ -49,9 +47,9 @@ class SpreadNodes(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """Pod classes with the same constraints, namespace, pinned node and own label values."""
+    """Pod classes, members : int64[C], with the same constraints, namespace, pinned node and own label values."""
 
-    members: NDArray[np.int64]
+    members: Int64
     namespace: str
     pinned: int
     own_values: dict[str, str | None]
@@ -66,10 +64,10 @@ def _add_counters(context: BuildContext, builder: SpreadBuilder) -> None:
     for at in having:
         members = of_spec[at][~classes.spread_expired[of_spec[at]]]
         for group in _groups(classes, members, specs.rows[at].topology_spread):
-            _add_group(builder, context.matching, (specs, at, nodes), group)
+            _add_group(builder, context.matching, specs, at, nodes, group)
 
 
-def _groups(classes: PodClasses, members: NDArray[np.int64], constraints: tuple[SpreadConstraint, ...]) -> list[_Group]:
+def _groups(classes: PodClasses, members: Int64, constraints: tuple[SpreadConstraint, ...]) -> list[_Group]:
     keys = sorted({key for constraint in constraints for key in constraint.match_label_keys})
     out = []
     if not keys and (classes.pinned[members] == NO_NODE).all():
@@ -86,14 +84,19 @@ def _groups(classes: PodClasses, members: NDArray[np.int64], constraints: tuple[
 
 
 def _add_group(
-    builder: SpreadBuilder, matching: PodMatching, at: tuple[SchedulingSpecs, int, SpreadNodes], group: _Group
+    builder: SpreadBuilder,
+    matching: PodMatching,
+    specs: SchedulingSpecs,
+    spec: int,
+    nodes: SpreadNodes,
+    group: _Group,
 ) -> None:
-    specs, spec, nodes = at
+    """Add the counters of a group's constraints. spec : the row of its scheduling spec."""
     constraints = specs.rows[spec].topology_spread
     rows = [builder.topologies.row(constraint.topology_key) for constraint in constraints]
     for constraint, row in zip(constraints, rows, strict=True):
         selector = _merged(constraint, group.own_values)
-        nodes_number = _node_set(builder, constraint, (specs, spec, nodes), (tuple(rows), group.pinned))
+        nodes_number = _node_set(builder, constraint, specs, spec, nodes, tuple(rows), group.pinned)
         counted = selector if selector else None  # an empty selector counts no pod
         content = (group.namespace, None if counted is None else tuple(sorted(set(counted))), nodes_number)
         counter, new = builder.counter(content, row, nodes_number)
@@ -104,25 +107,29 @@ def _add_group(
         matches_itself = matching.labelled(selector)[group.members].astype(np.int64)
         for own in (0, 1):
             members = group.members[matches_itself == own]
-            builder.limits(members, counter, (constraint.max_skew, own, constraint.min_domains))
+            builder.limits(members, counter, constraint.max_skew, own, constraint.min_domains)
 
 
 def _node_set(
     builder: SpreadBuilder,
     constraint: SpreadConstraint,
-    at: tuple[SchedulingSpecs, int, SpreadNodes],
-    within: tuple[tuple[int, ...], int],
+    specs: SchedulingSpecs,
+    spec: int,
+    nodes: SpreadNodes,
+    rows: tuple[int, ...],
+    pinned: int,
 ) -> int:
-    """Return the number of the set of eligible nodes, cached by node affinity, tolerations and keys."""
-    specs, spec, _ = at
-    rows, pinned = within
+    """Return the number of the set of eligible nodes, cached by node affinity, tolerations and keys.
+
+    rows : topology rows of all constraints of the spec; pinned : the only node, or NO_NODE.
+    """
     requirement = int(specs.parts[NODE_REQUIREMENT].of[spec]) if constraint.honor_node_affinity else None
     tolerations = int(specs.parts[TOLERATIONS].of[spec]) if constraint.honor_node_taints else None
     known = builder.known_node_sets.get((rows, pinned, requirement, tolerations))
     if known is None:
         having_keys: Bool = np.logical_and.reduce([builder.topologies.domains(row) >= 0 for row in rows])
         stays = not constraint.honor_node_taints or any_tolerates(specs.rows[spec].tolerations, DRAINED)
-        known = builder.node_set(having_keys & _included(constraint, at, pinned), stays)
+        known = builder.node_set(having_keys & _included(constraint, specs, spec, nodes, pinned), stays)
         builder.known_node_sets[(rows, pinned, requirement, tolerations)] = known
     return known
 
@@ -139,8 +146,8 @@ def _merged(constraint: SpreadConstraint, own_values: dict[str, str | None]) -> 
     return (*own, *constraint.selector)
 
 
-def _included(constraint: SpreadConstraint, at: tuple[SchedulingSpecs, int, SpreadNodes], pinned: int) -> Bool:
-    specs, spec, nodes = at
+def _included(constraint: SpreadConstraint, specs: SchedulingSpecs, spec: int, nodes: SpreadNodes, pinned: int) -> Bool:
+    """Return the nodes that the inclusion policies of a constraint leave. bool[N]."""
     met = np.ones(len(nodes.classes.of), np.bool_)
     if constraint.honor_node_affinity:
         met &= ~nodes.excluded[specs.parts[NODE_REQUIREMENT].of[spec]][nodes.classes.of]

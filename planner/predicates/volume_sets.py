@@ -44,13 +44,13 @@ class VolumeSets(NamedTuple):
 
 
 def volume_sets(
-    volumes: tuple[MountedVolume, ...], parts: Sequence[VolumePart], pod_count: int, mounts: tuple[Int32, Int32]
+    volumes: tuple[MountedVolume, ...], parts: Sequence[VolumePart], pod_count: int, pod: Int32, volume: Int32
 ) -> VolumeSets:
-    """Reduce every pod's volumes to a set of profiles. mounts : (pod, volume), int32[M] each, pods ascending."""
+    """Reduce every pod's volumes to a set of profiles. pod, volume : int32[M] of each mount, pods
+    ascending."""
     numbers: dict[tuple[Hashable, ...], int] = {(None,) * len(parts): 0}
     profiles = (tuple([part(volume) for part in parts]) for volume in volumes)
     of_volume = np.fromiter((numbers.setdefault(one, len(numbers)) for one in profiles), np.int64, len(volumes))
-    pod, volume = mounts
     of = np.zeros(pod_count, np.int32)
     sets: dict[tuple[int, ...], int] = {(): 0}
     asked = of_volume[volume]

@@ -1,6 +1,6 @@
 """The data about pods that scale-down needs for every request: the part that depends on the snapshot only.
 
-P pods, S specs, R resources, N nodes. Decides nothing. Cost: O(P + S · requests), vectorised over pods.
+P pods, S specs, R resources, N nodes. Cost: O(P + S · requests), vectorised over pods.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,6 @@
 """Split new nodes over similar node groups to make their sizes as equal as their maxima allow.
 
-Decides only how many nodes each group takes; never which groups are similar (`trimtab.planner.facts.similarity`), nor
-what the limits allow (`trimtab.planner.scale_up.limits`).
+Which groups are similar: `trimtab.planner.facts.similarity`; what limits allow: `trimtab.planner.scale_up.limits`.
 """
 
 from typing import NamedTuple

@@ -9,14 +9,28 @@ import numpy as np
 
 from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.facts.similarity import Similarity
+from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.hints import PodGroups, pod_groups
+from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.scale_up.limits import LimitInputs, Limits
 from trimtab.planner.scale_up.options import ExpanderContext, describe
-from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.similar_groups import similar_groups
 from trimtab.planner.scale_up.state import recall
+from trimtab.planner.simulation.growth import Growth
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.v1 import plan_pb2 as pb
+
+
+class ScaleUpRequest(DecisionRequest[ScaleUpSettings, pb.ScaleUpState]):
+    """The round, the settings of scale-up, and its state of the last answer."""
+
+    __slots__ = ()
+
+    @property
+    def growth(self) -> Growth:
+        """The virtual nodes with which groups grow."""
+        return self.round.growth_of(pb.Decision.SCALE_UP)
 
 
 class ScaleUpContext(NamedTuple):

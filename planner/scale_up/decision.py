@@ -5,10 +5,10 @@ from typing import Final
 from trimtab.planner.model.settings import ScaleUpSettings, resolve_scale_up
 from trimtab.planner.round.decision import Decided, Decision, Summary
 from trimtab.planner.round.round import Round
+from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.growth_need import growth_need
 from trimtab.planner.scale_up.loop import best_plan
 from trimtab.planner.scale_up.report.answer import conclude, not_tried, summary_of
-from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import ScaleUpResult
 

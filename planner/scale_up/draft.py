@@ -28,8 +28,7 @@ from trimtab.planner.scale_up.whole_plan import PlannedNodes, plan_whole
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.kernels import place, revert
 from trimtab.planner.simulation.log import current_mark
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
@@ -115,12 +114,12 @@ class PlanAttempt:
 
     def _return_to_room(self) -> None:
         """Undo all moves but those that placed pods where there was room."""
-        state, room = self.simulation.state, self.unplaced.on_existing
+        state, existing = self.simulation.state, self.unplaced.on_existing
         if not self.check_room:
             revert(state, self.before)
             return
-        revert(state, room.start)
-        for pod, node in zip(room.pods.tolist(), room.nodes.tolist(), strict=True):
+        revert(state, existing.start)
+        for pod, node in zip(existing.pods.tolist(), existing.nodes.tolist(), strict=True):
             place(state, pod, node)
 
 
@@ -135,8 +134,10 @@ class Draft:
         self.unplaced, self.jointly, self.given = attempt.unplaced, jointly, attempt.given
         self.variant = attempt.variant
         request, context = self.request, self.context
-        room, nobody = self.unplaced.on_existing, np.zeros(0, np.int32)
-        start = (room.start, room.pods, room.nodes) if attempt.check_room else (attempt.before, nobody, nobody)
+        existing, nobody = self.unplaced.on_existing, np.zeros(0, np.int32)
+        start = (
+            (existing.start, existing.pods, existing.nodes) if attempt.check_room else (attempt.before, nobody, nobody)
+        )
         self.progress = PlanInProgress(
             packer(attempt.simulation, request.growth), request.snapshot.groups, context.limits,
             self.unplaced.where, *start,
@@ -166,7 +167,7 @@ class Draft:
     def _with_those_held_back(self, left: Int32) -> Int32:
         """Place the pods that were held back; return all pods that are left and for which nodes are added."""
         pods = self.unplaced.held_back
-        pods = pods[self.progress.state.pod_node[pods] == NOWHERE]
+        pods = pods[self.progress.state.pod_node[pods] == NO_NODE]
         adds_no_node = np.isin(pods, self.adds_no_node)
         self.left_without_growth = self.progress.fill_other_nodes(pods[adds_no_node])
         return np.concatenate([left[~np.isin(left, pods)], self.progress.fill(pods[~adds_no_node])])
@@ -213,7 +214,7 @@ class Draft:
         self.planned = plan_whole(self.context, progress, left, fewest_nodes=self.variant.fewest_nodes)
         progress.open(self.planned.group_of, left[:0], left[:0])
         progress.fill_new(self._together(left))
-        waits = progress.state.pod_node[self.planned.pods] == NOWHERE
+        waits = progress.state.pod_node[self.planned.pods] == NO_NODE
         progress.place_in_slots(self.planned.on(progress.opened, waits))
         return progress.fill(self._without_place(left))
 
@@ -233,7 +234,7 @@ class Draft:
         nodes = self.given.nodes
         progress.open(nodes.group_of, left[:0], left[:0])
         pods = np.concatenate([left, self.unplaced.placeholders])
-        pods = pods[nodes.node[pods] != NOWHERE]
+        pods = pods[nodes.node[pods] != NO_NODE]
         if nodes.order is not None:
             pods = nodes.order[np.isin(nodes.order, pods)]
         progress.place_as_admitted(pods, nodes.node[pods])
@@ -241,7 +242,7 @@ class Draft:
 
     def _without_place(self, pods: Int32) -> Int32:
         """Return the pods that are on no node; given nodes may already have some of them."""
-        found: Int32 = pods[self.progress.state.pod_node[pods] == NOWHERE]
+        found: Int32 = pods[self.progress.state.pod_node[pods] == NO_NODE]
         return found
 
     def _refuse(self, left: Int32) -> Refusals:

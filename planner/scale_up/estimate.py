@@ -1,7 +1,6 @@
 """How each node group would grow for the pods that are left: the best of a few packings per group.
 
-Decides which pods are worth trying on a group; never which group grows. Groups whose new nodes are the same for these
-pods share a packing.
+Groups whose new nodes are the same for these pods share a packing.
 """
 
 from collections.abc import Callable, Sequence
@@ -127,25 +126,25 @@ class _Packing:
 
     def estimate(self, group: int, *, once: bool = False) -> Estimate | None:
         """Return how a group would grow; None if no pod fits. once : packed in one order."""
-        room, first = int(self.may_add[group]), (int(self._bounds.same_as[group]), once)
+        may_add, first = int(self.may_add[group]), (int(self._bounds.same_as[group]), once)
         is_atomic = self._progress.groups[group].zero_or_max
         same = self._known.get(first)
-        if same is not None and same.packed.nodes < room:
+        if same is not None and same.packed.nodes < may_add:
             one: Estimate | None = same._replace(group=group)
         else:
-            one = self._packed(group, room, once)
-            if one is not None and one.packed.nodes == room and not is_atomic:
+            one = self._packed(group, may_add, once)
+            if one is not None and one.packed.nodes == may_add and not is_atomic:
                 together = self._inputs.sharing.may_add(self._progress, self._inputs.left, group, self.admits)
                 together = min(together, self._progress.spare_nodes_left)
-                if together > room:
+                if together > may_add:
                     one = self._packed(group, together, once)
-            if one is not None and one.packed.nodes < room:
+            if one is not None and one.packed.nodes < may_add:
                 self._known[first] = one
         if one is None:
             return None
-        return one._replace(node_count=room if is_atomic else one.packed.nodes)
+        return one._replace(node_count=may_add if is_atomic else one.packed.nodes)
 
-    def _packed(self, group: int, room: int, once: bool) -> Estimate | None:
+    def _packed(self, group: int, may_add: int, once: bool) -> Estimate | None:
         """Return the best packing onto at most the allowed number of nodes; None if no pod fits."""
         progress, bounds = self._progress, self._bounds
         rows = np.flatnonzero(bounds.admitted[:, group])
@@ -154,7 +153,9 @@ class _Packing:
             self._pods, rows, bounds.free[group], self._takers, least, once, smallest_first=self._inputs.smallest_first
         )
         # Sizes do not matter if only one group grows.
-        packed = pack_best(progress.packer, GrowingGroups([group], [0], [room]), to_pack, room, len(progress.group_of))
+        packed = pack_best(
+            progress.packer, GrowingGroups([group], [0], [may_add]), to_pack, may_add, len(progress.group_of)
+        )
         if not packed.placed:
             return None
         used = bounds.demand[group]

@@ -1,6 +1,6 @@
 """The requirements of scale-up on a round's simulation, in which node groups grow.
 
-Decides the maximum number of new nodes; never which group grows. A function of snapshot, settings and time.
+The maximum number of new nodes is a function of snapshot, settings and time.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def _spare_nodes(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool) -
     pods, groups = snapshot.pods, snapshot.groups
     on_leaving = take_or(leaving, pods.node, False)
     waits = ((pods.node < 0) | on_leaving) & ~pods.is_terminal()
-    room = [max(group.max_size - group.target_size, 0) for group in groups]
-    atomic_nodes = sum(most for most, group in zip(room, groups, strict=True) if group.zero_or_max)
-    wanted, most = LEAST + int(waits.sum()) + atomic_nodes, min(settings.max_new_nodes, sum(room))
+    may_add = [max(group.max_size - group.target_size, 0) for group in groups]
+    atomic_nodes = sum(most for most, group in zip(may_add, groups, strict=True) if group.zero_or_max)
+    wanted, most = LEAST + int(waits.sum()) + atomic_nodes, min(settings.max_new_nodes, sum(may_add))
     return lambda virtual_pod_count: min(1 << (wanted + virtual_pod_count - 1).bit_length(), most) + SPARE

@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from trimtab.planner.placement.attempts import Attempt, Attempts, best_of
 from trimtab.planner.scale_up.cheaper_groups import in_cheaper_groups
-from trimtab.planner.scale_up.context import ScaleUpContext, survey
+from trimtab.planner.scale_up.context import ScaleUpContext, ScaleUpRequest, survey
 from trimtab.planner.scale_up.draft import GivenNodes, PlanAttempt
 from trimtab.planner.scale_up.plan import PlanHistory, ScaleUpPlan
 from trimtab.planner.scale_up.preference import Worth, is_better, worth
 from trimtab.planner.scale_up.repacking import may_shrink, repackings
-from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.variants import Variant, usual, variants
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark

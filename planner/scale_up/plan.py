@@ -15,8 +15,7 @@ from trimtab.planner.scale_up.whole_plan import PlannedNodes
 from trimtab.planner.simulation.fresh import branch
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import NO_NODE, Int32
 
 
 class PlanHistory(NamedTuple):
@@ -43,20 +42,20 @@ class ScaleUpPlan(NamedTuple):
         """Return the pods on existing and upcoming nodes that only fit once the new nodes, or pods on them, are there.
         int32. To be called while the simulation contains the plan's moves.
         """
-        progress, room, state = self.progress, self.unplaced.on_existing, self.progress.state
+        progress, existing, state = self.progress, self.unplaced.on_existing, self.progress.state
         is_new = np.zeros(len(state.node_state), bool)
         is_new[progress.opened] = True
-        pods = np.concatenate([room.pods, progress.pods])
-        pods = np.unique(pods[(state.pod_node[pods] != NOWHERE) & ~is_new[state.pod_node[pods]]])
-        if (state.pod_node[room.pods] == room.nodes).all() and not np.isin(pods, self.unplaced.held_back).any():
+        pods = np.concatenate([existing.pods, progress.pods])
+        pods = np.unique(pods[(state.pod_node[pods] != NO_NODE) & ~is_new[state.pod_node[pods]]])
+        if (state.pod_node[existing.pods] == existing.nodes).all() and not np.isin(pods, self.unplaced.held_back).any():
             # All that were tried found no place, and room has not grown since.
-            later: Int32 = pods[~np.isin(pods, room.pods)]
+            later: Int32 = pods[~np.isin(pods, existing.pods)]
             return later
         node, before = state.pod_node.astype(np.int32), branch(state)
-        revert(before, room.start)
+        revert(before, existing.start)
         place_where(progress.packer.simulation._replace(state=before), self.unplaced.where, pods, node)
         check_log(before)
-        found: Int32 = pods[before.pod_node[pods] == NOWHERE]
+        found: Int32 = pods[before.pod_node[pods] == NO_NODE]
         return found
 
     def name_of(self, pod: int) -> str:

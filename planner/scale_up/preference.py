@@ -22,8 +22,7 @@ import numpy as np
 
 from trimtab.planner.placement.waiting import priorities
 from trimtab.planner.scale_up.plan import ScaleUpPlan, rating
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Int64
 from trimtab.v1.plan_pb2 import Expander
 
 BY_GROUP: Final = (Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANCED)
@@ -47,7 +46,7 @@ def worth(plan: ScaleUpPlan) -> Worth:
     """Return the criteria of a plan. To be called while the simulation contains the plan's moves."""
     progress, unplaced = plan.progress, plan.unplaced
     pods = np.concatenate([unplaced.pods, unplaced.placeholders])
-    left = pods[progress.state.pod_node[pods] == NOWHERE]
+    left = pods[progress.state.pod_node[pods] == NO_NODE]
     _, unknown, price, nodes = rating(plan)
     return Worth(
         left=tuple(np.sort(priorities(progress.packer.simulation, left))[::-1].tolist()),

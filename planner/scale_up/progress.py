@@ -18,8 +18,8 @@ from trimtab.planner.placement.waiting import Places
 from trimtab.planner.scale_up.growth_need import SPARE
 from trimtab.planner.scale_up.limits import Limits
 from trimtab.planner.simulation.kernels import revert
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
-from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 
 
 @dataclass
@@ -140,7 +140,7 @@ class PlanInProgress:
 
     def place_as_admitted(self, pods: Int32, nodes: Int32) -> Int32:
         """Place pods : int32[M] on nodes : int32[M], each as soon as its node admits it; return those left. int32."""
-        target = np.full(len(self.state.pod_node), NOWHERE, np.int32)
+        target = np.full(len(self.state.pod_node), NO_NODE, np.int32)
         target[pods] = nodes
         left, before = self._place(pods, nodes, pods[:0]), -1
         while len(left) not in {0, before}:
@@ -154,12 +154,12 @@ class PlanInProgress:
         if not len(pods):
             return pods
         state = self.state
-        hint = np.full(len(state.pod_node), NOWHERE, np.int32)
+        hint = np.full(len(state.pod_node), NO_NODE, np.int32)
         if len(nodes):
             hint[pods] = nodes
         search = Search(order, np.ones(len(state.node_state), bool), *np.zeros((2, len(state.local_class)), np.int64))
         place_all(state, search, hint, hint.copy(), np.zeros(2, np.int64), pods, False)
-        there = state.pod_node[pods] != NOWHERE
+        there = state.pod_node[pods] != NO_NODE
         self._note(pods[there])
         left: Int32 = pods[~there]
         return left

@@ -33,8 +33,7 @@ from trimtab.planner.scale_up.waiting_pods import placeholders
 from trimtab.planner.simulation.fresh import branch
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 
 MOST_TRIES: Final = 64
 """Number of orders tried for one node."""
@@ -140,10 +139,10 @@ class _Task:
         self.turn[self.simulation.pod_count :] = 1
         self.turn[held], self.turn[unplaced.moving] = 3, 0
         self.young = unplaced.pending.pods[~unplaced.pending.may_add]
-        pods = pods[self.state.pod_node[pods] != NOWHERE]
+        pods = pods[self.state.pod_node[pods] != NO_NODE]
         revert(self.state, start)
         self._begin(unplaced.moving, pods)
-        self.left: Int32 = pods[self.state.pod_node[pods] == NOWHERE]
+        self.left: Int32 = pods[self.state.pod_node[pods] == NO_NODE]
         self.progress = np.unique(np.array(plan.progress.group_of, np.int64))
         growth = packer.growth._replace(template_node=packer.growth.template_node[self.progress])
         self.bounds = group_bounds(self.simulation, growth, self.left)
@@ -155,7 +154,7 @@ class _Task:
 
     def _begin(self, moving: Int32, pods: Int32) -> None:
         close_leaving(self.simulation, self.context.leaving, moving)
-        hint = np.full(len(self.state.pod_node), NOWHERE, np.int32)
+        hint = np.full(len(self.state.pod_node), NO_NODE, np.int32)
         hint[: len(self.context.hint)] = self.context.hint
         place_where(self.simulation, self.where, pods, hint)
 
@@ -207,7 +206,7 @@ class _Task:
         """Place pods in their order; return whether all have a place."""
         state, pods = self.state, way.pods
         alone = bool(state.local_class[state.pod_class[pods]].all())
-        hint = np.full(len(state.pod_node), NOWHERE, np.int32)
+        hint = np.full(len(state.pod_node), NO_NODE, np.int32)
         if way.in_turn and len(self.where.order):
             hint[pods] = self.where.order[np.arange(len(pods)) % len(self.where.order)]
         search = Search(
@@ -218,7 +217,7 @@ class _Task:
             # Pods placed since may satisfy an affinity or a spread constraint.
             before = len(pods)
             place_all(state, search, hint, hint.copy(), np.zeros(2, np.int64), pods, alone)
-            pods = pods[state.pod_node[pods] == NOWHERE]
+            pods = pods[state.pod_node[pods] == NO_NODE]
             if alone:
                 break
         return not len(pods)

@@ -3,7 +3,7 @@
 The pods that take the existing room determine which ones are left for new nodes; no order is best for every cluster,
 and the scheduler has its own. Also, the option that an expander rates highest may serve few pods, leaving others once a
 limit is reached, or need more nodes; the cheapest one may make the whole plan more expensive. A few plans are made if
-that costs little. Decides nothing about which of them is best (`trimtab.planner.scale_up.preference`).
+that costs little. `trimtab.planner.scale_up.preference` says which is best.
 """
 
 from typing import Final, NamedTuple
@@ -15,8 +15,7 @@ from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.preference import BY_GROUP
 from trimtab.planner.scale_up.waiting_pods import NOBODY
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import NO_NODE, Int32
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
@@ -74,8 +73,8 @@ def variants(usual: ScaleUpPlan, *, too_many_nodes: bool) -> list[Variant]:
 def _without_lost_places(usual: ScaleUpPlan) -> list[Variant]:
     """Return the plan in which pods that new nodes keep from existing ones, and that fit nowhere then, take no room
     from others; it is made for any number of pods."""
-    room = usual.unplaced.on_existing
-    lost = room.pods[usual.progress.state.pod_node[room.pods] == NOWHERE]
+    existing = usual.unplaced.on_existing
+    lost = existing.pods[usual.progress.state.pod_node[existing.pods] == NO_NODE]
     return [Variant(USUAL, usual.context.request.settings.expanders, held_back=lost)] if len(lost) else []
 
 

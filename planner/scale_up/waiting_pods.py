@@ -22,8 +22,7 @@ from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.pending import Pending, pending_pods
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import current_mark, placed_since
-from trimtab.planner.simulation.state import NOWHERE
-from trimtab.planner.snapshot.columns import Int32
+from trimtab.planner.snapshot.columns import NO_NODE, Int32
 
 NOBODY: Final = np.zeros(0, np.int32)
 
@@ -100,7 +99,7 @@ def place_at(context: ScaleUpContext, simulation: Simulation, served: UnplacedPo
     start = current_mark(simulation.state)
     pods = np.concatenate([served.pods, placeholders(context, simulation)])
     place_where(simulation, served.where, pods, node)
-    left, held = (one[simulation.state.pod_node[one] == NOWHERE] for one in (served.pods, pods[len(served.pods) :]))
+    left, held = (one[simulation.state.pod_node[one] == NO_NODE] for one in (served.pods, pods[len(served.pods) :]))
     asks = ~np.isin(left, served.pending.pods[~served.pending.may_add])
     return served._replace(left=left[asks], placeholders=held, on_existing=_in_room(simulation, start))
 

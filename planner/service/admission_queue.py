@@ -44,14 +44,14 @@ class AdmissionQueue:
 
         wait_s : longest wait; is_wanted : whether the caller still waits. Errors: ServiceError OVERLOADED, CANCELLED.
         """
-        self._take(caller, wait_s, is_wanted)
+        self._acquire(caller, wait_s, is_wanted)
         try:
             yield
         finally:
             with self._lock:
                 self._give_back()
 
-    def _take(self, caller: str, wait_s: float, is_wanted: Callable[[], bool]) -> None:
+    def _acquire(self, caller: str, wait_s: float, is_wanted: Callable[[], bool]) -> None:
         with self._lock:
             if self._free and not self._waiting:
                 self._free -= 1

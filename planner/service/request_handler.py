@@ -1,7 +1,6 @@
 """Handle a request (message and bytes) without gRPC. Shared by the service and the in-process planner.
 
-Decides the order of steps, and what is logged, measured and cached; never decides about the cluster. One structured log
-line per decision. Raises ServiceError for every error that a caller can cause. Thread-safe.
+One structured log line per decision. Raises ServiceError for every error that a caller can cause. Thread-safe.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +20,7 @@ from trimtab.planner.round.work import Work
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.failures import as_service_error, base_unknown, state_unknown
 from trimtab.planner.service.measurement import Instruments, StopWatch
-from trimtab.planner.service.request_memory import EnforcedLimits, Take, take_any
+from trimtab.planner.service.request_memory import EnforcedLimits, ReserveMemory, reserve_any
 from trimtab.planner.service.thread_lanes import ThreadLanes
 from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from trimtab.planner.snapshot.caches import KeyedCache, SuccessorKey
@@ -39,11 +38,11 @@ class SpecsAsSentKey(SuccessorKey[SpecsAsSent]):
 
 
 class Caller(NamedTuple):
-    """Identity and deadline of the caller; `take` is called before memory is allocated for the request."""
+    """Identity and deadline of the caller; `reserve` is called before memory is allocated for the request."""
 
     identity: str = ""
     bounds: Bounds = Bounds()
-    take: Take = take_any
+    reserve: ReserveMemory = reserve_any
 
 
 class RequestHandler:
@@ -69,7 +68,7 @@ class RequestHandler:
 
     def plan_in_parts(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> Planned:
         """Make the requested decisions: see `plan`. Bytes that only the caller reads are not parsed."""
-        watch = StopWatch(EnforcedLimits(caller.bounds, caller.take), self._instruments)
+        watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors():
             check_request(request)
@@ -93,7 +92,7 @@ class RequestHandler:
         self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller
     ) -> Iterator[planner_pb2.CheckFitResponse]:
         """Yield the nodes that each pod fits. Checks start with the first `next`."""
-        watch = StopWatch(EnforcedLimits(caller.bounds, caller.take), self._instruments)
+        watch = StopWatch(EnforcedLimits(caller.bounds, caller.reserve), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors():
             check_request(request)

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.failures import memory_exceeded
 
-Take = Callable[[int, str], None]
+ReserveMemory = Callable[[int, str], None]
 
 
-def take_any(byte_count: int, what: str) -> None:
+def reserve_any(byte_count: int, what: str) -> None:
     """Refuse nothing."""
 
 
@@ -27,11 +27,11 @@ class RequestMemory:
         self._taken = 0
 
     @contextmanager
-    def share(self) -> Iterator[Take]:
-        """Yield the `Take` of a request, which raises ServiceError over the limit; release its memory at the end."""
+    def share(self) -> Iterator[ReserveMemory]:
+        """Yield what reserves memory for a request, and raises ServiceError over the limit; release it at the end."""
         mine = 0
 
-        def take(byte_count: int, what: str) -> None:
+        def reserve(byte_count: int, what: str) -> None:
             nonlocal mine
             with self._lock:
                 if self._taken + byte_count > self._limit:
@@ -40,7 +40,7 @@ class RequestMemory:
                 mine += byte_count
 
         try:
-            yield take
+            yield reserve
         finally:
             with self._lock:
                 self._taken -= mine
@@ -49,9 +49,9 @@ class RequestMemory:
 class EnforcedLimits:
     """Limits of one request: an `RequestLimits`."""
 
-    def __init__(self, bounds: Bounds, take: Take) -> None:
+    def __init__(self, bounds: Bounds, reserve: ReserveMemory) -> None:
         self._bounds = bounds
-        self._take = take
+        self._reserve = reserve
 
     def check(self) -> None:
         """Raise ServiceError if the deadline has passed or the caller has gone."""
@@ -59,4 +59,4 @@ class EnforcedLimits:
 
     def reserve(self, byte_count: int, what: str) -> None:
         """Raise ServiceError if `byte_count` more bytes exceed the limit."""
-        self._take(byte_count, what)
+        self._reserve(byte_count, what)

@@ -19,9 +19,9 @@ from trimtab.planner.predicates.order import PLUGINS
 from trimtab.planner.service.admission_queue import AdmissionQueue
 from trimtab.planner.service.bounds import Bounds
 from trimtab.planner.service.request_handler import Caller, RequestHandler
-from trimtab.planner.service.request_memory import RequestMemory, Take
+from trimtab.planner.service.request_memory import RequestMemory, ReserveMemory
 from trimtab.planner.service.settings import PlannerOptions
-from trimtab.planner.service.streams import collect, take_for_reading
+from trimtab.planner.service.streams import collect, reserve_for_reading
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 RPCS: Final = ("GetInfo", "Plan", "CheckFit", "BalanceScaleUp")
@@ -63,21 +63,21 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> Any:
         """Make the requested decisions. Returns the bytes of a `PlanResponse`."""
-        with self._memory.share() as take:
-            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
+        with self._memory.share() as reserve:
+            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, reserve, self._admit)
             with self._admitted(context):
-                take_for_reading(payload, take)
-                return self._handler.plan_in_parts(request, payload, self._caller(context, take)).encoded()
+                reserve_for_reading(payload, reserve)
+                return self._handler.plan_in_parts(request, payload, self._caller(context, reserve)).encoded()
 
     def CheckFit(  # noqa: N802
         self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> Iterator[planner_pb2.CheckFitResponse]:
         """Yield the nodes that each pod fits."""
-        with self._memory.share() as take:
-            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
-            answers = self._handler.check_fit(request, payload, self._caller(context, take))
+        with self._memory.share() as reserve:
+            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, reserve, self._admit)
+            answers = self._handler.check_fit(request, payload, self._caller(context, reserve))
             with self._admitted(context):
-                take_for_reading(payload, take)
+                reserve_for_reading(payload, reserve)
                 answer = next(answers, None)
             while answer is not None:
                 # The call holds no place while the caller reads.
@@ -105,11 +105,11 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         """Refuse a request for a cluster that its caller may not plan for."""
         self._access.check_cluster(current_caller(), request.cluster)
 
-    def _caller(self, context: grpc.ServicerContext, take: Take) -> Caller:
+    def _caller(self, context: grpc.ServicerContext, reserve: ReserveMemory) -> Caller:
         remaining_s: float | None = context.time_remaining()
         longest_s = self._options.longest_call_s
         within_s = longest_s if remaining_s is None else min(remaining_s, longest_s)
-        return Caller(_identity(current_caller()), Bounds.within(within_s, context.is_active), take)
+        return Caller(_identity(current_caller()), Bounds.within(within_s, context.is_active), reserve)
 
 
 def _identity(caller: transport.CallerIdentity) -> str:

@@ -17,20 +17,20 @@ _PARSED_FACTOR: Final = 5
 """A snapshot's bytes are joined, parsed and converted into sorted columns: 163 MB take 0.9 GiB."""
 
 
-def take_for_reading(payload: bytes, take: Callable[[int, str], None]) -> None:
-    """Take the memory to read a snapshot's bytes. A request that waits for its turn holds only its bytes."""
-    take(_PARSED_FACTOR * len(payload), "the snapshot as it is read")
+def reserve_for_reading(payload: bytes, reserve: Callable[[int, str], None]) -> None:
+    """Reserve the memory to read a snapshot's bytes. A request that waits for its turn holds only its bytes."""
+    reserve(_PARSED_FACTOR * len(payload), "the snapshot as it is read")
 
 
 def collect(
     parts: Iterable[pb.PlanRequestPart],
     most: int,
-    take: Callable[[int, str], None],
+    reserve: Callable[[int, str], None],
     admit: Callable[[pb.PlanRequest], None] = lambda _: None,
 ) -> tuple[pb.PlanRequest, bytes]:
     """Return the header and the snapshot's bytes, at most `most`.
 
-    take : called before memory is allocated for the bytes; admit : called with the header before anything else is
+    reserve : called before memory is allocated for the bytes; admit : called with the header before anything else is
     received; raises to refuse the request.
     """
     stream = iter(parts)
@@ -41,7 +41,7 @@ def collect(
         raise stream_invalid("the first part must be the request, without its snapshot")
     request = first.request
     admit(request)
-    take(_HEADER_FACTOR * request.ByteSize(), "the request's header")
+    reserve(_HEADER_FACTOR * request.ByteSize(), "the request's header")
     announced = request.snapshot_size_bytes
     if announced < 0:
         raise invalid_request(f"snapshot_size_bytes: {announced} is negative", field="snapshot_size_bytes")
@@ -49,7 +49,7 @@ def collect(
         raise snapshot_too_large(announced, most)
     pieces = []
     for piece in _pieces(stream, announced):
-        take(len(piece), "the snapshot's bytes")
+        reserve(len(piece), "the snapshot's bytes")
         pieces.append(piece)
     return request, b"".join(pieces)
 

@@ -23,10 +23,9 @@ from trimtab.planner.predicates.volume_sets import volume_sets
 from trimtab.planner.simulation.inputs import Inputs, PodInput, joined
 from trimtab.planner.simulation.kernels import fill
 from trimtab.planner.simulation.log import log_for
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
-from trimtab.planner.simulation.virtual_columns import node_states, virtual_node_columns
+from trimtab.planner.simulation.state import CLOSED, OPEN, SimulationState, VirtualNodeColumns
 from trimtab.planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 
 
 class SimulationSettings(NamedTuple):
@@ -84,11 +83,12 @@ def build_empty(
     given = joined(snapshot, virtual, limits)
     limits.check()
     specs = scheduling_specs(given.pods.specs, spec_parts(STATIC), settings.compare_tolerations, looks_at)
-    mounts = (snapshot.pods.volume_pod, snapshot.pods.volume)
     node_count = len(given.nodes.name)
     pod_count = len(given.pods.spec) - len(virtual.without_row)
-    mounted = volume_sets(snapshot.volumes, volume_parts(STATIC), len(given.pods.spec), mounts)
-    rows = _pod_rows(given.pods, specs, (mounted.of, now_s, settings))
+    mounted = volume_sets(
+        snapshot.volumes, volume_parts(STATIC), len(given.pods.spec), snapshot.pods.volume_pod, snapshot.pods.volume
+    )
+    rows = _pod_rows(given.pods, specs, mounted.of, now_s, settings)
     classes = pod_classes(given.strings, given.label_sets, rows, specs, limits)
     signature = node_signature(STATIC, specs, mounted)
     nodes = node_classes(given.strings, given.label_sets, given.nodes, signature, limits)
@@ -105,15 +105,15 @@ def build_empty(
     )
     state = SimulationState(
         classes.of[:pod_count].astype(np.int64),
-        np.full(pod_count, NOWHERE, np.int64),
+        np.full(pod_count, NO_NODE, np.int64),
         given.pods.pinned[:pod_count].astype(np.int64),
         nodes.of.astype(np.int64),
-        node_states(virtual, len(snapshot.nodes.name)),
+        _node_states(virtual, len(snapshot.nodes.name)),
         static.blocked,
         local_classes(counters),
-        resource_counters(names, (given.resources, given.nodes.allocatable), specs, classes),
+        resource_counters(names, given.resources, given.nodes.allocatable, specs, classes),
         counters,
-        virtual_node_columns(virtual, len(snapshot.nodes.name), classes.of[pod_count:]),
+        _virtual_node_columns(virtual, len(snapshot.nodes.name), classes.of[pod_count:]),
         log_for(pod_count, node_count),
     )
     kind_class = classes.of[pod_count + len(virtual.residents) :]
@@ -124,8 +124,10 @@ def build_empty(
     return Simulation(state, snapshot, virtual, now_s, settings, *counts, names, specs, classes, nodes, kind_class)
 
 
-def _pod_rows(given: PodInput, specs: SchedulingSpecs, rest: tuple[Int32, int, SimulationSettings]) -> PodRows:
-    volume_set, now_s, settings = rest
+def _pod_rows(
+    given: PodInput, specs: SchedulingSpecs, volume_set: Int32, now_s: int, settings: SimulationSettings
+) -> PodRows:
+    """Return the rows of pods. volume_set : int32[P] as in `VolumeSets`."""
     expired = is_spread_expired(specs.spread_timeout_s[given.spec], given.created_s, now_s, settings)
     return PodRows(
         given.namespace,
@@ -154,8 +156,34 @@ def _namespace_rows(snapshot: Snapshot, given: Inputs, specs: SchedulingSpecs, c
 
 def _placed(snapshot: Snapshot, count: int) -> Int64:
     """Return the initial node of each pod : int64[P], -1 = none."""
-    out = np.full(count, NOWHERE, np.int64)
+    out = np.full(count, NO_NODE, np.int64)
     out[: len(snapshot.pods.node)] = np.where(
         snapshot.pods.is_terminal() | (snapshot.pods.node < 0), -1, snapshot.pods.node
     )
     return out
+
+
+def _node_states(virtual: VirtualRows, real: int) -> UInt8:
+    """Return the initial state of each node : uint8[N]. real : number of nodes that are not virtual."""
+    virtual_states = [np.full(len(one.names), OPEN if one.is_open else CLOSED, np.uint8) for one in virtual.nodes]
+    return np.concatenate([np.full(real, OPEN, np.uint8), *virtual_states])
+
+
+def _virtual_node_columns(virtual: VirtualRows, real: int, resident_class: Int32) -> VirtualNodeColumns:
+    """Return the columns. resident_class : int32[residents] in the order of `VirtualRows.residents`. O(N + residents).
+
+    Each node has its own list of residents, also within a template.
+    """
+    count = real + virtual.node_count
+    lengths = np.zeros(count, np.int64)
+    parts, first, node, spare = [np.zeros(0, np.int32)], 0, real, -1
+    for one in virtual.nodes:
+        last = first + len(one.residents)
+        lengths[node : node + len(one.names)] = len(one.residents)
+        parts.append(np.tile(resident_class[first:last], len(one.names)))
+        if one.is_spare and spare < 0:
+            spare = node
+        first, node = last, node + len(one.names)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
+    resident = np.concatenate(parts).astype(np.int64)
+    return VirtualNodeColumns(offsets, resident, np.full(count, -1, np.int64), np.array([spare], np.int64))

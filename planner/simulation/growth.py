@@ -97,7 +97,7 @@ def growth_rows(
     counts = most.upcoming_of(templates, upcoming)
     # One more spare node, which stays closed.
     spare_nodes = min(spare_nodes, max(most.nodes - most.node_count - 1, 1)) if spare_nodes > 0 else 0
-    _take(limits, templates, counts, spare_nodes)
+    _reserve_memory(limits, templates, counts, spare_nodes)
     names = _UnusedNames(snapshot, limits)
     nodes: list[VirtualNodes] = []
     template_node = np.full(len(templates), NO_TEMPLATE_NODE, np.int64)
@@ -105,16 +105,16 @@ def growth_rows(
         template = templates[group]
         assert template is not None
         template_node[group] = row
-        name = names.take(f"{_id(snapshot, group)}-template", 1)
+        name = names.generate(f"{_id(snapshot, group)}-template", 1)
         nodes.append(VirtualNodes(template.template, name, template.daemonset_pods))
     for group in np.flatnonzero(counts).tolist():
-        new = names.take(f"{_id(snapshot, group)}-upcoming", int(counts[group]))
+        new = names.generate(f"{_id(snapshot, group)}-upcoming", int(counts[group]))
         nodes.append(nodes[int(template_node[group]) - first]._replace(names=new, is_open=True))
     offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     rows = first + len(with_template) + np.arange(int(offsets[-1]), dtype=np.int64)
     spare_names: tuple[str, ...] = ()
     if spare_nodes > 0:
-        all_spare = names.take("new", spare_nodes + 1)
+        all_spare = names.generate("new", spare_nodes + 1)
         nodes.append(VirtualNodes(NodeTemplate(), all_spare, is_spare=True))
         spare_names = all_spare[1:]
     spare_rows = first + len(with_template) + len(rows) + 1 + np.arange(len(spare_names), dtype=np.int64)
@@ -165,7 +165,9 @@ class _Most:
         )
 
 
-def _take(limits: RequestLimits, templates: Sequence[GroupTemplate | None], counts: Int64, spare_nodes: int) -> None:
+def _reserve_memory(
+    limits: RequestLimits, templates: Sequence[GroupTemplate | None], counts: Int64, spare_nodes: int
+) -> None:
     """Ask for the memory of the virtual nodes."""
     byte_count = _BYTES_OF_NODE * (spare_nodes + 1)
     for template, count in zip(templates, counts.tolist(), strict=True):
@@ -184,10 +186,10 @@ class _UnusedNames:
     """Generates names that no node and no label of the snapshot has."""
 
     def __init__(self, snapshot: Snapshot, limits: RequestLimits) -> None:
-        self._taken: Container[str] = {*snapshot.nodes.name, *snapshot.strings}
+        self._in_use: Container[str] = {*snapshot.nodes.name, *snapshot.strings}
         self._limits = limits
 
-    def take(self, prefix: str, count: int) -> tuple[str, ...]:
+    def generate(self, prefix: str, count: int) -> tuple[str, ...]:
         """Return that many names, "prefix-1" and so on, without names in use. Call once for each prefix."""
         found, names = self._free(prefix), list[str]()
         while len(names) < count:
@@ -200,5 +202,5 @@ class _UnusedNames:
         while True:
             number += 1
             name = f"{prefix}-{number}"
-            if name not in self._taken:
+            if name not in self._in_use:
                 yield name

@@ -19,7 +19,11 @@ _AT_A_TIME: Final = 4096
 
 
 class PodInput(NamedTuple):
-    """Columns of P pods and the specs that they index; see `trimtab.planner.snapshot.columns`."""
+    """Columns of P pods, and the specs that they index.
+
+    namespace, spec, label_set, pinned : int32[P], created_s : int64[P] as in `trimtab.planner.snapshot.columns`;
+    terminating, gated : bool[P].
+    """
 
     specs: tuple[PodRequirements, ...]
     namespace: Int32

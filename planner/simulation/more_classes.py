@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.grouping import group_columns, number_values
-from trimtab.planner.classes.known_classes import NONE
 from trimtab.planner.classes.pod_classes import PodClasses
 from trimtab.planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs, with_more_specs
 from trimtab.planner.predicates.counter_kind import NO_CLASS
@@ -22,6 +21,7 @@ from trimtab.planner.predicates.resources import NOT_CHECKED, POD_ROOM, PODS, is
 from trimtab.planner.predicates.static import Bits, KnownAnswers, blocked_for_more
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from trimtab.planner.snapshot.references import NONE
 
 
 class NewClasses(NamedTuple):
@@ -72,7 +72,7 @@ def _sources(given: Simulation, specs: SchedulingSpecs, spec: Int32, new: NewCla
     """Return the source of each class, None if one has no source."""
     twin = _alike(given.pods, _shapes(specs), spec, new)
     lists = twin.copy()
-    blocked = given.state.blocked[np.maximum(twin, 0)]
+    blocked = given.state.blocked[twin]  # of any class for NONE, until it is known below
     missing = twin == NONE
     if missing.any():
         plain = np.array([is_plain(row) for row in specs.rows], np.int32)

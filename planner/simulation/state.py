@@ -14,8 +14,6 @@ from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
 
 OPEN, CORDONED, OUTSIDE, CLOSED = 0, 1, 2, 3
 """Values of `SimulationState.node_state`."""
-NOWHERE = -1
-"""A pod that is on no node."""
 
 PLACE, REMOVE, CORDON, LEAVE_TOPOLOGY, OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL = 0, 1, 2, 3, 4, 5, 6
 """Codes of moves in the log."""
@@ -62,7 +60,7 @@ class VirtualNodeColumns(NamedTuple):
 class SimulationState(NamedTuple):
     """P pods and N nodes (virtual ones last), S pod classes, K node classes.
 
-    pod_class : int64[P]; pod_node : int64[P] node or NOWHERE; pinned : int64[P] the only node a pod may go to, -1 =
+    pod_class : int64[P]; pod_node : int64[P] node or NO_NODE; pinned : int64[P] the only node a pod may go to, -1 =
     any, -2 = one that does not exist; node_class : int64[N]; node_state : uint8[N]; blocked : uint16[S, K] bits of
     static predicates; local_class : uint8[S] 1 if fitting depends on the node alone (no affinity, no spread);
     resources : amounts, with which others may reckon; counters : of all other predicates, which only these read.

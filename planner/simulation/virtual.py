@@ -1,9 +1,16 @@
 """Adds virtual pods and nodes to a simulation. Contract: pure. The given simulation stays unchanged. The result is a
 writable copy: pods are on the same nodes, nodes are open, cordoned, dropped or closed as in the given one, its log is
-empty; it answers like one built from a snapshot in which the virtual rows are real, without closed nodes. Pods whose
-classes exist (as nearly always for recently evicted pods), or whose classes differ from others only in their requests
-(`trimtab.planner.simulation.more_classes`), are appended to the columns of pods: O(copied bytes). Otherwise the
-simulation is built again from the snapshot and all virtual rows.
+empty; it answers like one built from a snapshot in which the virtual rows are real, without closed nodes.
+
+There are three ways, each for what the one before it cannot do. Figures: CPU time to add 2,300 placeholders of one size
+to 5,000 nodes with 150,000 pods; 0.25 ms of it is the copy.
+
+- The classes exist, because pods are the same objects as the `Kinds` of the simulation, or because they equal classes
+  of other pods (`trimtab.planner.classes.known_classes`), as those of recently evicted pods do: rows are appended to
+  the columns of pods. 0.7 ms and 1.0 ms. A steady slack decision takes 2 ms altogether.
+- Classes that differ from others only in their requests are appended too (`trimtab.planner.simulation.more_classes`):
+  4.6 ms.
+- Otherwise, and for virtual nodes, the simulation is built again from the snapshot and all virtual rows: 22 ms.
 """
 
 from typing import Final, NamedTuple
@@ -11,7 +18,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from trimtab.planner.classes.known_classes import (
-    NONE,
     known_classes,
     label_groups,
     may_be_selected,
@@ -27,9 +33,9 @@ from trimtab.planner.simulation.build import Simulation, build_empty, is_spread_
 from trimtab.planner.simulation.fresh import fresh
 from trimtab.planner.simulation.kernels import fill
 from trimtab.planner.simulation.more_classes import NewClasses, with_more_classes
-from trimtab.planner.simulation.state import NOWHERE
 from trimtab.planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualNodes, VirtualPod
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from trimtab.planner.snapshot.references import NONE
 
 _LABEL_SETS: Final = 64
 """Most distinct label sets that are matched one by one with all selectors; building again is faster for more."""
@@ -67,16 +73,16 @@ def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int
 
 
 def _with_classes_of(
-    given: Simulation, pods: tuple[VirtualPod, ...], room: int, kinds: Kinds
+    given: Simulation, pods: tuple[VirtualPod, ...], virtual_count: int, kinds: Kinds
 ) -> tuple[Simulation | None, Int64]:
     """Return a copy of the simulation with the classes of pods, None if it has to be built again; and the class of each
-    pod : int64[pods]. room : the number of virtual pods."""
+    pod : int64[pods]. virtual_count : the number of virtual pods."""
     of_kind = dict(zip(map(id, kinds.pods), given.kind_class.tolist(), strict=False))
     classes = np.array([of_kind.get(id(pod), NONE) for pod in pods], np.int64)
     rest = np.flatnonzero(classes == NONE)
     others = tuple([pods[at] for at in rest.tolist()])
     known = _known(given, others)
-    own = _with_classes(fresh(given, room), others, known)
+    own = _with_classes(fresh(given, virtual_count), others, known)
     classes[rest] = known.classes
     return own, classes
 
@@ -107,8 +113,8 @@ def _known(given: Simulation, pods: tuple[VirtualPod, ...]) -> _Known:
     pinned = np.array([pod.pinned for pod in pods], np.int32)
     expired = is_spread_expired(timeout_s, created_s, given.now_s, given.settings)
     groups = label_groups(given.pods.labels, labels)
-    rest = pinned_in_class(pinned, spec, given.specs), expired
-    classes = known_classes(given.pods, spec, namespace, groups, rest)
+    own_node = pinned_in_class(pinned, spec, given.specs)
+    classes = known_classes(given.pods, spec, namespace, groups, own_node, expired)
     return _Known(classes, namespace, groups, expired | (pinned != NO_NODE))
 
 
@@ -181,7 +187,7 @@ def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64, pi
         pods=own.pods._replace(of=np.concatenate([own.pods.of, classes.astype(np.int32)])),
         state=state._replace(
             pod_class=np.concatenate([state.pod_class, classes]),
-            pod_node=np.concatenate([state.pod_node, np.full(count, NOWHERE, np.int64)]),
+            pod_node=np.concatenate([state.pod_node, np.full(count, NO_NODE, np.int64)]),
             pinned=np.concatenate([state.pinned, pinned]),
             counters=with_more_pods(state.counters, count),
         ),
@@ -196,7 +202,7 @@ def _rebuilt(
     # Virtual nodes come last, so new ones are appended at the end; likewise for pods.
     built.state.node_state[: len(given.state.node_state)] = given.state.node_state
     built.state.virtual.opened_from[: len(given.state.node_state)] = given.state.virtual.opened_from
-    where = np.full(len(built.state.pod_node), NOWHERE, np.int64)
+    where = np.full(len(built.state.pod_node), NO_NODE, np.int64)
     where[: len(given.state.pod_node)] = given.state.pod_node
     fill(built.state, where)
     return built

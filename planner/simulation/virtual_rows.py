@@ -143,7 +143,7 @@ def evicted_pods(snapshot: Snapshot, evictions: tuple[RecentEviction, ...]) -> t
 
 
 def amounts_of(snapshot: Snapshot, row: Int64) -> tuple[tuple[str, int], ...]:
-    """Return amounts : int64[R] by the names of their resources, without zeros."""
+    """Return amounts by the names of their resources, without zeros. row : int64[R]."""
     return tuple([pair for pair in zip(snapshot.resources, row.tolist(), strict=True) if pair[1]])
 
 

@@ -21,9 +21,9 @@ from trimtab.planner.slack.encode import EncodedSets, encoded
 from trimtab.planner.slack.objects import ObjectRequests, RequestingObject, object_requests
 from trimtab.planner.slack.places import PlaceholderNodes, PlaceholderTable
 from trimtab.planner.slack.sets import RequiredSets
-from trimtab.planner.slack.state import NONE, remember
+from trimtab.planner.slack.state import remember
 from trimtab.planner.snapshot.caches import ContentKey, SnapshotKey
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
@@ -190,7 +190,7 @@ class _Writer:
     def state(self) -> bytes:
         """Return the state for the next loop, sets by name."""
         # Upcoming nodes have no permanent name.
-        node: Int32 = np.where(self.on_node, self._node, NONE).astype(np.int32)
+        node: Int32 = np.where(self.on_node, self._node, NO_NODE).astype(np.int32)
         entries = self._encoded
         heads = ((entries.states[entries.row[one.name]], where) for one, where in self._table.named())
         return remember(heads, self._table.number, node, self._nodes)

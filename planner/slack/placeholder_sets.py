@@ -45,7 +45,7 @@ class SizeColumns(NamedTuple):
         return column
 
     def taken(self, rows: Int64) -> "SizeColumns":
-        """Return the sizes of some sets."""
+        """Return the sizes of some sets : int64[n]."""
         return SizeColumns(self.resources, self.amounts[rows])
 
     def together(self, number: Sequence[int]) -> dict[str, int]:

@@ -14,13 +14,13 @@ import numpy as np
 
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.log import check_log
-from trimtab.planner.simulation.state import NOWHERE, OPEN
+from trimtab.planner.simulation.state import OPEN
 from trimtab.planner.slack.kernels.places import RUNS, choose_staying, place_placeholders
 from trimtab.planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
-from trimtab.planner.slack.state import GONE, NONE, PreviousSets
-from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
+from trimtab.planner.slack.state import PreviousSets
+from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Float64, Int32, Int64, Snapshot
 from trimtab.planner.snapshot.dictionaries import CPU, MEMORY
-from trimtab.planner.snapshot.references import take_or
+from trimtab.planner.snapshot.references import NONE, take_or
 
 
 class PlaceholderTable(NamedTuple):
@@ -28,7 +28,7 @@ class PlaceholderTable(NamedTuple):
 
     sets : in the order in which they are placed; sizes : of the sets; bounds : int64[Q+1], the placeholders of each;
     by_name : int64[Q], the sets sorted by name; number : int32[M] in its set; before : int32[M] node of the last loop,
-    NONE or GONE.
+    NO_NODE or UNKNOWN_NODE.
     """
 
     sets: tuple[PlaceholderSet, ...]
@@ -84,8 +84,8 @@ class PlaceholderNames(Sequence[str]):
 
 
 class PlaceholderNodes(NamedTuple):
-    """node : int32[M], from the snapshot's N on a virtual one, NONE = no place; pushed_out : bool[M], had to leave its
-    node; tried : int64[Q] number of nodes that the search of each set has tried."""
+    """node : int32[M], from the snapshot's N on a virtual one, NO_NODE = no place; pushed_out : bool[M], had to leave
+    its node; tried : int64[Q] number of nodes that the search of each set has tried."""
 
     node: Int32
     pushed_out: Bool
@@ -130,7 +130,7 @@ def _of_last_loop(bounds: Int64, row_before: Int64, previous: PreviousSets) -> t
     """
     count, first = np.diff(bounds), previous.bounds[:-1]
     number = (np.arange(bounds[-1]) - np.repeat(bounds[:-1], count)).astype(np.int32)
-    node = np.full(len(number), NONE, np.int32)
+    node = np.full(len(number), NO_NODE, np.int32)
     had = take_or(np.diff(previous.bounds), row_before, 0)
     same = (row_before != NONE) & (had == count)
     rows = np.flatnonzero(np.repeat(same, count))
@@ -154,7 +154,7 @@ def _as_many(count: int, present_numbers: Int32, present_nodes: Int32) -> tuple[
         return present_numbers[stays], present_nodes[stays]
     free = np.setdiff1d(np.arange(count, dtype=np.int32), present_numbers)[: count - present]
     number = np.concatenate([present_numbers, free])
-    node = np.concatenate([present_nodes, np.full(count - present, NONE, np.int32)])
+    node = np.concatenate([present_nodes, np.full(count - present, NO_NODE, np.int32)])
     order = np.argsort(number, kind="stable")
     return number[order].astype(np.int32), node[order].astype(np.int32)
 
@@ -174,18 +174,18 @@ def arrange(simulation: Simulation, table: PlaceholderTable, first_pod: int, all
     place_placeholders(state, table.bounds, pods, hint, order, every, tried)
     check_log(state)
     node = state.pod_node[pods].astype(np.int32)
-    was_there = (table.before >= 0) | (table.before == GONE)
+    was_there = (table.before >= 0) | (table.before == UNKNOWN_NODE)
     had_to_leave = was_there & (node != table.before)
-    return PlaceholderNodes(np.where(node == NOWHERE, NONE, node).astype(np.int32), had_to_leave, tried)
+    return PlaceholderNodes(node, had_to_leave, tried)
 
 
 def _hints(simulation: Simulation, table: PlaceholderTable, pods: Int64, allowed: Bool) -> Int32:
-    """Return the node of the last loop of each placeholder that may stay there, else NONE. int32[M]."""
+    """Return the node of the last loop of each placeholder that may stay there, else NO_NODE. int32[M]."""
     resources = simulation.state.resources
     rows = np.flatnonzero(take_or(allowed, table.before, False))
     rows = rows[np.argsort(table.before[rows], kind="stable")]
     node = table.before[rows]
-    first = np.flatnonzero(np.diff(node, prepend=NONE))
+    first = np.flatnonzero(np.diff(node, prepend=NO_NODE))
     stays = np.zeros(len(rows), np.bool_)
     choose_staying(
         resources.free,
@@ -196,7 +196,7 @@ def _hints(simulation: Simulation, table: PlaceholderTable, pods: Int64, allowed
         np.zeros((4, RUNS + 1), np.int64),
         stays,
     )
-    hint = np.full(len(table.before), NONE, np.int32)
+    hint = np.full(len(table.before), NO_NODE, np.int32)
     hint[rows[stays]] = node[stays]
     return hint
 
@@ -207,7 +207,7 @@ def _order(simulation: Simulation, table: PlaceholderTable, hint: Int32, allowed
     Nodes with less of a resource than the smallest placeholder needs are left out. The result is empty if no
     placeholder has to be placed.
     """
-    searching = table.count_on(hint == NONE) > 0
+    searching = table.count_on(hint == NO_NODE) > 0
     if not searching.any():
         # A hint can fail because of affinity or spread; such a placeholder needs other nodes to try.
         if simulation.state.local_class.all() or not len(searching):

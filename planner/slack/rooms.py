@@ -35,7 +35,7 @@ class LargestPods(NamedTuple):
 
 
 class NodeRooms(NamedTuple):
-    """Room of empty nodes : int64[N, R] and of new ones : int64[T, R], at least 0."""
+    """nodes : int64[N, R] room of empty nodes, templates : int64[T, R] of new ones, at least 0."""
 
     nodes: Int64
     templates: Int64

@@ -1,8 +1,7 @@
 """Settings of slack, resolved: defaults filled in, durations as integers, schedules and selectors checked.
 
-Decides the meaning of absent fields and which combinations are valid; never reads a clock:
-`trimtab.planner.slack.schedules` decides when a schedule is active. Rates are shares of an allocatable amount, amounts
-are as in the snapshot.
+`trimtab.planner.slack.schedules` says when a schedule is active. Rates are shares of an allocatable amount, amounts are
+as in the snapshot.
 """
 
 import re

@@ -1,7 +1,8 @@
 """The state of slack between loops, and its encoding.
 
-Names on the wire become indices of this snapshot; a vanished node becomes GONE. All of it is typed, so the opaque part
-that another version may have written does not matter. An unreadable state counts as absent and gives a note.
+Names on the wire become indices of this snapshot; a vanished node becomes UNKNOWN_NODE. All of it is typed, so the
+opaque part that another version may have written does not matter. An unreadable state counts as absent and gives a
+note.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,13 +15,10 @@ from numpy.typing import NDArray
 from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.placement.state_columns import UnreadableStateError
 from trimtab.planner.slack.sizes import Amounts
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import plan_pb2 as pb
 
-NONE: Final = -1
-"""On no node."""
-GONE: Final = -2
-"""On a node that the snapshot lacks."""
 _SETS: Final = tag(pb.SlackState, "sets")
 _NUMBER: Final = tag(pb.SlackSetState, "number")
 _NODE: Final = tag(pb.SlackSetState, "node")
@@ -30,7 +28,7 @@ class PreviousSets(NamedTuple):
     """Placeholders of the last loop, M of them in Q sets.
 
     row : of each set by its name; bounds : int64[Q+1], the placeholders of each; number : int32[M], ascending in each
-    set; node : int32[M], NONE or GONE; sets : as received.
+    set; node : int32[M], NO_NODE or UNKNOWN_NODE; sets : as received.
     """
 
     row: Mapping[str, int]
@@ -51,9 +49,9 @@ def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) 
     """Return the state in terms of the snapshot's nodes, and notes. place : returns their rows by name."""
     if state is None:
         return NO_PREVIOUS_SETS, ()
-    node_of = np.full(max(len(state.strings), 1), NONE, np.int32)
+    node_of = np.full(max(len(state.strings), 1), NO_NODE, np.int32)
     if len(node_of) > 1:
-        node_of[1:] = np.fromiter(map(place().get, state.strings[1:], repeat(GONE)), np.int32, len(node_of) - 1)
+        node_of[1:] = np.fromiter(map(place().get, state.strings[1:], repeat(UNKNOWN_NODE)), np.int32, len(node_of) - 1)
     try:
         return _read(state.sets, node_of), ()
     except UnreadableStateError as error:
@@ -101,14 +99,12 @@ def remember(heads: Iterable[tuple[bytes, slice]], number: Int32, node: Int32, n
     """Return the encoded state.
 
     heads : for each set, by name, its encoded name and size, and the range of its placeholders; number : int32[M]; node
-    : int32[M], NONE = on no node; names : of the snapshot's nodes.
+    : int32[M], NO_NODE = on no node; names : of the snapshot's nodes.
     """
-    is_used = np.zeros(len(names) + 1, np.bool_)
-    # Nodes below 0 select the last entry, which is not a node.
-    is_used[np.where(node < 0, len(names), node)] = True
-    is_used[-1] = False
-    string = np.append(np.cumsum(is_used[:-1]), 0)
-    numbers, strings = number.astype("<i4").tobytes(), string[node].astype("<i4").tobytes()
+    is_used = np.zeros(len(names), np.bool_)
+    is_used[node[node >= 0]] = True
+    string = take_or(np.cumsum(is_used), node, 0)
+    numbers, strings = number.astype("<i4").tobytes(), string.astype("<i4").tobytes()
     used = np.flatnonzero(is_used).tolist()
     parts = [pb.SlackState(strings=["", *map(names.__getitem__, used)]).SerializeToString()]
     for head, where in heads:

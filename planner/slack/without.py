@@ -34,7 +34,7 @@ class RequiredWithout:
         self._sets = sets
 
     def without(self, nodes: Int32) -> Int64:
-        """Return how many placeholders of each set would be required without some nodes of the snapshot. int64[Q].
+        """Return how many placeholders of each set would be required without some nodes : int32[n]. int64[Q].
 
         As many as now if they would have another size: then all of them move anyway. A part that would lose its last
         node requests as much as now. O(parts · (N + S)).

@@ -87,19 +87,19 @@ class Sizes:
     def size_of(self, *values: object) -> int:
         """Return the same as `size_of`. O(arrays and containers in named tuples), besides what is measured first."""
         known, self._measured = self._measured, {}
-        own = sum(self._take(value, known) for value in values)
+        own = sum(self._measure(value, known) for value in values)
         parts: Parts = {}
         for _, more in self._measured.values():
             parts.update(more)
         return own + sum(parts.values())
 
-    def _take(self, value: object, known: dict[int, tuple[object, Parts]]) -> int:
+    def _measure(self, value: object, known: dict[int, tuple[object, Parts]]) -> int:
         """Note the parts of a value, field by field; return its bytes if it is counted with its container, else 0."""
         if id(value) in self._measured:
             return 0
         fields: tuple[object, ...] | None = value if isinstance(value, tuple) and hasattr(value, "_fields") else None
         if fields is not None:
-            own = _ITEM_BYTES * len(fields) + sum(self._take(one, known) for one in fields)
+            own = _ITEM_BYTES * len(fields) + sum(self._measure(one, known) for one in fields)
             self._measured[id(value)] = (value, {id(value): own})
             return 0
         if id(value) in known:

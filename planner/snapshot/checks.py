@@ -1,7 +1,7 @@
 """Checks shared by all tables: lengths of columns, ranges of indices, amounts that can be summed.
 
-Decides what is accepted; never repairs. Every check is one pass over an array, or one row's value.
-Raises SnapshotError, which names table, row, field, and the remedy. Rows count from 0, as in the message.
+Input is refused, never repaired. Every check is one pass over an array, or one row's value. Raises SnapshotError, which
+names table, row, field, and the remedy. Rows count from 0, as in the message.
 """
 
 from collections.abc import Collection, Sequence

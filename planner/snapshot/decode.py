@@ -1,7 +1,7 @@
 """Decode the bytes of a `ClusterSnapshot` into a canonical snapshot.
 
-Decides nothing about the cluster: bad input is refused with table, row, field and remedy. Cost: O(bytes);
-5,000 nodes and 150,000 pods take about a tenth of a second. Source: `protos/trimtab/v1/snapshot.proto`.
+Bad input is refused with table, row, field and remedy. Cost: O(bytes); 5,000 nodes and 150,000 pods take about a tenth
+of a second. Source: `protos/trimtab/v1/snapshot.proto`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

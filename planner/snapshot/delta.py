@@ -1,8 +1,8 @@
 """Apply a delta to a snapshot; the result equals, bit by bit, the new snapshot sent in full.
 
-Decides nothing about the cluster. Both sides are brought into canonical form; their dictionaries are merged in order
-without sorting again, rows are taken from one side or the other, and unused entries are dropped as for a full snapshot.
-Cost: one copy of the columns, and O(changes * log rows). Raises SnapshotError, SnapshotMalformedError.
+Both sides are brought into canonical form; their dictionaries are merged in order without sorting again, rows are taken
+from one side or the other, and unused entries are dropped as for a full snapshot. Cost: one copy of the columns, and
+O(changes * log rows). Raises SnapshotError, SnapshotMalformedError.
 """
 
 from dataclasses import dataclass

@@ -56,7 +56,7 @@ def join_dictionaries(base: Snapshot, changed: Snapshot, cache: SnapshotCache = 
     """Join the dictionaries of two snapshots. cache : that of the base."""
     ranks = cache.get(RanksKey("strings"), base, lambda view: _ranks(view.strings))
     strings, string_numbers = _join(base.strings, changed.strings, ranks, changed.strings)
-    label_sets, set_numbers = _join_label_sets((base, changed), string_numbers, cache)
+    label_sets, set_numbers = _join_label_sets(base, changed, *string_numbers, cache)
     encode = msgspec.msgpack.Encoder().encode
     ranks_of_specs = cache.get(RanksKey("specs"), base, lambda view: _ranks(list(map(encode, view.specs))))
     specs, spec_numbers = _join(base.specs, changed.specs, ranks_of_specs, [encode(one) for one in changed.specs])
@@ -99,18 +99,20 @@ def _join(
 
 
 def _join_label_sets(
-    sides: tuple[Snapshot, Snapshot], strings: tuple[Int32, Int32], cache: SnapshotCache
+    base: Snapshot, changed: Snapshot, base_strings: Int32, changed_strings: Int32, cache: SnapshotCache
 ) -> tuple[LabelSets, tuple[Int32, Int32]]:
-    """Join label sets; the sides' strings have new numbers in the same order, so each side stays sorted."""
-    base, changed = sides
-    if is_identity(strings[0]):
+    """Join label sets; the sides' strings have new numbers in the same order, so each side stays sorted.
+
+    base_strings, changed_strings : int32[strings of the side], their numbers in the joined snapshot.
+    """
+    if is_identity(base_strings):
         # The strings keep their numbers, so these do not matter.
-        ranks = cache.get(RanksKey("label_sets"), base, lambda view: _ranks(_rows(view.label_sets, strings[0])))
+        ranks = cache.get(RanksKey("label_sets"), base, lambda view: _ranks(_rows(view.label_sets, base_strings)))
     else:
-        ranks = _ranks(_rows(base.label_sets, strings[0]))
-    rows = _rows(changed.label_sets, strings[1])
+        ranks = _ranks(_rows(base.label_sets, base_strings))
+    rows = _rows(changed.label_sets, changed_strings)
     joined, numbers = _join(tuple(ranks), rows, ranks, rows)
-    if len(joined) == len(ranks) and is_identity(strings[0]):
+    if len(joined) == len(ranks) and is_identity(base_strings):
         return base.label_sets, numbers
     entries = np.frombuffer(b"".join(joined), ">i4").reshape(-1, 2)
     sizes = np.fromiter((len(row) // 8 for row in joined), np.int32, len(joined))

@@ -55,7 +55,7 @@ def join_tables(
     """Join all tables but the pods."""
     first, second = dictionaries.base, dictionaries.changed
     groups, templates = _join_groups(base, changed, delta, dictionaries)
-    nodes, no_group = _join_nodes(base, changed, delta, (dictionaries, groups))
+    nodes, no_group = _join_nodes(base, changed, delta, dictionaries, groups)
     owners = _join(
         base.owners, changed.owners, Deleted("deleted_owners", delta.deleted_owners), lambda owner: owner.uid
     )
@@ -156,9 +156,9 @@ def _join_nodes(
     base: Snapshot,
     changed: Snapshot,
     delta: pb.SnapshotDelta,
-    joined: tuple[JoinedDictionaries, tuple[NodeGroupInfo, ...]],
+    dictionaries: JoinedDictionaries,
+    groups: tuple[NodeGroupInfo, ...],
 ) -> tuple[NodeColumns, Dangling]:
-    dictionaries, groups = joined
     deleted = Deleted("deleted_nodes", delta.deleted_nodes)
     if groups is base.groups and not changed.nodes.name and not deleted.keys and _keeps_numbers(base, dictionaries):
         return base.nodes, base.dangling.group

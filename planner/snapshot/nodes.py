@@ -1,6 +1,6 @@
 """Nodes, and templates of nodes, as columns.
 
-Decides how rows become columns; never their order. Cost: about 5 us per node. Raises SnapshotError.
+Rows keep the order of the message. Cost: about 5 us per node. Raises SnapshotError.
 """
 
 from collections.abc import Sequence

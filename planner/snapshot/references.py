@@ -2,6 +2,12 @@
 
 A missing name gets a special index in the column and is stored separately: a delta may add the row. Cost: O(rows)
 vectorised, and a dictionary lookup per distinct name.
+
+Negative numbers in a column of row numbers stand for no row of the table; `take_or` reads a value for them. There are:
+NONE and MISSING here, for any table; `NO_NODE` and `UNKNOWN_NODE`, `NO_OWNER` and `UNKNOWN_OWNER`
+(`trimtab.planner.snapshot.columns`), the same two for nodes, also those of simulations, and for owners.
+A negative number that says more has its own name beside its column, such as `NO_CLASS`
+(`trimtab.planner.predicates.counter_kind`), a class that no counter concerns, or `NO_TARGET`, `NO_ZONE`, `NO_GPU_YET`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +20,9 @@ from numpy.typing import NDArray
 from trimtab.planner.snapshot.columns import Dangling, Int32
 
 NONE = -1
+"""No name is given: a pod on no node. Also: a row that is not known."""
 MISSING = -2
-"""Negative numbers in a column of numbers stand for no row: a pod on no node, a name that the table lacks."""
+"""A name that the table lacks."""
 N = TypeVar("N", bound=np.generic)
 
 

@@ -1,6 +1,6 @@
 """The names of pods and nodes as bytes, for kernels that write answers.
 
-Decides nothing. Cost: O(P + bytes of names).
+Cost: O(P + bytes of names).
 """
 
 from collections.abc import Sequence

@@ -54,13 +54,18 @@ class World(NamedTuple):
 
 
 class Clock:
-    """A clock that moves only when set."""
+    """A clock that moves only when set, or in `sleep`."""
 
     def __init__(self) -> None:
         self.now_s = START_S
+        self.slept: list[float] = []
 
     def __call__(self) -> float:
         return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_s += seconds
 
 
 def cloud_groups(nodes: bool) -> list[Json]:

@@ -8,10 +8,10 @@ LIMIT = 100_000
 
 
 @contextmanager
-def full_disk() -> Iterator[None]:
+def full_disk(limit: int = LIMIT) -> Iterator[None]:
     """Let no file grow beyond the limit meanwhile."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
         yield
     finally:

@@ -12,6 +12,7 @@ from trimtab.planner.model.values import HostPort, NodeGroupInfo, PodRequirement
 from trimtab.planner.simulation.build import Simulation, build_simulation
 from trimtab.planner.simulation.growth import Growth, growth_rows
 from trimtab.planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 
 class GrowingCluster(NamedTuple):
@@ -102,7 +103,7 @@ def random_growing_cluster(seed: int, most_pending: int = 30) -> GrowingCluster:
     while count < most_pending and random.random() < 0.9:
         model = random_rows.pod(random, 0, mild if random.random() < 0.9 else specs, len(nodes))
         equal = random.choice((1, 1, 2, 5, 9))
-        model = model._replace(node="", ended=False, pinned=model.pinned if random.random() < 0.2 else "")
+        model = model._replace(node="", phase=PodPhase.RUNNING, pinned=model.pinned if random.random() < 0.2 else "")
         if equal > 1:
             model = model._replace(volumes=model.volumes if random.random() < 0.2 else ())
         pods += [model._replace(name=f"w{count + n:02}") for n in range(equal)]

@@ -7,7 +7,8 @@ selectors if the problem says which zones get one pod more. So a bound of the pr
 
 import numpy as np
 
-from tests.builders.snapshots import Cluster, Group, Labels, Node, Pod
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Group
 from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, PodRequirements, SpreadConstraint
 from trimtab.planner.scale_up.cheapest.problem import UNLIMITED, Problem
 from trimtab.v1.snapshot_pb2 import LabelOperator
@@ -26,11 +27,11 @@ def cluster_of(asked: Problem) -> Cluster:
     for at, amounts in enumerate(asked.capacity.tolist()):
         offered = dict(zip(names, amounts, strict=True))
         offered |= {name: int(asked.per_node[of_class]) for of_class, name in alone.items()}
-        allocatable = tuple(sorted((name, amount) for name, amount in offered.items() if amount))
-        labels: Labels = (("group", f"g{at:02}"),)
+        allocatable = {name: amount for name, amount in offered.items() if amount}
+        labels = {"group": f"g{at:02}"}
         if asked.zone[at] >= 0:
-            labels += ((ZONE, f"zone-{asked.zone[at]}"),)
-        template = Node(labels=tuple(sorted(labels)), allocatable=allocatable, capacity=allocatable)
+            labels[ZONE] = f"zone-{asked.zone[at]}"
+        template = NodeRow(labels=labels, allocatable=allocatable)
         groups[f"g{at:02}"] = Group(max_size=5_000, target_size=0, template=template, price=float(asked.price[at]))
     pods = {}
     for of_class, count in enumerate(asked.pods.tolist()):
@@ -38,7 +39,7 @@ def cluster_of(asked: Problem) -> Cluster:
         for number, zone in enumerate(_zones(asked, of_class) or [""] * count):
             name = f"p{of_class:02}-{number:04}"
             bound = spec._replace(node_selector=((ZONE, zone),)) if zone else spec
-            pods["default", name] = Pod(name, bound, (("class", f"c{of_class}"),), phase=1, flags=MARKED)
+            pods["default", name] = PodRow(name, bound, labels={"class": f"c{of_class}"}, phase=1, flags=MARKED)
     return Cluster(groups=groups, pods=pods)
 
 

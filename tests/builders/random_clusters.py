@@ -9,7 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from tests.builders.snapshots import RESOURCES, Cluster, Eviction, Group, Node, Pod
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import RESOURCES, Cluster, Eviction, Group
 from trimtab.planner.model.values import (
     AffinityTerm,
     DeletionInProgress,
@@ -38,10 +39,10 @@ GROUPS = st.sampled_from(["g1", "g2", "g3"])
 VOLUMES = ("v1", "v2", "v3")
 TIMES_S = st.sampled_from([0, 1, 1_700_000_000])
 TIMES_NS = st.sampled_from([0, 1, 1_700_000_000_123_456_789])
-LABELS = st.dictionaries(KEYS, TEXTS, max_size=3).map(lambda found: tuple(sorted(found.items())))
-AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 2**40), max_size=4).map(
-    lambda found: tuple(sorted((name, amount) for name, amount in found.items() if amount))
-)
+LABELS = st.dictionaries(KEYS, TEXTS, max_size=3)
+LABEL_PAIRS = LABELS.map(lambda found: tuple(sorted(found.items())))
+AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 2**40), max_size=4)
+REQUESTS = AMOUNTS.map(lambda found: tuple(sorted((name, amount) for name, amount in found.items() if amount)))
 
 
 def _sorted_tuples(elements: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrategy[Any]:
@@ -79,8 +80,8 @@ AFFINITY = st.lists(st.builds(AffinityTerm, SELECTORS, _sorted_tuples(NAMESPACES
 )
 SPECS = st.builds(
     PodRequirements,
-    requests=AMOUNTS,
-    node_selector=LABELS,
+    requests=REQUESTS,
+    node_selector=LABEL_PAIRS,
     node_affinity=TERMS,
     tolerations=_sorted_tuples(st.builds(TolerationSpec, TEXTS, st.sampled_from([1, 2]), TEXTS, st.integers(0, 3))),
     host_ports=_sorted_tuples(
@@ -123,8 +124,15 @@ SPECS = st.builds(
     read_only_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
     scale_up_delay_s=st.sampled_from([-1, 0, 90]),
 )
+
+
+def _by_id(ids: tuple[str, ...]) -> tuple[MountedVolume, ...]:
+    """Return volumes of which only the ids are drawn yet."""
+    return tuple(MountedVolume(one, 0, "", "", None, (), False, "") for one in ids)
+
+
 PODS = st.builds(
-    Pod,
+    PodRow,
     uid=st.sampled_from(["u1", "u2", "u-é", "u" * 36]),
     spec=st.sampled_from([PodRequirements(), PodRequirements(requests=(("cpu", 100),)), PodRequirements(priority=5)])
     | SPECS,
@@ -137,13 +145,13 @@ PODS = st.builds(
     flags=st.integers(0, 127),
     deletion_cost=st.sampled_from([0, -7, 2**31 - 1]),
     pinned=st.just("") | NODES,
-    volumes=_sorted_tuples(st.sampled_from(VOLUMES), 3),
+    volumes=_sorted_tuples(st.sampled_from(VOLUMES), 3).map(_by_id),
     numbers=st.dictionaries(
         st.sampled_from(["idle", "work", "é"]), st.sampled_from([0.0, -0.0, 2.5, -7.0, math.inf, math.nan]), max_size=2
     ).map(lambda found: tuple(sorted(found.items()))),
 )
 PLAIN_NODES = st.builds(
-    Node,
+    NodeRow,
     provider_id=TEXTS,
     labels=LABELS,
     taints=_sorted_tuples(st.builds(TaintSpec, KEYS, TEXTS, st.integers(1, 3))),
@@ -162,7 +170,7 @@ PLAIN_NODES = st.builds(
     declared_features=_sorted_tuples(st.sampled_from(["F", "G"])),
     volume_drivers=st.none() | _sorted_tuples(st.sampled_from(["csi-a", "csi-b"])),
 )
-DAEMONSET_PODS = st.lists(st.tuples(NAMESPACES, SPECS, LABELS), max_size=2).map(tuple)
+DAEMONSET_PODS = st.lists(st.tuples(NAMESPACES, SPECS, LABEL_PAIRS), max_size=2).map(tuple)
 GROUP_ROWS = st.builds(
     Group,
     min_size=st.integers(0, 2),
@@ -198,16 +206,16 @@ TABLES: dict[str, st.SearchStrategy[Any]] = {
             st.integers(-1, 3),
             st.integers(-1, 3),
             SELECTORS,
-            st.none() | st.builds(TemplatePod, NAMESPACES, SPECS, LABELS),
+            st.none() | st.builds(TemplatePod, NAMESPACES, SPECS, LABEL_PAIRS),
         ),
         max_size=2,
     ),
     "budgets": st.dictionaries(st.tuples(NAMESPACES, NAMES), st.tuples(SELECTORS, st.integers(-1, 3)), max_size=2),
-    "namespaces": st.dictionaries(NAMESPACES, LABELS, max_size=2),
+    "namespaces": st.dictionaries(NAMESPACES, LABEL_PAIRS, max_size=2),
     "deletions": st.dictionaries(NODES, st.tuples(GROUPS, st.booleans(), TIMES_NS), max_size=1),
     "evictions": st.dictionaries(
         st.tuples(NAMESPACES, NAMES),
-        st.builds(Eviction, st.just("gone"), st.none() | SPECS, LABELS, st.just("") | OWNERS, TIMES_NS),
+        st.builds(Eviction, st.just("gone"), st.none() | SPECS, LABEL_PAIRS, st.just("") | OWNERS, TIMES_NS),
         max_size=1,
     ),
 }
@@ -219,11 +227,17 @@ def clusters(draw: st.DrawFn) -> Cluster:
     """Draw a small cluster that obeys the contract, dangling references included."""
     rows = {table: draw(strategy) for table, strategy in TABLES.items()}
     built = {
+        "pods": _mounted(rows["pods"], rows["volumes"]),
         "owners": {uid: _owner(uid, *rest) for uid, rest in rows["owners"].items()},
         "budgets": {key: _budget(key, *rest) for key, rest in rows["budgets"].items()},
         "deletions": {node: DeletionInProgress(node, *rest) for node, rest in rows["deletions"].items()},
     }
     return Cluster(**rows | built)
+
+
+def _mounted(pods: dict[tuple[str, str], PodRow], volumes: dict[str, MountedVolume]) -> dict[tuple[str, str], PodRow]:
+    """Return pods with the volumes that have the ids of theirs."""
+    return {key: pod._replace(volumes=tuple(volumes[one.id] for one in pod.volumes)) for key, pod in pods.items()}
 
 
 def _owner(uid: str, desired: int, current: int, selector: Any, template: TemplatePod | None) -> Owner:
@@ -255,6 +269,7 @@ def changes(draw: st.DrawFn, before: Cluster) -> Cluster:
             elif fate == "other":
                 del rows[key]
         tables[table] = rows
+    tables["pods"] = _mounted(tables["pods"], tables["volumes"])
     if draw(BOOLEANS):
         tables |= {"deletions": other.deletions, "evictions": other.evictions}
     else:

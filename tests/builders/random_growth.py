@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from random import Random
 
 from tests.builders import random_rows
-from tests.builders.rows import NodeRow
-from tests.builders.snapshots import Cluster, Group, Node, Pod
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Group
 from trimtab.planner.model.values import PodRequirements
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -27,41 +27,38 @@ def growing_cluster(seed: int, most_pending: int = 24) -> Cluster:
     specs = [_spec(random) for _ in range(random.randint(1, 4))]
     plain = [PodRequirements(requests=(("cpu", random.choice((1, 2))),)), PodRequirements(requests=(("memory", 1),))]
     nodes = {row.name: _node(random, row, groups) for row in rows}
-    pods, volumes = {}, {}
+    pods = {}
     for number in range(random.randint(0, 8)):
         row = random_rows.pod(random, number, specs, max(len(rows), 1))
         row = row._replace(volumes=()) if random.random() < 0.5 else row
-        volumes |= {one.id: one for one in row.volumes}
         node = row.node if row.node in nodes else ""
-        pods[row.namespace, f"r{number:02}"] = Pod(
-            f"uid-r{number}", row.spec, tuple(sorted(row.labels.items())), node,
-            phase=pb.PodPhase.RUNNING if node else pb.PodPhase.PENDING, flags=0 if node else MARKED,
-            volumes=tuple(one.id for one in row.volumes),
-        )  # fmt: skip
+        pods[row.namespace, f"r{number:02}"] = PodRow(
+            uid=f"uid-r{number}",
+            spec=row.spec,
+            labels=row.labels,
+            node=node,
+            phase=pb.PodPhase.RUNNING if node else pb.PodPhase.PENDING,
+            flags=0 if node else MARKED,
+            volumes=row.volumes,
+        )
     count = 0
     while count < most_pending and random.random() < 0.8:
         row = random_rows.pod(random, 0, [*specs, *plain, *plain], 1)
         equal = random.choice((1, 1, 2, 5, 9))
         flags = MARKED | (8 if row.gated else 0)
-        one = Pod("", row.spec, tuple(sorted(row.labels.items())), phase=pb.PodPhase.PENDING, flags=flags)
+        one = PodRow(spec=row.spec, labels=row.labels, phase=pb.PodPhase.PENDING, flags=flags)
         for n in range(count, count + equal):
             pods[row.namespace, f"w{n:02}"] = one._replace(uid=f"uid-w{n}")
         count += equal
     namespaces = {name: (("team", random.choice(("red", "blue"))),) for name in random_rows.NAMESPACES}
-    return Cluster(pods=pods, volumes=volumes, nodes=nodes, groups=groups, namespaces=namespaces)
+    return Cluster(pods=pods, nodes=nodes, groups=groups, namespaces=namespaces)
 
 
-def _node(random: Random, row: NodeRow, groups: dict[str, Group]) -> Node:
-    return Node(
-        labels=tuple(sorted(row.labels.items())),
-        taints=row.taints,
-        unschedulable=row.unschedulable,
-        allocatable=_amounts(row.allocatable.items()),
+def _node(random: Random, row: NodeRow, groups: dict[str, Group]) -> NodeRow:
+    return row._replace(
+        allocatable=dict(_amounts(row.allocatable.items())),
         ready=random.random() < 0.9,
         group=random.choice(["", *groups]),
-        attach_limits=row.attach_limits,
-        declared_features=row.declared_features,
-        volume_drivers=row.volume_drivers,
     )
 
 
@@ -93,19 +90,14 @@ def _groups(random: Random) -> dict[str, Group]:
             labels = dict(other.template.labels) if other.template else {}
             labels[random_rows.ZONE] = random.choice(("za", "zb", "zc"))
             groups[f"g{number}"] = other._replace(
-                template=other.template._replace(labels=tuple(sorted(labels.items()))) if other.template else None,
+                template=other.template._replace(labels=labels) if other.template else None,
                 target_size=random.choice((0, 0, 1, 2)),
             )
             continue
         size, most = random.choice((0, 0, 1, 2)), random.choice((1, 3, 6))
         labels = {key: value for key, value in row.labels.items() if key != random_rows.HOST}
         amounts = dict(row.allocatable) | {"pods": random.choice((2, 5, 9))}
-        row = row._replace(labels=labels, allocatable=amounts)
-        template = Node(
-            labels=tuple(sorted(labels.items())), taints=row.taints, unschedulable=row.unschedulable,
-            allocatable=_amounts(row.allocatable.items()), attach_limits=row.attach_limits,
-            declared_features=row.declared_features, volume_drivers=row.volume_drivers,
-        )  # fmt: skip
+        template = row._replace(labels=labels, allocatable=dict(_amounts(amounts.items())))
         daemons = tuple(
             (
                 random.choice(random_rows.NAMESPACES),

@@ -15,8 +15,9 @@ from trimtab.planner.model.values import (
     TaintSpec,
     TolerationSpec,
 )
+from trimtab.planner.snapshot.columns import FLAG_GATED
 from trimtab.v1.snapshot_pb2 import LabelOperator as Op
-from trimtab.v1.snapshot_pb2 import TolerationOperator, VolumeState
+from trimtab.v1.snapshot_pb2 import PodPhase, TolerationOperator, VolumeState
 
 HOST, ZONE, RACK = "kubernetes.io/hostname", "topology.kubernetes.io/zone", "rack"
 KEYS = (HOST, ZONE, RACK)
@@ -192,9 +193,9 @@ def pod(random: Random, number: int, specs: list[PodRequirements], node_count: i
         labels,
         random.choice([*names, "unknown"]) if random.random() < 0.6 else "",
         random.choice([*names, "unknown"]) if random.random() < 0.08 else "",
-        random.random() < 0.1,
-        random.random() < 0.05,
-        random.random() < 0.03,
+        int(random.random() < 0.1),
+        PodPhase.SUCCEEDED if random.random() < 0.05 else PodPhase.RUNNING,
+        FLAG_GATED if random.random() < 0.03 else 0,
         tuple(volume(random, at) for at in sorted(numbers)),
     )
 

@@ -33,7 +33,7 @@ SETTINGS: Json = {
 
 
 @dataclass
-class World:
+class ShrinkingCluster:
     """The cluster: pods as name to (app, cpu, node); nodes as name to group; deletions as node to (loop, drain)."""
 
     random: Random

@@ -6,7 +6,8 @@ from typing import Any
 
 from google.protobuf.json_format import ParseDict
 
-from tests.builders.snapshots import Cluster, Group, Node, Pod, write
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Group, write
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.round.work import Work
@@ -16,7 +17,7 @@ from trimtab.v1 import plan_pb2 as pb
 
 NOW_S = 1_800_000_000
 GIB = 1 << 30
-ROOM = (("cpu", 4000), ("memory", 16 * GIB), ("pods", 110))
+ROOM = {"cpu": 4000, "memory": 16 * GIB, "pods": 110}
 RATE = {"slack": {"extraCapacityMinRate": 0.1}}
 
 
@@ -25,24 +26,24 @@ def spec(cpu_milli: int = 500, memory_gib: int = 1, **more: Any) -> PodRequireme
     return PodRequirements(requests=(("cpu", cpu_milli), ("memory", memory_gib * GIB)), **more)
 
 
-def node(name: str, **more: Any) -> Node:
+def node(name: str, **more: Any) -> NodeRow:
     """A node of 4 cores and 16 GiB in group "g", with its hostname."""
-    labels = tuple(sorted((("kubernetes.io/hostname", name), ("pool", "a"), *more.pop("labels", ()))))
-    return Node(**{"allocatable": ROOM, "group": "g", "labels": labels} | more)
+    labels = {"kubernetes.io/hostname": name, "pool": "a"} | more.pop("labels", {})
+    return NodeRow(**{"allocatable": ROOM, "group": "g", "labels": labels} | more)
 
 
 def cluster(nodes: int = 10, pods: dict[str, str] | None = None, **more: Any) -> Cluster:
     """A cluster of equal nodes "n00", ...; pods : name to node, "" = pending; each requests half a core and 1 GiB."""
     names = [f"n{i:02}" for i in range(nodes)]
     rows = {("default", name): pod(name, where) for name, where in (pods or {}).items()}
-    group = Group(0, 1000, nodes, Node(allocatable=ROOM, labels=(("pool", "a"),)), 1.0)
+    group = Group(0, 1000, nodes, NodeRow(allocatable=ROOM, labels={"pool": "a"}), 1.0)
     return Cluster(**{"nodes": {name: node(name) for name in names}, "groups": {"g": group}, "pods": rows} | more)
 
 
-def pod(name: str, where: str, of: PodRequirements | None = None, **more: Any) -> Pod:
+def pod(name: str, where: str, of: PodRequirements | None = None, **more: Any) -> PodRow:
     """A pod on a node, or one that the scheduler has found no place for."""
     more = {"flags": 0 if where else 32, "phase": 2 if where else 1} | more
-    return Pod(uid=f"uid-{name}", spec=of or spec(), node=where, **more)
+    return PodRow(uid=f"uid-{name}", spec=of or spec(), node=where, **more)
 
 
 def decide(

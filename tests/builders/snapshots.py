@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import (
     AffinityTerm,
     DeletionInProgress,
@@ -22,51 +23,12 @@ from trimtab.planner.model.values import (
     PodRequirements,
     SlackRequest,
     SpreadConstraint,
-    TaintSpec,
 )
 from trimtab.planner.slack.specs import SpecWriter
 from trimtab.v1 import snapshot_pb2 as pb
 
-Labels = tuple[tuple[str, str], ...]
+LabelPairs = tuple[tuple[str, str], ...]
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "example.com/licence")
-
-
-class Pod(NamedTuple):
-    """One pod; `volumes` are ids."""
-
-    uid: str = "uid"
-    spec: PodRequirements = PodRequirements()
-    labels: Labels = ()
-    node: str = ""
-    owner: str = ""
-    created_s: int = 0
-    deletion_s: int = 0
-    phase: int = 2
-    flags: int = 0
-    deletion_cost: int = 0
-    pinned: str = ""
-    volumes: tuple[str, ...] = ()
-    numbers: tuple[tuple[str, float], ...] = ()
-
-
-class Node(NamedTuple):
-    """One node, or the template of one, in which only labels, taints, amounts and limits count."""
-
-    provider_id: str = ""
-    labels: Labels = ()
-    taints: tuple[TaintSpec, ...] = ()
-    unschedulable: bool = False
-    allocatable: tuple[tuple[str, int], ...] = (("cpu", 4000), ("pods", 110))
-    capacity: tuple[tuple[str, int], ...] = ()
-    ready: bool = True
-    ready_ns: int = 0
-    created_ns: int = 0
-    group: str = ""
-    scale_down_disabled: bool = False
-    deletion_delayed: bool = False
-    attach_limits: tuple[tuple[str, int], ...] = ()
-    declared_features: tuple[str, ...] = ()
-    volume_drivers: tuple[str, ...] | None = None
 
 
 class Group(NamedTuple):
@@ -75,7 +37,7 @@ class Group(NamedTuple):
     min_size: int = 0
     max_size: int = 10
     target_size: int = 1
-    template: Node | None = None
+    template: NodeRow | None = None
     price: float | None = None
     health: int = 0
     backoff_ns: int = 0
@@ -83,7 +45,7 @@ class Group(NamedTuple):
     last_scale_up_ns: int = 0
     last_deletion_ns: int = 0
     last_failure_ns: int = 0
-    daemonset_pods: tuple[tuple[str, PodRequirements, Labels], ...] = ()
+    daemonset_pods: tuple[tuple[str, PodRequirements, LabelPairs], ...] = ()
     """Namespace, spec and labels of pods in the template."""
 
 
@@ -92,22 +54,25 @@ class Eviction(NamedTuple):
 
     uid: str
     spec: PodRequirements | None
-    labels: Labels
+    labels: LabelPairs
     owner: str
     evict_ns: int
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """All rows by key."""
+    """All rows by key: the key of a node or pod counts, not the names in its row.
 
-    pods: Mapping[tuple[str, str], Pod] = field(default_factory=dict)
+    volumes : those written even if no pod mounts them; those of pods need not be listed.
+    """
+
+    pods: Mapping[tuple[str, str], PodRow] = field(default_factory=dict)
     volumes: Mapping[str, MountedVolume] = field(default_factory=dict)
-    nodes: Mapping[str, Node] = field(default_factory=dict)
+    nodes: Mapping[str, NodeRow] = field(default_factory=dict)
     groups: Mapping[str, Group] = field(default_factory=dict)
     owners: Mapping[str, Owner] = field(default_factory=dict)
     budgets: Mapping[tuple[str, str], DisruptionBudget] = field(default_factory=dict)
-    namespaces: Mapping[str, Labels] = field(default_factory=dict)
+    namespaces: Mapping[str, LabelPairs] = field(default_factory=dict)
     deletions: Mapping[str, DeletionInProgress] = field(default_factory=dict)
     evictions: Mapping[tuple[str, str], Eviction] = field(default_factory=dict)
     slack: tuple[SlackRequest, ...] = ()
@@ -124,9 +89,6 @@ def write_delta(before: Cluster, after: Cluster, seed: int = 0) -> pb.SnapshotDe
     for table in ("pods", "nodes", "groups", "owners", "budgets", "namespaces"):
         old, new = getattr(before, table), getattr(after, table)
         tables[table] = {key: row for key, row in new.items() if key not in old or old[key] != row}
-    for key, pod in after.pods.items():
-        if any(before.volumes.get(volume) != after.volumes[volume] for volume in pod.volumes):
-            tables["pods"][key] = pod
     if before.slack != after.slack:
         tables["slack"] = after.slack
     acting = (before.deletions, before.evictions) != (after.deletions, after.evictions)
@@ -166,11 +128,12 @@ class _Writer:
         daemons += [(one.namespace, one.spec, one.labels) for one in templates if one is not None]
         sets = (
             {labels for _, _, labels in daemons}
-            | {row.labels for row in (*rows, *nodes)}
+            | {pairs(row.labels) for row in (*cluster.pods.values(), *nodes)}
+            | {row.labels for row in cluster.evictions.values()}
             | set(cluster.namespaces.values())
             | {(("unused", "x"),)}
         )
-        self._label_sets: list[Labels] = [(), *self._shuffled(sorted(sets))]
+        self._label_sets: list[LabelPairs] = [(), *self._shuffled(sorted(sets))]
         rows_by_set = [(labels, row) for row, labels in enumerate(self._label_sets)]
         self._label_set_rows = dict(reversed(rows_by_set))  # the empty set can be there twice: the first stands for it
         self._specs = self._shuffled(
@@ -187,14 +150,15 @@ class _Writer:
         asked = {name for spec in self._specs for name, _ in spec.requests}
         self._resources += sorted(asked - set(RESOURCES))
         self._spec_rows = {spec: row for row, spec in enumerate(self._specs)}
-        self._volumes = self._shuffled([*cluster.volumes])
+        self._volumes = dict(cluster.volumes) | {one.id: one for pod in cluster.pods.values() for one in pod.volumes}
+        self._volume_ids = self._shuffled(self._volumes)
 
     def write(self) -> pb.ClusterSnapshot:
         """Write all tables, the strings last."""
         out, cluster = pb.ClusterSnapshot(resources=self._resources), self._cluster
         self._write_label_sets(out.label_sets)
         out.pod_specs.extend(self._spec(spec) for spec in self._specs)
-        out.volumes.extend(self._volume(cluster.volumes[one]) for one in self._volumes)
+        out.volumes.extend(self._volume(self._volumes[one]) for one in self._volume_ids)
         self._write_pods(out.pods)
         out.nodes.extend(self._node(name, row) for name, row in self._shuffled([*cluster.nodes.items()]))
         out.node_groups.extend(self._group(*item) for item in self._shuffled([*cluster.groups.items()]))
@@ -233,14 +197,14 @@ class _Writer:
     def _write_pods(self, out: pb.PodTable) -> None:
         rows = list(self._cluster.pods.items())
         rows = sorted(rows) if self._in_order else self._shuffled(rows)
-        names, uids = [key[1].encode() for key, _ in rows], [pod.uid.encode() for _, pod in rows]
+        names, uids = [key[1].encode() for key, _ in rows], [uid(*row).encode() for row in rows]
         pods = [pod for _, pod in rows]
         out.count = len(rows)
         out.namespace = int32([self._string(key[0]) for key, _ in rows])
         out.names, out.name_lengths = b"".join(names), int32(map(len, names))
         out.uids, out.uid_lengths = b"".join(uids), int32(map(len, uids))
         out.spec = int32([self._spec_rows[pod.spec] for pod in pods])
-        out.label_set = int32([self._label_set_rows[pod.labels] for pod in pods])
+        out.label_set = int32([self._label_set_rows[pairs(pod.labels)] for pod in pods])
         out.node = int32([self._string(pod.node) for pod in pods])
         out.owner = int32([self._string(pod.owner) for pod in pods])
         out.created = np.array([pod.created_s for pod in pods], "<i8").tobytes()
@@ -251,13 +215,13 @@ class _Writer:
         out.pinned_node = int32([self._string(pod.pinned) for pod in pods])
         mounts = [(i, volume) for i, pod in enumerate(pods) for volume in self._shuffled(pod.volumes)]
         out.volume_pod = int32([i for i, _ in mounts])
-        out.volume = int32([self._volumes.index(volume) for _, volume in mounts])
+        out.volume = int32([self._volume_ids.index(volume.id) for _, volume in mounts])
         numbers = [(i, key, value) for i, pod in enumerate(pods) for key, value in self._shuffled(pod.numbers)]
         out.number_pod = int32([i for i, _, _ in numbers])
         out.number_key = int32([self._string(key) for _, key, _ in numbers])
         out.number = np.array([value for _, _, value in numbers], "<f8").tobytes()
 
-    def _pairs(self, out: Any, labels: Labels) -> None:
+    def _pairs(self, out: Any, labels: LabelPairs) -> None:
         for key, value in self._shuffled(labels):
             out.add(key=self._string(key), value=self._string(value))
 
@@ -345,11 +309,11 @@ class _Writer:
         self._pairs(out.zone_labels, volume.zone_labels)
         return out
 
-    def _node(self, name: str, node: Node) -> pb.Node:
+    def _node(self, name: str, node: NodeRow) -> pb.Node:
         out = pb.Node(
             name=name,
             provider_id=node.provider_id,
-            label_set=self._label_set_rows[node.labels],
+            label_set=self._label_set_rows[pairs(node.labels)],
             unschedulable=node.unschedulable,
             allocatable=self._amounts(node.allocatable),
             capacity=self._amounts(node.capacity) if node.capacity else [],
@@ -371,7 +335,7 @@ class _Writer:
         return out
 
     def _template(self, out: pb.NodeTemplate, group: Group) -> None:
-        node = self._node("", group.template or Node())
+        node = self._node("", group.template or NodeRow())
         out.label_set = node.label_set
         for name in ("taints", "allocatable", "capacity", "attach_limits", "declared_features"):
             getattr(out, name).extend(getattr(node, name))
@@ -381,9 +345,8 @@ class _Writer:
             index = self._specs.index(spec)
             out.daemonset_pods.add(namespace=namespace, spec=index, label_set=self._label_sets.index(labels))
 
-    def _amounts(self, amounts: tuple[tuple[str, int], ...]) -> list[int]:
-        by_name = dict(amounts)
-        listed = [by_name.get(name, 0) for name in self._resources]
+    def _amounts(self, amounts: dict[str, int]) -> list[int]:
+        listed = [amounts.get(name, 0) for name in self._resources]
         while listed and not listed[-1]:
             listed.pop()
         return listed or [0]
@@ -467,6 +430,16 @@ def slack_requests(requests: Iterable[SlackRequest]) -> pb.SlackRequests:
         row.limits.extend(writer.amounts(one.limits))
         rows.append(row)
     return pb.SlackRequests(dictionary=writer.finish(), requests=rows)
+
+
+def pairs(labels: Labels) -> LabelPairs:
+    """Return labels as sorted pairs."""
+    return tuple(sorted(labels.items()))
+
+
+def uid(key: tuple[str, str], pod: PodRow) -> str:
+    """Return a pod's uid; key : its namespace and name."""
+    return pod.uid or "-".join(("uid", *key))
 
 
 def set_time(out: Any, time_ns: int) -> None:

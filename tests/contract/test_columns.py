@@ -9,7 +9,8 @@ import pytest
 
 from tests.builders.contract_columns import DTYPES, PROTOS, Column, bytes_fields, columns, fields
 from tests.builders.contract_page import table
-from tests.builders.snapshots import Cluster, Node, Pod, write
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, write
 from trimtab.planner.model.values import MountedVolume
 from trimtab.planner.placement.hints import pod_groups
 from trimtab.planner.scale_down.state import recall as recall_scale_down
@@ -55,13 +56,13 @@ def test_no_comment_says_that_zero_or_an_empty_text_of_a_scalar_means_unknown(fi
 def snapshot() -> snapshot_pb2.ClusterSnapshot:
     """Return a snapshot in which every column has elements, two of each length."""
     pods = {
-        ("ns", name): Pod(
-            uid=f"uid-{name}", node="n", owner="o", labels=(("app", name),), phase=2, flags=1, created_s=7, pinned="n",
-            volumes=("v",), numbers=(("idle", 1.5),), deletion_s=9, deletion_cost=-3,
+        ("ns", name): PodRow(
+            uid=f"uid-{name}", node="n", owner="o", labels={"app": name}, phase=2, flags=1, created_s=7, pinned="n",
+            volumes=(VOLUME,), numbers=(("idle", 1.5),), deletion_s=9, deletion_cost=-3,
         )
         for name in ("a", "b")
     }  # fmt: skip
-    message = write(Cluster(pods=pods, nodes={"n": Node()}, volumes={"v": VOLUME}))
+    message = write(Cluster(pods=pods, nodes={"n": NodeRow()}))
     assert all(getattr(part_of(message, column), column.field) for column in OF_SNAPSHOT)
     return message
 

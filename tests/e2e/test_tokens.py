@@ -39,7 +39,7 @@ def content(plane: ControlPlane) -> None:
     until(lambda: "default" in plane.kubectl("get", "serviceaccounts", "-o", "name"), 60, "controllers")
 
 
-class Clock:
+class ClockAhead:
     """A clock that a test moves on, so that it need not wait for the end of a review."""
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Calls:
     """A service that takes tokens for the audience "trimtab", and a caller."""
 
     def __init__(self, plane: ControlPlane, ca: OwnCa, policy: Path) -> None:
-        self.plane, self.ca, self.clock = plane, ca, Clock()
+        self.plane, self.ca, self.clock = plane, ca, ClockAhead()
         opened = open_reviewer("trimtab", plane.kubeconfig("admin"))
         reviewer = TokenReviewer(opened._api, "trimtab", self.clock)
         registration = Registration(actuator_pb2_grpc.add_ActuatorServicer_to_server, Servicer(), "trimtab.v1.Actuator")

@@ -46,7 +46,7 @@ class Context:
         return True
 
 
-class World:
+class ServedActuator:
     """An actuator on a small cluster of the cloud `memory`, and its external provider."""
 
     def __init__(self) -> None:
@@ -133,7 +133,7 @@ def external_seeds() -> list[Message]:
     return made
 
 
-_worlds: list[World] = []
+_actuators: list[ServedActuator] = []
 
 
 def read_calls(data: bytes) -> object:
@@ -143,20 +143,20 @@ def read_calls(data: bytes) -> object:
         calls.ParseFromString(data)
     except DecodeError:
         return None
-    if not _worlds:
-        _worlds.append(World())
-    world = _worlds[0]
+    if not _actuators:
+        _actuators.append(ServedActuator())
+    actuator = _actuators[0]
     answered = 0
     try:
         for call in calls.calls[:MOST_CALLS]:
             for field, request in call.ListFields():
                 # Of the generated type, as in the service.
                 kind = getattr(pb, request.DESCRIPTOR.name)
-                answered += world.make(field.name, kind.FromString(request.SerializeToString()))
-        world.check()
+                answered += actuator.make(field.name, kind.FromString(request.SerializeToString()))
+        actuator.check()
     finally:
-        if not world.is_new:
-            _worlds.clear()
+        if not actuator.is_new:
+            _actuators.clear()
     return answered or None
 
 

@@ -179,7 +179,7 @@ def plan(random: Random) -> None:
         request.state.CopyFrom(parts[2])
     begun_s = time.process_time()
     with MEMORY.share() as take, suppress(ServiceError):
-        HANDLER.plan(request, parts[0].SerializeToString(), Caller(bounds=Bounds.within(DEADLINE_S), take=take))
+        HANDLER.plan(request, parts[0].SerializeToString(), Caller(bounds=Bounds.within(DEADLINE_S), reserve=take))
     assert time.process_time() - begun_s < DEADLINE_S + LATE_S, "the deadline was missed"
 
 

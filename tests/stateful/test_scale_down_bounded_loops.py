@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
-from tests.builders.scale_down_loops import LOOPS, SETTINGS, STEP_S, World
+from tests.builders.scale_down_loops import LOOPS, SETTINGS, STEP_S, ShrinkingCluster
 from trimtab.v1 import plan_pb2
 from trimtab.v1.opaque_state_pb2 import ScaleDownOpaque
 
@@ -23,7 +23,7 @@ BOUNDS: dict[str, tuple[Json, int, bool]] = {
 }
 
 
-def decided(world: World, bound: str, state: plan_pb2.ScaleDownState | None) -> Outcome:
+def decided(world: ShrinkingCluster, bound: str, state: plan_pb2.ScaleDownState | None) -> Outcome:
     chosen, _, has_time = BOUNDS[bound]
     now_s = NOW_S + STEP_S * world.loop
     return plan_message(
@@ -40,7 +40,7 @@ SAMPLE = ("three nodes a loop", "no time at all")
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=4, deadline=None)
 def test_no_node_waits_longer_than_the_queue_before_it(bound: str, seed: int) -> None:
-    world = World(Random(seed))
+    world = ShrinkingCluster(Random(seed))
     state: plan_pb2.ScaleDownState | None = None
     waiting: Counter[str] = Counter()
     most_nodes = 0

@@ -20,7 +20,7 @@ from tests.builders.kubernetes import (
     snapshot_of,
 )
 from tests.builders.scale_down import NOW_S, Outcome, even, plan_message
-from tests.builders.scale_down_loops import LOOPS, SETTINGS, STEP_S, World, since
+from tests.builders.scale_down_loops import LOOPS, SETTINGS, STEP_S, ShrinkingCluster, since
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 OTHERS: dict[str, list[Json]] = {
@@ -58,7 +58,7 @@ def assert_timers_go_on(now_s: int, before: dict[str, int], found: Outcome) -> N
         assert start == before.get(name, now_s)
 
 
-def assert_nothing_flaps(world: World, settings_now: Json, found: Outcome, now_s: int) -> None:
+def assert_nothing_flaps(world: ShrinkingCluster, settings_now: Json, found: Outcome, now_s: int) -> None:
     """Check that the same request at once gets the same answer from the state; only unplaceable pods are retried."""
     again = plan_message(world.message(), settings_now, found.state, now_s + 1)
     assert again.unneeded == found.unneeded
@@ -67,7 +67,7 @@ def assert_nothing_flaps(world: World, settings_now: Json, found: Outcome, now_s
     assert since(again) == since(found)
 
 
-def move_budgets(world: World) -> None:
+def move_budgets(world: ShrinkingCluster) -> None:
     """Add, raise, lower and remove budgets, as if their pods started and failed elsewhere."""
     for app in "wxz":
         if world.random.random() < 0.3:
@@ -81,7 +81,7 @@ def move_budgets(world: World) -> None:
 @examples(25, 5)
 def test_a_living_cluster_gets_a_proven_plan_in_every_loop(seed: int) -> None:
     """Settings, budgets and the given state change from loop to loop: the last state, an older one, or none."""
-    world = World(Random(seed))
+    world = ShrinkingCluster(Random(seed))
     chosen = some_settings(world.random)
     states: list[tuple[plan_pb2.ScaleDownState | None, dict[str, int]]] = [(None, {})]
     for loop in range(LOOPS):
@@ -99,7 +99,7 @@ def test_a_living_cluster_gets_a_proven_plan_in_every_loop(seed: int) -> None:
         states.append((found.state, since(found)))
 
 
-def worth(world: World, found: Outcome) -> float:
+def worth(world: ShrinkingCluster, found: Outcome) -> float:
     """Return the cost of a plan's nodes per hour."""
     return sum(world.prices[world.nodes[name]] for name in found.unneeded)
 
@@ -109,7 +109,7 @@ def worth(world: World, found: Outcome) -> float:
 @examples(6, 2)
 def test_prices_that_move_change_a_plan_only_for_one_that_is_better_by_the_margin(seed: int) -> None:
     """Compares with loops that never leave the last plan: the same nodes, or more, or worth 5 % more."""
-    world = World(Random(seed))
+    world = ShrinkingCluster(Random(seed))
     state: plan_pb2.ScaleDownState | None = None
     for loop in range(LOOPS):
         world.loop = loop
@@ -157,7 +157,7 @@ def test_such_clusters_do_shrink_and_do_fail() -> None:
     reasons: set[str] = set()
     drained = 0
     for seed in range(12):
-        world = World(Random(seed))
+        world = ShrinkingCluster(Random(seed))
         state, chosen = None, some_settings(world.random) | (even(1) if seed % 2 else {})
         for loop in range(LOOPS):
             world.loop = loop

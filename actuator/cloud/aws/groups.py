@@ -15,7 +15,9 @@ _WARM: Final = "Warmed:"
 
 
 class Member(NamedTuple):
-    """An instance of a group. `instance_id` : at EC2, such as "i-0a"; `provider_id` : as its node names it."""
+    """An instance of a group. `instance_id` : at EC2, such as "i-0a"; `provider_id` : as its node names it. `state` :
+    EC2's and the group's view of it together.
+    """
 
     instance_id: str
     provider_id: str
@@ -33,7 +35,8 @@ class InstanceChoice(NamedTuple):
 
 class AutoScalingGroup(NamedTuple):
     """An Auto Scaling group. Sizes in nodes; `target_size` : its desired capacity; `zones` : where it may start
-    instances; `launch` : the launch template that counts; `types` : the instance types that replace its own.
+    instances; `launch` : the launch template that counts; `types` : the instance types that replace its own. `name` :
+    unique in the region; `min_size`, `max_size` : its bounds; `members` : its instances; `tags` : by key.
     """
 
     name: str

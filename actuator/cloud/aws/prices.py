@@ -22,7 +22,7 @@ SPOT_PRODUCT: Final = "Linux/UNIX"
 
 
 class Price(NamedTuple):
-    """Prices of an hour, on demand and as a spot instance; None = not known."""
+    """Prices of an hour, on demand and as a spot instance; None = not known. `on_demand`, `spot` : any currency."""
 
     on_demand: float | None
     spot: float | None

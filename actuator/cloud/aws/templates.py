@@ -23,7 +23,8 @@ _TAINT: Final = re.compile(r"([^:]*):(NoSchedule|PreferNoSchedule|NoExecute)$")
 
 class InstanceType(NamedTuple):
     """An instance type. cpu : virtual CPUs; memory_mib : MiB; pods : most that its network interfaces have addresses
-    for; gpus : their number; gpu_name : of their type, "" = none; architecture : as Kubernetes has it
+    for; gpus : their number; gpu_name : of their type, "" = none; architecture : as Kubernetes has it name : such as
+    "m5.large".
     """
 
     name: str

@@ -44,8 +44,9 @@ MAX_PODS: Final = "110"
 
 
 class MachineGroup(NamedTuple):
-    """A node group. `kind` : MachineDeployment or MachinePool; `version` : its resource version; sizes in
-    nodes; `replicas` : requested ones.
+    """A node group. `kind` : MachineDeployment or MachinePool; `version` : its resource version; sizes in nodes;
+    `replicas` : requested ones. `namespace`, `name` : of the object in the management cluster; `min_size`, `max_size` :
+    of its annotations; `annotations` : all of them, by key.
     """
 
     kind: str
@@ -74,6 +75,7 @@ class MachineView(NamedTuple):
     `is_ours` : by our mark.
 
     One without uid stands for an instance of a MachinePool that has no Machine: nobody can choose that it goes.
+    `namespace`, `name` : of the Machine in the management cluster.
     """
 
     namespace: str
@@ -151,7 +153,8 @@ def read_group(kind: str, item: Json) -> MachineGroup | None:
 
 class GroupMembers(NamedTuple):
     """A node group with its Machines, each in the state that follows from both. `waiting` : some of them are being
-    deleted by a decrease of the replicas that the controller is yet to carry out.
+    deleted by a decrease of the replicas that the controller is yet to carry out. `machines` : those of the group, with
+    stand-ins for instances without a Machine.
     """
 
     group: MachineGroup

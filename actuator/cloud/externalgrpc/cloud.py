@@ -50,7 +50,9 @@ MAX_MISSING = 10_000
 
 
 class Absence(NamedTuple):
-    """From how many lists in a row an instance was missing, and since when, in steady seconds."""
+    """From how many lists in a row an instance was missing, and since when, in steady seconds. `list_count` : lists;
+    `since_s` : the first of them.
+    """
 
     list_count: int = 0
     since_s: float = 0.0

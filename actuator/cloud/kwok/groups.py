@@ -23,7 +23,8 @@ CAPACITY_ANNOTATION = "trimtab.dev/kwok-capacity"
 class KwokGroup(NamedTuple):
     """A node group. Sizes in nodes; `target_size` : what it starts with; `capacity` : most nodes that its cloud has
     room for, None = without bound; `selector`, `node_names` : which nodes are its own; `template` : a new one, as JSON;
-    `price` : of a node for an hour, None = not known.
+    `price` : of a node for an hour, None = not known. `name` : the id of the group; `min_size`, `max_size` : its
+    bounds; `options` : settings that it has in place of those for all.
     """
 
     name: str

@@ -25,7 +25,9 @@ MOST_ANSWERS: Final = 10_000
 
 
 class CloudState(NamedTuple):
-    """Groups and their instances at one moment, by group; group_of : the group of each provider id."""
+    """Groups and their instances at one moment, by group; group_of : the group of each provider id. groups, instances :
+    by id of the group.
+    """
 
     groups: Mapping[str, NodeGroupView]
     instances: Mapping[str, tuple[Instance, ...]]

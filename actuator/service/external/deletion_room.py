@@ -17,7 +17,9 @@ from trimtab.actuator.tracker.tracker import Tracker
 
 
 class _BoundedGroups(NamedTuple):
-    """Groups as read from the cloud, the limits and the revision for which they were bounded, and the result."""
+    """Groups as read from the cloud, the limits and the revision for which they were bounded, and the result. `groups`,
+    `bounded` : by id.
+    """
 
     groups: Mapping[str, NodeGroupView]
     limits: DeletionLimits

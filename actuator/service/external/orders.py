@@ -33,7 +33,9 @@ MOST_NAMED: Final = 5
 
 
 class CountedGroup(NamedTuple):
-    """A group, the nodes in progress that its size (still) counted when read, and the instances that it counts."""
+    """A group, the nodes in progress that its size (still) counted when read, and the instances that it counts.
+    `pending` : names of nodes being deleted; `counted` : provider ids.
+    """
 
     group: NodeGroupView
     pending: frozenset[str]
@@ -41,7 +43,7 @@ class CountedGroup(NamedTuple):
 
 
 class NodeToDelete(NamedTuple):
-    """A node to delete: its name, and the provider id of its instance."""
+    """A node to delete: its name, and the provider id of its instance. `provider_id` : as the cloud names it."""
 
     name: str
     provider_id: str

@@ -112,7 +112,7 @@ def _repelling(base: BasePlan, pod: ShownPod) -> Iterator[WorkloadName]:
     for workload in base.workloads.all:
         if workload.kind not in TEMPLATED:
             continue
-        spec = base.view.spec_of(base.workloads.rows(workload)[0])
+        spec = base.view.pod_spec(base.workloads.rows(workload)[0])
         if spec.pod_anti_affinity and (
             workload == own
             or any(_selects(base, term, workload.namespace, namespace, pod) for term in spec.pod_anti_affinity)

@@ -20,7 +20,9 @@ _Reason = reason_pb2.PredicateReason
 
 
 class FitOutcome(NamedTuple):
-    """An outcome for a pod that several nodes share, and one of them. text : "" if the pod fits."""
+    """An outcome for a pod that several nodes share, and one of them. text : "" if the pod fits. node_count : nodes
+    that share it; example : name of one of them.
+    """
 
     text: str
     node_count: int

@@ -38,6 +38,8 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     yield f"[bold]{headline(answer)}[/bold]"
     yield from _moves(decision)
     yield from _when(answer)
+    if answer.costs.known and answer.costs.sources:
+        yield f"[dim]{escape(answer.costs.sources)}[/dim]"
     if decision.result in _TELLING_RESULTS:
         detail = f": {escape(decision.detail)}" if decision.detail else ""
         yield f"[yellow]{_sentence(RESULT_SENTENCES[decision.result])}{detail}.[/yellow]"
@@ -73,14 +75,18 @@ def _moves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
 def _saving(answer: PlanAnswer, going: Sequence[str]) -> str:
     """Return the cost of some nodes or, if no price is known, their capacity."""
     costs = answer.costs
+    saved = costs.of(going)
     if not costs.known:
         cpu, memory = (_capacity(answer, going, resource) for resource in ("cpu", "memory"))
-        return f"That frees {amount('cpu', cpu)} and {named_amount('memory', memory)} (no prices are given)."
-    saved = costs.of(going)
+        frees = f"That frees {amount('cpu', cpu)} and {named_amount('memory', memory)}"
+        share = f" ({percent(saved / costs.total)})" if costs.total else ""
+        worth = f"about {money(saved)} of {money(costs.total)} an hour{share}, {saved * HOURS_A_MONTH:,.0f} a month"
+        return f"{frees}: {worth} ({costs.assumption})."
     month = f"{saved * HOURS_A_MONTH:,.0f}"
     share = f" ({percent(saved / costs.total)})" if costs.total else ""
     unknown = f"; {counted(costs.unknown_count, 'node')} without a price" if costs.unknown_count else ""
-    return f"That saves {money(saved)} of {money(costs.total)} an hour{share}, {month} a month{unknown}."
+    named = f" {costs.currency}" if costs.currency else ""
+    return f"That saves {money(saved)} of {money(costs.total)}{named} an hour{share}, {month} a month{unknown}."
 
 
 def _capacity(answer: PlanAnswer, nodes: Sequence[str], resource: str) -> int:

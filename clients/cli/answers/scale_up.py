@@ -83,8 +83,9 @@ def _cost(answer: PlanAnswer) -> str:
         return " No price is known."
     unknown = sum(not split.HasField("price_per_hour") for split in answer.response.scale_up.splits)
     without = f"; {counted(unknown, 'node group')} without a price" if unknown else ""
-    after = f"{money(costs.total)} → {money(costs.total + more)}"
-    return f" That costs {money(more)} an hour ({after}), {HOURS_A_MONTH * more:,.0f} a month{without}."
+    # Known and assumed prices are never added.
+    after = f" ({money(costs.total)} → {money(costs.total + more)})" if costs.known else ""
+    return f" That costs {money(more)} an hour{after}, {HOURS_A_MONTH * more:,.0f} a month{without}."
 
 
 def without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:

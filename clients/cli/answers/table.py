@@ -7,7 +7,7 @@ from google.protobuf.message import Message
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from trimtab.clients.cli.answers import any_decision, pod_costs, remarks, scale_down, scale_up, slack
+from trimtab.clients.cli.answers import any_decision, pod_costs, remarks, scale_down, scale_up, slack, usage
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.decisions import FIELDS, failed_fields
 from trimtab.v1 import plan_pb2
@@ -41,6 +41,7 @@ def rendered(answer: PlanAnswer) -> Iterator[RenderableType]:
     ]
     for number, part in enumerate(part for part in parts if part):
         yield from ["", *part] if number else part
+    yield from usage.render(answer)
     yield from remarks.render(answer)
 
 

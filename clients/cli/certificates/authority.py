@@ -21,7 +21,7 @@ _BEFORE: Final = timedelta(minutes=5)
 
 
 class Issued(NamedTuple):
-    """A certificate and its key, PEM."""
+    """A certificate and its key, PEM. `cert` : the certificate."""
 
     cert: bytes
     key: bytes

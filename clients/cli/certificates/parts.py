@@ -10,7 +10,9 @@ LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class Component(NamedTuple):
-    """One component. `service` : name of its Kubernetes Service, "" = it takes no calls from us."""
+    """One component. `service` : name of its Kubernetes Service, "" = it takes no calls from us. `name` : of its files;
+    `text` : what it is, for people.
+    """
 
     name: str
     service: str

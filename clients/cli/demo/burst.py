@@ -23,7 +23,8 @@ _LABELS = {"app": WORKLOAD}
 class DemoBurst:
     """The course of a burst. `grown` : sizes of node groups before and after; prices are per hour, 0 = unknown.
     `before`, `peak`, `after` : the cluster before it, when all its pods should be running (with the plan made then),
-    and once it is over.
+    and once it is over. `peak_answer` : that plan; `price_per_hour` : of the nodes that plans added; `served_s` : from
+    the burst until its pods ran, seconds.
     """
 
     before: ClusterPicture

@@ -24,7 +24,8 @@ from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
-from trimtab.clients.cli.prices import Prices, read_prices
+from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.clients.kubernetes.object_files import ObjectFileError, load_files
@@ -37,7 +38,9 @@ SHAPE = ClusterShape(seed=2)
 
 @dataclass(frozen=True)
 class Chapter:
-    """One cluster of the demo."""
+    """One cluster of the demo. `title`, `text` : heading and introduction; `files` : the cluster's objects;
+    `scenario` : settings of the loops; `brief` : without reasons and figures.
+    """
 
     title: str
     text: str

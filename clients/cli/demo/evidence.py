@@ -22,7 +22,9 @@ _OF_NODES = ("DaemonSet ", "Node ")
 
 @dataclass(frozen=True)
 class BudgetHealth:
-    """A PodDisruptionBudget in one picture: how many of its pods are healthy, and how many should be."""
+    """A PodDisruptionBudget in one picture: how many of its pods are healthy, and how many should be. `name` :
+    "namespace/name"; `healthy`, `desired` : pods.
+    """
 
     name: str
     healthy: int
@@ -31,7 +33,7 @@ class BudgetHealth:
 
 @dataclass(frozen=True)
 class ClusterPicture:
-    """A cluster at one moment. `pods` by uid; `bound` counts pods on nodes by controller."""
+    """A cluster at one moment. `nodes` by name; `pods` by uid; `budgets` by "namespace/name"."""
 
     nodes: Mapping[str, Object]
     pods: Mapping[str, Object]

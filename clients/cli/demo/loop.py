@@ -41,7 +41,8 @@ _State = actuator_pb2.DeletionState
 @dataclass(frozen=True)
 class DemoSettings:
     """The settings of each loop; whether the actuator is killed during a drain, and whether a burst follows. prices :
-    those of a file, None = none is given.
+    those of a file, None = none is given. name : of the cluster in requests and of its files; kill : whether the
+    actuator is killed.
     """
 
     name: str
@@ -53,7 +54,9 @@ class DemoSettings:
 
 @dataclass(frozen=True)
 class Crash:
-    """A kill of the actuator: `nodes` being deleted then, how many of them were draining, how long it was down."""
+    """A kill of the actuator: `nodes` being deleted then, how many of them were draining, how long it was down.
+    `away_s` : seconds.
+    """
 
     nodes: frozenset[str]
     draining: int
@@ -62,7 +65,10 @@ class Crash:
 
 @dataclass
 class Story:
-    """What happened: the first and last pictures, the plans, the nodes to be deleted, and the results."""
+    """What happened: the first and last pictures, the plans, the nodes to be deleted, and the results. `before`,
+    `after` : the pictures; `witness` : records budgets that are violated between them; `planned` : names of nodes to be
+    deleted; `ended` : results by node; `answers` : one of each loop; `crash` : None = the actuator was not killed.
+    """
 
     before: ClusterPicture
     after: ClusterPicture

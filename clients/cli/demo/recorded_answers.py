@@ -17,7 +17,10 @@ FILE = "cluster_autoscaler_answers.json"
 
 @dataclass(frozen=True)
 class RecordedAnswers:
-    """Loops over one input, each with the node list in a different order; savings are per hour."""
+    """Loops over one input, each with the node list in a different order; savings are per hour. `version` : of the
+    Cluster Autoscaler; `runs` : loops; `first_count`, `first_saving` : nodes that the first of them removes, and what
+    that saves; `best_count` : most nodes that one of them removes.
+    """
 
     version: str
     runs: int

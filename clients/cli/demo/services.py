@@ -44,7 +44,9 @@ QUICKER = (
 
 @dataclass(frozen=True)
 class Service:
-    """A service that was started: the process, the file to which it writes where it listens, its log."""
+    """A service that was started: the process, the file to which it writes where it listens, its log. `name` : for
+    messages; `address_file` : holds host:port.
+    """
 
     name: str
     process: subprocess.Popen[bytes]

@@ -90,7 +90,9 @@ def _reasons(answer: PlanAnswer) -> Iterator[RenderableType]:
 
 
 class _Stage(NamedTuple):
-    """The cluster at one moment: a picture of its objects, and the plan made then."""
+    """The cluster at one moment: a picture of its objects, and the plan made then. `name` : when it was; `answer` : the
+    plan.
+    """
 
     name: str
     picture: evidence.ClusterPicture

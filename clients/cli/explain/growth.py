@@ -35,7 +35,7 @@ _FIRST = (plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP)
 @dataclass(frozen=True)
 class GrowthExplanation:
     """How scale-up serves one pod. `reasons` and `predicates` by node group, as in `UnschedulablePod`; `helping` are
-    the groups whose new node would take it.
+    the groups whose new node would take it. `view` : the snapshot; `decision` : the planner's.
     """
 
     view: ClusterView

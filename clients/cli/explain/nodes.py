@@ -62,7 +62,8 @@ class NodePod(NamedTuple):
 @dataclass(frozen=True)
 class NodeExplanation:
     """The explanation of a node; exactly one of `unneeded` and `unremovable` is set. blocking : all its pods that must
-    not be evicted, by name; homeless : its pods that fit no other node, even alone.
+    not be evicted, by name; homeless : its pods that fit no other node, even alone. view : the snapshot; decision,
+    settings, now : of the request for which the plan was made.
     """
 
     view: ClusterView

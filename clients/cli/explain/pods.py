@@ -23,7 +23,9 @@ _PHASES = {pb.PodPhase.SUCCEEDED: "has succeeded", pb.PodPhase.FAILED: "has fail
 
 @dataclass(frozen=True)
 class ShownRefusal:
-    """One reason and the nodes it applies to, by concrete cause; the cause with the most nodes comes first."""
+    """One reason and the nodes it applies to, by concrete cause; the cause with the most nodes comes first. `causes` :
+    (cause, names of nodes).
+    """
 
     reason: str
     nodes: tuple[str, ...]
@@ -32,7 +34,10 @@ class ShownRefusal:
 
 @dataclass(frozen=True)
 class PodExplanation:
-    """The explanation of a pod. A node with several reasons appears under each."""
+    """The explanation of a pod. A node with several reasons appears under each. `view` : the snapshot; `requests` :
+    amounts by resource, cpu in milli-cores; `fits`, `not_ready` : names of nodes; `refusals` : the most frequent first;
+    `node_count` : of the whole cluster.
+    """
 
     view: ClusterView
     pod: ShownPod

@@ -37,7 +37,9 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class SlackExplanation:
-    """The planner's answer about slack. staying : nodes that stay, or are not deleted now, because slack needs them."""
+    """The planner's answer about slack. staying : nodes that stay, or are not deleted now, because slack needs them.
+    view : the snapshot; costs : computes what nodes cost.
+    """
 
     view: ClusterView
     answer: plan_pb2.PlanResponse
@@ -72,6 +74,8 @@ class SlackExplanation:
 
     def price(self, placeholder: plan_pb2.Placeholder) -> float:
         """Return the hourly cost of a placeholder's room, 0 if it is not known."""
+        if not self.costs.known:
+            return 0.0
         return self.share(placeholder) * self.costs.of([placeholder.node])
 
 

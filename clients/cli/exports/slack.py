@@ -23,7 +23,9 @@ _LONGEST_NAME = 50
 
 
 class _Set(NamedTuple):
-    """Equal placeholders: name of the set and of its objects, number, namespace, labels and spec of a pod."""
+    """Equal placeholders: name of the set and of its objects, number, namespace, labels and spec of a pod.
+    `object_name` : of the exported objects; `replicas` : the number.
+    """
 
     name: str
     object_name: str

@@ -23,7 +23,7 @@ from trimtab.clients.snapshots.objects.times import go_duration_ns
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """The options of `trimtab load`."""
+    """The options of `trimtab load`: a field is the option of that name, as `--help` describes it."""
 
     kubeconfig: Path | None
     context: str

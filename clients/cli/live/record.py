@@ -31,7 +31,11 @@ LIST_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """The options of `trimtab record`."""
+    """The options of `trimtab record`: a field is the option of that name, as `--help` describes it, except for these.
+
+    file : the recording to write; source : the options that name the cluster; decisions : of `--decision`, () = the
+    usual ones; interval_s : seconds
+    """
 
     file: Path
     source: ClusterSource

@@ -28,7 +28,9 @@ _VARYING = ("stateVersion", "snapshotVersion", "requestId")
 
 
 class Difference(NamedTuple):
-    """One value that differs. `path` is its path in the JSON form."""
+    """One value that differs. `path` is its path in the JSON form. `round` : its number, from 1; `recorded`,
+    `replayed` : the value in either answer.
+    """
 
     round: int
     path: str

@@ -19,7 +19,8 @@ from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
 from trimtab.clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from trimtab.clients.cli.live.stopping import Stopping
 from trimtab.clients.cli.planners import NamedSettingsLink
-from trimtab.clients.cli.prices import Prices, read_prices
+from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.prices import Prices
 from trimtab.clients.kubernetes.api import Api
 from trimtab.clients.kubernetes.lease import Lease, LeaseSettings
 from trimtab.clients.kubernetes.registry import PermissionRule, User, rules_of
@@ -46,7 +47,12 @@ LIST_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `trimtab run`. log_format : None = text on a terminal, else JSON."""
+    """The options of `trimtab run`: a field is the option of that name, as `--help` describes it, except for these.
+
+    source : the options that name the cluster; decisions : of `--decision`, () = the usual ones; interval_s,
+    state_max_age_s : seconds; allow_plaintext : `--allow-plaintext-on-network`; log_format : None = text on a terminal,
+    else JSON
+    """
 
     source: ClusterSource
     planner: str

@@ -18,7 +18,10 @@ from trimtab.v1 import plan_pb2
 
 @dataclass(frozen=True)
 class ClusterSource:
-    """Which cluster, and its declarations. Nothing is read yet."""
+    """Which cluster, and its declarations. Nothing is read yet. `kubeconfig` None, `context` "" : the usual ones;
+    `node_groups` : files with NodeGroup objects; `settings` : file of plan settings, None = defaults; `name` : of the
+    cluster in requests.
+    """
 
     kubeconfig: Path | None = None
     context: str = ""

@@ -41,7 +41,11 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class StatusOptions:
-    """The options of `trimtab status`. rounds : how often it looks, 0 = until it is stopped."""
+    """The options of `trimtab status`: a field is the option of that name, as `--help` describes it, except for these.
+
+    source : the options that name the cluster; interval_s : seconds; rounds : how often it looks, 0 = until it is
+    stopped
+    """
 
     source: ClusterSource
     actuator: str | None

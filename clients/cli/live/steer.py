@@ -42,7 +42,11 @@ LAST_WRITES_S: Final = 600.0
 
 @dataclass(frozen=True)
 class SteerOptions:
-    """The options of `trimtab steer`. log_format : None = text on a terminal, else JSON."""
+    """The options of `trimtab steer`: a field is the option of that name, as `--help` describes it, except for these.
+
+    source : the options that name the cluster; interval_s : seconds; writes_per_s : `--writes-per-second`; log_format :
+    None = text on a terminal, else JSON
+    """
 
     source: ClusterSource
     planner: str | None

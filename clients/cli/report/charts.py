@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from trimtab.clients.cli.report.maps import COLORS
-from trimtab.clients.cli.report.page import Chart
+from trimtab.clients.cli.report.page import COLORS, Chart
+from trimtab.clients.cli.report.plot import PlotFigure
 from trimtab.clients.simulation.recommendation import FIGURES
 
 Json = dict[str, Any]
@@ -86,9 +86,7 @@ def totals(result: Json) -> list[int]:
 
 def _nodes(result: Json) -> Chart:
     """Return the nodes of each group and zone, stacked, and the decisions, which open on click."""
-    import plotly.graph_objects as go
-
-    figure, times = go.Figure(), moments(result)
+    figure, times = PlotFigure(), moments(result)
     for number, (key, counts) in enumerate(result["samples"]["nodes"].items()):
         group, _, zone = key.rpartition("/")
         name = f"{group or 'no node group'}{f', zone {zone}' if zone else ''}"
@@ -124,12 +122,10 @@ def trade_off(results: Sequence[Json], recommended: Json) -> Chart:
     """Return the cost of each simulation over the figure weighed against it, and the curve of those that no other one
     beats.
     """
-    import plotly.graph_objects as go
-
     cost, by = FIGURES[recommended["cost"]], FIGURES[recommended["weighedBy"]]
     points = {one["settings"]["name"]: (by.of(one["summary"]), cost.of(one["summary"])) for one in results}
     curve = [points[name] for name in recommended["curve"]]
-    figure = go.Figure()
+    figure = PlotFigure()
     figure.add_scatter(
         x=[x for x, _ in curve], y=[y for _, y in curve], name="curve", mode="lines", line={"color": COLORS[0]}
     )
@@ -162,9 +158,7 @@ def _height(heights: Sequence[int], times: Sequence[str], moment: str) -> int:
 
 
 def _totals(results: Sequence[Json], axis: TimeAxis) -> Chart:
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
+    figure = PlotFigure()
     for number, result in enumerate(results):
         color = COLORS[number % len(COLORS)]
         line = {"color": color, "shape": "hv"}
@@ -178,9 +172,7 @@ def _lines(
     title: str, unit: str, results: Sequence[Json], axis: TimeAxis, values: Values, wanted: Values | None = None
 ) -> Chart:
     """Return a line for each simulation, and a dotted one of what was wanted, where that is known."""
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
+    figure = PlotFigure()
     for number, result in enumerate(results):
         line = {"color": COLORS[number % len(COLORS)], "shape": "hv"}
         name = result["settings"]["name"]
@@ -215,19 +207,12 @@ def _shares(resource: str, samples: Json) -> list[float]:
 _UNIT = {"cpu": "Milli", "memory": ""}
 
 
-def finished(figure: Any, unit: str, x_title: str = "") -> str:
-    """Return a figure's JSON with a layout that also fits a phone."""
+def finished(figure: PlotFigure, unit: str, x_title: str = "") -> str:
+    """Return a figure's JSON with its axes."""
     figure.update_layout(
-        template="plotly_white",
-        margin={"l": 45, "r": 10, "t": 10, "b": 30},
-        legend={"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0},
         showlegend=len(figure.data) > 1,
         hovermode="closest" if unit.startswith("nodes") or x_title else "x",
-        yaxis={"title": {"text": unit}, "rangemode": "tozero", "automargin": True},
-        # Invisible ticks keep the first time clear of the zero of the other axis.
-        xaxis={"ticks": "outside", "ticklen": 6, "tickcolor": "rgba(0,0,0,0)", "automargin": True}
-        | ({"title": {"text": x_title}} if x_title else {"type": "date"}),
-        font={"size": 13},
+        yaxis={"title": {"text": unit}},
+        xaxis={"title": {"text": x_title}} if x_title else {"type": "date"},
     )
-    text: str = figure.to_json()
-    return text
+    return figure.to_json()

@@ -12,30 +12,39 @@ from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.any_decision import lists_of, words
 from trimtab.clients.cli.answers.blockers import by_reason, offenders, why
 from trimtab.clients.cli.answers.costs import money
+from trimtab.clients.cli.answers.savings import savings_of
 from trimtab.clients.cli.answers.table import without_renderer
+from trimtab.clients.cli.report.first_screen import blocker_bars, facts, key_figures, node_grid
 from trimtab.clients.cli.report.maps import maps, planned
 from trimtab.clients.cli.report.page import Line, Map, ReportPage, Table, without_empty_columns
+from trimtab.clients.cli.usage import USAGE_COLUMNS, by_workload, usage_cells, usage_sentence
 from trimtab.prices import HOURS_A_MONTH
 
 MOST_OFFENDERS = 3
+MOST_WORKLOADS = 200
 COLUMNS = ("", "nodes", "an hour", "a month")
 """Columns of a table of reasons."""
-_NO_PRICES = "No prices are known; --prices FILE gives those of instance types."
 
 
-def cluster_page(answer: PlanAnswer) -> ReportPage:
-    """Return the page of an answered plan."""
+def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
+    """Return the page of an answered plan. name : of the cluster."""
+    what = "what the cluster needs, and what it can do without"
     return ReportPage(
-        title="What the cluster needs, and what it can do without",
+        title=f"{name}: {what}" if name else f"{what[0].upper()}{what[1:]}",
         headline=" ".join(_headline(answer)),
         tables=[
             *_growth(answer),
             _pending(answer),
-            _stay(answer),
-            _unneeded(answer),
+            _stay(answer)._replace(is_folded=True),
+            _unneeded(answer)._replace(is_folded=True),
+            *_usage(answer),
             *_others(answer),
         ],
         maps=_maps(answer),
+        facts=facts(answer, name),
+        figures=key_figures(savings_of(answer)),
+        bars=blocker_bars(answer),
+        grid=node_grid(answer),
     )
 
 
@@ -55,7 +64,7 @@ def _headline(answer: PlanAnswer) -> Iterator[str]:
         yield f"Slack: {slack.RESULTS[response.slack.result]}."
     if response.HasField("scale_down"):
         yield scale_down.headline(answer)
-    if costs.known and costs.unknown_count:
+    if costs.is_shown and costs.unknown_count:
         of_all = f"{costs.unknown_count:,} of {counted(len(answer.view.nodes), 'node')}"
         verb, them = ("has", "it") if costs.unknown_count == 1 else ("have", "them")
         yield f"{of_all} {verb} no price: sums and shares leave {them} out."
@@ -90,17 +99,22 @@ def _pending(answer: PlanAnswer) -> Table:
 
 
 def _stay(answer: PlanAnswer) -> Table:
-    """Return why nodes stay, the most expensive reason first, with the most frequent causes of each."""
+    """Return why nodes stay, the most expensive reason first, with the causes of each; all but the first ones by a
+    click.
+    """
     alike = sorted(by_reason(answer), key=lambda nodes: -answer.costs.of(one.node for one in nodes))
     lines = []
     for nodes in alike:
         cost = answer.costs.of(one.node for one in nodes)
         lines.append(reason_line(why(answer, nodes), len(nodes), cost))
-        for text, count in offenders(answer, nodes)[:MOST_OFFENDERS]:
+        found = offenders(answer, nodes)
+        for text, count in found[:MOST_OFFENDERS]:
             lines.append(Line((f"  {text}", str(count), "", "")))
-    if answer.costs.known:
-        return Table("What keeps nodes, by money", COLUMNS, tuple(lines))
-    return without_empty_columns(Table("What keeps nodes", COLUMNS, tuple(lines), _NO_PRICES))
+        if len(found) > MOST_OFFENDERS:
+            more = tuple(f"{text}: {counted(count, 'node')}" for text, count in found[MOST_OFFENDERS:])
+            lines.append(Line((f"  and {len(more)} more", "", "", ""), more))
+    title = "What keeps nodes, by money" if answer.costs.is_shown else "What keeps nodes"
+    return without_empty_columns(Table(title, COLUMNS, tuple(lines), answer.costs.sources))
 
 
 def _unneeded(answer: PlanAnswer) -> Table:
@@ -112,6 +126,14 @@ def _unneeded(answer: PlanAnswer) -> Table:
     )
     columns = ("node", "utilization", "pods to move", "an hour")
     return without_empty_columns(Table("Nodes that can go", columns, lines))
+
+
+def _usage(answer: PlanAnswer) -> Iterator[Table]:
+    """Yield the workloads with what they request and use, if that is known."""
+    if answer.usage is not None:
+        lines = tuple(Line(usage_cells(one)) for one in by_workload(answer.view, answer.usage)[:MOST_WORKLOADS])
+        told = usage_sentence(answer.view, answer.usage)
+        yield Table("Requests above use", USAGE_COLUMNS, lines, told, is_folded=True)
 
 
 def _others(answer: PlanAnswer) -> Iterator[Table]:

@@ -17,6 +17,7 @@ from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import open_planner
 from trimtab.clients.cli.report.charts import charts, shown_time, totals, trade_off
 from trimtab.clients.cli.report.cluster import COLUMNS, cluster_page, reason_line
+from trimtab.clients.cli.report.clusters import clusters_page
 from trimtab.clients.cli.report.drains import drain_charts, drain_tables
 from trimtab.clients.cli.report.history import RecordedHistory, last_cluster, read_history
 from trimtab.clients.cli.report.maps import maps, recorded
@@ -31,6 +32,7 @@ from trimtab.clients.cli.report.page import (
     without_empty_columns,
 )
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
+from trimtab.clients.cli.several_clusters import plan_each, refuse_failed
 from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import (
@@ -55,7 +57,17 @@ def report(options: CommandOptions, out: Path, *, from_start: bool = False) -> N
     are overlaid by the time since the start of each.
     """
     require_extra("report", "trimtab report")
+    if len(options.clusters) > 1:
+        _check_overlay(0, from_start)
+        clusters = plan_each(options)
+        _write(out, clusters_page(clusters, options.title))
+        refuse_failed(clusters)
+        return
     page = _page(options, from_start)
+    _write(out, replace(page, title=options.title) if options.title else page)
+
+
+def _write(out: Path, page: ReportPage) -> None:
     try:
         write_whole(out, rendered(page).encode())
     except OSError as error:
@@ -268,7 +280,8 @@ def planned(options: CommandOptions) -> ReportPage:
     request = options.request()
     snapshot = options.cluster(request)
     response = _asked(options, snapshot, request)
-    return cluster_page(_answer(options, snapshot, request, response))
+    (cluster,) = options.clusters
+    return cluster_page(_answer(options, snapshot, request, response), cluster.name)
 
 
 def _answer(
@@ -279,7 +292,8 @@ def _answer(
 ) -> PlanAnswer:
     """Return an answer with all that its page shows."""
     view, now_ns = ClusterView(snapshot), request.now.ToNanoseconds()
-    return PlanAnswer(response, view, request.settings, now_ns, prices=options.prices_of_file)
+    prices, usage = options.prices_of_file, options.usage_of(view)
+    return PlanAnswer(response, view, request.settings, now_ns, prices=prices, usage=usage)
 
 
 def _asked(

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.report.charts import finished, shown_time
-from trimtab.clients.cli.report.maps import COLORS
-from trimtab.clients.cli.report.page import Chart, Line, Table
+from trimtab.clients.cli.report.page import COLORS, Chart, Line, Table
+from trimtab.clients.cli.report.plot import PlotFigure
 
 Json = dict[str, Any]
 MOST_LINES: Final = 120
@@ -55,9 +55,7 @@ def drain_tables(name: str, result: Json) -> list[Table]:
 
 
 def _chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
-    import plotly.graph_objects as go
-
-    figure = go.Figure()
+    figure = PlotFigure()
     for number, (name, color) in enumerate(_PHASES):
         x: list[float | None] = []
         y: list[int | None] = []
@@ -74,7 +72,7 @@ def _chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     # No ticks between lines.
-    figure.update_yaxes(nticks=min(len(drains), 8))
+    figure.update_layout(yaxis={"nticks": min(len(drains), 8)})
     nodes = counted(len(drains), "node")
     caption = f"{nodes} went or were to go, in the order of their taints; the table of the longest ones follows below."
     shown = finished(figure, "nodes, by taint", x_title="seconds since the taint")

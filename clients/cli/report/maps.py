@@ -1,28 +1,27 @@
 """Maps of nodes: what workloads request on each, before and after.
 
-Decides which workloads get their own colour: those that request most over all maps; the others share one.
+Decides which workloads get their own colour: those that request most over all maps; the others share one. Nodes of a
+group are sorted by how full they are, so that many of them can share a bar and the picture stays true.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import byte_count, counted, percent
-from trimtab.clients.cli.report.page import Cell, Map, MapRow
-from trimtab.clients.cluster_view import ClusterView, ShownPod
+from trimtab.clients.cli.report.page import COLORS, OTHER, Cell, Map, MapRow
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
-COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
-OTHER = "#57606a"
-MOST_NODES: Final = 200
-"""Maximum number of existing nodes, and of new ones, in a map of a plan."""
+MOST_BARS: Final = 300
+"""Most bars of a map; if there are more nodes, a bar stands for several of one group."""
 
 
 class PackedNode(NamedTuple):
     """A node of a map. group : its node group; cpu : allocatable milli-cores; cpu_requested : milli-cores by workload;
-    memory, memory_requested : bytes; pods : how many.
+    memory, memory_requested : bytes; pods : how many. name : of the node.
     """
 
     name: str
@@ -51,46 +50,86 @@ def recorded(packing: Json) -> list[PackedNode]:
 
 
 def maps(named: Sequence[tuple[str, Sequence[PackedNode], int]]) -> list[Map]:
-    """Return maps that share their colours. named : title, nodes in order of their groups, number of nodes left out."""
+    """Return maps that share their colours and their scale. named : title, nodes in order of their groups, number of
+    nodes left out.
+    """
     total: Counter[str] = Counter()
     for _, nodes, _ in named:
         for node in nodes:
             total.update(node.cpu_requested)
     most = sorted(total, key=lambda name: (-total[name], name))
-    colors = dict(zip(most, COLORS, strict=False))
-    legend = [*colors.items(), *([("others", OTHER)] if len(most) > len(COLORS) else [])]
+    colors = {name: number for number, name in enumerate(most[: len(COLORS)])}
+    legend = [*((name, COLORS[number]) for name, number in colors.items())]
+    if len(most) > len(COLORS):
+        legend.append(("others", OTHER))
+    largest = max((len(nodes) for _, nodes, _ in named), default=0)
+    at_once = -(-largest // MOST_BARS) or 1
     return [
-        Map(title, _described(nodes, left_out), _rows(nodes, colors), tuple(legend)) for title, nodes, left_out in named
+        Map(title, _described(nodes, left_out, at_once), _rows(nodes, colors, at_once), tuple(legend), _size(largest))
+        for title, nodes, left_out in named
     ]
 
 
-def _rows(nodes: Sequence[PackedNode], colors: Mapping[str, str]) -> tuple[MapRow, ...]:
-    by_group = [(group, list(members)) for group, members in groupby(nodes, key=lambda node: node.group)]
+def _size(count: int) -> str:
+    """Return the size of bars for so many nodes: "large", "medium" or "small"."""
+    return "large" if count <= 60 else "medium" if count <= 200 else "small"
+
+
+def _rows(nodes: Sequence[PackedNode], colors: Mapping[str, int], at_once: int) -> tuple[MapRow, ...]:
+    by_group = [
+        (group, sorted(members, key=_fullest)) for group, members in groupby(nodes, key=lambda node: node.group)
+    ]
     return tuple(
         MapRow(
-            f"{group or 'no node group'}: {counted(len(members), 'node')}", tuple(_cell(one, colors) for one in members)
+            f"{group or 'no node group'}: {counted(len(members), 'node')}",
+            tuple(
+                _cell(_together(members[start : start + at_once]), colors) for start in range(0, len(members), at_once)
+            ),
         )
         for group, members in by_group
     )
 
 
-def _cell(node: PackedNode, colors: Mapping[str, str]) -> Cell:
+def _fullest(node: PackedNode) -> tuple[float, str]:
+    return -sum(node.cpu_requested.values()) / max(1, node.cpu), node.name
+
+
+def _together(nodes: Sequence[PackedNode]) -> PackedNode:
+    """Return nodes of one group as one bar: their sums."""
+    if len(nodes) == 1:
+        return nodes[0]
+    requested: Counter[str] = Counter()
+    for node in nodes:
+        requested.update(node.cpu_requested)
+    return PackedNode(
+        f"{len(nodes)} nodes, {nodes[0].name} to {nodes[-1].name}",
+        nodes[0].group,
+        sum(one.cpu for one in nodes),
+        requested,
+        sum(one.memory for one in nodes),
+        sum(one.memory_requested for one in nodes),
+        sum(one.pods for one in nodes),
+    )
+
+
+def _cell(node: PackedNode, colors: Mapping[str, int]) -> Cell:
     """Return a node with its segments, coloured workloads first, in the order of the legend."""
     whole = max(1, node.cpu)
-    shares: Counter[str] = Counter()
+    shares: Counter[int] = Counter()
     for name, amount in node.cpu_requested.items():
-        shares[colors.get(name, OTHER)] += round(100 * amount / whole, 1)  # type: ignore[assignment]
-    order = [*colors.values(), OTHER]
+        shares[colors.get(name, len(COLORS))] += amount
     largest = sorted(node.cpu_requested.items(), key=lambda one: (-one[1], one[0]))[:3]
     what = ", ".join(f"{name} {amount / whole:.0%}" for name, amount in largest if amount)
     used = sum(node.cpu_requested.values())
     memory = f"{byte_count(node.memory_requested)} of {byte_count(node.memory)}"
     text = f"{node.name}: {percent(used / whole)} of cpu, {memory} of memory, {counted(node.pods, 'pod')}"
-    segments = tuple((color, min(100.0, round(shares[color], 1))) for color in order if shares[color])
+    segments = tuple(
+        (color, min(100.0, round(100 * shares[color] / whole, 1))) for color in range(len(COLORS) + 1) if shares[color]
+    )
     return Cell(f"{text}; {what}" if what else text, segments)
 
 
-def _described(nodes: Sequence[PackedNode], left_out: int) -> str:
+def _described(nodes: Sequence[PackedNode], left_out: int, at_once: int) -> str:
     """Return how many nodes there are and how full they are."""
     cpu, memory = sum(one.cpu for one in nodes), sum(one.memory for one in nodes)
     if not cpu or not memory:
@@ -98,11 +137,12 @@ def _described(nodes: Sequence[PackedNode], left_out: int) -> str:
     share = percent(sum(sum(one.cpu_requested.values()) for one in nodes) / cpu)
     of_memory = percent(sum(one.memory_requested for one in nodes) / memory)
     more = f" {left_out:,} more nodes are not shown." if left_out else ""
-    return f"{counted(len(nodes), 'node')}: {share} of cpu and {of_memory} of memory requested.{more}"
+    bars = f" A bar is {at_once} nodes of a group, as full as they are on average." if at_once > 1 else ""
+    return f"{counted(len(nodes), 'node')}: {share} of cpu and {of_memory} of memory requested.{bars}{more}"
 
 
 class NodeMap(NamedTuple):
-    """The nodes of a map in order of their groups, and how many are left out."""
+    """The nodes of a map in order of their groups, and how many are left out. `left_out` : nodes."""
 
     nodes: Sequence[PackedNode]
     left_out: int
@@ -110,35 +150,39 @@ class NodeMap(NamedTuple):
 
 def planned(view: ClusterView, answer: plan_pb2.PlanResponse) -> tuple[NodeMap, NodeMap]:
     """Return the nodes now, and after the plan: without all nodes that can go, with all new ones and with the pods that
-    they and the others receive. At most `MOST_NODES` of the nodes, first those that go and those that receive pods, and
-    as many new ones.
+    they and the others receive. O(nodes + pods).
     """
     goes = {one.node for one in answer.scale_down.unneeded}
     moves = dict(answer.scale_up.on_existing)
     for one in answer.scale_down.unneeded:
         moves.update(one.destinations)
-    receives = set(moves.values())
-    ranked = sorted(view.nodes, key=lambda name: (name not in goes, name not in receives, name))
-    chosen = sorted(ranked[:MOST_NODES], key=lambda name: (view.nodes[name].node_group, name))
-    before = {name: _packed(view, name, view.pods_on(name)) for name in chosen}
+    filler = _NodeFiller(view)
+    before = {
+        name: filler.empty(name) for name in sorted(view.nodes, key=lambda name: (view.nodes[name].node_group, name))
+    }
+    for name, rows in view.rows_by_node().items():
+        if name in before:
+            before[name] = filler.filled(before[name], rows)
     after = {name: node for name, node in before.items() if name not in goes}
+    received: dict[str, list[int]] = {}
     for key, to in moves.items():
-        if to in after:
-            after[to] = _with_pods(view, after[to], [key])
-    new = list(_new_nodes(view, answer.scale_up))
-    left_out = len(view.nodes) - len(before)
-    together = sorted([*after.values(), *new[:MOST_NODES]], key=lambda node: node.group)
-    return NodeMap(list(before.values()), left_out), NodeMap(together, left_out + len(new[MOST_NODES:]))
+        row = view.row_of(key)
+        if row is not None and to in after:
+            received.setdefault(to, []).append(row)
+    after |= {name: filler.filled(after[name], rows) for name, rows in received.items()}
+    new = _new_nodes(view, filler, answer.scale_up)
+    together = sorted([*after.values(), *new], key=lambda node: node.group)
+    return NodeMap(list(before.values()), 0), NodeMap(together, 0)
 
 
-def _new_nodes(view: ClusterView, decision: plan_pb2.ScaleUpDecision) -> Iterator[PackedNode]:
+def _new_nodes(view: ClusterView, filler: "_NodeFiller", decision: plan_pb2.ScaleUpDecision) -> Iterator[PackedNode]:
     """Yield the new nodes with the pods that they are for; placeholders take no room in a map."""
     for split in decision.splits:
         capacity = _capacity_of_new(view, split.node_group)
         for number, new in enumerate(split.new_nodes, 1):
             name = f"new node {number} of {split.node_group}"
             empty = PackedNode(name, split.node_group, capacity.get("cpu", 0), {}, capacity.get("memory", 0), 0, 0)
-            yield _with_pods(view, empty, new.pods)
+            yield filler.filled(empty, [row for row in map(view.row_of, new.pods) if row is not None])
 
 
 def _capacity_of_new(view: ClusterView, group: str) -> Mapping[str, int]:
@@ -149,26 +193,44 @@ def _capacity_of_new(view: ClusterView, group: str) -> Mapping[str, int]:
     return next((view.allocatable(name) for name, node in view.nodes.items() if node.node_group == group), {})
 
 
-def _with_pods(view: ClusterView, node: PackedNode, keys: Iterable[str]) -> PackedNode:
-    """Return a node with more pods; keys that are no pods are skipped."""
-    for pod in filter(None, map(view.pod, keys)):
-        node = _with_pod(view, node, pod)
-    return node
+class _NodeFiller:
+    """Adds pods to nodes; what pods of one spec, or of one controller, have in common is looked up once."""
 
+    def __init__(self, view: ClusterView) -> None:
+        self._view = view
+        self._sizes: dict[int, tuple[int, int]] = {}
+        self._workloads: dict[tuple[int, int], str] = {}
 
-def _packed(view: ClusterView, name: str, pods: Sequence[ShownPod]) -> PackedNode:
-    allocatable = view.allocatable(name)
-    cpu, memory = allocatable.get("cpu", 0), allocatable.get("memory", 0)
-    node = PackedNode(name, view.nodes[name].node_group, cpu, {}, memory, 0, 0)
-    for pod in pods:
-        node = _with_pod(view, node, pod)
-    return node
+    def empty(self, name: str) -> PackedNode:
+        """Return a node without pods."""
+        amounts = self._view.allocatable(name)
+        group = self._view.nodes[name].node_group
+        return PackedNode(name, group, amounts.get("cpu", 0), {}, amounts.get("memory", 0), 0, 0)
 
+    def filled(self, node: PackedNode, rows: Sequence[int]) -> PackedNode:
+        """Return a node with the pods of some rows, too."""
+        requested, memory = Counter(node.cpu_requested), node.memory_requested
+        for row in rows:
+            cpu, of_memory = self._size_of(row)
+            requested[self._workload(row)] += cpu
+            memory += of_memory
+        return node._replace(cpu_requested=requested, memory_requested=memory, pods=node.pods + len(rows))
 
-def _with_pod(view: ClusterView, node: PackedNode, pod: ShownPod) -> PackedNode:
-    """Return a node with one more pod."""
-    requests = view.requests(pod)
-    workload = pod.labels.get("app") or (pod.owner.name if pod.owner else pod.key)
-    cpu = {**node.cpu_requested, workload: node.cpu_requested.get(workload, 0) + requests.get("cpu", 0)}
-    memory = node.memory_requested + requests.get("memory", 0)
-    return node._replace(cpu_requested=cpu, memory_requested=memory, pods=node.pods + 1)
+    def _size_of(self, row: int) -> tuple[int, int]:
+        spec = self._view.spec_of(row)
+        if spec not in self._sizes:
+            names = self._view.snapshot.resources
+            amounts = {names[one.resource]: one.amount for one in self._view.snapshot.pod_specs[spec].requests}
+            self._sizes[spec] = amounts.get("cpu", 0), amounts.get("memory", 0)
+        return self._sizes[spec]
+
+    def _workload(self, row: int) -> str:
+        identity = self._view.kin_of(row)
+        if identity not in self._workloads:
+            pod = self._view.pod(self._view.pod_keys[row])
+            assert pod is not None, "the row exists"
+            named = pod.labels.get("app") or (pod.owner.name if pod.owner else "")
+            if not named:
+                return pod.key
+            self._workloads[identity] = named
+        return self._workloads[identity]

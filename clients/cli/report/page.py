@@ -9,9 +9,12 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, NamedTuple
 
+COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
+OTHER = "#57606a"
+
 
 class Chart(NamedTuple):
-    """A chart. description : its content, for screen readers; figure : as Plotly's JSON."""
+    """A chart. title : its heading; description : its content, for screen readers; figure : as JSON for `charts.js`."""
 
     title: str
     description: str
@@ -19,46 +22,104 @@ class Chart(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A row of a table; the first cell is its name."""
+    """A row of a table; the first cell is its name. cells : text, one a column; more : lines that a click shows below
+    the name.
+    """
 
     cells: tuple[str, ...]
+    more: tuple[str, ...] = ()
 
 
 class Table(NamedTuple):
-    """A table. note : a sentence above it, "" = none; sentences : columns that hold words instead of figures."""
+    """A table. title : its heading; lines : its rows; note : a sentence above it, "" = none; sentences : columns that
+    hold words instead of figures; is_folded : a click shows it.
+    """
 
     title: str
     columns: tuple[str, ...]
     lines: tuple[Line, ...]
     note: str = ""
     sentences: tuple[str, ...] = ()
+    is_folded: bool = False
+
+
+class KeyFigure(NamedTuple):
+    """One of the figures at the top. detail : a few words below it; is_good : whether it is what the page is about."""
+
+    title: str
+    value: str
+    detail: str = ""
+    is_good: bool = False
+
+
+class BarLine(NamedTuple):
+    """A bar. share : its length, 0 to 1 of the longest; more : lines that a click shows below it."""
+
+    text: str
+    value: str
+    share: float
+    more: tuple[str, ...] = ()
+
+
+class Bars(NamedTuple):
+    """Bars with their values, the longest first; `shown` of them are shown before a click. note : what they are of."""
+
+    title: str
+    note: str
+    lines: tuple[BarLine, ...]
+    shown: int = 5
+
+
+class NodeGrid(NamedTuple):
+    """A large table that can be searched and sorted. Its values are JSON: texts that repeat are in `texts`, and rows
+    have their indices.
+
+    columns : title and kind of each: "text", "index", "number" or "percent"
+    """
+
+    title: str
+    columns: tuple[tuple[str, str], ...]
+    texts: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    def to_json(self) -> str:
+        """Return columns, texts and rows as JSON."""
+        document = {"columns": self.columns, "texts": self.texts, "rows": self.rows}
+        return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
 class Cell(NamedTuple):
-    """A node of a map. text : what it is and what is on it; segments : colour and share of its cpu in per cent."""
+    """A bar of a map: a node, or several. text : what it is and what is on it; segments : number of the colour and
+    share of its cpu in per cent.
+    """
 
     text: str
-    segments: tuple[tuple[str, float], ...]
+    segments: tuple[tuple[int, float], ...]
 
 
 class MapRow(NamedTuple):
-    """The nodes of one node group."""
+    """The nodes of one node group. `title` : the group's name; `cells` : one a node."""
 
     title: str
     cells: tuple[Cell, ...]
 
 
 class Map(NamedTuple):
-    """A map of nodes. description : its content, for screen readers; legend : name and colour."""
+    """A map of nodes. title : its heading; rows : one a node group; description : its content, for screen readers;
+    legend : name and colour; size : of bars.
+    """
 
     title: str
     description: str
     rows: tuple[MapRow, ...]
     legend: tuple[tuple[str, str], ...]
+    size: str = "medium"
 
 
 class ShownDecision(NamedTuple):
-    """A decision with its reasons. identity : id of its element, which opens on a click in a chart."""
+    """A decision with its reasons. identity : id of its element, which opens on a click in a chart. time : as shown;
+    kind : which decision it is; text : what was decided.
+    """
 
     identity: str
     time: str
@@ -69,7 +130,12 @@ class ShownDecision(NamedTuple):
 
 @dataclass(frozen=True)
 class ReportPage:
-    """A page. headline : the most important sentence."""
+    """A page. title : its heading; headline : the most important sentence; facts : date, cluster, settings and the
+    like; tables, charts, maps : in the order of the page; decisions : (heading, rows); details : tables at its end.
+
+    figures, maps and bars are the first screen of a page that has figures; advice : what to do about the bars;
+    parts : pages of single clusters, folded.
+    """
 
     title: str
     headline: str
@@ -78,25 +144,38 @@ class ReportPage:
     maps: Sequence[Map] = ()
     decisions: Sequence[tuple[str, Sequence[ShownDecision]]] = ()
     details: Sequence[Table] = ()
+    facts: Sequence[str] = ()
+    figures: Sequence[KeyFigure] = ()
+    bars: Bars | None = None
+    advice: Sequence[Table] = ()
+    parts: Sequence["ReportPage"] = ()
+    grid: NodeGrid | None = None
 
 
 def without_empty_columns(table: Table) -> Table:
     """Return a table without the columns in which no row has a text; the first one stays."""
     kept = [at for at in range(len(table.columns)) if at == 0 or any(line.cells[at] for line in table.lines)]
-    lines = tuple(Line(tuple(line.cells[at] for at in kept)) for line in table.lines)
+    lines = tuple(Line(tuple(line.cells[at] for at in kept), line.more) for line in table.lines)
     return table._replace(columns=tuple(table.columns[at] for at in kept), lines=lines)
 
 
 def rendered(page: ReportPage) -> str:
-    """Return the HTML."""
+    """Return the HTML. Charts of single clusters are not supported: `parts` have none."""
     import jinja2
-    from plotly.offline import get_plotlyjs
 
+    folder = files("trimtab.clients.cli.report")
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    template = environment.from_string((files("trimtab.clients.cli.report") / "page.html").read_text(encoding="utf-8"))
-    script = get_plotlyjs() if page.charts else ""
+    template = environment.from_string((folder / "page.html").read_text(encoding="utf-8"))
+    script = (folder / "charts.js").read_text(encoding="utf-8") if page.charts else ""
     figures = f"[{','.join(chart.figure for chart in page.charts)}]"
-    return template.render(page=page, plotly=jinja2_safe(script), figures=jinja2_safe(_script_safe(figures)))
+    grids = [one.grid for one in (page, *page.parts) if one.grid is not None]
+    return template.render(
+        page=page,
+        charts_script=jinja2_safe(script),
+        figures=jinja2_safe(_script_safe(figures)),
+        grids=jinja2_safe(_script_safe(f"[{','.join(one.to_json() for one in grids)}]")),
+        colors=[*COLORS, OTHER],
+    )
 
 
 def jinja2_safe(text: str) -> Any:

@@ -17,7 +17,8 @@ from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.group_prices import object_prices, prices_of
 from trimtab.clients.cli.label_groups import ZONE
 from trimtab.clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
-from trimtab.clients.cli.prices import Prices, machine_of, read_prices
+from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.prices import Prices, machine_of
 from trimtab.clients.cli.simulate.table import comparison, recommendation_lines
 from trimtab.clients.documents.loading import load_document
 from trimtab.clients.simulation.recommendation import Limit, Recommendation, as_document, read_limits, recommend
@@ -35,7 +36,11 @@ BUILT_IN = ("upstream",)
 
 @dataclass(frozen=True)
 class SimulateOptions:
-    """The options of the command; no file is read yet."""
+    """The options of the command; no file is read yet. A field is the option of that name, as `--help` describes it,
+    except for these.
+
+    scenario : the argument, None = not given; axes : of `--sweep`; limits : of `--limit`
+    """
 
     scenario: Path | None
     settings: tuple[Path, ...] = ()
@@ -176,7 +181,7 @@ def _with_progress(runs: list[Run], options: SimulateOptions) -> list[dict[str, 
 
 def scenario_prices(scenario: Scenario, trace: Trace, prices: Prices) -> Scenario:
     """Return a scenario whose node groups, and those of its recording, have their prices."""
-    own = {one.name: {machine_of({ZONE: one.zone, **one.labels})} for one in scenario.node_groups}
+    own = {one.name: {machine_of({ZONE: one.zone, **one.labels}, prices)} for one in scenario.node_groups}
     found = prices_of(own, prices)
     groups = [one.model_copy(update={"price": found.get(one.name, one.price)}) for one in scenario.node_groups]
     scenario = scenario.model_copy(update={"node_groups": groups})

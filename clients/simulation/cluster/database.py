@@ -17,7 +17,7 @@ from trimtab.actuator.kube.cluster import ClusterError
 
 
 class JournalEntry(NamedTuple):
-    """An event: Unix milliseconds, kind, subject."""
+    """An event: Unix milliseconds, kind, subject. `time_ms` : the time; `what` : the kind."""
 
     time_ms: int
     what: str

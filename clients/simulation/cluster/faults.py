@@ -15,7 +15,9 @@ FOREVER = 1 << 30
 
 @dataclass
 class Fault:
-    """One fault. `subject` "*" = any; `times` counts down; `error` None = slow only."""
+    """One fault. `subject` "*" = any; `times` counts down; `error` None = slow only. `operation` : of the cluster or
+    the cloud; `delay_s` : seconds before it fails or runs.
+    """
 
     operation: str
     subject: str = "*"

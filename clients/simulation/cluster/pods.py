@@ -27,7 +27,10 @@ RECREATED_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet
 
 @dataclass
 class SimulatedPod:
-    """A pod. `ready_due_ms` and `gone_due_ms` are when it becomes ready and ends; 0 = it does not by itself."""
+    """A pod. `ready_due_ms` and `gone_due_ms` are when it becomes ready and ends; 0 = it does not by itself. `item` :
+    the object; `requests` : amounts by resource, cpu in milli-cores; `ports` : (host IP, protocol, port); `owner` : its
+    controller's reference, empty = none.
+    """
 
     item: Object
     ready_due_ms: int = 0

@@ -25,7 +25,10 @@ MAX_ENDED = 10_000
 
 @dataclass
 class SimulatedInstance:
-    """A machine of the cloud, named like its node. It becomes a node at `start_due_ms` and ends at `gone_due_ms`."""
+    """A machine of the cloud, named like its node. It becomes a node at `start_due_ms` and ends at `gone_due_ms`.
+    `name` : of the node; `group` : id of its node group; `provider_id` : as the cloud names it. Times are Unix
+    milliseconds, 0 = not due.
+    """
 
     name: str
     group: str

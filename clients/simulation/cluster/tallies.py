@@ -11,7 +11,9 @@ from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
 
 
 class OwnerTally(NamedTuple):
-    """Pods of a controller: those that count as its replicas, and those of them that are ready."""
+    """Pods of a controller: those that count as its replicas, and those of them that are ready. `active` : pods neither
+    ended nor being deleted.
+    """
 
     active: int = 0
     ready: int = 0

@@ -40,7 +40,9 @@ class Term:
 
 
 class Spread(NamedTuple):
-    """One constraint of topology spread. `minimum` : smallest number of domains, 1 = no minimum."""
+    """One constraint of topology spread. `minimum` : smallest number of domains, 1 = no minimum. `term` : the pods that
+    count; `key` : topology key; `max_skew` : most pods in one domain beyond the domain with the fewest.
+    """
 
     term: Term
     key: str
@@ -49,14 +51,16 @@ class Spread(NamedTuple):
 
 
 class RequiredAffinity(NamedTuple):
-    """One term of required pod affinity or anti-affinity."""
+    """One term of required pod affinity or anti-affinity. `term` : the pods that count; `key` : topology key."""
 
     term: Term
     key: str
 
 
 class Rules(NamedTuple):
-    """The rules of a pod. `preferred` are constraints that only score."""
+    """The rules of a pod. `preferred` are constraints that only score. `required` : constraints that exclude nodes;
+    `affinity`, `anti_affinity` : terms that must, and must not, match a pod in the node's domain.
+    """
 
     required: tuple[Spread, ...] = ()
     preferred: tuple[Spread, ...] = ()

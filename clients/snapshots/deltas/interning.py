@@ -27,7 +27,7 @@ class InternedSnapshot:
     message : the caller's, not copied: do not change it before the next difference is found; rows : by field of
     `ClusterSnapshot`, key to the row's bytes in interned numbers, in the order of the table; actuation : bytes
     likewise, None where absent; slack : bytes of the requests for slack; spec_strings : string indices, as in the
-    message, of each pod spec.
+    message, of each pod spec. resources : names, in the order of the message; pods : the pod table in interned numbers.
     """
 
     message: pb.ClusterSnapshot
@@ -58,7 +58,7 @@ _NAMING_SPECS: Final = {
 
 class _Encoded(NamedTuple):
     """A row in interned numbers, its key, the string indices that it has in the message, and whether it has an index of
-    a pod spec.
+    a pod spec. `data` : the row's bytes; `strings` : the indices; `names_spec` : whether it has a spec's.
     """
 
     key: str
@@ -68,7 +68,9 @@ class _Encoded(NamedTuple):
 
 
 class _Numbering(NamedTuple):
-    """Strings and label sets of the last message; the interned numbers of its dictionaries' entries."""
+    """Strings and label sets of the last message; the interned numbers of its dictionaries' entries. `texts` : strings
+    by index; `strings`, `label_sets`, `specs` : interned number by index.
+    """
 
     texts: list[str]
     sets: tuple[bytes, bytes, bytes]
@@ -83,7 +85,9 @@ _NONE: Final = _Numbering([], (b"", b"", b""), _EMPTY, _EMPTY, _EMPTY)
 
 
 class _ReceivedTable(NamedTuple):
-    """A table as received, row by row, and its rows in interned numbers: by bytes, in order, and by key."""
+    """A table as received, row by row, and its rows in interned numbers: by bytes, in order, and by key. `raws` : the
+    rows as received; `by_raw` : the encoded row of each; `encoded` : the same in the table's order.
+    """
 
     raws: list[bytes]
     by_raw: dict[bytes, _Encoded]

@@ -105,7 +105,9 @@ class PodTableColumns:
 
 
 class InternedDictionaries(NamedTuple):
-    """The interned number of each entry of a message's dictionaries. int32 each."""
+    """The interned number of each entry of a message's dictionaries. int32 each. `strings`, `label_sets`, `specs`,
+    `volumes` : interned number by index.
+    """
 
     strings: Int32
     label_sets: Int32
@@ -121,7 +123,7 @@ _NO_DICTIONARIES: Final = InternedDictionaries(*(np.zeros(0, np.int32) for _ in 
 
 
 class _Received(NamedTuple):
-    """Fields of the table, and what was made of them."""
+    """Fields of the table, and what was made of them. `data` : bytes of each column."""
 
     data: tuple[bytes, ...]
     made: Any

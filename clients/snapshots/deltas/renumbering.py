@@ -34,7 +34,7 @@ Number = Callable[[int], int]
 
 
 class NewIndices(NamedTuple):
-    """The new number of each old one, by dictionary."""
+    """The new number of each old one, by dictionary. `string`, `label_set`, `spec` : functions from old to new."""
 
     string: Number
     label_set: Number
@@ -42,7 +42,10 @@ class NewIndices(NamedTuple):
 
 
 class _IndexFields(NamedTuple):
-    """The fields of a message type that hold indices."""
+    """The fields of a message type that hold indices. `single`, `repeated` : names of fields of string indices;
+    `has_label_set`, `has_spec` : whether it has such a field, 0 included; `may_name_spec` : whether its spec may be
+    absent; `message`, `messages` : single and repeated fields of messages that hold indices, with theirs.
+    """
 
     single: tuple[str, ...]
     repeated: tuple[str, ...]

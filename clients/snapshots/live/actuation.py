@@ -13,7 +13,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 
 class Read(NamedTuple):
-    """The content of a status, and notes on evictions that were left out."""
+    """The content of a status, and notes on evictions that were left out. `actuation` : None = the status has none."""
 
     actuation: Actuation | None
     notes: list[str]

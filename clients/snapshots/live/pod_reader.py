@@ -39,7 +39,9 @@ _CLAIM, _PROJECTED = b"R", b"\xd2\x01"
 
 
 class _Volumes(NamedTuple):
-    """Encoded volumes of a pod with placeholders, without the token volume; the names of its claims in order."""
+    """Encoded volumes of a pod with placeholders, without the token volume; the names of its claims in order. `kept` :
+    the volumes; `claims` : the names.
+    """
 
     kept: tuple[bytes, ...] = ()
     claims: tuple[str, ...] = ()

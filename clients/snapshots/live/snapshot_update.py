@@ -18,7 +18,9 @@ class SnapshotUpdate(NamedTuple):
 
 
 class Observation(NamedTuple):
-    """A snapshot or delta, notes for people, and the kinds that the server does not know."""
+    """A snapshot or delta, notes for people, and the kinds that the server does not know. `update` : the snapshot or
+    delta; `absent` : the kinds.
+    """
 
     update: SnapshotUpdate
     notes: list[str]

@@ -37,7 +37,9 @@ K = TypeVar("K", str, Key)
 
 
 class _SentKeys(NamedTuple):
-    """Keys of the rows of the last snapshot."""
+    """Keys of the rows of the last snapshot. `pods`, `budgets` : (namespace, name); `nodes`, `namespaces` : names;
+    `groups` : declared groups by name; `owners` : the uid of each (kind, key).
+    """
 
     pods: set[Key]
     nodes: set[str]
@@ -48,7 +50,10 @@ class _SentKeys(NamedTuple):
 
 
 class _Before(NamedTuple):
-    """The state before a delta: those keys of the last snapshot that the delta touches."""
+    """The state before a delta: those keys of the last snapshot that the delta touches. `changes` : what the watches
+    brought; `sent` : the keys; `groups` : declared groups by name; `group_of` : by node; `group_of_instance` : by
+    provider id; `actuation`, `slack` : as last sent.
+    """
 
     changes: Changes
     sent: _SentKeys

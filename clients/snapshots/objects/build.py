@@ -60,7 +60,7 @@ class Eviction(NamedTuple):
 
 
 class Actuation(NamedTuple):
-    """The part of an actuator's status that a snapshot contains."""
+    """The part of an actuator's status that a snapshot contains. `deletions` : in progress; `evictions` : recent."""
 
     deletions: Sequence[pb.DeletionInProgress] = ()
     evictions: Sequence[Eviction] = ()
@@ -72,6 +72,7 @@ class Prebuilt(NamedTuple):
     pods : rows of all pods, or of the changed ones, sorted by (namespace, name), in place of Pod objects
     group_of_instance : provider id to node group, as the cloud knows it; wins over selectors
     part : None = the objects are the whole cluster
+    actuation : None = without an actuator
     """
 
     pods: Sequence[PodRow]

@@ -113,6 +113,8 @@ def translated_terms(plugin: str, terms: Terms | None, spec: VolumeSpec, labels:
 
 
 class _Topology(NamedTuple):
+    """Label keys of a volume's terms. zone, region : the key that they use."""
+
     zone: str
     region: str
 

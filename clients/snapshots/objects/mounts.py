@@ -11,14 +11,18 @@ from trimtab.clients.kubernetes.kinds.pods import Pod, PodVolume
 
 
 class Claim(NamedTuple):
-    """A claim that a pod mounts; `ephemeral` : created for this pod alone."""
+    """A claim that a pod mounts; `ephemeral` : created for this pod alone. `name` : of the PersistentVolumeClaim, in
+    the pod's namespace.
+    """
 
     name: str
     ephemeral: bool
 
 
 class Disk(NamedTuple):
-    """A disk of an in-tree type with its CSI driver, which counts against attach limits."""
+    """A disk of an in-tree type with its CSI driver, which counts against attach limits. `driver` : CSI driver;
+    `handle` : the volume's id at the driver.
+    """
 
     driver: str
     handle: str

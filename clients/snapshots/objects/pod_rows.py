@@ -46,6 +46,7 @@ class PodRow(NamedTuple):
     phase : `PodPhase.Code`; flags : as in `PodTable.flags`
     numbers : of the annotations that the caller asks for
     spec_key : pods with equal keys share a spec row, which is made of `pod`, any pod with that key, and `mounts`
+    uid, labels : metadata's
     """
 
     namespace: str

@@ -51,8 +51,9 @@ ZONE_LABELS = (migration.OLD_ZONE, migration.OLD_REGION, migration.ZONE, migrati
 
 
 class Storage(NamedTuple):
-    """The claims, volumes and classes of a cluster: by (namespace, name), by name, by name; its nodes' drivers;
-    and the drivers without which no pod is scheduled.
+    """The claims, volumes and classes of a cluster: by (namespace, name), by name, by name; its nodes' drivers; and the
+    drivers without which no pod is scheduled. `migration` : which in-tree drivers count as CSI drivers on which nodes;
+    `required_drivers` : names.
     """
 
     claims: Mapping[tuple[str, str], PersistentVolumeClaim]
@@ -63,7 +64,7 @@ class Storage(NamedTuple):
 
 
 class Mounter(NamedTuple):
-    """The pod that mounts."""
+    """The pod that mounts. `namespace`, `uid` : its own."""
 
     namespace: str
     uid: str

@@ -1,7 +1,7 @@
 """Settings, resolved from `PlanSettings` by concern: planner-wide ones, and those of decisions that lower layers read
 too. Other decisions have theirs in `settings` of their own package.
 
-Decides the meaning of absent fields and which values are usable; never reads a file or the environment.
+An absent field means the default; an invalid value is an error. No file and no environment is read.
 """
 
 from trimtab.planner.model.settings.planner import (

@@ -1,6 +1,6 @@
 """Reads single settings from a message: the default if a field is absent, an error if a value is invalid.
 
-Decides which values are usable; never the effect of a setting. Durations become integers in nanoseconds.
+Durations become integers in nanoseconds.
 """
 
 import math

@@ -1,7 +1,7 @@
 """Settings of scale-down, resolved: defaults filled in, durations as integers, values checked.
 
-Decides the meaning of absent fields; never reads a file or the environment. Times in nanoseconds. Defaults are
-upstream's (`facts` of the Cluster Autoscaler's flags) unless the field's docstring gives a reason.
+Times in nanoseconds. Defaults are upstream's (`facts` of the Cluster Autoscaler's flags) unless the field's docstring
+gives a reason.
 """
 
 from collections.abc import Mapping

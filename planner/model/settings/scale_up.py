@@ -1,7 +1,6 @@
 """Settings of scale-up, resolved: defaults filled in, durations as integers, patterns compiled, values checked.
 
-Decides the meaning of absent fields and which combinations are valid; never reads a file or the environment. Times in
-nanoseconds. Defaults are upstream's unless the field's docstring gives a reason.
+Times in nanoseconds. Defaults are upstream's unless the field's docstring gives a reason.
 """
 
 import re

@@ -18,7 +18,7 @@ def count_failures(sim: SimulationState, pods: Int32, allowed: Bool, counts: Int
     """
     for row in range(len(pods)):
         fork = mark(sim)
-        take_off_counted(sim, widened(pods[row]))
+        remove_if_it_affects_others(sim, widened(pods[row]))
         for node in range(len(allowed)):
             if allowed[node]:
                 count_failure(sim, widened(pods[row]), widened(node), widened(1), counts[row])
@@ -30,13 +30,13 @@ def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: I
     """Subtract one node for each pod from its counts : int64[K, REASONS]. O(K)."""
     for row in range(len(pods)):
         fork = mark(sim)
-        take_off_counted(sim, widened(pods[row]))
+        remove_if_it_affects_others(sim, widened(pods[row]))
         count_failure(sim, widened(pods[row]), widened(nodes[row]), widened(-1), counts[row])
         revert(sim, fork)
 
 
 @copied_kernel
-def take_off_counted(sim: SimulationState, pod: int) -> None:
+def remove_if_it_affects_others(sim: SimulationState, pod: int) -> None:
     """Take a pod off its node if that can affect which nodes admit it."""
     if sim.local_class[sim.pod_class[pod]] == 0 or is_unlike_its_class(sim.counters, pod):
         remove(sim, pod)

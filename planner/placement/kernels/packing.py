@@ -18,8 +18,8 @@ from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.predicates.kernels.compose import ADMITTED, FOR_GOOD, THIS_POD
 from trimtab.planner.simulation.kernels import fits, mark, open_from_template, place, place_several, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
-from trimtab.planner.snapshot.columns import Int32, Int64, UInt8
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64, UInt8
 
 OPENED, PLACED = 0, 1
 """Positions in `Task.counts`."""
@@ -85,7 +85,7 @@ class PackingTask(NamedTuple):
 def pack_pods(sim: SimulationState, task: PackingTask) -> None:
     """Pack pods, which are on no node, onto new nodes. The simulation is left unchanged."""
     before = mark(sim)
-    last = NOWHERE
+    last = NO_NODE
     for row in range(len(task.pods)):
         pod_class = sim.pod_class[task.pods[row]]
         if pod_class != last:
@@ -154,7 +154,7 @@ def place_for(sim: SimulationState, task: PackingTask, pod: int, row: int) -> in
     if sim.pinned[pod] != -1 or (
         memory.failed[pod_class] != 0 and not compose.may_fit_now(sim.counters, memory.notes, pod_class)
     ):
-        return NOWHERE
+        return NO_NODE
     groups.tried[:] = 0
     if compose.starts_on_one_node(sim.counters, pod_class):
         first = place_first(sim, task, pod, widened(alike_ahead(sim, task.pods, row)))
@@ -163,7 +163,7 @@ def place_for(sim: SimulationState, task: PackingTask, pod: int, row: int) -> in
         return int(first)
     at = first_to_ask(sim, memory, pod_class)
     for_good, for_now = at == memory.cursor[pod_class], True
-    possible, before, chosen = may_be_admitted(sim, groups, pod_class), widened(0), widened(NOWHERE)
+    possible, before, chosen = may_be_admitted(sim, groups, pod_class), widened(0), widened(NO_NODE)
     while possible:
         if at == task.counts[OPENED]:
             chosen = widened(next_group(task, pod_class))
@@ -191,7 +191,7 @@ def place_for(sim: SimulationState, task: PackingTask, pod: int, row: int) -> in
     # A refusal because of what this pod has of its own does not hold for others of its class.
     if not compose.is_unlike_its_class(sim.counters, pod):
         note_failure(sim, memory, pod_class)
-    return NOWHERE
+    return NO_NODE
 
 
 @inner_kernel
@@ -200,13 +200,13 @@ def place_first(sim: SimulationState, task: PackingTask, pod: int, several: int)
     all open ones; the first of equal ones; -1 if none admits the pod.
     """
     groups, pod_class, opened = task.groups, sim.pod_class[pod], widened(task.counts[OPENED])
-    best, most, chosen = widened(NOWHERE), widened(0), widened(NOWHERE)
+    best, most, chosen = widened(NO_NODE), widened(0), widened(NO_NODE)
     for at in range(opened):
         if most < several and refusal(sim, pod, pod_class, task.spare_nodes[at]) == ADMITTED:
             room = room_for(sim, pod_class, task.spare_nodes[at], several)
             if room > most:
                 best, most = widened(at), widened(room)
-    group = widened(next_group(task, pod_class) if most < several else NOWHERE)
+    group = widened(next_group(task, pod_class) if most < several else NO_NODE)
     while group >= 0:
         groups.tried[group] = 1
         before = mark(sim)
@@ -235,7 +235,7 @@ def first_to_ask(sim: SimulationState, memory: KnownRefusals, pod_class: int) ->
 @copied_kernel
 def next_group(task: PackingTask, pod_class: int) -> int:
     """Return the group with the fewest nodes among those whose new node may still admit a class, -1 = none."""
-    groups, chosen = task.groups, NOWHERE
+    groups, chosen = task.groups, NO_NODE
     if groups.total_left[0] > 0 and task.counts[OPENED] < len(task.spare_nodes):
         for q in range(len(groups.template_node)):
             possible = groups.left[q] > 0 and groups.tried[q] == 0 and task.refused[pod_class, q] == 0
@@ -305,7 +305,7 @@ def place_on_new(
             open_from_template(sim, spare_nodes[opened], template_node_of[opened])
             opened += 1
         pod = widened(pods[row])
-        if sim.pod_node[pod] == NOWHERE and fits(sim, pod, spare_nodes[at]):
+        if sim.pod_node[pod] == NO_NODE and fits(sim, pod, spare_nodes[at]):
             place(sim, pod, spare_nodes[at])
             placed_on[row] = spare_nodes[at]
             placed += 1

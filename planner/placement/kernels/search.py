@@ -15,8 +15,8 @@ from trimtab.planner.placement.kernels.first_of_group import alike_ahead, room_f
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.simulation.kernels import cordon, fits, place, remove, remove_from_topology
 from trimtab.planner.simulation.kernels.checks import fits_locally
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 
 HINT_HITS, SEARCHES = 0, 1
 """Positions in `counts`."""
@@ -148,7 +148,7 @@ def place_all(
     search.domains.of[:] = -1
     for row in range(len(pods)):
         pod = widened(pods[row])
-        if sim.pod_node[pod] != NOWHERE:
+        if sim.pod_node[pod] != NO_NODE:
             destination[pod] = sim.pod_node[pod]
             continue
         target = hinted(sim, search, hint, pod)

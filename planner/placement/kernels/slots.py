@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from trimtab.planner.compiled.decorators import kernel, widened
 from trimtab.planner.simulation.kernels import fits, place
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
-from trimtab.planner.snapshot.columns import Int32, Int64
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64
 
 
 class Slots(NamedTuple):
@@ -29,7 +29,7 @@ def place_in_slots(sim: SimulationState, slots: Slots, pods: Int32, rows: Int32,
     for at in range(len(pods)):
         pod, row = widened(pods[at]), widened(rows[at])
         before = widened(slots.last[row])
-        if sim.pod_node[pod] != NOWHERE or before < 0:
+        if sim.pod_node[pod] != NO_NODE or before < 0:
             continue
         first, tries = widened(slots.following[before]), 0
         while tries < most_tries:

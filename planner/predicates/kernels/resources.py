@@ -33,8 +33,8 @@ def has_amounts(resources: ResourceCounters, pod_class: int, node: int) -> bool:
 
 
 @inlined_kernel
-def take(resources: ResourceCounters, pod_class: int, node: int, sign: int) -> None:
-    """Take a pod's amounts from the node (sign 1) or give them back (sign -1). O(R)."""
+def subtract_requests(resources: ResourceCounters, pod_class: int, node: int, sign: int) -> None:
+    """Subtract a pod's requests from the node's free amounts (sign 1) or add them again (sign -1). O(R)."""
     free, request = resources.free, resources.request
     for resource in range(free.shape[1]):
         free[node, resource] -= sign * request[pod_class, resource]

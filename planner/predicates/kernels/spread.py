@@ -10,7 +10,7 @@ _UNEVEN = int(PredicateReason.TOPOLOGY_SPREAD_VIOLATED)
 
 
 @inlined_kernel
-def settle(spread: SpreadCounters, counter: int) -> None:
+def update_lowest(spread: SpreadCounters, counter: int) -> None:
     """Bring the smallest count of a counter up to date after its bucket emptied, or its domains changed."""
     pair = spread.pair[counter]
     if spread.domains_in[pair] == 0:
@@ -52,7 +52,7 @@ def change(spread: SpreadCounters, counter: int, domain: int, sign: int) -> None
     if after < spread.lowest[counter]:
         spread.lowest[counter] = after
     elif before == spread.lowest[counter]:
-        settle(spread, counter)
+        update_lowest(spread, counter)
 
 
 @inlined_kernel
@@ -117,7 +117,7 @@ def move_domain(spread: SpreadCounters, pair: int, domain: int, sign: int) -> No
         if sign > 0 and (spread.domains_in[pair] == 1 or value < spread.lowest[counter]):
             spread.lowest[counter] = value
         elif sign < 0 and value == spread.lowest[counter]:
-            settle(spread, counter)
+            update_lowest(spread, counter)
 
 
 @inlined_kernel

@@ -20,6 +20,7 @@ from trimtab.planner.snapshot.columns import (
     UInt8,
 )
 from trimtab.planner.snapshot.lookup import string_index
+from trimtab.planner.snapshot.references import take_or
 from trimtab.v1 import snapshot_pb2 as pb
 
 NO_CONTROLLER, UNKNOWN_CONTROLLER, OTHER_KIND = 0, 1, 2
@@ -164,11 +165,8 @@ def _jobs_stay(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
     by_group = [settings.of_group(group.id).job_pods_unmovable for group in snapshot.groups]
     if not settings.general.job_pods_unmovable and not any(by_group):
         return np.zeros(len(snapshot.pods.node), bool)
-    of_group = np.array([*by_group, settings.general.job_pods_unmovable], bool)
-    # Group -1 (none) picks the last entry, as do pods on no node through the entry appended to the nodes.
-    of_node = np.append(of_group[snapshot.nodes.group], settings.general.job_pods_unmovable)
-    stay: Bool = of_node[np.maximum(snapshot.pods.node, -1)]
-    return stay
+    of_node = take_or(np.array(by_group, bool), snapshot.nodes.group, settings.general.job_pods_unmovable)
+    return take_or(of_node, snapshot.pods.node, settings.general.job_pods_unmovable)
 
 
 def is_terminal(columns: PodDrainColumns) -> Bool:

@@ -1,5 +1,5 @@
-"""The nodes of the decision as protobuf bytes. Decides nothing; nodes are in order of name, which is that of their
-numbers. Kernels write them, because building messages entry by entry is far slower.
+"""The nodes of the decision as protobuf bytes. Nodes are in order of name, which is that of their numbers. Kernels
+write them, because building messages entry by entry is far slower.
 """
 
 import hashlib

@@ -1,5 +1,5 @@
-"""Details of a reason, for people: since when, which pod, which limit. Decides nothing. One short clause per node, if
-there is anything to add to the reason itself.
+"""Details of a reason, for people: since when, which pod, which limit. One short clause per node, if there is anything
+to add to the reason itself.
 """
 
 from collections.abc import Mapping

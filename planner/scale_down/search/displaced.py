@@ -13,7 +13,7 @@ from trimtab.planner.placement.waiting import close_leaving, pods_to_move
 from trimtab.planner.scale_down.context import ScaleDownContext
 from trimtab.planner.scale_down.search.kernels.drain_sets import DrainProblem, record_all_incoming
 from trimtab.planner.simulation.build import Simulation
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from trimtab.planner.snapshot.texts import pod_keys
 from trimtab.v1.plan_pb2 import Decision
@@ -70,7 +70,7 @@ def place_and_record(state: SimulationState, problem: DrainProblem, pods: Int32,
 
 def unplaced(simulation: Simulation, pods: Int32) -> Int32:
     """Return the pods that are on no node in the simulation. int32."""
-    unplaced: Int32 = pods[simulation.state.pod_node[pods] == NOWHERE]
+    unplaced: Int32 = pods[simulation.state.pod_node[pods] == NO_NODE]
     return unplaced
 
 

@@ -36,8 +36,8 @@ from trimtab.planner.scale_down.search.kernels.drain_sets import (
 from trimtab.planner.scale_down.search.portfolio import ChosenDrainSet, choose
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log, current_mark
-from trimtab.planner.simulation.state import NOWHERE, OPEN, SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.simulation.state import OPEN, SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from trimtab.v1 import reason_pb2
 
 MOST: Final = 8
@@ -220,14 +220,16 @@ class _SlackSearch:
         """Take all placeholders off, remove the nodes, and place the placeholders again, where they were if possible.
 
         Return the problem with the nodes removed; None if one of them cannot go, or if more placeholders than `less` :
-        int64[Q] of a set have no place. The moves stay in the simulation either way.
+        int64[Q] of a set have no place. The moves stay in the simulation either way: the caller goes back to its mark.
+        A mark undoes moves only, so the problem, which the kernels write too, is a copy, whose search starts anew:
+        while placeholders are off there is more room than its bounds say. A branch of the simulation would need the
+        same, and copy the state besides.
         """
         state, pods = self._task.state, self._placeholders.pods
         hint = np.full(len(state.pod_node), -1, np.int32)
         hint[pods] = state.pod_node[pods]
         evacuate(state, np.zeros(0, np.int32), pods, False)
         tried = copied(self.problem)
-        # Placeholders have been taken off, so that room has grown.
         tried = tried._replace(search=tried.search._replace(most=NO_MOST))
         tried.first_incoming[nodes], tried.incoming_count[nodes] = -1, 0
         bounds = np.full(2, len(nodes), np.int64)
@@ -246,7 +248,7 @@ class _SlackSearch:
 
     def _dropped(self) -> Int64:
         """Return how many placeholders of each set have no place. int64[Q]."""
-        nowhere = self._task.state.pod_node[self._placeholders.pods] == NOWHERE
+        nowhere = self._task.state.pod_node[self._placeholders.pods] == NO_NODE
         return np.bincount(self._placeholders.of_set[nowhere], minlength=len(self._placeholders.number))
 
     def _may_all_go(self, problem: DrainProblem) -> bool:
@@ -295,7 +297,7 @@ def _room(state: SimulationState, problem: DrainProblem, placed: PlacedPlacehold
     count = np.bincount(placed.of_set)
     largest = int(np.argmax(count))
     of_class = state.pod_class[placed.pods[placed.of_set == largest][0]]
-    free, there = state.resources.free.copy(), placed.pods[state.pod_node[placed.pods] != NOWHERE]
+    free, there = state.resources.free.copy(), placed.pods[state.pod_node[placed.pods] != NO_NODE]
     np.add.at(free, state.pod_node[there], state.resources.request[state.pod_class[there]])
     asked = np.flatnonzero(state.resources.request[of_class] > 0)
     may = problem.search.allowed & (state.node_state == OPEN) & (state.blocked[of_class, state.node_class] == 0)

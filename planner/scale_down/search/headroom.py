@@ -1,8 +1,7 @@
-"""Upper bound on how much more than a given plan any plan could save, from cpu and memory only. Decides nothing.
-Removed nodes take their free room with them, and their pods need room on the others. So for each resource, the free
-amount of a plan's nodes plus the requests of their pods to move is at most the free amount of all nodes. The largest
-saving under this condition, with fractions of nodes allowed, is at least that of any plan.
-Cost: O(N log N + pods to move).
+"""Upper bound on how much more than a given plan any plan could save, from cpu and memory only. Removed nodes take
+their free room with them, and their pods need room on the others. So for each resource, the free amount of a plan's
+nodes plus the requests of their pods to move is at most the free amount of all nodes. The largest saving under this
+condition, with fractions of nodes allowed, is at least that of any plan. Cost: O(N log N + pods to move).
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
 """The order in which candidates are tried. Every order is total: ties are broken by name, which is the node's number.
 
-Decides nothing about limits or placement. Source: own; upstream tries candidates in the order of its node list.
+Source: own; upstream tries candidates in the order of its node list.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,5 @@
 """Nodes that stay because slack needs them: without their room a placeholder, or a pod that would displace one, has no
-place; or they receive placeholders of nodes that go. Uses the simulation after the plan. Decides nothing about which
-nodes go.
+place; or they receive placeholders of nodes that go. Uses the simulation after the plan.
 """
 
 import numpy as np

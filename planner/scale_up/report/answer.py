@@ -11,17 +11,16 @@ import numpy as np
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.model.wire import entry, tag
 from trimtab.planner.round.decision import Decided, Summary
+from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.estimate import GroupChoice
 from trimtab.planner.scale_up.plan import ScaleUpPlan
 from trimtab.planner.scale_up.report.placeholders import add_waiting_placeholders, placeholder_notes
 from trimtab.planner.scale_up.report.sentences import GrowthInPlan, growth_in_plan, reasons_of, why_pending
 from trimtab.planner.scale_up.report.splits import add_splits
-from trimtab.planner.scale_up.request import ScaleUpRequest
 from trimtab.planner.scale_up.state import remember
 from trimtab.planner.scale_up.whole_plan import PlannedNodes
-from trimtab.planner.simulation.state import NOWHERE
 from trimtab.planner.snapshot.caches import ContentKey
-from trimtab.planner.snapshot.columns import Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Int64
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 from trimtab.v1.reason_pb2 import NodeGroupReason
@@ -79,7 +78,7 @@ def _add_placed(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     """Add the pending pods that fit existing or upcoming nodes."""
     simulation = plan.progress.packer.simulation
     nodes, growth = plan.context.request.snapshot.nodes.name, plan.context.request.growth
-    coming = np.full(len(simulation.state.node_state), NOWHERE, np.int64)
+    coming = np.full(len(simulation.state.node_state), NO_NODE, np.int64)
     coming[growth.upcoming] = np.repeat(np.arange(len(growth.template_node)), np.diff(growth.upcoming_offsets))
     pods = plan.unplaced.pending.pods
     pods = pods[simulation.state.pod_node[pods] >= 0]
@@ -96,7 +95,7 @@ def _add_placed(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
 def _add_skipped(decision: pb.ScaleUpDecision, plan: ScaleUpPlan) -> None:
     pending = plan.unplaced.pending
     # A pod that is too young is placed if there is room.
-    left = plan.progress.state.pod_node[pending.skipped] == NOWHERE
+    left = plan.progress.state.pod_node[pending.skipped] == NO_NODE
     names, reasons = plan.names_of(pending.skipped[left]), pending.skipped_reason[left].tolist()
     for name, reason in sorted(zip(names, reasons, strict=True)):
         decision.skipped.add(pod=name, reason=reason)

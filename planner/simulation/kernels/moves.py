@@ -15,7 +15,6 @@ from trimtab.planner.simulation.state import (
     LEAVE_TOPOLOGY,
     LOG_FULL,
     NOT_POSSIBLE,
-    NOWHERE,
     OPEN,
     OPEN_NODE,
     OUTSIDE,
@@ -25,19 +24,19 @@ from trimtab.planner.simulation.state import (
     MoveLog,
     SimulationState,
 )
-from trimtab.planner.snapshot.columns import Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Int64
 
 # Typed: otherwise every kernel below would be compiled once for each literal argument.
 _JOIN, _LEAVE = cast(int, np.int64(1)), cast(int, np.int64(-1))
 _CORDONED_LEAVE, _CORDONED_STAY = cast(int, np.int64(0)), cast(int, np.int64(1))
 _PLACE, _REMOVE, _CORDON, _LEAVE_TOPOLOGY = (cast(int, np.int64(n)) for n in (PLACE, REMOVE, CORDON, LEAVE_TOPOLOGY))
-_OPEN, _CLOSE, _SEVERAL, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL, NOWHERE))
+_OPEN, _CLOSE, _SEVERAL, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL, NO_NODE))
 
 
 @copied_kernel
 def _count(sim: SimulationState, pod_class: int, node: int, sign: int) -> None:
     """Count `sign` pods of a class on a node; a negative number takes them off."""
-    resources.take(sim.resources, pod_class, node, sign)
+    resources.subtract_requests(sim.resources, pod_class, node, sign)
     compose.count(sim.counters, pod_class, node, sign)
 
 
@@ -51,7 +50,7 @@ def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
 @copied_kernel
 def _note_place(sim: SimulationState, pod: int, node: int, sign: int) -> None:
     compose.count_own(sim.counters, pod, node, sign)
-    sim.pod_node[pod] = node if sign > 0 else NOWHERE
+    sim.pod_node[pod] = node if sign > 0 else NO_NODE
 
 
 @copied_kernel
@@ -115,7 +114,7 @@ def leave(sim: SimulationState, node: int) -> None:
     move_residents(sim, node, _LEAVE)
     if sim.virtual.opened_from[node] >= 0:
         look_like(sim, node, sim.virtual.spare[0])
-        sim.virtual.opened_from[node] = NOWHERE
+        sim.virtual.opened_from[node] = NO_NODE
     sim.node_state[node] = CLOSED
 
 
@@ -142,7 +141,7 @@ def place(sim: SimulationState, pod: int, node: int) -> int:
 
     Returns DONE, NOT_POSSIBLE (the pod is on a node, or the node is closed or dropped) or LOG_FULL.
     """
-    if sim.pod_node[pod] != NOWHERE or sim.node_state[node] >= OUTSIDE:
+    if sim.pod_node[pod] != NO_NODE or sim.node_state[node] >= OUTSIDE:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
@@ -155,7 +154,7 @@ def place(sim: SimulationState, pod: int, node: int) -> int:
 def remove(sim: SimulationState, pod: int) -> int:
     """Take a pod off its node. Returns DONE, NOT_POSSIBLE (it is on none) or LOG_FULL."""
     node = sim.pod_node[pod]
-    if node == NOWHERE:
+    if node == NO_NODE:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL

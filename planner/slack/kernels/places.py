@@ -7,8 +7,8 @@ shrinks, so a node that one of equal placeholders has skipped need not be tried 
 
 from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
 from trimtab.planner.simulation.kernels import fits, place
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 
 RUNS = 8
 """Number of sets with placeholders on one node up to which those that stay are chosen exactly."""
@@ -151,7 +151,7 @@ def place_placeholders(
             for row in range(bounds[group], bounds[group + 1]):
                 pod = pods[row]
                 local = sim.local_class[sim.pod_class[pod]] != 0
-                if sim.pod_node[pod] != NOWHERE:
+                if sim.pod_node[pod] != NO_NODE:
                     continue
                 misses, found = 0, False
                 # A single call site for all predicates, because they would be compiled twice otherwise.

@@ -13,7 +13,8 @@ from functools import partial
 from random import Random
 
 from tests.benchmarks.registry import Stages, scenario
-from tests.builders.snapshots import Cluster, Group, Labels, Node, Pod, write
+from tests.builders.rows import Labels, NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Group, write
 from trimtab.planner.decisions.plan import plan_in_parts
 from trimtab.planner.model.values import AffinityTerm, LabelRequirement, PodRequirements, SpreadConstraint
 from trimtab.planner.round.work import Work
@@ -77,27 +78,27 @@ def run(made: Growing, stages: Stages) -> pb.PlanResponse:
     return answer
 
 
-def full_nodes(count: int, zones: tuple[str, ...] = ZONES) -> dict[str, Node]:
+def full_nodes(count: int, zones: tuple[str, ...] = ZONES) -> dict[str, NodeRow]:
     """Nodes of some zones that have no room left."""
-    room = (("cpu", 1), ("memory", 1), ("pods", 110))
+    room = {"cpu": 1, "memory": 1, "pods": 110}
     return {
-        f"n{i:05}": Node(labels=((HOST, f"n{i:05}"), (ZONE, zones[i % len(zones)])), allocatable=room)
+        f"n{i:05}": NodeRow(labels={HOST: f"n{i:05}", ZONE: zones[i % len(zones)]}, allocatable=room)
         for i in range(count)
     }
 
 
 def group(amounts: Mapping[str, int], zone: str, price: float, **labels: str) -> Group:
-    marked = tuple(sorted({ZONE: zone, **labels}.items()))
-    allocatable = tuple(sorted(amounts.items()))
-    template = Node(labels=marked, allocatable=allocatable, capacity=allocatable)
+    template = NodeRow(labels={ZONE: zone, **labels}, allocatable=dict(amounts))
     return Group(max_size=5_000, target_size=0, template=template, price=price)
 
 
-def waiting(count: int, specs: list[PodRequirements], labels: list[Labels]) -> dict[tuple[str, str], Pod]:
+def waiting(count: int, specs: list[PodRequirements], labels: list[Labels]) -> dict[tuple[str, str], PodRow]:
     """Pods by specs and labels in turn."""
     size = len(specs)
     return {
-        ("default", f"p{i:06}"): Pod(f"u{i}", specs[i % size], labels[i % len(labels)], phase=1, flags=MARKED)
+        ("default", f"p{i:06}"): PodRow(
+            uid=f"u{i}", spec=specs[i % size], labels=labels[i % len(labels)], phase=1, flags=MARKED
+        )
         for i in range(count)
     }
 
@@ -116,7 +117,7 @@ def even(spec: PodRequirements, over: str, key: str, value: str) -> PodRequireme
 
 def equal_pods() -> Cluster:
     one = group({"cpu": 5_000, "memory": 64 * GIB, "pods": 110}, "a", 1.0)
-    return Cluster(nodes=full_nodes(10), groups={"g": one}, pods=waiting(50_000, [requests(100, MIB)], [()]))
+    return Cluster(nodes=full_nodes(10), groups={"g": one}, pods=waiting(50_000, [requests(100, MIB)], [{}]))
 
 
 def many_classes(nodes: int) -> Cluster:
@@ -128,13 +129,13 @@ def many_classes(nodes: int) -> Cluster:
         )
         for i in range(50)
     }  # fmt: skip
-    return Cluster(nodes=full_nodes(nodes), groups=groups, pods=waiting(10_000, specs, [()]))
+    return Cluster(nodes=full_nodes(nodes), groups=groups, pods=waiting(10_000, specs, [{}]))
 
 
 def spread_pods(nodes: int, pods: int, workloads: int, groups: int, zones: tuple[str, ...] = ZONES) -> Cluster:
     """Workloads with a zonal skew of 1; groups of one shape in the zones in turn."""
     specs = [even(requests(100, MIB), ZONE, "app", f"app-{i}") for i in range(workloads)]
-    labels: list[Labels] = [(("app", f"app-{i}"),) for i in range(workloads)]
+    labels: list[Labels] = [{"app": f"app-{i}"} for i in range(workloads)]
     amounts = {"cpu": 32_000, "memory": 64 * GIB, "pods": 110}
     growing = {f"g{i:02}": group(amounts, zones[i % len(zones)], 1.0) for i in range(groups)}
     return Cluster(nodes=full_nodes(nodes, zones), groups=growing, pods=waiting(pods, specs, labels))
@@ -155,20 +156,20 @@ def karpenters(pods: int) -> Cluster:
     for i in range(pods):
         spec = requests(random.choice((100, 250, 500, 1000, 1500)), random.choice(_KARPENTER_MIB) * MIB)
         kind, letter = i * 5 // pods, random.choice(letters)
-        labels: Labels = (("my-label", letter),)
+        labels: Labels = {"my-label": letter}
         if kind == 1:
-            labels = (("zonal", letter),)
+            labels = {"zonal": letter}
             spec = even(spec, ZONE, "zonal", letter)
         elif kind == 2:
-            labels = (("hostly", letter),)
+            labels = {"hostly": letter}
             spec = even(spec, HOST, "hostly", letter)
         elif kind == 3:
-            labels = (("together", letter),)
+            labels = {"together": letter}
             spec = spec._replace(pod_affinity=(near(ZONE, "together", letter),))
         elif kind == 4:
-            labels = (("app", "nginx"),)
+            labels = {"app": "nginx"}
             spec = spec._replace(pod_anti_affinity=(near(HOST, "app", "nginx"),))
-        made["default", f"p{i:06}"] = Pod(f"u{i}", spec, labels, phase=1, flags=MARKED)
+        made["default", f"p{i:06}"] = PodRow(uid=f"u{i}", spec=spec, labels=labels, phase=1, flags=MARKED)
     return Cluster(groups=groups, pods=made)
 
 
@@ -176,7 +177,7 @@ def crowded(pods: int) -> Cluster:
     """A cluster of 5,000 nodes in which nothing helps some pods: no group takes them, or all are at their maxima."""
     made = many_classes(5_000)
     large = [requests(100_000 + i, GIB) for i in range(100)]
-    return replace(made, pods=waiting(pods, large, [()]))
+    return replace(made, pods=waiting(pods, large, [{}]))
 
 
 _KARPENTER_MIB = (100, 256, 512, 1024, 2048, 4096)
@@ -197,7 +198,7 @@ def verify(made: Growing, answer: pb.PlanResponse) -> None:
     for split in decision.splits:
         template = cluster.groups[split.node_group].template
         assert template is not None
-        domain = dict(template.labels)
+        domain = template.labels
         for node in split.new_nodes:
             node_count += 1
             pods = [cluster.pods["default", name.partition("/")[2]] for name in node.pods]
@@ -207,10 +208,10 @@ def verify(made: Growing, answer: pb.PlanResponse) -> None:
                 used.update(dict(pod.spec.requests))
                 for over, key, value in asked_of_others(pod.spec):
                     counts[over, key, value][f"node {node_count}" if over == HOST else domain[over]] += 1
-            assert all(amount <= dict(template.allocatable)[name] for name, amount in used.items())
+            assert all(amount <= template.allocatable[name] for name, amount in used.items())
     # A zone without nodes is none for the scheduler.
     grown = [cluster.groups[split.node_group].template for split in decision.splits]
-    zones = {dict(one.labels)[ZONE] for one in (*cluster.nodes.values(), *grown) if one}
+    zones = {one.labels[ZONE] for one in (*cluster.nodes.values(), *grown) if one}
     for (over, key, _), found in counts.items():
         if key == "together":
             assert len(found) == 1

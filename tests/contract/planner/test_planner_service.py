@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.planner_service import LIMIT, ONCE, asking, make_shell, parts, piece, refused, send
 from tests.builders.random_clusters import clusters
-from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, write, write_delta
 from tests.builders.waiting import LIMIT_S
 from trimtab.clients.planner_client import PlannerClient
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerSession
@@ -76,8 +77,10 @@ def test_equal_requests_have_equal_answers_whatever_is_in_the_cache(stub: planne
 
 
 def test_a_delta_is_answered_as_the_whole_snapshot(stub: planner_pb2_grpc.PlannerStub) -> None:
-    before = Cluster(pods={("a", "p"): Pod(node="n1")}, nodes={"n1": Node(), "n2": Node()})
-    after = Cluster(pods={("a", "p"): Pod(node="n2"), ("a", "q"): Pod()}, nodes={"n2": Node(), "n3": Node()})
+    before = Cluster(pods={("a", "p"): PodRow(node="n1")}, nodes={"n1": NodeRow(), "n2": NodeRow()})
+    after = Cluster(
+        pods={("a", "p"): PodRow(node="n2"), ("a", "q"): PodRow()}, nodes={"n2": NodeRow(), "n3": NodeRow()}
+    )
     base = send(stub, parts(asking(), write(before).SerializeToString())).snapshot_version
     delta = write_delta(before, after).SerializeToString()
     changed = send(stub, parts(asking(base_version=base), delta))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-from .mixed import CONTROLLED, HOST, NOW, ZONE, Mix, MixedCluster, Object, _Node
+from .mixed import CONTROLLED, HOST, NOW, ZONE, Mix, MixedCluster, Object, _FilledNode
 from .widened import UNSCHEDULABLE
 
 SHAPES = ((2_000, 4_096), (2_000, 8_192), (4_000, 8_192), (4_000, 16_384), (8_000, 32_768), (16_000, 32_768))
@@ -53,7 +53,7 @@ CHAINS = (
 )
 
 
-class _Pooled(_Node):
+class _Pooled(_FilledNode):
     """A node, or what one of a group is like, that keeps something for itself."""
 
     capacity: dict[str, str]
@@ -91,7 +91,7 @@ class PendingCluster(MixedCluster):
         bare = CONTROLLED.keys() - {"DaemonSet"}
         return [item for item in found if item["kind"] not in bare or item["metadata"]["uid"] in owners]
 
-    def _nodes(self) -> list[_Node]:
+    def _nodes(self) -> list[_FilledNode]:
         r, nodes = self.r, []
         zones = [f"zone-{letter}" for letter in "abc"[: r.randint(1, 3)]]
         for number in range(r.randint(*self.waiting.groups)):

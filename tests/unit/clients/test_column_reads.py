@@ -14,7 +14,7 @@ from trimtab.clients.snapshots.objects.pod_spec_exporter import PodSpecExporter
 from trimtab.v1 import snapshot_pb2 as pb
 
 
-class Counted:
+class CountedColumns:
     """A message that counts how often each of its fields of bytes is read."""
 
     def __init__(self, message: Message, reads: Counter[str]) -> None:
@@ -24,7 +24,7 @@ class Counted:
         value = getattr(self._message, name)
         if isinstance(value, bytes):
             self._reads[name] += 1
-        return Counted(value, self._reads) if isinstance(value, Message) else value
+        return CountedColumns(value, self._reads) if isinstance(value, Message) else value
 
 
 def look_up(snapshot: Any, _: pb.ClusterSnapshot) -> None:
@@ -54,6 +54,6 @@ def test_each_column_is_read_a_few_times_for_any_number_of_pods(use: Any) -> Non
     pods = [pod(f"p{i}", node="n1", labels={"a": "b"}) for i in range(20)]
     snapshot = snapshot_of([node("n1"), *pods])
     reads: Counter[str] = Counter()
-    use(Counted(snapshot, reads), snapshot)
+    use(CountedColumns(snapshot, reads), snapshot)
     assert reads
     assert max(reads.values()) <= 3, reads

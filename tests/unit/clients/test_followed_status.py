@@ -9,7 +9,7 @@ Entry = tuple[int, str]
 ENTRIES = st.lists(st.tuples(st.integers(0, 9), st.sampled_from("abc")), max_size=8)
 
 
-class Counted:
+class CountedKey:
     """A key that counts how often it is taken."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Counted:
 def test_after_each_change_the_entries_are_those_since_a_time_in_order(
     first: list[Entry], changes: list[tuple[list[Entry], int]]
 ) -> None:
-    kept, expected = EntriesByTime(Counted()), sorted(first)
+    kept, expected = EntriesByTime(CountedKey()), sorted(first)
     kept.replace(expected)
     for added, since in changes:
         kept.change(added, Instant(since, 0))
@@ -33,7 +33,7 @@ def test_after_each_change_the_entries_are_those_since_a_time_in_order(
 
 
 def test_a_change_looks_at_no_entry_that_stays() -> None:
-    key = Counted()
+    key = CountedKey()
     kept = EntriesByTime(key)
     kept.replace([(at, "a") for at in range(100_000)])
     key.count = 0

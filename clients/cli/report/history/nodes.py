@@ -16,6 +16,11 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 
 class _NodeHistory(NamedTuple):
+    """A present node. group : id, "" = none; by_labels : the group that its labels make; zone : "" = not known; cpu :
+    allocatable milli-cores; memory : allocatable bytes; machine : what its price depends on; is_going : it is being
+    deleted.
+    """
+
     group: str
     by_labels: str
     zone: str
@@ -26,12 +31,18 @@ class _NodeHistory(NamedTuple):
 
 
 class _RecordedGroup(NamedTuple):
+    """A node group. price : of a node for an hour, None = not known; template : labels of a new node, None = it has no
+    template.
+    """
+
     price: float | None
     template: Mapping[str, str] | None
 
 
 class Capacity(NamedTuple):
-    """Nodes of a round. counts : by "group/zone"; price_per_hour : of the nodes whose price is known."""
+    """Nodes of a round. counts : by "group/zone"; price_per_hour : of the nodes whose price is known. cpu :
+    milli-cores; memory : bytes.
+    """
 
     counts: Mapping[str, int]
     cpu: int
@@ -101,7 +112,7 @@ class RecordedNodes:
                 label_value(labels, ZONE),
                 amounts.get("cpu", 0),
                 amounts.get("memory", 0),
-                machine_of(labels),
+                machine_of(labels, self._prices),
                 any(view.text(taint.key) == HARD_TAINT_KEY for taint in node.taints),
             )
         if self._has_begun:
@@ -129,7 +140,9 @@ class RecordedNodes:
 
     def _price(self, name: str, group: str) -> float:
         """Return the price of a node: of the file for its machine, else of its group; 0 = unknown."""
-        of_file = price_of(self._nodes[name].machine, self._prices) if self._prices is not None else None
+        if self._prices is None or group in self._prices.groups:
+            return self.price_of.get(group, 0.0)
+        of_file = price_of(self._nodes[name].machine, self._prices)
         return self.price_of.get(group, 0.0) if of_file is None else of_file
 
     def _priced(self) -> dict[str, float]:
@@ -142,7 +155,8 @@ class RecordedNodes:
             own = self._groups.get(name, _RecordedGroup(None, None))
             of_file = None
             if self._prices is not None:
-                of_file = one_price(machines_of(own.template, machines.get(name, set())), self._prices)
+                own_machines = machines_of(own.template, machines.get(name, set()), self._prices)
+                of_file = one_price(name, own_machines, self._prices)
             price = own.price if of_file is None else of_file
             if price is not None:
                 found[name] = price

@@ -21,8 +21,8 @@ from trimtab.planner.placement.kernels.search import HINT_HITS, Search, destinat
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.simulation.kernels import cordon, fits, mark, place, remove, remove_from_topology, revert
 from trimtab.planner.simulation.kernels.checks import fits_locally
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, UInt8
 
 ACCEPTED = 0
 MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION, NOT_EVALUATED = 6, 9, 14, 15, 19, 20
@@ -417,5 +417,5 @@ def mark_unplaceable(
 def record_all_incoming(problem: DrainProblem, pod_node: Int64, pods: Int32) -> None:
     """Record for each of the pods that is on a node, pod_node : int64[P'], that its node has received it."""
     for row in range(len(pods)):
-        if pod_node[pods[row]] != NOWHERE:
+        if pod_node[pods[row]] != NO_NODE:
             record_incoming(problem, widened(pods[row]), widened(pod_node[pods[row]]))

@@ -10,8 +10,8 @@ from trimtab.planner.compiled.decorators import copied_kernel, inner_kernel, ker
 from trimtab.planner.predicates.kernels import compose
 from trimtab.planner.scale_down.search.kernels.drain_sets import TAKEN, DrainProblem
 from trimtab.planner.simulation.kernels import fits, mark, place, remove, revert
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
-from trimtab.planner.snapshot.columns import Bool, Int32
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32
 
 
 @kernel
@@ -74,7 +74,7 @@ def place_waiting(sim: SimulationState, problem: DrainProblem, unplaceable: Bool
             continue
         for at in range(problem.offsets[node], problem.offsets[node + 1]):
             pod = widened(problem.pods[at])
-            if sim.pod_node[pod] == NOWHERE and fits(sim, pod, widened(problem.destination[pod])):
+            if sim.pod_node[pod] == NO_NODE and fits(sim, pod, widened(problem.destination[pod])):
                 place(sim, pod, widened(problem.destination[pod]))
                 count += 1
     return count
@@ -89,7 +89,7 @@ def first_waiting(sim: SimulationState, problem: DrainProblem, unplaceable: Bool
             continue
         for at in range(problem.offsets[node], problem.offsets[node + 1]):
             pod = widened(problem.pods[at])
-            if sim.pod_node[pod] == NOWHERE:
+            if sim.pod_node[pod] == NO_NODE:
                 problem.blocking_pod[node] = pod
                 return int(node)
     return -1
@@ -101,7 +101,7 @@ def return_pods(sim: SimulationState, problem: DrainProblem, node: int) -> int:
     waiting = 0
     for at in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[at])
-        if sim.pod_node[pod] == NOWHERE:
+        if sim.pod_node[pod] == NO_NODE:
             waiting += 1
         else:
             remove(sim, pod)

@@ -11,7 +11,7 @@ from tests.builders.cli import Run, listed
 from trimtab.clients.cli.demo.command import Chapter, with_prices
 from trimtab.clients.cli.demo.loop import DemoSettings
 from trimtab.clients.cli.group_prices import LivePrices
-from trimtab.clients.cli.prices import ON_DEMAND, PricedMachine
+from trimtab.clients.cli.prices import ON_DEMAND, PricedMachine, Prices
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
 from trimtab.clients.snapshots.live.cloud_groups import known_prices
 from trimtab.v1 import actuator_pb2, plan_pb2
@@ -81,17 +81,19 @@ def test_an_explanation_of_a_pod_that_waits_tells_what_its_node_costs(
 def test_the_demo_gives_node_groups_the_prices_of_the_file(tmp_path: Path) -> None:
     cluster = listed(tmp_path, group("a"), group("b"), node("n1", "a", **{TYPE: "m5.large"}), node("n2", "b"))
     chapter = Chapter("", "", (cluster,), DemoSettings("own", plan_pb2.PlanSettings()))
-    changed = with_prices(chapter, {PricedMachine("m5.large", "", ON_DEMAND): 0.5}, tmp_path)
+    changed = with_prices(chapter, Prices({PricedMachine("m5.large", "", ON_DEMAND): 0.5}), tmp_path)
     items = msgspec.json.decode(changed.files[0].read_bytes())["items"]
     assert {one["metadata"]["name"]: one["spec"].get("price") for one in items if one["kind"] == "NodeGroup"} == {
         "a": 0.5,
         "b": None,
     }
     assert len(items) == 4
-    assert changed.scenario.prices == {PricedMachine("m5.large", "", ON_DEMAND): 0.5}, "for nodes outside of groups"
+    assert changed.scenario.prices == Prices({PricedMachine("m5.large", "", ON_DEMAND): 0.5}), (
+        "for nodes outside of groups"
+    )
 
 
-class FakeCluster:
+class CountedNodeReads:
     """Nodes of a live cluster, and how often they were read."""
 
     def __init__(self, *nodes: dict[str, Any]) -> None:
@@ -104,7 +106,7 @@ class FakeCluster:
 
 
 def test_live_groups_are_priced_by_their_template_else_by_their_nodes() -> None:
-    cluster = FakeCluster(
+    cluster = CountedNodeReads(
         {**node("n1", "a", **{TYPE: "m5.large"}), "spec": {"providerID": "aws:///n1"}},
         node("n2", "declared", **{TYPE: "m5.large", ZONE: "b"}),
     )
@@ -115,7 +117,8 @@ def test_live_groups_are_priced_by_their_template_else_by_their_nodes() -> None:
     status.node_groups.add(id="unknown", price_per_hour=9.0)
     declared = (msgspec.convert(group("declared"), NodeGroup),)
     live = LivePrices(
-        {PricedMachine("m5.large", "", ON_DEMAND): 0.5, PricedMachine("m5.large", "b", ON_DEMAND): 0.75}, cluster
+        Prices({PricedMachine("m5.large", "", ON_DEMAND): 0.5, PricedMachine("m5.large", "b", ON_DEMAND): 0.75}),
+        cluster,
     )
     expected = {"a": 0.5, "declared": 0.75, "t": 0.75, "unknown": 9.0}
     assert known_prices(live(declared, status), status) == expected
@@ -124,8 +127,8 @@ def test_live_groups_are_priced_by_their_template_else_by_their_nodes() -> None:
 
 
 def test_nodes_of_a_live_cluster_are_read_only_until_all_prices_are_known() -> None:
-    cluster = FakeCluster()
-    live = LivePrices({PricedMachine("m5.large", "", ON_DEMAND): 0.5}, cluster)
+    cluster = CountedNodeReads()
+    live = LivePrices(Prices({PricedMachine("m5.large", "", ON_DEMAND): 0.5}), cluster)
     declared = (msgspec.convert(group("a"), NodeGroup),)
     assert known_prices(live(declared, None), None) == {}
     cluster.found = [msgspec.convert(node("n1", "a", **{TYPE: "m5.large"}), Node)]

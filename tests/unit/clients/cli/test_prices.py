@@ -7,7 +7,8 @@ import pytest
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from trimtab.clients.cli.failures import UsageError
-from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, apply_prices, machine_of, read_prices
+from trimtab.clients.cli.price_files import read_prices
+from trimtab.clients.cli.prices import ON_DEMAND, SPOT, PricedMachine, apply_prices, machine_of
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.v1 import snapshot_pb2
 
@@ -46,7 +47,7 @@ def priced(path: Path, **labels_of: dict[str, str]) -> snapshot_pb2.ClusterSnaps
 
 
 def test_both_forms_say_the_same(file: Path) -> None:
-    assert read_prices(file) == {
+    assert read_prices(file).machines == {
         PricedMachine("m5.large", "", ON_DEMAND): 0.096,
         PricedMachine("m5.large", "eu-west-1a", ON_DEMAND): 0.107,
         PricedMachine("m5.large", "eu-west-1a", SPOT): 0.031,
@@ -128,3 +129,103 @@ def test_a_plan_over_kubectls_objects_says_what_they_cost(trimtab: Run, tmp_path
 def test_a_missing_price_file_is_named(trimtab: Run, cluster: Path) -> None:
     done = trimtab("plan", cluster, "--prices", "nowhere.csv")
     assert (done.code, done.err) == (2, "trimtab: nowhere.csv: No such file or directory\n")
+
+
+def clusters(folder: Path) -> Path:
+    """A master outside of groups, a labelled worker and a worker of a group with a price of its own."""
+    nodes = [
+        k8s.node("m1", cpu="4", labels={TYPE: "m5", "node-role.kubernetes.io/control-plane": ""}),
+        k8s.node("w1", cpu="4", labels={TYPE: "m5", "pool": "a"}),
+        k8s.node("w2", cpu="4", labels={TYPE: "m5", "pool": "b"}),
+    ]
+    groups = [k8s.node_group(name, min_size=0, max_size=5, selector={"pool": name}, price=0.9) for name in ("a", "b")]
+    return listed(folder, *nodes, *groups)
+
+
+def test_a_group_wins_over_a_label_and_a_label_over_a_type(trimtab: Run, tmp_path: Path) -> None:
+    prices = tmp_path / "prices.csv"
+    lines = ("m5,,,0.1", ",a,,0.2", ",,pool=b,0.4", ",,node-role.kubernetes.io/control-plane=,0.8")
+    prices.write_text("\n".join(("type,group,label,price", *lines)) + "\n")
+    out = trimtab("plan", clusters(tmp_path), "--prices", prices).out
+    assert "That saves 0.60 of 1.40 an hour (43 %)" in out
+    sources = "Prices: 2 nodes by label in prices.csv, 1 node by group in prices.csv."
+    assert sources in out
+
+
+def test_rates_price_nodes_without_another_price_and_are_named(trimtab: Run, tmp_path: Path) -> None:
+    out = trimtab("plan", clusters(tmp_path), "--rates", "cpu=0.03,memory=0.005").out
+    assert "That saves 1.80 of 2.00 an hour (90 %)" in out
+    assert "Prices: 2 nodes by NodeGroup, 1 node by rates (0.03 a core and 0.005 a GiB of memory an hour)." in out
+
+
+def test_rates_are_prices_for_the_planner_but_assumed_ones_are_not(trimtab: Run, tmp_path: Path) -> None:
+    cluster = listed(tmp_path, *(k8s.node(name, cpu="4", labels={TYPE: "m5"}) for name in ("n1", "n2")))
+    plan = ("plan", cluster, "--decision", "scale-down")
+    given = trimtab(*plan, "--rates", "cpu=0.03", "-o", "json").document()
+    assert [one["savingPerHour"] for one in given["scaleDown"]["unneeded"]] == [0.12, 0.12]
+    assumed = trimtab(*plan, "-o", "json").document()
+    assert [one.get("savingPerHour") for one in assumed["scaleDown"]["unneeded"]] == [None, None]
+    out = " ".join(trimtab(*plan).out.split())
+    assert "(assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours)" in out
+
+
+@pytest.mark.parametrize(
+    ("rates", "told"),
+    [
+        pytest.param("cpu", "'cpu' is not RESOURCE=PRICE", id="no price"),
+        pytest.param("cpu=much", "'much' is no number", id="no number"),
+        pytest.param("cpu=1,cpu=2", "cpu is given twice", id="twice"),
+        pytest.param("cpu=-1", "no rate is left", id="negative alone"),
+    ],
+)
+def test_rates_that_cannot_be_used_are_refused(trimtab: Run, cluster: Path, rates: str, told: str) -> None:
+    done = trimtab("plan", cluster, "--rates", rates)
+    assert (done.code, told in done.err) == (2, True)
+
+
+def test_a_negative_rate_is_named_and_the_other_one_counts(trimtab: Run, cluster: Path) -> None:
+    done = trimtab("plan", cluster, "--rates", "cpu=-1,memory=0.004")
+    assert done.code == 0
+    assert "--rates: cpu=-1 is not a price per hour; it is left out" in done.err
+    assert "by rates (0.004 a GiB of memory an hour)" in done.out
+
+
+def test_prices_in_another_currency_are_named_and_the_others_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text("type,price,currency\na,1,EUR\nb,2,USD\nc,3,usd\nd,4,\n")
+    found = read_prices(path)
+    assert ({one.type: price for one, price in found.machines.items()}, found.currency) == (
+        {"b": 2, "c": 3, "d": 4},
+        "USD",
+    )
+    assert "1 price in EUR left out, such as that of a on-demand: the others are in USD" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        pytest.param("m5,a,,1", "type and group are given", id="two subjects"),
+        pytest.param(",,pool,1", "label 'pool' is not KEY=VALUE", id="label without value"),
+    ],
+)
+def test_a_line_is_of_one_subject(tmp_path: Path, line: str, told: str) -> None:
+    path = tmp_path / "prices.csv"
+    path.write_text(f"type,group,label,price\n{line}\n")
+    with pytest.raises(UsageError, match=told):
+        read_prices(path)
+
+
+def test_the_price_of_new_nodes_is_never_added_to_assumed_ones(trimtab: Run, tmp_path: Path) -> None:
+    """The only price is that of a group at zero, so those of the nodes are assumed."""
+    web = k8s.replica_set("web", 1)
+    priced = k8s.node_group("new", min_size=0, max_size=3, selector={"pool": "new"}, price=0.5)
+    template = {
+        "metadata": {"labels": {"pool": "new"}},
+        "status": {"allocatable": {"cpu": "16", "memory": "64Gi", "pods": "50"}},
+    }
+    priced["spec"] |= {"template": template, "targetSize": 0}
+    waiting = k8s.pod("web-0", cpu="8", owner=web)
+    cluster = listed(tmp_path, k8s.node("n1", cpu="2", labels={TYPE: "m5"}), web, waiting, priced)
+    assert "1 pod. That costs 0.50 an hour, 365 a month." in trimtab("plan", cluster).out

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 SETTINGS = LoadSettings(burst_count=2, deployment_count=2, replicas=2, length_s=6.0, quiet_s=4.0)
 
 
-class FakeCluster:
+class ClusterWithOneNode:
     """A cluster with room for two pods on its only node; another node joins 3 s after a burst begins and leaves with
     it.
     """
@@ -60,12 +60,12 @@ class FakeCluster:
         self.now_s += seconds
 
 
-def played(cluster: FakeCluster, said: list[str]) -> list[MeasuredBurst]:
+def played(cluster: ClusterWithOneNode, said: list[str]) -> list[MeasuredBurst]:
     return run(cluster, SETTINGS, Around(lambda: cluster.now_s, cluster.sleep, said.append))
 
 
 def test_bursts_come_and_go_one_after_the_other_and_are_measured() -> None:
-    cluster, said = FakeCluster(), []
+    cluster, said = ClusterWithOneNode(), []
     bursts = played(cluster, said)
     assert cluster.done == ["prepare", "begin 1", "end", "begin 2", "end", "clean"]
     assert [one.document() for one in bursts] == [
@@ -94,14 +94,14 @@ def test_a_burst_of_which_no_pod_is_bound_has_no_waits() -> None:
 
 @pytest.mark.parametrize("fails_at", ["begin 1", "end", "begin 2"])
 def test_whatever_happens_all_is_taken_away(fails_at: str) -> None:
-    cluster = FakeCluster(fails_at)
+    cluster = ClusterWithOneNode(fails_at)
     with pytest.raises(UnreachableError):
         played(cluster, [])
     assert cluster.done[-1] == "clean"
 
 
 def test_an_interrupt_takes_all_away_too() -> None:
-    cluster = FakeCluster()
+    cluster = ClusterWithOneNode()
 
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
@@ -112,7 +112,7 @@ def test_an_interrupt_takes_all_away_too() -> None:
 
 
 def test_pods_of_another_load_are_left_alone() -> None:
-    cluster = FakeCluster()
+    cluster = ClusterWithOneNode()
     cluster.burst = 7
     with pytest.raises(InUseError, match="--namespace"):
         played(cluster, [])

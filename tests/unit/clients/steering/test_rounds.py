@@ -24,7 +24,7 @@ from trimtab.v1.reason_pb2 import UnremovableReason
 KEY = SCALE_DOWN_DISABLED
 
 
-class FakeCluster:
+class NodesOfServer:
     """The nodes of an API server; snapshots are empty."""
 
     def __init__(self, server: JsonApiServer) -> None:
@@ -72,7 +72,7 @@ def rounds(server: JsonApiServer, planner: FakePlanner, dry_run: bool = False) -
     steer = SteerSettings(KEY, dry_run=dry_run)
     settings = RoundSettings(decisions=(plan_pb2.Decision.SCALE_DOWN,), dry_run=dry_run)
     writer = MarkWriter(server.http(), 1000)
-    made = SteeringRounds(FakeCluster(server), PlannerSession(planner), None, settings, steer, writer)
+    made = SteeringRounds(NodesOfServer(server), PlannerSession(planner), None, settings, steer, writer)
 
     def make() -> list[str]:
         made.run("r", Timestamp(seconds=1_700_000_000), lambda: True)
@@ -113,7 +113,7 @@ def test_without_a_decision_on_scale_down_the_annotations_stay_as_they_are(serve
 
 def test_in_the_end_all_annotations_of_trimtab_are_removed(server: JsonApiServer) -> None:
     rounds(server, FakePlanner(plan()))()
-    assert take_all_off(FakeCluster(server).nodes(), MarkWriter(server.http(), 1000), 60.0) == 0
+    assert take_all_off(NodesOfServer(server).nodes(), MarkWriter(server.http(), 1000), 60.0) == 0
     assert marked(server) == []
     assert server.objects["/api/v1/nodes/manual"]["metadata"]["annotations"] == {KEY: "true"}
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.builders.clouds import Clock
 from tests.builders.json_api import Fault, JsonApiServer
 from trimtab.clients.kubernetes.errors import ApiError
 from trimtab.clients.snapshots.objects.nodes import SCALE_DOWN_DISABLED, STEERED
@@ -12,21 +13,6 @@ from trimtab.clients.steering.marks import NodeMarks, Write, ours, writes
 from trimtab.clients.steering.writer import UNSEEN_S, MarkWriter
 
 KEY = SCALE_DOWN_DISABLED
-
-
-class Clock:
-    """Time that passes only in `sleep`."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-        self.slept: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        self.now_s += seconds
 
 
 @pytest.fixture

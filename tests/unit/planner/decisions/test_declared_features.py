@@ -3,7 +3,8 @@
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tests.builders.snapshots import Cluster, Group, Node, Pod, write
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Group, write
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner, PodRequirements
@@ -14,7 +15,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import PredicateReason
 
 NOW_S = 1_800_000_000
-ROOM = (("cpu", 4000), ("memory", 2**33), ("pods", 110))
+ROOM = {"cpu": 4000, "memory": 2**33, "pods": 110}
 SPEC = PodRequirements(requests=(("cpu", 100),), node_features=("F",))
 DOWN, UP = pb.Decision.SCALE_DOWN, pb.Decision.SCALE_UP
 
@@ -22,16 +23,16 @@ DOWN, UP = pb.Decision.SCALE_DOWN, pb.Decision.SCALE_UP
 def snapshot(template_features: tuple[str, ...]) -> Snapshot:
     """Return two nodes that declare nothing, a pod on n1 that needs the feature F, one on n2 that keeps it, and a group
     with a template."""
-    nodes = {name: Node(allocatable=ROOM, group="g") for name in ("n1", "n2")}
-    template = Node(allocatable=ROOM, declared_features=template_features)
+    nodes = {name: NodeRow(allocatable=ROOM, group="g") for name in ("n1", "n2")}
+    template = NodeRow(allocatable=ROOM, declared_features=template_features)
     owner = Owner("o", "ReplicaSet", "web", "default", 1, 1, "apps/v1")
     return canonicalize(
         write(
             Cluster(
                 nodes=nodes,
                 pods={
-                    ("default", "p"): Pod(spec=SPEC, uid="p", node="n1", phase=2, owner="o"),
-                    ("default", "bare"): Pod(uid="bare", node="n2", phase=2),
+                    ("default", "p"): PodRow(spec=SPEC, uid="p", node="n1", phase=2, owner="o"),
+                    ("default", "bare"): PodRow(uid="bare", node="n2", phase=2),
                 },
                 groups={"g": Group(0, 9, 2, template)},
                 owners={"o": owner},

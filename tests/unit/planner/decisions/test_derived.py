@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.builders.caches import KeptBytes, KeptValues
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
-from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, write, write_delta
 from trimtab.clients.cluster_generator import ClusterShape, generate, write_list
 from trimtab.clients.snapshots.objects import read_files
 from trimtab.planner.decisions.fit import check_fit
@@ -36,10 +37,10 @@ from trimtab.v1.snapshot_pb2 import ClusterSnapshot, PodPhase
 
 NOW_S = 1_700_000_600
 SMALL = Cluster(
-    nodes={"a": Node(), "b": Node(unschedulable=True)},
+    nodes={"a": NodeRow(), "b": NodeRow(unschedulable=True)},
     pods={
-        ("default", "one"): Pod(uid="1", owner="x", node="a", flags=1, deletion_cost=1),
-        ("default", "two"): Pod(uid="2", owner="y", node="b", flags=0, deletion_cost=2),
+        ("default", "one"): PodRow(uid="1", owner="x", node="a", flags=1, deletion_cost=1),
+        ("default", "two"): PodRow(uid="2", owner="y", node="b", flags=0, deletion_cost=2),
     },
     owners={
         "x": Owner("x", "ReplicaSet", "x", "default", 1, 1, "apps/v1"),

@@ -27,7 +27,7 @@ from trimtab.planner.service.servicer import PlannerServicer
 from trimtab.planner.service.settings import PlannerOptions
 from trimtab.planner.simulation.growth import GrowthNeed
 from trimtab.planner.simulation.kernels import remove
-from trimtab.planner.simulation.state import NOWHERE
+from trimtab.planner.snapshot.columns import NO_NODE
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import planner_pb2_grpc
@@ -68,7 +68,7 @@ def after_moves(decision: Decision) -> Decision:
         sim = this.simulation.state
         for number in range(len(sim.pod_node)):
             remove(sim, number)
-        sim.pod_node[:] = NOWHERE
+        sim.pod_node[:] = NO_NODE
         return fail()
 
     return replace(decision, decide=decide)

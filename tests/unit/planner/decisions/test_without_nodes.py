@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from tests.builders.examples import examples
 from tests.builders.random_clusters import clusters
-from tests.builders.snapshots import Cluster, Group, Node, Pod, write
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Group, write
 from trimtab.planner.decisions.plan import plan
 from trimtab.planner.model.values import Owner, PodRequirements
 from trimtab.planner.round.work import Work
@@ -22,7 +23,7 @@ S = pb.PodCostStrategy
 NEEDED = {S.BALANCE_DOMAINS: {"topologyKey": "zone"}, S.IDLE: {"annotation": "idle"}}
 NEEDED[S.ACCUMULATED_WORK] = NEEDED[S.IDLE]
 STRATEGIES = sorted(set(S.Code.values()) - {S.UNSPECIFIED, S.CUSTOM})
-AMOUNTS = (("cpu", 4000), ("memory", 1 << 34), ("pods", 110))
+AMOUNTS = {"cpu": 4000, "memory": 1 << 34, "pods": 110}
 
 
 def slack(strategy: str, **more: Any) -> dict[str, Any]:
@@ -63,8 +64,11 @@ def costs(*strategies: int) -> dict[str, Any]:
 
 def orphans(group: Group | None = None, phase: int = 2) -> Cluster:
     """Return pods of one controller on nodes that are gone, and pending ones."""
-    rows = {("default", f"p{i}"): Pod(f"u{i}", spec(), node=f"gone-{i}", owner="o", phase=phase) for i in range(3)}
-    rows |= {("default", f"q{i}"): Pod(f"v{i}", spec(), owner="o", phase=1, flags=32) for i in range(2)}
+    rows = {
+        ("default", f"p{i}"): PodRow(uid=f"u{i}", spec=spec(), node=f"gone-{i}", owner="o", phase=phase)
+        for i in range(3)
+    }
+    rows |= {("default", f"q{i}"): PodRow(uid=f"v{i}", spec=spec(), owner="o", phase=1, flags=32) for i in range(2)}
     owner = Owner("o", "ReplicaSet", "web", "default", 5, 5, "apps/v1")
     return Cluster(pods=rows, owners={"o": owner}, groups={} if group is None else {"g": group})
 
@@ -73,7 +77,7 @@ def spec() -> PodRequirements:
     return PodRequirements(requests=(("cpu", 1500), ("memory", 1 << 30)))
 
 
-AT_ZERO = Group(0, 10, 0, Node(allocatable=AMOUNTS), 1.0)
+AT_ZERO = Group(0, 10, 0, NodeRow(allocatable=AMOUNTS), 1.0)
 
 
 @given(clusters(), st.booleans(), SLACK, SCALE_UP, SCALE_DOWN, st.sampled_from(STRATEGIES))

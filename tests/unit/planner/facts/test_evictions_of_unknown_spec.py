@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.builders.snapshots import Cluster, Eviction, Node, Pod, write
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Eviction, write
 from trimtab.planner.decisions.notes import notes
 from trimtab.planner.decisions.table import TABLE
 from trimtab.planner.facts.recent_evictions import awaited
@@ -12,8 +13,8 @@ from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 
 NOW_NS = 100 * 10**9
-SIBLING = Pod(
-    uid="u0", spec=PodRequirements(requests=(("cpu", 700),)), labels=(("app", "web"),), node="n1", owner="web"
+SIBLING = PodRow(
+    uid="u0", spec=PodRequirements(requests=(("cpu", 700),)), labels={"app": "web"}, node="n1", owner="web"
 )
 
 
@@ -21,7 +22,7 @@ def cluster(owner: str) -> Snapshot:
     owners = {"web": Owner("web", "ReplicaSet", "web", "default", 2, 1, "apps/v1")}
     gone = Eviction("u1", None, (), owner, NOW_NS - 1)
     rows = Cluster(
-        nodes={"n1": Node()}, pods={("default", "web-0"): SIBLING}, owners=owners, evictions={("default", "x"): gone}
+        nodes={"n1": NodeRow()}, pods={("default", "web-0"): SIBLING}, owners=owners, evictions={("default", "x"): gone}
     )
     return canonicalize(write(rows))
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.builders.snapshots import Cluster, Node, write
+from tests.builders.rows import NodeRow
+from tests.builders.snapshots import Cluster, write
 from trimtab.planner.facts.nodes import is_ready, unhealthy
 from trimtab.planner.model.settings import TaintNames
 from trimtab.planner.model.values import TaintSpec
@@ -28,7 +29,9 @@ NAMES = TaintNames(frozenset({"example.org/not-ready"}), ("checks.example.org/",
 )
 def test_a_taint_of_start_or_status_makes_a_node_not_ready(key: str, ready: bool) -> None:
     taint = TaintSpec(key, "", snapshot_pb2.TaintEffect.NO_SCHEDULE)
-    snapshot = canonicalize(write(Cluster(nodes={"n0": Node(taints=(taint,)), "n1": Node(), "n2": Node(ready=False)})))
+    snapshot = canonicalize(
+        write(Cluster(nodes={"n0": NodeRow(taints=(taint,)), "n1": NodeRow(), "n2": NodeRow(ready=False)}))
+    )
     assert is_ready(snapshot, NAMES).tolist() == [ready, True, False]
 
 

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.builders.snapshots import Cluster, Group, Node, write
+from tests.builders.rows import NodeRow
+from tests.builders.snapshots import Cluster, Group, write
 from trimtab.planner.facts.nodes import LONGEST_START_NS, being_deleted
 from trimtab.planner.facts.transient_taints import TO_BE_DELETED_TAINT
 from trimtab.planner.facts.upcoming import LONGEST_PROVISION_NS, upcoming
@@ -19,17 +20,17 @@ JUST_NOW_NS = NOW_NS - 10**9
 NO_SCHEDULE = snapshot_pb2.TaintEffect.NO_SCHEDULE
 STARTUP = TaintNames(frozenset({"example.com/warming"}), ("agent/",))
 
-READY = Node(group="g")
-STARTING = Node(group="g", ready=False, created_ns=JUST_NOW_NS)
-UNREADY = Node(group="g", ready=False, created_ns=NOW_NS - LONGEST_START_NS)
-DELETED = Node(group="g", taints=(TaintSpec(TO_BE_DELETED_TAINT, "", NO_SCHEDULE),))
+READY = NodeRow(group="g")
+STARTING = NodeRow(group="g", ready=False, created_ns=JUST_NOW_NS)
+UNREADY = NodeRow(group="g", ready=False, created_ns=NOW_NS - LONGEST_START_NS)
+DELETED = NodeRow(group="g", taints=(TaintSpec(TO_BE_DELETED_TAINT, "", NO_SCHEDULE),))
 
 
-def tainted(key: str) -> Node:
-    return Node(group="g", taints=(TaintSpec(key, "", NO_SCHEDULE),), created_ns=JUST_NOW_NS)
+def tainted(key: str) -> NodeRow:
+    return NodeRow(group="g", taints=(TaintSpec(key, "", NO_SCHEDULE),), created_ns=JUST_NOW_NS)
 
 
-def count(group: Group, *nodes: Node, **more: object) -> int:
+def count(group: Group, *nodes: NodeRow, **more: object) -> int:
     rows = {f"n{i}": node for i, node in enumerate(nodes)}
     snapshot = canonicalize(write(Cluster(nodes=rows, groups={"g": group, "other": Group(target_size=1)}, **more)))
     found = upcoming(snapshot, being_deleted(snapshot, NOW_NS), NOW_NS, STARTUP)
@@ -44,7 +45,7 @@ def count(group: Group, *nodes: Node, **more: object) -> int:
         pytest.param(1, [READY, READY], 0, id="more registered than asked for"),
         pytest.param(2, [READY, STARTING], 1, id="registered and starting"),
         pytest.param(2, [READY, UNREADY], 0, id="unready for longer than a start"),
-        pytest.param(1, [Node(group="g", ready=False)], 0, id="unready and of unknown age"),
+        pytest.param(1, [NodeRow(group="g", ready=False)], 0, id="unready and of unknown age"),
         pytest.param(2, [READY, DELETED], 0, id="being drained, and still counted by the target"),
         pytest.param(
             2,
@@ -64,7 +65,7 @@ def count(group: Group, *nodes: Node, **more: object) -> int:
         pytest.param(1, [STARTING, STARTING], 1, id="not more than asked for"),
     ],
 )
-def test_nodes_to_come_are_those_that_cannot_take_pods_yet(target: int, nodes: list[Node], expected: int) -> None:
+def test_nodes_to_come_are_those_that_cannot_take_pods_yet(target: int, nodes: list[NodeRow], expected: int) -> None:
     assert count(Group(target_size=target), *nodes) == expected
 
 
@@ -82,7 +83,7 @@ def test_a_deletion_that_the_actuator_reports_counts_as_one() -> None:
 
 
 @given(st.integers(0, 6), st.lists(st.sampled_from([READY, STARTING, UNREADY, DELETED]), max_size=6))
-def test_registered_and_upcoming_nodes_never_exceed_the_request(target: int, nodes: list[Node]) -> None:
+def test_registered_and_upcoming_nodes_never_exceed_the_request(target: int, nodes: list[NodeRow]) -> None:
     found = count(Group(target_size=target), *nodes)
     steady = sum(node is not STARTING for node in nodes)
     assert found == min(target, max(target - len(nodes), 0) + len(nodes) - steady)
@@ -90,5 +91,5 @@ def test_registered_and_upcoming_nodes_never_exceed_the_request(target: int, nod
 
 
 def test_without_groups_nothing_is_to_come() -> None:
-    snapshot = canonicalize(write(Cluster(nodes={"n": Node()})))
+    snapshot = canonicalize(write(Cluster(nodes={"n": NodeRow()})))
     assert upcoming(snapshot, np.zeros(1, bool), NOW_NS, STARTUP).tolist() == []

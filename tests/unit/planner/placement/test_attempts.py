@@ -13,7 +13,8 @@ from trimtab.planner.placement.attempts import Attempts, best_of
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.kernels import place
 from trimtab.planner.simulation.log import current_mark
-from trimtab.planner.simulation.state import NOWHERE, SimulationState
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import NO_NODE
 
 T = TypeVar("T")
 NODES = [NodeRow(f"n{number}") for number in range(4)]
@@ -32,7 +33,7 @@ class Backwards:
 
 def pods_to(node: int, state: SimulationState) -> int:
     """Make a plan: every pod on one node. It must start from pods on no node."""
-    assert (state.pod_node == NOWHERE).all()
+    assert (state.pod_node == NO_NODE).all()
     for pod in range(len(state.pod_node)):
         place(state, pod, node)
     return node

@@ -5,6 +5,7 @@ import pytest
 from tests.builders.fitting import node, pending, reasons
 from tests.builders.rows import PodRow
 from trimtab.planner.model.values import HostPort, PodRequirements
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 
 def port(number: int = 80, ip: str = "0.0.0.0", protocol: str = "TCP") -> HostPort:
@@ -32,5 +33,5 @@ def test_a_port_conflicts(wanted: HostPort, taken: HostPort, conflict: bool) -> 
 
 
 def test_a_pod_that_has_ended_holds_no_port() -> None:
-    other = PodRow("other", PodRequirements(host_ports=(port(),)), node="n1", ended=True)
+    other = PodRow("other", PodRequirements(host_ports=(port(),)), node="n1", phase=PodPhase.SUCCEEDED)
     assert reasons(pending(PodRequirements(host_ports=(port(),))), [node()], [other]) == {"n1": []}

@@ -124,7 +124,7 @@ def test_a_namespace_selector_that_needs_no_label_selects_listed_namespaces_for_
 
 def test_terminating_pods_count_for_affinity() -> None:
     spec = PodRequirements(pod_affinity=(near(equals(app="web")),))
-    assert fitting(pending(spec), NODES, [WEB._replace(terminating=True)]) == {"n1", "n2"}
+    assert fitting(pending(spec), NODES, [WEB._replace(deletion_s=1)]) == {"n1", "n2"}
 
 
 def test_two_terms_with_one_key_both_keep_away() -> None:

@@ -8,6 +8,7 @@ from tests.builders.rows import PodRow
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.simulation.build import build_simulation
 from trimtab.planner.simulation.explain import explain
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 ROOM = {"cpu": 1000, "memory": 100, "pods": 3, "example.com/gpu": 2}
 
@@ -36,7 +37,7 @@ def test_a_request_of_nothing_fits_an_overcommitted_node() -> None:
 
 def test_every_pod_that_runs_takes_room_for_one() -> None:
     running = [PodRow(f"p{i}", node="n1") for i in range(3)]
-    ended = [PodRow(f"e{i}", node="n1", ended=True) for i in range(3)]
+    ended = [PodRow(f"e{i}", node="n1", phase=PodPhase.SUCCEEDED) for i in range(3)]
     assert reasons(pending(PodRequirements()), [node(allocatable=ROOM)], running) == {"n1": ["TOO_MANY_PODS"]}
     assert reasons(pending(PodRequirements()), [node(allocatable=ROOM)], [*running[:2], *ended]) == {"n1": []}
 

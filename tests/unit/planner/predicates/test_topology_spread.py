@@ -9,7 +9,7 @@ from tests.builders.rows import Labels, NodeRow, PodRow
 from trimtab.planner.model.values import NodeAffinityTerm, PodRequirements, SpreadConstraint, TaintSpec, TolerationSpec
 from trimtab.planner.simulation.build import SimulationSettings, build_simulation
 from trimtab.planner.simulation.kernels import cordon, failing, fits, place, remove, remove_from_topology
-from trimtab.v1.snapshot_pb2 import TaintEffect, TolerationOperator
+from trimtab.v1.snapshot_pb2 import PodPhase, TaintEffect, TolerationOperator
 
 EVEN = SpreadConstraint(1, ZONE, equals(app="web"), 1, True, False, ())
 NODES = [node("n1", "a"), node("n2", "b"), node("n3", "c"), node("n4")]
@@ -53,8 +53,8 @@ def test_a_pod_that_does_not_match_itself_adds_nothing() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        pytest.param({"terminating": True}, id="terminating"),
-        pytest.param({"ended": True}, id="ended"),
+        pytest.param({"deletion_s": 1}, id="terminating"),
+        pytest.param({"phase": PodPhase.SUCCEEDED}, id="ended"),
         pytest.param({"namespace": "other"}, id="of another namespace"),
         pytest.param({"node": "unknown"}, id="on an unknown node"),
     ],

@@ -5,6 +5,7 @@ import pytest
 from tests.builders.fitting import ZONE, fitting, node, pending, reasons, requires
 from tests.builders.rows import PodRow
 from trimtab.planner.model.values import MountedVolume, NodeAffinityTerm, PodRequirements
+from trimtab.planner.snapshot.columns import FLAG_GATED
 from trimtab.v1.snapshot_pb2 import VolumeState
 
 BETA = "failure-domain.beta.kubernetes.io/zone"
@@ -117,7 +118,7 @@ def test_two_claims_of_one_disk_are_attached_once() -> None:
         pytest.param(
             pending(PodRequirements(unsupported=("resourceClaims",))), "UNSUPPORTED_CONSTRAINT", id="resource claims"
         ),
-        pytest.param(pending(PodRequirements(), gated=True), "SCHEDULING_GATED", id="gated"),
+        pytest.param(pending(PodRequirements(), flags=FLAG_GATED), "SCHEDULING_GATED", id="gated"),
     ],
 )
 def test_pods_that_are_never_placed(pod: PodRow, reason: str) -> None:

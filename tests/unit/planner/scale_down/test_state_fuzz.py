@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.builders.examples import examples
 from tests.builders.scale_down import NOW_S, Outcome, plan_message
-from tests.builders.scale_down_loops import SETTINGS, STEP_S, World
+from tests.builders.scale_down_loops import SETTINGS, STEP_S, ShrinkingCluster
 from tests.builders.snapshots import int32
 from trimtab.planner.scale_down.state import LAYOUT_VERSION
 from trimtab.v1 import plan_pb2, snapshot_pb2
@@ -30,7 +30,7 @@ COLUMNS = (
 @cache
 def lived(seed: int) -> tuple[snapshot_pb2.ClusterSnapshot, plan_pb2.ScaleDownState]:
     """Return a cluster after three loops, and the last state. Read-only; made on first use."""
-    world, state = World(Random(seed)), None
+    world, state = ShrinkingCluster(Random(seed)), None
     for loop in range(3):
         world.loop = loop
         found = plan_message(world.message(), SETTINGS, state, NOW_S + STEP_S * loop)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.builders.snapshots import Cluster, Node, Pod, write
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, write
 from trimtab.planner.model.settings import PlannerSettings, ScaleUpSettings
 from trimtab.planner.model.values import PodRequirements
 from trimtab.planner.scale_up.pending import pending_pods
@@ -13,14 +14,14 @@ from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1.reason_pb2 import SkippedPodReason
 
 NOW_S = 1_000_000
-WAITS = Pod(phase=1, flags=FLAG_UNSCHEDULABLE)
+WAITS = PodRow(phase=1, flags=FLAG_UNSCHEDULABLE)
 DEFAULTS = ScaleUpSettings()
 
 
-def outcome(settings: ScaleUpSettings = DEFAULTS, now_s: int = NOW_S, **pods: Pod) -> dict[str, tuple[str, bool]]:
+def outcome(settings: ScaleUpSettings = DEFAULTS, now_s: int = NOW_S, **pods: PodRow) -> dict[str, tuple[str, bool]]:
     """Return by name of each pending pod: why it is skipped, "" = it is not, and whether nodes may be added for it."""
     rows = {("default", name.replace("_", "-")): pod for name, pod in pods.items()}
-    snapshot = canonicalize(write(Cluster(pods=rows, nodes={"n": Node()})))
+    snapshot = canonicalize(write(Cluster(pods=rows, nodes={"n": NodeRow()})))
     found = pending_pods(snapshot, settings, PlannerSettings(), now_s * 10**9)
     assert found.pods.tolist() == sorted(found.pods.tolist())
     may_add = dict(zip(found.pods.tolist(), found.may_add.tolist(), strict=True))
@@ -33,12 +34,12 @@ def outcome(settings: ScaleUpSettings = DEFAULTS, now_s: int = NOW_S, **pods: Po
     }
 
 
-def spec(**fields: Any) -> Pod:
+def spec(**fields: Any) -> PodRow:
     return WAITS._replace(spec=PodRequirements(**fields))
 
 
 def test_a_pod_that_waits_is_served_whether_the_scheduler_has_tried_it_or_not() -> None:
-    assert outcome(marked=WAITS, unmarked=Pod(phase=1)) == {"marked": ("", True), "unmarked": ("", True)}
+    assert outcome(marked=WAITS, unmarked=PodRow(phase=1)) == {"marked": ("", True), "unmarked": ("", True)}
 
 
 def test_pods_that_run_have_ended_or_are_terminating_do_not_wait() -> None:
@@ -70,7 +71,7 @@ def test_pods_that_run_have_ended_or_are_terminating_do_not_wait() -> None:
         ),
     ],
 )
-def test_a_pod_is_skipped_for_one_reason(pod: Pod, reason: str) -> None:
+def test_a_pod_is_skipped_for_one_reason(pod: PodRow, reason: str) -> None:
     listed = ScaleUpSettings(scheduler_names=frozenset({"volcano"}))
     assert outcome(listed, pod=pod) == {"pod": (reason, not reason)}
 

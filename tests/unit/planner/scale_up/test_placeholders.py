@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders.rows import NodeRow
 from tests.builders.slack import NOW_S, ROOM, cluster, decide
-from tests.builders.snapshots import Cluster, Group, Node, write
+from tests.builders.snapshots import Cluster, Group, write
 from trimtab.planner.round.round import Round
 from trimtab.planner.simulation.growth import NO_GROWTH
 from trimtab.planner.simulation.virtual_rows import NO_KINDS
@@ -14,13 +15,13 @@ from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
 
-LABELS = (("pool", "a"),)
+LABELS = {"pool": "a"}
 LARGE = {"slack": {"resources": {"cpu": {"floor": 640_000}}, "granularity": 1}}
 """160 placeholders, each as large as a node."""
 
 
 def group(most: int, size: int = 0, price: float = 1.0, **more: Any) -> Group:
-    return Group(0, most, size, Node(allocatable=ROOM, labels=LABELS), price, **more)
+    return Group(0, most, size, NodeRow(allocatable=ROOM, labels=LABELS), price, **more)
 
 
 def full(groups: dict[str, Group]) -> Cluster:
@@ -74,7 +75,7 @@ def test_the_bound_on_new_nodes_is_a_reason_and_so_is_a_node_that_is_too_small()
     _, answer = grown({"g": group(1000, 1)}, maxNewNodes=50)
     (waiting,) = answer.scale_up.waiting_placeholders
     assert dict(waiting.reasons) == {"g": NodeGroupReason.MAX_NEW_NODES_REACHED}
-    small = group(1000)._replace(template=Node(allocatable=(("cpu", 1000), ("pods", 10)), labels=LABELS))
+    small = group(1000)._replace(template=NodeRow(allocatable={"cpu": 1000, "pods": 10}, labels=LABELS))
     _, answer = grown({"small": small})
     (waiting,) = answer.scale_up.waiting_placeholders
     assert dict(waiting.failed_predicates) == {"small": PredicateReason.INSUFFICIENT_RESOURCES}

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.snapshots import Cluster, Eviction, Group, Node, Pod, int32, write
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Eviction, Group, int32, write
 from trimtab.planner.placement.hints import PodGroups, pod_groups
 from trimtab.planner.scale_up.state import LAYOUT_VERSION, recall, remember
 from trimtab.planner.simulation.build import Simulation, build_simulation
@@ -65,10 +66,10 @@ class Given(NamedTuple):
 def cluster(nodes: str = "ab", pods: str = "xyz", upcoming: tuple[int, int] = (2, 1), **more: str) -> Given:
     """Return nodes and pods by letter; `x="a"` puts a pod on a node; groups "g" and "h"; pod "e" was just evicted."""
     rows = Cluster(
-        nodes={name: Node() for name in nodes},
-        pods={("default", name): Pod(uid=f"uid-{name}", node=more.get(name, ""), phase=1) for name in pods},
+        nodes={name: NodeRow() for name in nodes},
+        pods={("default", name): PodRow(uid=f"uid-{name}", node=more.get(name, ""), phase=1) for name in pods},
         groups={"g": Group(), "h": Group()},
-        evictions={("default", "e"): Eviction("uid-e", Pod().spec, (), "", 10**9)},
+        evictions={("default", "e"): Eviction("uid-e", PodRow().spec, (), "", 10**9)},
     )
     snapshot = canonicalize(write(rows))
     rows_of_growth = growth_rows([TEMPLATE, TEMPLATE], upcoming, BLANKS, snapshot)

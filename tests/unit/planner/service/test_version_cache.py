@@ -72,7 +72,7 @@ class PartKey(ContentKey):
 X = NamedKey("x")
 
 
-class Counted:
+class CountedBuild:
     """Computes a value from some fields, and counts how often."""
 
     def __init__(self, *of: str) -> None:
@@ -98,7 +98,7 @@ class Counted:
     ],
 )
 def test_what_was_derived_of_unchanged_fields_holds_after_a_delta(of: tuple[str, ...], is_handed_on: bool) -> None:
-    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted(*of)
+    base, build = CachedSnapshot(canonicalize(small_cluster())), CountedBuild(*of)
     first = base.get(X, base.snapshot, build)
     following = after(base, cordoned())
     second = following.get(X, following.snapshot, build)
@@ -107,7 +107,7 @@ def test_what_was_derived_of_unchanged_fields_holds_after_a_delta(of: tuple[str,
 
 
 def test_what_is_handed_on_once_is_handed_on_again() -> None:
-    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted("specs")
+    base, build = CachedSnapshot(canonicalize(small_cluster())), CountedBuild("specs")
     first = base.get(X, base.snapshot, build)
     middle = after(base, cordoned())
     last = after(middle, pb.SnapshotDelta())
@@ -157,7 +157,7 @@ def test_what_could_not_be_built_is_built_the_next_time() -> None:
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_a_value_depends_on_what_its_parts_depend_on(is_there: bool) -> None:
-    base, inner = CachedSnapshot(canonicalize(small_cluster())), Counted("nodes.unschedulable")
+    base, inner = CachedSnapshot(canonicalize(small_cluster())), CountedBuild("nodes.unschedulable")
     if is_there:
         base.get(NamedKey("inner"), base.snapshot, inner)
 
@@ -175,7 +175,7 @@ def test_a_value_depends_on_what_its_parts_depend_on(is_there: bool) -> None:
 
 
 def test_two_calls_at_once_build_once() -> None:
-    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted()
+    base, build = CachedSnapshot(canonicalize(small_cluster())), CountedBuild()
     start = threading.Barrier(8)
 
     def call() -> None:

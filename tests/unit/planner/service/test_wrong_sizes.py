@@ -78,8 +78,8 @@ def test_a_wrong_size_does_not_turn_a_limit_into_none() -> None:
 
 
 def test_memory_is_asked_for_before_upcoming_nodes_are_named() -> None:
-    with pytest.raises(ServiceError) as caught, RequestMemory(64 << 20).share() as take:
-        plan(wrong(200_000, daemonset_pods=0), Caller(take=take))
+    with pytest.raises(ServiceError) as caught, RequestMemory(64 << 20).share() as reserve:
+        plan(wrong(200_000, daemonset_pods=0), Caller(reserve=reserve))
     assert caught.value.reason == Reason.MEMORY_EXCEEDED
     assert "upcoming and new nodes of node groups" in str(caught.value)
 

@@ -29,6 +29,7 @@ from trimtab.planner.simulation.fresh import to_keep
 from trimtab.planner.simulation.kernels import place
 from trimtab.planner.simulation.virtual import with_virtual
 from trimtab.planner.simulation.virtual_rows import VirtualPod
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 MIB = 1 << 20
 
@@ -40,7 +41,7 @@ def is_built_again(made: Simulation, kept: Simulation) -> bool:
 def whole(seed: int) -> Split:
     """Return a random cluster of running pods without volumes."""
     nodes, pods, namespaces = random_rows.rows(seed)
-    alone = [p._replace(volumes=(), terminating=False, gated=False, ended=False, pinned="") for p in by_key(pods)]
+    alone = [p._replace(volumes=(), deletion_s=0, flags=0, phase=PodPhase.RUNNING, pinned="") for p in by_key(pods)]
     return Split(sorted(nodes, key=lambda one: one.name.encode()), [], alone, [], namespaces)
 
 

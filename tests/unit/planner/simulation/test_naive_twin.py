@@ -20,6 +20,7 @@ from trimtab.planner.simulation.kernels import (
     revert,
 )
 from trimtab.planner.simulation.log import MoveLogFullError, check_log
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 
 def both(seed: int) -> tuple[Simulation, Cluster]:
@@ -52,7 +53,7 @@ def test_moves_lead_to_the_same_counters_as_a_snapshot_of_where_they_lead(seed: 
         walk.random.choice((walk.place_somewhere, walk.place_where_it_fits, walk.remove))()
     kept = [p if p.ended or p.node == "unknown" else p._replace(node=at)
             for p, at in zip(cluster.pods, cluster.at, strict=True)]  # fmt: skip
-    moved = [p._replace(node=at, ended=False) if at else p for p, at in zip(kept, cluster.at, strict=True)]
+    moved = [p._replace(node=at, phase=PodPhase.RUNNING) if at else p for p, at in zip(kept, cluster.at, strict=True)]
     expected = build_simulation(snapshot(nodes, moved, namespaces))
     assert_same(simulation.state, copied(expected.state))
 

@@ -40,6 +40,7 @@ from trimtab.planner.simulation.virtual_rows import (
     kinds_of,
     template_of,
 )
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 
 def split(seed: int) -> Split:
@@ -142,7 +143,7 @@ def test_rows_added_to_a_simulation_in_use_leave_pods_and_nodes_as_they_are(seed
 def test_pods_of_known_classes_share_all_that_the_snapshot_decides(seed: int) -> None:
     """Each virtual pod equals a pod of the snapshot."""
     nodes, pods, namespaces = rows(seed)
-    alone = [p._replace(volumes=(), terminating=False, gated=False, ended=False) for p in by_key(pods)]
+    alone = [p._replace(volumes=(), deletion_s=0, flags=0, phase=PodPhase.RUNNING) for p in by_key(pods)]
     brothers = [p._replace(name=f"z{p.name}", node="") for p in alone]
     nodes.sort(key=lambda one: one.name.encode())
     whole = Split(nodes, [], alone, brothers, namespaces)

@@ -32,7 +32,7 @@ SIZES = (250, 500, 900, 1500)
 
 
 @dataclass
-class World:
+class SlackCluster:
     """A cluster of nodes of 4 cores that executes plans.
 
     at : node of each pod, "" = pending; cpu : its request; starting : new nodes and the loop in which they are ready.
@@ -100,9 +100,9 @@ class World:
         self.starting = [one for one in self.starting if one[1] > loop]
 
 
-def world(seed: int) -> World:
+def world(seed: int) -> SlackCluster:
     random = Random(seed)
-    made = World(random, [f"n{number:02}" for number in range(random.randint(2, 8))])
+    made = SlackCluster(random, [f"n{number:02}" for number in range(random.randint(2, 8))])
     for _ in range(random.randint(1, 6) * len(made.nodes)):
         made.add_pod()
     made.schedule()
@@ -123,7 +123,7 @@ def eager(rate: float, granularity: int) -> pb.PlanSettings:
     return ParseDict(settings, pb.PlanSettings())
 
 
-def planned(this: World, loop: int, settings: pb.PlanSettings, state: pb.PlanState) -> pb.PlanResponse:
+def planned(this: SlackCluster, loop: int, settings: pb.PlanSettings, state: pb.PlanState) -> pb.PlanResponse:
     """Advance time to a loop; return its verified plan."""
     this.start(loop)
     if loop < BUSY:

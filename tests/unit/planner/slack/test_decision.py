@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from tests.builders.rows import NodeRow
 from tests.builders.slack import GIB, NOW_S, RATE, ROOM, cluster, decide, node, pod, sizes, spec, total, where
-from tests.builders.snapshots import Cluster, Group, Node
+from tests.builders.snapshots import Cluster, Group, pairs
 from trimtab.planner.model.values import (
     AffinityTerm,
     DeletionInProgress,
@@ -27,7 +28,7 @@ from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
 
 STANDARD = (800, 3435973836)
 HOST = "kubernetes.io/hostname"
-APP = (("app", "web"),)
+APP = {"app": "web"}
 
 
 def requirement(key: str, *values: str) -> LabelRequirement:
@@ -35,11 +36,11 @@ def requirement(key: str, *values: str) -> LabelRequirement:
 
 
 def workload(amount: str = "2", scale: int = 10, of: PodRequirements | None = None, name: str = "web") -> SlackRequest:
-    return SlackRequest(f"Deployment/default/{name}", "", "default", of or spec(), APP, scale, amount)
+    return SlackRequest(f"Deployment/default/{name}", "", "default", of or spec(), pairs(APP), scale, amount)
 
 
 def buffer(name: str = "spare", **counts: Any) -> SlackRequest:
-    return SlackRequest(f"CapacityBuffer/default/{name}", "", "default", spec(), APP, **counts)
+    return SlackRequest(f"CapacityBuffer/default/{name}", "", "default", spec(), pairs(APP), **counts)
 
 
 def test_without_settings_nothing_is_kept() -> None:
@@ -50,7 +51,7 @@ def test_without_settings_nothing_is_kept() -> None:
 
 
 def test_the_price_of_room_is_absent_if_no_price_of_its_nodes_is_known_and_zero_if_no_room_is_kept() -> None:
-    unpriced = {"g": Group(0, 1000, 10, Node(allocatable=ROOM), None)}
+    unpriced = {"g": Group(0, 1000, 10, NodeRow(allocatable=ROOM), None)}
     assert not decide(cluster(10, groups=unpriced)).slack.HasField("price_per_hour")
     without = decide(cluster(10), {}).slack
     assert (without.HasField("price_per_hour"), without.price_per_hour) == (True, 0.0)
@@ -144,7 +145,7 @@ def test_counts_change_by_the_difference_only() -> None:
 def test_a_new_node_of_another_size_changes_no_placeholder_until_the_difference_is_large() -> None:
     given = cluster(10)
     first = decide(given)
-    larger = node("big", allocatable=(("cpu", 6000), ("memory", 24 * GIB), ("pods", 110)))
+    larger = node("big", allocatable={"cpu": 6000, "memory": 24 * GIB, "pods": 110})
     second = decide(replace(given, nodes={**given.nodes, "big": larger}), state=first.state)
     assert set(sizes(second)) == {STANDARD}
     assert where(first).items() <= where(second).items()
@@ -153,8 +154,8 @@ def test_a_new_node_of_another_size_changes_no_placeholder_until_the_difference_
 
 
 def test_a_placeholder_larger_than_every_node_is_made_smaller_and_said_so() -> None:
-    large = node("a", allocatable=(("cpu", 8000), ("memory", 8 * GIB), ("pods", 110)))
-    roomy = node("b", allocatable=(("cpu", 1000), ("memory", 32 * GIB), ("pods", 110)))
+    large = node("a", allocatable={"cpu": 8000, "memory": 8 * GIB, "pods": 110})
+    roomy = node("b", allocatable={"cpu": 1000, "memory": 32 * GIB, "pods": 110})
     given = replace(cluster(0), nodes={"a": large, "b": roomy}, groups={"g": Group(0, 9, 2)})
     answer = decide(given, {"slack": {"extraCapacityMinRate": 0.5, "granularity": 1}})
     # On average 4.5 cores and 20 GiB; "a" has 8 GiB, 40 % of that, and "b" 1 core, 22 %.
@@ -165,7 +166,7 @@ def test_a_placeholder_larger_than_every_node_is_made_smaller_and_said_so() -> N
 
 def test_a_daemon_set_without_pods_takes_its_room_on_the_new_nodes_for_which_sizes_are_chosen() -> None:
     agent = Owner("a", "DaemonSet", "agent", "kube-system", -1, -1, "apps/v1")
-    group = Group(0, 9, 0, Node(allocatable=ROOM, labels=(("pool", "a"),)), 1.0)
+    group = Group(0, 9, 0, NodeRow(allocatable=ROOM, labels={"pool": "a"}), 1.0)
     pending = {("default", "large"): pod("large", "", spec(3000, 1))}
     asked = {"slack": {"strategy": "LARGEST_POD", "resources": {"cpu": {"floor": 3000}}}}
     for template, cpu in ((None, 3000), (TemplatePod("kube-system", spec(1500, 1), ()), 2500)):
@@ -279,15 +280,15 @@ def test_workloads_are_mirrored_with_all_that_scheduling_sees() -> None:
 def test_copies_of_a_workload_without_pods_spread_as_its_pods_would() -> None:
     even = SpreadConstraint(1, "zone", (requirement("app", "web"),), 1, True, False, ())
     asked = workload("4", 0, spec(topology_spread=(even,)))
-    nodes = {f"n{i:02}": node(f"n{i:02}", labels=(("zone", "ab"[i % 2]),)) for i in range(6)}
+    nodes = {f"n{i:02}": node(f"n{i:02}", labels={"zone": "ab"[i % 2]}) for i in range(6)}
     answer = decide(replace(cluster(6), nodes=nodes, slack=(asked,)), {})
-    zones = sorted(dict(nodes[at].labels)["zone"] for at in where(answer).values())
+    zones = sorted(nodes[at].labels["zone"] for at in where(answer).values())
     assert zones == ["a", "a", "b", "b"]
 
 
 def test_copies_of_a_workload_go_only_where_its_pods_may() -> None:
     asked = workload("3", 0, spec(node_selector=(("disk", "ssd"),)))
-    nodes = {f"n{i:02}": node(f"n{i:02}", labels=(("disk", "ssd"),) if i == 4 else ()) for i in range(6)}
+    nodes = {f"n{i:02}": node(f"n{i:02}", labels={"disk": "ssd"} if i == 4 else {}) for i in range(6)}
     assert set(where(decide(replace(cluster(6), nodes=nodes, slack=(asked,)), {})).values()) == {"n04"}
 
 
@@ -317,7 +318,7 @@ def test_what_cannot_be_read_is_named_and_the_others_continue() -> None:
 def test_a_pool_keeps_its_placeholders_on_its_nodes_and_tolerates_their_taints() -> None:
     gpu = TaintSpec("gpu", "yes", TaintEffect.NO_SCHEDULE)
     given = cluster(4)
-    nodes = {f"g{i}": node(f"g{i}", labels=(("kind", "gpu"),), taints=(gpu,)) for i in range(5)}
+    nodes = {f"g{i}": node(f"g{i}", labels={"kind": "gpu"}, taints=(gpu,)) for i in range(5)}
     settings = {
         "slack": {
             "pools": [
@@ -333,8 +334,8 @@ def test_a_pool_keeps_its_placeholders_on_its_nodes_and_tolerates_their_taints()
 
 
 def test_a_pool_may_be_a_node_group() -> None:
-    nodes = {f"{g}{i}": node(f"{g}{i}", group=g, labels=(("group", g),)) for g in "ab" for i in range(5)}
-    groups = {g: Group(0, 9, 5, Node(allocatable=ROOM, labels=(("group", g),))) for g in "ab"}
+    nodes = {f"{g}{i}": node(f"{g}{i}", group=g, labels={"group": g}) for g in "ab" for i in range(5)}
+    groups = {g: Group(0, 9, 5, NodeRow(allocatable=ROOM, labels={"group": g})) for g in "ab"}
     settings = {"slack": {"pools": [{"name": "p", "nodeGroups": ["b"], "extraCapacityMinRate": 0.2}]}}
     answer = decide(replace(cluster(0), nodes=nodes, groups=groups), settings)
     assert {at[0] for at in where(answer).values()} == {"b"}
@@ -353,16 +354,16 @@ def test_a_node_group_without_a_label_of_its_own_is_named_and_keeps_slack_on_its
 
 
 def test_a_pool_by_zone_keeps_slack_in_each_zone() -> None:
-    nodes = {f"n{i:02}": node(f"n{i:02}", labels=(("zone", "abc"[i % 3]),)) for i in range(15)}
+    nodes = {f"n{i:02}": node(f"n{i:02}", labels={"zone": "abc"[i % 3]}) for i in range(15)}
     pool = {"name": "z", "topologyKey": "zone", "extraCapacityMinRate": 0.2}
     answer = decide(replace(cluster(0), nodes=nodes), {"slack": {"pools": [pool]}})
     by_zone = {zone: [at for name, at in where(answer).items() if name.startswith(f"z:{zone}:")] for zone in "abc"}
     assert {zone: len(rows) for zone, rows in by_zone.items()} == {"a": 5, "b": 5, "c": 5}
-    assert all(dict(nodes[at].labels)["zone"] == zone for zone, rows in by_zone.items() for at in rows)
+    assert all(nodes[at].labels["zone"] == zone for zone, rows in by_zone.items() for at in rows)
 
 
 def test_other_resources_are_held_whole_with_their_share_of_cpu_and_memory() -> None:
-    room = (*ROOM, ("nvidia.com/gpu", 8))
+    room = ROOM | {"nvidia.com/gpu": 8}
     nodes = {f"g{i}": node(f"g{i}", allocatable=room) for i in range(2)}
     given = cluster(8)
     settings = {"slack": {"resources": {"nvidia.com/gpu": {"rate": 0.25}}}}

@@ -19,7 +19,8 @@ from trimtab.planner.service.version_cache import CachedSnapshot, CacheScope, Ve
 from trimtab.planner.slack.encode import encoded
 from trimtab.planner.slack.objects import build_object_requests
 from trimtab.planner.slack.specs import SpecWriter
-from trimtab.planner.slack.state import GONE, NONE, recall, remember
+from trimtab.planner.slack.state import recall, remember
+from trimtab.planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
 from trimtab.v1 import plan_pb2 as pb
@@ -155,7 +156,7 @@ def test_sets_are_recalled_as_columns_and_written_again_as_they_were() -> None:
     assert not notes
     assert memory.row == {"good": 0, "bad": 1}
     assert memory.bounds.tolist() == [0, 2, 3]
-    assert (memory.number.tolist(), memory.node.tolist()) == ([0, 2, 1], [4, NONE, GONE])
+    assert (memory.number.tolist(), memory.node.tolist()) == ([0, 2, 1], [4, NO_NODE, UNKNOWN_NODE])
     assert memory.sizes(["good", "none"]) == {"good": {"cpu": 1}}
     heads = [(pb.SlackSetState(name="good").SerializeToString(), slice(0, 2))]
     again = pb.SlackState.FromString(remember(heads, memory.number[:2], memory.node[:2], list("uvwxyz")))

@@ -15,8 +15,8 @@ from tests.builders.snapshots import Cluster
 from trimtab.planner.slack.sets import MOST
 from trimtab.v1 import plan_pb2 as pb
 
-NOTHING = (("pods", 110),)
-ZEROS = (("cpu", 0), ("memory", 0), ("pods", 110))
+NOTHING = {"pods": 110}
+ZEROS = {"cpu": 0, "memory": 0, "pods": 110}
 RATES = st.sampled_from([0.0, 0.1, 0.5, 1.0, 2.5])
 NODES = st.lists(st.tuples(st.sampled_from([ROOM, NOTHING, ZEROS]), st.booleans(), st.integers(0, 9)), max_size=4)
 ALL = ("SLACK", "SCALE_UP", "SCALE_DOWN")
@@ -52,7 +52,7 @@ def check(given: Cluster, answer: pb.PlanResponse, rate: float) -> None:
             held[one.node] += one.cpu_milli
     used = Counter(row.node for row in given.pods.values())
     for name, amount in held.items():
-        assert 500 * used[name] + amount <= dict(given.nodes[name].allocatable)["cpu"]
+        assert 500 * used[name] + amount <= given.nodes[name].allocatable["cpu"]
 
 
 @given(

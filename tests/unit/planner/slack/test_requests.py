@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import random_rows
+from tests.builders.rows import PodRow
 from tests.builders.slack import cluster, spec
-from tests.builders.snapshots import RESOURCES, Cluster, Pod, slack_requests, write, write_delta
+from tests.builders.snapshots import RESOURCES, Cluster, slack_requests, write, write_delta
 from trimtab.clients.snapshots.deltas import Interner, application, difference
 from trimtab.planner.model.values import SlackRequest
 from trimtab.planner.snapshot.checks import SnapshotError
@@ -77,6 +78,6 @@ def test_bad_requests_are_refused_with_their_place(spoil: object, place: str) ->
 def test_specs_are_written_so_that_they_are_read_as_those_of_pods(seed: int) -> None:
     drawn = random_rows.spec(Random(seed))
     drawn = drawn._replace(requests=tuple((name, amount) for name, amount in drawn.requests if name in RESOURCES))
-    (of_pod,) = canonicalize(write(Cluster(pods={("a", "b"): Pod(spec=drawn)}))).specs
+    (of_pod,) = canonicalize(write(Cluster(pods={("a", "b"): PodRow(spec=drawn)}))).specs
     (found,) = read_slack_requests(slack_requests([SlackRequest("Pod/a/b", "", "a", of_pod, amount="1")]))
     assert found.spec == of_pod

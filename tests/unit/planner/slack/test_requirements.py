@@ -87,7 +87,7 @@ def test_r2_the_sum_is_at_least_the_asked_rate_in_cpu_and_memory(seed: int, rate
     nodes = {
         f"n{i:02}": node(
             f"n{i:02}",
-            allocatable=(("cpu", random.randint(1, 64) * 500), ("memory", random.randint(1, 9**11)), ("pods", 110)),
+            allocatable={"cpu": random.randint(1, 64) * 500, "memory": random.randint(1, 9**11), "pods": 110},
             ready=random.random() < 0.9,
         )
         for i in range(random.randint(1, 12))
@@ -95,7 +95,7 @@ def test_r2_the_sum_is_at_least_the_asked_rate_in_cpu_and_memory(seed: int, rate
     answer = decide(
         replace(cluster(0), nodes=nodes), {"slack": {"extraCapacityMinRate": rate, "granularity": granularity}}
     )
-    room = [dict(one.allocatable) for one in nodes.values() if one.ready]
+    room = [one.allocatable for one in nodes.values() if one.ready]
     for held, name in zip(total(answer), ("cpu", "memory"), strict=True):
         lost = len(answer.slack.placeholders)
         assert held >= rate * sum(one[name] for one in room) - 1e-3 - lost or answer.slack.problems
@@ -136,16 +136,16 @@ def test_r8_mirrored_pods_keep_apart_from_the_pods_that_they_stand_for_and_from_
     app = LabelRequirement("app", LabelOperator.IN, ("web",))
     apart = spec(pod_anti_affinity=(AffinityTerm((app,), (), None, "kubernetes.io/hostname"),))
     asked = SlackRequest("Deployment/default/web", "", "default", apart, (("app", "web"),), 4, "4")
-    running = {("default", "w"): pod("w", "n01", apart, labels=(("app", "web"),))}
+    running = {("default", "w"): pod("w", "n01", apart, labels={"app": "web"})}
     answer = decide(replace(cluster(4), pods=running, slack=(asked,)), {})
     assert sorted(where(answer).values()) == ["", "n00", "n02", "n03"]
 
 
 def test_r9_slack_of_a_selector_stays_on_its_nodes() -> None:
-    nodes = {f"n{i:02}": node(f"n{i:02}", labels=(("tier", "ab"[i % 2]),)) for i in range(10)}
+    nodes = {f"n{i:02}": node(f"n{i:02}", labels={"tier": "ab"[i % 2]}) for i in range(10)}
     pool = {"name": "b", "nodes": {"matchLabels": {"tier": "b"}}, "extraCapacityMinRate": 0.2}
     answer = decide(replace(cluster(0), nodes=nodes), {"slack": {"pools": [pool]}})
-    assert {dict(nodes[at].labels)["tier"] for at in where(answer).values()} == {"b"}
+    assert {nodes[at].labels["tier"] for at in where(answer).values()} == {"b"}
     assert len(where(answer)) == 5
 
 
@@ -211,7 +211,7 @@ def test_s7_the_state_holds_all_that_the_next_loop_needs() -> None:
         pytest.param(cluster(3), 0.0, id="rate 0"),
         pytest.param(cluster(3), 2.5, id="rate above 1"),
         pytest.param(cluster(0), 0.5, id="no nodes"),
-        pytest.param(replace(cluster(0), nodes={"a": node("a", allocatable=(("pods", 110),))}), 0.5, id="no capacity"),
+        pytest.param(replace(cluster(0), nodes={"a": node("a", allocatable={"pods": 110})}), 0.5, id="no capacity"),
         pytest.param(
             replace(cluster(0), nodes={n: node(n, unschedulable=True) for n in "abc"}), 0.5, id="all nodes cordoned"
         ),

@@ -174,7 +174,7 @@ def test_r3_random_clusters_keep_their_slack(seed: int, rate: float, granularity
     rows = {f"n{i:02}": node(f"n{i:02}") for i in range(count)}
     pods = {}
     for name, row in rows.items():
-        left = dict(row.allocatable)["cpu"]
+        left = row.allocatable["cpu"]
         while random.random() < 0.6:
             size = random.choice([250, 500, 1000])
             left -= size

@@ -18,7 +18,7 @@ from trimtab.planner.slack.settings import resolve_slack
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2 as pb
 
-LARGE = (("cpu", 16_000), ("memory", 64 * GIB), ("pods", 110))
+LARGE = {"cpu": 16_000, "memory": 64 * GIB, "pods": 110}
 
 
 def held(given: Cluster, slack: dict[str, Any], requests: tuple[SlackRequest, ...] = ()) -> Round:
@@ -70,7 +70,7 @@ def test_nodes_that_do_not_count_take_nothing_with_them() -> None:
 
 def test_a_pool_falls_with_its_own_nodes() -> None:
     given = cluster(0)
-    rows = [node(f"n{i}", labels=(("zone", "ab"[i % 2]),)) for i in range(6)]
+    rows = [node(f"n{i}", labels={"zone": "ab"[i % 2]}) for i in range(6)]
     given = replace(given, nodes={f"n{i}": row for i, row in enumerate(rows)})
     this = held(given, {"pools": [{"name": "z", "topologyKey": "zone", "extraCapacityMinRate": 0.5}]})
     # Three nodes of five placeholders each in a zone.

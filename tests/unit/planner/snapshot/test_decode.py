@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.messages import decode_snapshot
 from tests.builders.random_clusters import changes, clusters
-from tests.builders.snapshots import Cluster, Group, Node, Pod, write, write_delta
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Group, write, write_delta
 from tests.reference.snapshot.decode import read_rows
 from trimtab.clients.snapshots.deltas import Interner, difference
 from trimtab.planner.model.values import Owner, PodRequirements
@@ -211,7 +212,7 @@ def test_versions_differ_when_content_does(one: Cluster, other: Cluster) -> None
 
 
 def test_a_difference_of_equal_snapshots_is_found_although_they_number_differently() -> None:
-    pods = {("default", name): Pod(labels=(("app", name),), node="n1") for name in "abc"}
+    pods = {("default", name): PodRow(labels={"app": name}, node="n1") for name in "abc"}
     one, other = write(Cluster(pods=pods), 1, in_order=True), write(Cluster(pods=pods), 2, in_order=True)
     # Resources are identified by position, so their order must be the same for a delta.
     del other.resources[:], other.pod_specs[:]
@@ -226,8 +227,8 @@ def test_a_difference_of_equal_snapshots_is_found_although_they_number_different
 
 def test_a_pod_whose_node_comes_back_is_on_it_again() -> None:
     whole = Cluster(
-        pods={("default", "p"): Pod(node="n1", owner="o1", pinned="n1")},
-        nodes={"n1": Node(group="g1")},
+        pods={("default", "p"): PodRow(node="n1", owner="o1", pinned="n1")},
+        nodes={"n1": NodeRow(group="g1")},
         groups={"g1": Group()},
         owners={"o1": Owner("o1", "Job", "x", "default", 1, 1, "")},
     )
@@ -244,14 +245,14 @@ def test_an_empty_message_is_an_empty_cluster() -> None:
 
 
 def test_many_pods_in_any_order_come_out_sorted() -> None:
-    pods = {(f"ns-{i % 7}", f"pod-{i * 7919 % 1000}"): Pod(uid=f"u{i}") for i in range(1000)}
+    pods = {(f"ns-{i % 7}", f"pod-{i * 7919 % 1000}"): PodRow(uid=f"u{i}") for i in range(1000)}
     one, other = canonicalize(write(Cluster(pods=pods), 1)), canonicalize(write(Cluster(pods=pods), 2, in_order=True))
     assert_equal(one, other)
     assert one.pods.uid.get(0) == pods[sorted(pods)[0]].uid
 
 
 def test_amounts_of_zero_and_repeated_tolerations_make_no_other_spec() -> None:
-    message = write(Cluster(pods={("a", "b"): Pod(spec=PodRequirements(requests=(("cpu", 5),)))}))
+    message = write(Cluster(pods={("a", "b"): PodRow(spec=PodRequirements(requests=(("cpu", 5),)))}))
     for spec in message.pod_specs:
         spec.requests.add(resource=list(message.resources).index("pods"), amount=0)
     assert canonicalize(message).specs == (PodRequirements(requests=(("cpu", 5),)),)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
-from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, write, write_delta
 from trimtab.planner.snapshot.checks import SnapshotError
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
@@ -88,9 +89,9 @@ def test_a_delta_that_changes_nothing_gives_the_base_itself(cluster: Cluster, se
 
 
 def test_a_moved_pod_leaves_all_tables_but_its_column() -> None:
-    nodes = {name: Node(labels=(("zone", name),)) for name in ("n1", "n2")}
-    before = Cluster(pods={("default", name): Pod(node="n1") for name in "abc"}, nodes=nodes)
-    after = Cluster(pods=before.pods | {("default", "b"): Pod(node="n2")}, nodes=nodes)
+    nodes = {name: NodeRow(labels={"zone": name}) for name in ("n1", "n2")}
+    before = Cluster(pods={("default", name): PodRow(node="n1") for name in "abc"}, nodes=nodes)
+    after = Cluster(pods=before.pods | {("default", "b"): PodRow(node="n2")}, nodes=nodes)
     base = canonicalize(write(before))
     applied = apply_delta(base, write_delta(before, after))
     assert applied.nodes is base.nodes

@@ -42,7 +42,7 @@ class Reader(HTMLParser):
         return figures
 
     def identities(self) -> set[str | None]:
-        return {attributes.get("id") for tag, attributes in self.elements if tag == "details"}
+        return {attributes["id"] for tag, attributes in self.elements if tag == "details" and "id" in attributes}
 
 
 def page_of(trimtab: Run, directory: Path, *files: object) -> Reader:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
-from tests.unit.clients.cli.report.pages import page_of
+from tests.unit.clients.cli.report.pages import Reader, page_of
+from trimtab.clients.cli.report.page import BarLine, Bars, Chart, KeyFigure, Line, ReportPage, Table, rendered
 
 NOW = "2026-03-01T00:00:00Z"
 
@@ -20,7 +21,7 @@ def test_a_map_shows_the_nodes_that_stay_with_the_pods_they_receive(trimtab: Run
     page = page_of(trimtab, tmp_path, *files)
     texts = [attributes["data-text"] for _, attributes in page.elements if "data-text" in attributes]
     cpu = [str(text).partition(" of cpu")[0] for text in texts]
-    assert cpu in (["n1: 25 %", "n2: 50 %", "n2: 75 %"], ["n1: 25 %", "n2: 50 %", "n1: 75 %"])
+    assert cpu in (["n2: 50 %", "n1: 25 %", "n2: 75 %"], ["n2: 50 %", "n1: 25 %", "n1: 75 %"])
 
 
 def test_a_cluster_shows_what_could_be_saved_and_what_blocks_it_by_money(trimtab: Run, tmp_path: Path) -> None:
@@ -38,7 +39,7 @@ def test_a_cluster_shows_what_could_be_saved_and_what_blocks_it_by_money(trimtab
     settings.write_text("scaleDown: {unneededTime: 0s}\n")
     page = page_of(trimtab, tmp_path, listed(tmp_path, *objects), "--settings", settings, "--now", NOW)
     assert "2 of 3 nodes can go (67 %). That saves 1.40 of 2.10 an hour (67 %), 1,022 a month." in page.text
-    assert "price" not in page.text
+    assert "no price" not in page.text
     assert "budget default/strict" in page.text
     assert "0.70 511" in page.text
 
@@ -95,14 +96,25 @@ def test_a_page_counts_nodes_outside_of_groups_and_says_which_have_no_price(trim
     assert f"{saving}; 1 node without a price." in " ".join(trimtab("plan", cluster, "--prices", prices).out.split())
 
 
-def test_a_cluster_without_prices_has_no_columns_of_money(trimtab: Run, tmp_path: Path) -> None:
+def test_a_cluster_without_prices_says_which_ones_are_assumed(trimtab: Run, tmp_path: Path) -> None:
     group = k8s.node_group("a", selector={"pool": "a"})
     nodes = [k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2")]
     settings = tmp_path / "quick.yaml"
     settings.write_text("scaleDown: {unneededTime: 0s}\n")
     objects = listed(tmp_path, *nodes, k8s.node("n3"), group)
     page = page_of(trimtab, tmp_path, objects, "--settings", settings, "--now", NOW)
-    columns = [attributes for tag, attributes in page.elements if tag == "th" and attributes.get("scope") == "col"]
-    assert len(columns) == len(["", "nodes"]) + len(["node", "utilization", "pods to move"])
-    assert "No prices are known; --prices FILE gives those of instance types." in page.text
-    assert "an hour" not in page.text
+    assumed = "assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates gives yours"
+    assert page.text.count(assumed) == len(["facts", "headline", "table of reasons"])
+    assert "3 nodes, assumed prices" in page.text
+
+
+def test_advice_stands_between_the_bars_and_the_tables_and_a_chart_after_them() -> None:
+    bars = Bars("What keeps nodes", "", (BarLine("a budget", "511", 1.0, ("budget a/b: 1 node",)),))
+    advice = Table("What to change", ("change", "saves"), (Line(("a/b: minAvailable", "511")),))
+    other = Table("What grows", ("group", "nodes"), (Line(("g", "1 → 2")),))
+    frontier = Chart("Frontier", "Cheaper types.", '{"data":[],"layout":{"xaxis":{},"yaxis":{"title":{"text":"x"}}}}')
+    figures = (KeyFigure("Now", "1"),)
+    page = ReportPage("t", "h", [other], [frontier], figures=figures, bars=bars, advice=[advice])
+    text = Reader(rendered(page)).text
+    places = [text.index(word) for word in ("a budget", "budget a/b", "What to change", "What grows", "Frontier")]
+    assert places == sorted(places)

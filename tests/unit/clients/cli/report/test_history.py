@@ -19,7 +19,7 @@ from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.live.rounds_recorder import RoundsRecorder
-from trimtab.clients.cli.prices import PricedMachine
+from trimtab.clients.cli.prices import PricedMachine, Prices
 from trimtab.clients.cli.report.history import RecordedHistory, read_history
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.recording import RecordingReader, RecordingWriter
@@ -57,10 +57,11 @@ def counted(view: ClusterView, answer: plan_pb2.PlanResponse) -> Json:
     on_nodes = [pod for pod in pods if pod and pod.node in view.nodes and pod.phase not in (SUCCEEDED, FAILED)]
     requested = [view.requests(pod) for pod in on_nodes]
     labels = {name: view.labels(node.label_set) for name, node in view.nodes.items()}
+    costs = Costs(view)
     zones = {name: next((found[key] for key in ZONES if found.get(key)), "") for name, found in labels.items()}
     return {
         "nodes": dict(Counter(f"{n.node_group if groups else ''}/{zones[name]}" for name, n in view.nodes.items())),
-        "pricePerHour": round(Costs(view).total, 6),
+        "pricePerHour": round(costs.total if costs.known else 0.0, 6),
         "pods": view.snapshot.pods.count,
         "pending": len(view.waiting_pods()),
         "cpuAllocatableMilli": sum(view.allocatable(name).get("cpu", 0) for name in view.nodes),
@@ -181,7 +182,7 @@ def test_without_node_groups_nodes_are_grouped_and_priced_by_labels(tmp_path: Pa
     nodes = [k8s.node(f"n{number}", labels={kind: "m5"}, zone=zone) for number, zone in enumerate("aab")]
     nodes.append(k8s.node("master", labels={"node-role.kubernetes.io/control-plane": ""}))
     file = one_round(tmp_path / "x.trimtab", nodes, [])
-    prices = {PricedMachine("m5", "", "on-demand"): 0.25}
+    prices = Prices({PricedMachine("m5", "", "on-demand"): 0.25})
     samples = read_history(file, prices).result["samples"]
     assert samples["nodes"] == {"/": [1], "m5/a/a": [2], "m5/b/b": [1]}
     assert samples["pricePerHour"] == [0.75]

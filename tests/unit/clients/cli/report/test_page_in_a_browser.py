@@ -3,16 +3,14 @@
 Skipped without Playwright or without a Chromium: the one on PATH, or that of the environment variable TRIMTAB_CHROMIUM.
 """
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.unit.clients.cli.report.browsers import CHROMIUM, LIMIT_MS, needs_chromium, opened_browser
 from tests.unit.clients.cli.report.recordings import recorded, scenario
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.report.command import over_time, simulated
@@ -24,13 +22,7 @@ from trimtab.clients.simulation.simulation import ClusterSimulation
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
-CHROMIUM = os.environ.get("TRIMTAB_CHROMIUM") or next((found for name in _NAMES if (found := shutil.which(name))), "")
-pytestmark = [
-    pytest.mark.skipif(find_spec("playwright") is None, reason="Playwright is not installed"),
-    pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium on PATH or in TRIMTAB_CHROMIUM"),
-]
-LIMIT_MS = 60_000
+pytestmark = needs_chromium
 LONG = "general-purpose-spot-instances-of-the-data-platform-team-eu-central-1"
 CLOSE_ALL = """
 for (const one of document.querySelectorAll("details[open]")) one.open = false;
@@ -60,13 +52,8 @@ def file(request: pytest.FixtureRequest, simulated_once: tuple[ClusterSimulation
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=LIMIT_MS)
+    with opened_browser(CHROMIUM) as found:
         yield found
-        found.close()
 
 
 class Opened:
@@ -162,12 +149,12 @@ def test_text_of_charts_is_light_on_dark_screens_and_dark_on_paper(browser: "Bro
 def test_a_click_on_a_decision_in_the_chart_opens_it_with_its_reasons(opened: Opened) -> None:
     page = opened.page
     assert page.locator("details[open]").count() == 0
-    mark = page.locator("#chart-0 .scatterlayer .points path").first
+    mark = page.locator("#chart-0 .points path").first
     mark.scroll_into_view_if_needed()
     box = mark.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    page.wait_for_selector("#chart-0 .hoverlayer .hovertext")
+    page.wait_for_selector("#chart-0 .tip:not([hidden])")
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_selector("details[open] dd")
     assert page.locator("details[open]").count() == 1
@@ -212,14 +199,3 @@ def test_charts_fit_on_paper_and_fill_the_screen_again(opened: Opened) -> None:
     assert on_screen[0][0] > 660
     opened.run("dispatchEvent(new Event('afterprint'))")
     assert opened.run(sizes) == on_screen
-
-
-BUTTONS = "#chart-0 .modebar-btn"
-
-
-@pytest.mark.parametrize("page_of_file", [DESKTOP], ids=["desktop"], indirect=True)
-def test_tools_do_not_cover_charts_where_no_pointer_hovers(opened: Opened, browser: "Browser", file: Path) -> None:
-    assert opened.page.locator(BUTTONS).count() > 0
-    page = browser.new_page(is_mobile=True, has_touch=True)
-    assert Opened(page, file).page.locator(BUTTONS).count() == 0
-    page.close()

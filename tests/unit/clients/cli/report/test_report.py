@@ -223,7 +223,7 @@ def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, re
     assert (done.code, "page.html: No such file" in done.err) == (1, True)
     out = tmp_path / "page.html"
     out.write_text("old")
-    with full_disk():
+    with full_disk(10_000):
         done = trimtab("report", saved, "-o", out)
     assert (done.code, "page.html: File too large" in done.err) == (1, True)
     assert (out.read_text(), sorted(path.name for path in tmp_path.iterdir())) == ("old", ["page.html", "result.json"])
@@ -338,7 +338,7 @@ def test_one_round_is_reported_as_its_cluster(trimtab: Run, tmp_path: Path) -> N
         request = plan_pb2.PlanRequest(now=Timestamp(seconds=1_790_000_000))
         recorder.add(SnapshotUpdate(snapshot, None), request, plan_pb2.PlanResponse())
     page = page_of(trimtab, tmp_path, file, "--now", NOW)
-    assert "What the cluster needs, and what it can do without" in page.text
+    assert "what the cluster needs, and what it can do without" in page.text
     assert page.figures() == []
     both = trimtab("report", file, listed(tmp_path, k8s.node("n")), "-o", tmp_path / "out.html")
     assert (both.code, "give it alone" in both.err) == (2, True)
@@ -394,4 +394,4 @@ def test_of_a_recording_that_is_cut_off_inside_a_round_the_rounds_before_are_rep
     assert "2 rounds in 1 min, between 1 and 2 nodes." in page.text
     assert "At 2026-09-21 14:14:20, the last round." in page.text
     assert "2 of 2 nodes can go" in page.text, "of the last whole round, not of the cluster of the one that is cut off"
-    assert "Nodes that can go node utilization pods to move n0 0 % 0 n1 0 % 0" in page.text
+    assert "Nodes that can go node utilization pods to move an hour n0 0 % 0 0.18 n1 0 % 0 0.18" in page.text

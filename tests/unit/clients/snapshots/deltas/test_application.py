@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.builders.examples import examples
 from tests.builders.random_clusters import changes, clusters
-from tests.builders.snapshots import Cluster, Pod, write, write_delta
+from tests.builders.rows import PodRow
+from tests.builders.snapshots import Cluster, write, write_delta
 from trimtab.clients.snapshots.deltas import Application
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.planner.snapshot.delta import apply_delta
@@ -44,7 +45,7 @@ def test_deltas_lead_where_the_planner_goes(line: tuple[Cluster, Cluster, Cluste
     ],
 )
 def test_a_key_that_is_not_there_cannot_be_deleted(field: str, key: str) -> None:
-    application = Application(write(Cluster(pods={("default", "a"): Pod()})))
+    application = Application(write(Cluster(pods={("default", "a"): PodRow()})))
     delta = pb.SnapshotDelta()
     getattr(delta, field).append(key)
     with pytest.raises(ValueError, match=f"{field}: there is no '{key}'"):

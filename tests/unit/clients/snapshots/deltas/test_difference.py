@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders.random_clusters import clusters
-from tests.builders.snapshots import Cluster, Group, Node, Pod, slack_requests, write
+from tests.builders.rows import NodeRow, PodRow
+from tests.builders.snapshots import Cluster, Group, slack_requests, write
 from trimtab.clients.snapshots.deltas import Interner, application, difference, writing
 from trimtab.clients.snapshots.deltas.interning import KEYS
 from trimtab.planner.model.values import Owner, PodRequirements, SlackRequest, TemplatePod
@@ -202,8 +203,8 @@ def test_each_difference_leads_to_the_whole_snapshot_bit_by_bit(
 def with_daemonset_pod() -> pb.ClusterSnapshot:
     """Return a group whose template has a pod with one of three specs; strings and label sets are unique."""
     spec = PodRequirements(priority=5)
-    group = Group(template=Node(), daemonset_pods=(("default", spec, ()),))
-    message = write(Cluster(pods={("default", "a"): Pod()}, groups={"g": group}), in_order=True)
+    group = Group(template=NodeRow(), daemonset_pods=(("default", spec, ()),))
+    message = write(Cluster(pods={("default", "a"): PodRow()}, groups={"g": group}), in_order=True)
     message.ClearField("label_sets")  # its first two are both empty
     return message
 
@@ -236,7 +237,7 @@ def with_daemon_set() -> pb.ClusterSnapshot:
     pod = TemplatePod("default", PodRequirements(priority=5), ())
     agent = Owner("a", "DaemonSet", "agent", "default", -1, -1, "apps/v1", pod_template=pod)
     web = Owner("w", "ReplicaSet", "web", "default", 1, 1, "apps/v1")
-    message = write(Cluster(pods={("default", "a"): Pod()}, owners={"a": agent, "w": web}), in_order=True)
+    message = write(Cluster(pods={("default", "a"): PodRow()}, owners={"a": agent, "w": web}), in_order=True)
     message.ClearField("label_sets")  # its first two are both empty
     return message
 
@@ -266,8 +267,8 @@ def test_a_daemon_set_is_changed_where_the_spec_of_its_template_is(edits: list[E
 
 def many_pods() -> pb.ClusterSnapshot:
     pods = {
-        ("default", f"web-{i}"): Pod(
-            node=f"n{i % 7}", labels=(("app", f"a{i % 5}"),), spec=PodRequirements(priority=0 if i % 50 else i)
+        ("default", f"web-{i}"): PodRow(
+            node=f"n{i % 7}", labels={"app": f"a{i % 5}"}, spec=PodRequirements(priority=0 if i % 50 else i)
         )
         for i in range(400)
     }

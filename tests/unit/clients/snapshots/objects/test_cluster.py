@@ -139,17 +139,17 @@ def test_a_thousand_groups_find_their_nodes(selector: Callable[[int], dict[str, 
     assert sizes == {f"g{i:04}": 1 - i % 2 for i in range(1000)} | {"by-name": 1}
 
 
-class Counted(dict[str, str]):
+class CountedLabels(dict[str, str]):
     """Labels that count iterations and look-ups."""
 
     uses = 0
 
     def items(self) -> Any:
-        Counted.uses += 1
+        CountedLabels.uses += 1
         return super().items()
 
     def get(self, *key: Any) -> Any:
-        Counted.uses += 1
+        CountedLabels.uses += 1
         return super().get(*key)
 
 
@@ -159,11 +159,11 @@ def test_a_node_is_checked_as_often_however_many_groups_there_are(count: int) ->
         NodeGroup(metadata=ObjectMeta(name=f"g{i}"), spec=NodeGroupSpec(node_selector={"os": "linux", "pool": f"p{i}"}))
         for i in range(count)
     ]
-    labels = Counted({"os": "linux", "pool": "p3"})
-    Counted.uses = 0
+    labels = CountedLabels({"os": "linux", "pool": "p3"})
+    CountedLabels.uses = 0
     found = Membership(groups).groups_of("n", Node(metadata=ObjectMeta(name="n", labels=labels)))
     assert [group.metadata.name for group in found if group.metadata] == ["g3"]
-    assert Counted.uses <= 4
+    assert CountedLabels.uses <= 4
 
 
 def test_a_node_of_two_groups_is_refused_with_both_names() -> None:

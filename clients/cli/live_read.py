@@ -1,0 +1,43 @@
+"""Reading of a live cluster for one command, with a progress bar on a terminal, and its notes on stderr."""
+
+from collections.abc import Iterable
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from trimtab.clients.cli.clusters import ClusterInput
+from trimtab.clients.cli.failures import FailedError
+from trimtab.clients.cli.live.sources import ClusterSource, cluster_failures
+from trimtab.clients.cli.output import note, stderr_console
+from trimtab.clients.cli.sources import note_some
+from trimtab.clients.rpc.extras import require_extra
+from trimtab.v1 import snapshot_pb2
+
+
+def read_live(
+    cluster: ClusterInput, numbers: Iterable[str] = (), *, with_notes: bool = True
+) -> snapshot_pb2.ClusterSnapshot:
+    """Read a cluster once; permissions to list its objects suffice. Errors: UsageError, FailedError."""
+    require_extra("kubernetes", "--context")
+    from trimtab.clients.snapshots.live.single_read import read_once
+
+    source = ClusterSource(cluster.kubeconfig, cluster.context, cluster.files)
+    groups = source.groups()
+    console = stderr_console()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with (
+        cluster_failures(),
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+    ):
+        task = bar.add_task(f"reading {cluster.name}", total=None)
+        api = source.api()
+        try:
+            found = read_once(api, groups, numbers, lambda done, total: bar.update(task, completed=done, total=total))
+        finally:
+            api.close()
+    if not found.snapshot.nodes and not found.snapshot.node_groups:
+        raise FailedError(f"{cluster.name}: the cluster has no nodes")
+    if with_notes:
+        note_some(found.notes)
+        for kind in found.not_permitted:
+            note(f"{kind} objects are left out: this user may not list them; they only ask for slack")
+    return found.snapshot

@@ -1,0 +1,38 @@
+"""`trimtab prices import CLOUD FILE…`: a price file on stdout, from files that the cloud's own tools write."""
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from trimtab.clients.cli.amounts import counted
+from trimtab.clients.cli.failures import UsageError
+from trimtab.clients.cli.output import note
+from trimtab.clients.cli.price_lists.aws import aws_prices
+from trimtab.clients.cli.price_lists.azure import azure_prices
+from trimtab.clients.cli.price_lists.clouds import PricedCloud
+from trimtab.clients.cli.price_lists.gcp import gcp_prices
+from trimtab.clients.cli.price_lists.rows import HEADER, ListedPrice, of_region, read_json
+
+_IMPORTERS: Final[Mapping[PricedCloud, Callable[[Iterable[Any]], Iterator[ListedPrice]]]] = {
+    PricedCloud.AWS: aws_prices,
+    PricedCloud.GCP: gcp_prices,
+    PricedCloud.AZURE: azure_prices,
+}
+
+
+def import_prices(cloud: PricedCloud, files: Sequence[Path], region: str = "") -> None:
+    """Print the prices of a cloud's list as a price file. Errors: UsageError."""
+    documents = [read_json(path) for path in files]
+    try:
+        found = list(_IMPORTERS[cloud](documents))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        names = ", ".join(str(path) for path in files)
+        raise UsageError(f"{names}: this is no price list of {cloud.value} ({error}); see docs/plan.md") from None
+    rows = of_region(found, region)
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(HEADER)
+    for one in rows:
+        writer.writerow((one.type, one.zone, one.lifecycle, f"{one.price:g}", one.currency))
+    note(f"{counted(len(rows), 'price')} of {counted(len({one.type for one in rows}), 'instance type')}")

@@ -1,0 +1,65 @@
+"""The page of several clusters: sums, what each could save, and the page of each, folded. The largest savings first."""
+
+from collections.abc import Sequence
+
+from trimtab.clients.cli.amounts import counted, percent
+from trimtab.clients.cli.report.cluster import cluster_page
+from trimtab.clients.cli.report.first_screen import key_figures
+from trimtab.clients.cli.report.page import BarLine, Bars, Line, ReportPage, Table
+from trimtab.clients.cli.several_clusters import PlannedCluster, headline, total
+from trimtab.prices import HOURS_A_MONTH
+
+COLUMNS = ("cluster", "nodes", "can go", "added", "now a month", "after", "saved", "share")
+
+
+def clusters_page(planned: Sequence[PlannedCluster], title: str = "") -> ReportPage:
+    """Return the page. Clusters without a plan are listed with their problem."""
+    sums, count = total(planned), sum(one.answer is not None for one in planned)
+    parts = [cluster_page(one.answer, one.cluster.name) for one in planned if one.answer is not None]
+    problems = tuple(Line((one.cluster.name, one.problem)) for one in planned if one.problem)
+    return ReportPage(
+        title=title or f"{counted(count, 'cluster')}: what they need, and what they can do without",
+        headline=headline(sums, count),
+        tables=[
+            _table(planned),
+            Table("Clusters that are left out", ("cluster", "because"), problems, sentences=("because",)),
+        ],
+        facts=_shared_facts(parts, sums.assumption),
+        figures=key_figures(sums),
+        bars=_bars(planned),
+        parts=parts,
+    )
+
+
+def _shared_facts(parts: Sequence[ReportPage], assumption: str) -> list[str]:
+    """Return the facts that hold for all clusters."""
+    shared = [fact for fact in parts[0].facts if all(fact in part.facts for part in parts)] if parts else []
+    return [*shared, *([f"Prices {assumption}"] if assumption and len(parts) > 1 else [])]
+
+
+def _bars(planned: Sequence[PlannedCluster]) -> Bars:
+    """Return what each cluster saves; one that costs more has no bar."""
+    found = [(one.cluster.name, figures) for one in planned if (figures := one.savings) is not None]
+    longest = max((figures.saved_a_month for _, figures in found), default=0.0) or 1.0
+    lines = tuple(
+        BarLine(
+            f"{name}: {figures.removed:,} of {counted(figures.nodes, 'node')}",
+            f"{figures.saved_a_month:,.0f}",
+            max(0.0, figures.saved_a_month) / longest,
+        )
+        for name, figures in found
+    )
+    return Bars("What each cluster saves a month", "", lines, shown=10)
+
+
+def _table(planned: Sequence[PlannedCluster]) -> Table:
+    rows = []
+    for one in planned:
+        figures = one.savings
+        if figures is not None:
+            share = percent((figures.now - figures.after) / figures.now) if figures.now else ""
+            money = (figures.now * HOURS_A_MONTH, figures.after * HOURS_A_MONTH, figures.saved_a_month)
+            counts = (figures.nodes, figures.removed, figures.added)
+            cells = (*(f"{count:,}" for count in counts), *(f"{amount:,.0f}" for amount in money), share)
+            rows.append(Line((one.cluster.name, *cells)))
+    return Table("Clusters", COLUMNS, tuple(rows))

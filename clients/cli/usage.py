@@ -1,0 +1,184 @@
+"""`--usage`: what pods really use, beside what they request. From a metrics file or a Prometheus; shown, never decided
+on. Amounts: cpu in milli-cores, memory in bytes.
+
+A file is one of: a PodMetricsList (`kubectl get --raw /apis/metrics.k8s.io/v1beta1/pods`), or two answers of
+Prometheus' query API, as `{"cpu": ANSWER, "memory": ANSWER}`, in cores and bytes. An address (http://…) is asked with
+the two queries below. Pods that the cluster does not have are named and left out.
+"""
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from trimtab.clients.cli.amounts import byte_count, counted, percent, some
+from trimtab.clients.cli.failures import FailedError, UsageError
+from trimtab.clients.cli.output import note
+from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
+from trimtab.clients.kubernetes.quantities import milli_units, quantity, whole_units
+
+RANGE: Final = "7d"
+QUERIES: Final[Mapping[str, str]] = {
+    "cpu": "quantile_over_time(0.95, sum by (namespace, pod) "
+    f'(rate(container_cpu_usage_seconds_total{{container!="",pod!=""}}[5m]))[{RANGE}:5m])',
+    "memory": "quantile_over_time(0.95, sum by (namespace, pod) "
+    f'(container_memory_working_set_bytes{{container!="",pod!=""}})[{RANGE}:5m])',
+}
+"""The 95th percentile by pod: of cores, and of bytes. The metrics are cAdvisor's, as every kubelet has them."""
+TIMEOUT_S: Final = 60.0
+MOST_ANSWER_BYTES: Final = 1 << 28
+
+
+class PodUsage(NamedTuple):
+    """What one pod uses."""
+
+    cpu_milli: int
+    memory_bytes: int
+
+
+class ClusterUsage(NamedTuple):
+    """What the pods of a cluster use, by "namespace/name"; source : where the figures are from."""
+
+    pods: Mapping[str, PodUsage]
+    source: str
+
+
+class WorkloadUsage(NamedTuple):
+    """What the pods of one controller request and use; only pods with figures count."""
+
+    owner: str
+    pods: int
+    requested: PodUsage
+    used: PodUsage
+
+
+def read_usage(where: str, view: ClusterView) -> ClusterUsage:
+    """Read the usage of a cluster's pods from a file, or from the Prometheus at an address. Errors: UsageError,
+    FailedError.
+    """
+    if where.startswith(("http://", "https://")):
+        found, source = _asked(where.rstrip("/")), f"95 % of the time in {RANGE}, {where}"
+    else:
+        found, source = _of_file(Path(where)), Path(where).name
+    known = set(view.pod_keys)
+    unknown = sorted(found.keys() - known)
+    if unknown:
+        note(f"--usage: {counted(len(unknown), 'pod')} not in the cluster left out ({some(unknown, 2)})")
+    kept = {key: value for key, value in found.items() if key in known}
+    if not kept:
+        raise UsageError(f"--usage {where}: it has no pod of the cluster")
+    return ClusterUsage(kept, source)
+
+
+def by_workload(view: ClusterView, usage: ClusterUsage) -> list[WorkloadUsage]:
+    """Return the workloads, those whose requests exceed their use most first. O(pods)."""
+    requested: dict[str, Counter[str]] = defaultdict(Counter)
+    for key, used in usage.pods.items():
+        pod = view.pod(key)
+        assert pod is not None, "pods of the cluster alone are kept"
+        if not pod.node:
+            continue
+        sums, amounts = requested[view.controller_text(key)], view.requests(pod)
+        sums.update(pods=1, cpu=amounts.get("cpu", 0), memory=amounts.get("memory", 0))
+        sums.update(used_cpu=used.cpu_milli, used_memory=used.memory_bytes)
+    found = [
+        WorkloadUsage(
+            owner, sums["pods"], PodUsage(sums["cpu"], sums["memory"]), PodUsage(sums["used_cpu"], sums["used_memory"])
+        )
+        for owner, sums in requested.items()
+    ]
+    return sorted(found, key=lambda one: (one.used.cpu_milli - one.requested.cpu_milli, one.owner))
+
+
+def usage_sentence(view: ClusterView, usage: ClusterUsage) -> str:
+    """Return what is requested and used of the cluster, and that no decision rests on it."""
+    rows = by_workload(view, usage)
+    sums = {
+        "cpu": (sum(one.requested.cpu_milli for one in rows), sum(one.used.cpu_milli for one in rows)),
+        "memory": (sum(one.requested.memory_bytes for one in rows), sum(one.used.memory_bytes for one in rows)),
+    }
+    whole = {name: sum(view.allocatable(node).get(name, 0) for node in view.nodes) for name in sums}
+    parts = [
+        f"{name}: {percent(requested / whole[name])} requested, {percent(used / whole[name])} used"
+        for name, (requested, used) in sums.items()
+        if whole[name]
+    ]
+    pods = counted(sum(one.pods for one in rows), "pod")
+    return f"{'; '.join(parts)} ({pods} with figures, {usage.source}). The plan rests on requests alone."
+
+
+def usage_cells(one: WorkloadUsage) -> tuple[str, ...]:
+    """Return a row for tables: workload, pods, cpu and memory requested and used."""
+    return (
+        one.owner,
+        f"{one.pods:,}",
+        f"{one.requested.cpu_milli / 1000:,.1f}",
+        f"{one.used.cpu_milli / 1000:,.1f}",
+        byte_count(one.requested.memory_bytes),
+        byte_count(one.used.memory_bytes),
+    )
+
+
+USAGE_COLUMNS: Final = ("workload", "pods", "cores requested", "used", "memory requested", "memory used")
+
+
+def _of_file(path: Path) -> dict[str, PodUsage]:
+    """Read a file. Errors: UsageError."""
+    try:
+        document = json.loads(read_text(path, "; JSON is expected", "utf-8-sig"))
+        return _pod_metrics(document) if "items" in document else _answers(document)
+    except UnreadableTextError as error:
+        raise UsageError(f"--usage {path}: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        told = "a PodMetricsList, or {cpu: …, memory: …} with answers of Prometheus, is expected"
+        raise UsageError(f"--usage {path}: {told} ({error})") from None
+
+
+def _pod_metrics(document: Mapping[str, Any]) -> dict[str, PodUsage]:
+    """Return the sums over containers of a PodMetricsList."""
+    found = {}
+    for item in document["items"]:
+        used = [container["usage"] for container in item["containers"]]
+        cpu = sum(milli_units(quantity(one.get("cpu", "0"))) for one in used)
+        memory = sum(whole_units(quantity(one.get("memory", "0"))) for one in used)
+        found[f"{item['metadata']['namespace']}/{item['metadata']['name']}"] = PodUsage(cpu, memory)
+    return found
+
+
+def _answers(document: Mapping[str, Any]) -> dict[str, PodUsage]:
+    """Return the pods of two answers of Prometheus."""
+    cpu, memory = (_vector(document[name]) for name in ("cpu", "memory"))
+    return {
+        key: PodUsage(round(1000 * cpu.get(key, 0.0)), round(memory.get(key, 0.0)))
+        for key in sorted(cpu.keys() | memory.keys())
+    }
+
+
+def _vector(answer: Mapping[str, Any]) -> dict[str, float]:
+    """Return the values of an instant vector by pod."""
+    if answer["status"] != "success" or answer["data"]["resultType"] != "vector":
+        raise ValueError(f"an answer is no vector: {answer.get('error', answer['status'])}")
+    return {
+        f"{one['metric']['namespace']}/{one['metric']['pod']}": float(one["value"][1])
+        for one in answer["data"]["result"]
+        if one["value"][1] not in ("NaN", "+Inf", "-Inf")
+    }
+
+
+def _asked(address: str) -> dict[str, PodUsage]:
+    """Ask a Prometheus. Errors: FailedError."""
+    try:
+        return _answers({name: _query(address, text) for name, text in QUERIES.items()})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FailedError(f"--usage {address}: no usable answer of a Prometheus: {error}") from None
+
+
+def _query(address: str, text: str) -> Any:
+    url = f"{address}/api/v1/query?{urllib.parse.urlencode({'query': text})}"
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+        return json.loads(answer.read(MOST_ANSWER_BYTES))

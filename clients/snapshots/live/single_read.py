@@ -1,0 +1,116 @@
+"""Read a live cluster once, without a watch: each kind is listed, and the objects become one snapshot.
+
+Decides which kinds a snapshot may lack: kinds that only requests for slack use, and those that the server does not
+know. The permission to list any other kind is required, because a plan without budgets or volumes would be wrong.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+from trimtab.clients.kubernetes.api import Api, is_transient
+from trimtab.clients.kubernetes.errors import ApiError, KubernetesError, MissingPermissionError
+from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
+from trimtab.clients.kubernetes.object_errors import InvalidInputError
+from trimtab.clients.kubernetes.permissions import require, rules_yaml
+from trimtab.clients.kubernetes.registry import WATCHED, PermissionRule, Resource
+from trimtab.clients.rpc.collection import collection_paused
+from trimtab.clients.snapshots.live.lists import list_page
+from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
+from trimtab.clients.snapshots.live.watched_objects import BUFFERS, WatchedObjects
+from trimtab.v1 import snapshot_pb2
+
+PAGE_LIMIT: Final = 5000
+PAGE_TIMEOUT_S: Final = 60.0
+ATTEMPTS: Final = 4
+
+
+class ClusterRead(NamedTuple):
+    """A cluster as it was when it was read. not_permitted : kinds that were left out for lack of a permission."""
+
+    snapshot: snapshot_pb2.ClusterSnapshot
+    notes: tuple[str, ...]
+    not_permitted: tuple[str, ...]
+
+
+def read_once(
+    api: Api,
+    groups: Sequence[NodeGroup] = (),
+    numbers: Iterable[str] = (),
+    progress: Callable[[int, int], None] | None = None,
+) -> ClusterRead:
+    """Return a cluster's snapshot. numbers : keys of the pods' annotations that hold numbers; progress : called with
+    kinds listed and all kinds.
+
+    Errors: MissingPermissionError with all rules that are missing; UnreachableError; KubernetesError if an object
+    cannot be used.
+    """
+    require(api, [_list_rule(one) for one in WATCHED.values() if one.kind not in BUFFERS])
+    store, not_permitted = WatchedObjects(numbers), []
+    with collection_paused():
+        for number, resource in enumerate(WATCHED.values()):
+            try:
+                _list(api, resource, store)
+            except ApiError as error:
+                if not error.is_forbidden:
+                    raise
+                if resource.kind not in BUFFERS:
+                    raise MissingPermissionError(rules_yaml([_list_rule(resource)])) from error
+                not_permitted.append(resource.kind)
+            if progress is not None:
+                progress(number + 1, len(WATCHED))
+        try:
+            update = SnapshotMaker(store).next_update(groups, None)
+        except InvalidInputError as error:
+            raise KubernetesError(f"no snapshot can be made: {error}") from error
+    assert update.snapshot is not None, "the first snapshot is whole"
+    return ClusterRead(update.snapshot, tuple(update.notes), tuple(not_permitted))
+
+
+def list_rules() -> list[PermissionRule]:
+    """Return the permissions with which everything of a cluster can be read once."""
+    return [_list_rule(resource) for resource in WATCHED.values()]
+
+
+def _list_rule(resource: Resource) -> PermissionRule:
+    return PermissionRule(resource.group, resource.plural, ("list",))
+
+
+def _list(api: Api, resource: Resource, store: WatchedObjects) -> None:
+    """Put all objects of a kind into the store; none if the server knows no version of the kind."""
+    for version in resource.by_version:
+        try:
+            return _list_version(api, version, store)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+    return None
+
+
+def _list_version(api: Api, resource: Resource, store: WatchedObjects) -> None:
+    """List page by page; if pages expire, all in one piece."""
+    try:
+        _list_pages(api, resource, store, PAGE_LIMIT)
+    except ApiError as error:
+        if not error.is_expired:
+            raise
+        _list_pages(api, resource, store, 0)
+
+
+def _list_pages(api: Api, resource: Resource, store: WatchedObjects, limit: int) -> None:
+    retrying = Retrying(
+        retry=retry_if_exception(is_transient),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=wait_exponential(multiplier=0.2, max=5.0),
+        reraise=True,
+    )
+    store.listing(resource.kind)
+    next_page = ""
+    while True:
+        page = retrying(list_page, api, resource, limit, next_page, PAGE_TIMEOUT_S)
+        store.put(resource.kind, page.items)
+        next_page = page.next_page
+        if not next_page:
+            break
+    store.listed(resource.kind)

@@ -7,7 +7,7 @@ general one if the snapshot shows no details. Never decides.
 from collections.abc import Callable, Collection, Sequence
 
 from trimtab.clients.cli.amounts import amount, named_amount
-from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
+from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
 from trimtab.clients.cli.options import (
@@ -142,6 +143,12 @@ def plan(
         PlanFormat,
         typer.Option("-o", "--output", help="output format; the last two print objects that hold the plan's slack"),
     ] = PlanFormat.TABLE,
+    advice: Annotated[
+        bool | None,
+        typer.Option(
+            "--advice/--no-advice", help="also say what to change so that more nodes could go; default: in tables only"
+        ),
+    ] = None,
 ) -> None:
     """Make one plan of files or a live cluster: which node groups grow for which pods, which nodes can go, and why the
     others stay; or one of each of several clusters.
@@ -157,7 +164,33 @@ def plan(
 
         plan_several(options, read_decisions(decision or []))
         return
-    run(options, read_decisions(decision or []), output.export)
+    shows = output is PlanFormat.TABLE if advice is None else advice
+    run(options, read_decisions(decision or []), output.export, with_advice=shows)
+
+
+@app.command()
+def advise(
+    files: FilesArgument = None,
+    planner: PlannerOption = None,
+    settings: SettingsOption = None,
+    state: StateOption = None,
+    now: NowOption = None,
+    group_by: GroupByOption = None,
+    prices: PricesOption = None,
+    rates: RatesOption = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
+    most_plans: Annotated[int, typer.Option(min=2, help="most plans to make: more try more changes")] = MOST_PLANS,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="show all advice, and every line to change")] = False,
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Say what to change in settings and objects so that more nodes could go, and what each change would free."""
+    from trimtab.clients.cli.advise import advise as run
+    from trimtab.clients.cli.plan import CommandOptions
+
+    asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices, rates)
+    run(CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig), most_plans)
 
 
 @app.command()
@@ -189,7 +222,8 @@ def explain(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE... pod/NAMESPACE/NAME|node/NAME|placeholder/NAME|slack", help="the cluster, then the subject"
+            metavar="FILE... pod/NAMESPACE/NAME|node/NAME|deploy/NAMESPACE/NAME|placeholder/NAME|slack",
+            help="the cluster, then the subject",
         ),
     ],
     planner: PlannerOption = None,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.kubernetes.kinds.nodes import Node, NodeGroup
 from trimtab.v1 import actuator_pb2
 from trimtab.v1 import snapshot_pb2 as pb

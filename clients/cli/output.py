@@ -6,7 +6,9 @@ The JSON of a message includes fields with default values, so a reader need not 
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import StrEnum
 from typing import Any
 
@@ -82,11 +84,35 @@ def print_lines(console: Console, lines: Iterable[str]) -> None:
         console.print(Padding(text, (0, 0, 0, len(line) - len(text)), expand=False) if text != line else line)
 
 
+_NOTES: ContextVar[list[str] | None] = ContextVar("notes", default=None)
+"""Where notes go, None = to standard error."""
+
+
+@contextmanager
+def notes_collected() -> Iterator[list[str]]:
+    """Collect notes, and show no progress, for a caller that is a program: nothing is written to standard error."""
+    notes: list[str] = []
+    token = _NOTES.set(notes)
+    try:
+        yield notes
+    finally:
+        _NOTES.reset(token)
+
+
+def is_quiet() -> bool:
+    """Return whether notes are collected, so that nothing may be written."""
+    return _NOTES.get() is not None
+
+
 def stderr_console() -> Console:
     """Return the console for progress and notes."""
-    return SafeConsole(stderr=True, highlight=False)
+    return SafeConsole(stderr=True, highlight=False, quiet=is_quiet())
 
 
 def note(text: str) -> None:
     """Print a note; it is not part of the answer."""
-    sys.stderr.write(f"note: {visible(text)}\n")
+    notes = _NOTES.get()
+    if notes is None:
+        sys.stderr.write(f"note: {visible(text)}\n")
+    else:
+        notes.append(text)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.cli.cluster_view import ClusterView
+from trimtab.clients.advice import AdviceReport
 from trimtab.clients.cli.clusters import ClusterChoice, ClusterInput
 from trimtab.clients.cli.decisions import annotations_read, default_decisions
 from trimtab.clients.cli.documents import check_state, read_settings, read_state, settings_notes
@@ -17,12 +17,13 @@ from trimtab.clients.cli.label_groups import group_by_labels, read_labels
 from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.plan_formats import Export
-from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cli.planners import PlannerAccess, open_planner
 from trimtab.clients.cli.price_files import read_prices
 from trimtab.clients.cli.prices import Prices, apply_prices
 from trimtab.clients.cli.rates import read_rates
 from trimtab.clients.cli.sources import read_snapshot
 from trimtab.clients.cli.usage import ClusterUsage, read_usage
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -154,9 +155,15 @@ def orphaned_note(pods: Sequence[tuple[str, str]]) -> str:
 
 
 def plan(
-    options: CommandOptions, decisions: Sequence[plan_pb2.Decision.Code.ValueType], export: Export | None = None
+    options: CommandOptions,
+    decisions: Sequence[plan_pb2.Decision.Code.ValueType],
+    export: Export | None = None,
+    *,
+    with_advice: bool = False,
 ) -> None:
-    """Request a plan; print it, or the objects that keep its slack. decisions : none = as the input requests."""
+    """Request a plan; print it, or the objects that keep its slack. decisions : none = as the input requests;
+    with_advice : also what to change so that more nodes could go.
+    """
     request = options.request()
     snapshot = options.cluster(request)
     request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
@@ -166,6 +173,7 @@ def plan(
     usage = options.usage_of(view)
     with open_planner(options.planner, options.settings) as planner:
         answer = planner.plan(snapshot, request)
+        advice = _advice(planner, view, request, answer, options) if with_advice and export is None else None
     if export is not None:
         for problem in answer.slack.problems:
             note(problem)
@@ -174,11 +182,28 @@ def plan(
     if options.output is not Format.TABLE:
         # Stage times differ between runs, but the same input must give the same bytes.
         answer.diagnostics.ClearField("stages")
-        print_document(as_document(answer), options.output)
+        more = {} if advice is None else {"advice": advice.document()}
+        print_document(as_document(answer) | more, options.output)
         return
     from trimtab.clients.cli.answers.answer import PlanAnswer
     from trimtab.clients.cli.answers.table import print_answer
 
     now_ns = request.now.ToNanoseconds()
-    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, options.prices_of_file, usage)
+    prices = options.prices_of_file
+    shown = PlanAnswer(answer, view, request.settings, now_ns, options.verbose, prices, usage, advice)
     print_answer(stdout_console(), shown)
+
+
+def _advice(
+    planner: PlannerAccess,
+    view: ClusterView,
+    request: plan_pb2.PlanRequest,
+    answer: plan_pb2.PlanResponse,
+    options: CommandOptions,
+) -> AdviceReport:
+    """Return advice on a plan, from as many more plans as take a second or two."""
+    from trimtab.clients.cli.advice import find_advice, plans_beside
+    from trimtab.clients.cli.answers.costs import Costs
+
+    prices = Costs(view, options.prices_of_file).by_node
+    return find_advice(planner, view, request, answer, prices, plans_beside(len(view.nodes)))

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Protocol
 
 import grpc
+import structlog
 
 from trimtab.clients.cli.failures import FailedError, UsageError
-from trimtab.clients.cli.output import stderr_console
+from trimtab.clients.cli.output import is_quiet, stderr_console
 from trimtab.clients.json_form import setting_problem
 from trimtab.clients.reference_loop.planner_session import GrpcLink, PlannerLink
 from trimtab.clients.required_features import require_features
@@ -18,12 +19,20 @@ from trimtab.clients.rpc.errors import Reason, ServiceError, TrimtabError
 from trimtab.clients.rpc.extras import require_extra
 from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
+CACHE_BYTES = 1 << 30
+"""Memory that a planner in this process may use for states and parts of answers, beside the cluster."""
+
 
 class PlannerAccess(Protocol):
     """The calls of a planner that commands use. Raises `TrimtabError` or `ServiceError`."""
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
         """Return the answer to `Plan`."""
+
+    def plan_delta(
+        self, delta: snapshot_pb2.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
+    ) -> plan_pb2.PlanResponse:
+        """Return the answer to `Plan` over the difference to a snapshot that was sent before."""
 
     def check_fit(
         self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
@@ -144,12 +153,15 @@ class _InProcess:
         from trimtab.clients.rpc.telemetry import configure_logging, terminal_format
 
         # The service logs each decision; a command prints the decision itself, but not why one failed.
-        configure_logging("error", terminal_format())
+        if not (is_quiet() and structlog.is_configured()):
+            configure_logging("error", terminal_format())
         console = stderr_console()
         with console.status("loading the planner (the first time, its kernels are compiled) …"), collection_rare():
             from trimtab.planner.service.request_handler import Caller, RequestHandler
+            from trimtab.planner.service.version_cache import WholeCache
 
-            self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), cache=0)
+            meter = NoOpMeterProvider().get_meter("planner")
+            self._handler = RequestHandler(meter, WholeCache(CACHE_BYTES), log_decisions=False)
         self._caller = Caller()
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
@@ -157,6 +169,18 @@ class _InProcess:
         # The first plan loads the kernels that it needs, which are many objects and no garbage.
         with collection_rare():
             return self._handler.plan(*_with_payload(snapshot, request), self._caller)
+
+    def plan_delta(
+        self, delta: snapshot_pb2.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
+    ) -> plan_pb2.PlanResponse:
+        """Return the answer to `Plan` over the difference to the snapshot of the last `plan`."""
+        payload = delta.SerializeToString(deterministic=True)
+        changed = plan_pb2.PlanRequest()
+        changed.CopyFrom(request)
+        changed.base_version, changed.snapshot_size_bytes = base_version, len(payload)
+        require_features(changed)
+        with collection_rare():
+            return self._handler.plan(changed, payload, self._caller)
 
     def check_fit(
         self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from trimtab.clients.cli.output import note
 from trimtab.clients.cli.rates import Rates
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import snapshot_pb2 as pb
 
 ON_DEMAND, SPOT = "on-demand", "spot"

@@ -14,13 +14,13 @@ from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.savings import Savings, savings_of
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.clusters import ClusterInput
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import Format, as_document, note, print_document, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.kubernetes.object_errors import InvalidInputError
 from trimtab.clients.rpc.errors import ServiceError, TrimtabError
 from trimtab.prices import HOURS_A_MONTH

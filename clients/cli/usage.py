@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import byte_count, counted, percent, some
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.output import note
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.clients.kubernetes.quantities import milli_units, quantity, whole_units
 

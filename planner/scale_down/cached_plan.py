@@ -18,7 +18,7 @@ from trimtab.planner.placement.state_columns import UnreadableStateError, column
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, at_time
 from trimtab.planner.scale_down.cooldown import cooldown
 from trimtab.planner.scale_down.drainability import rules
-from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
+from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns, of_rows
 from trimtab.planner.scale_down.facts import drain_columns
 from trimtab.planner.scale_down.result import LoopResult
 from trimtab.planner.scale_down.state import is_past, is_recent
@@ -105,7 +105,7 @@ def _changing(pods: PodDrainColumns) -> PodDrainColumns:
     deletion. O(P).
     """
     rows = np.flatnonzero(pods.system | (pods.deletion_s > 0))
-    return PodDrainColumns._make(one[rows] if isinstance(one, np.ndarray) else one for one in pods)
+    return of_rows(pods, rows)
 
 
 def cached_plan(request: ScaleDownRequest, key: PlanKey) -> tuple[ScaleDownContext, LoopResult] | None:

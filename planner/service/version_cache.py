@@ -47,6 +47,7 @@ class CachedSnapshot:
 
     def __init__(self, snapshot: Snapshot, base: "CachedSnapshot | None" = None) -> None:
         self.snapshot = snapshot
+        self.is_whole = base is None
         self._lock = threading.RLock()
         self._sizes = Sizes(base.sizes() if base else None)
         self._values = base.values_of_same(snapshot) if base else {}
@@ -213,3 +214,14 @@ class LatestCache(VersionCache):
     def keep_snapshot(self, scope: CacheScope, kept: CachedSnapshot) -> None:
         """Keep a snapshot in place of the previous one."""
         self._latest[scope] = kept
+
+
+class WholeCache(LatestCache):
+    """The latest snapshot that was sent whole, for a caller in the planner's own process that compares plans: it sends
+    each delta relative to the same cluster.
+    """
+
+    def keep_snapshot(self, scope: CacheScope, kept: CachedSnapshot) -> None:
+        """Keep a snapshot in place of the previous one, unless it comes from a delta."""
+        if kept.is_whole:
+            super().keep_snapshot(scope, kept)

@@ -1,9 +1,14 @@
 """Running `trimtab` in the process of a test, as the fixture `trimtab` does, and files for it."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
+
+from trimtab.clients.cli import main
 
 
 class Outcome(NamedTuple):
@@ -27,3 +32,20 @@ def listed(directory: Path, *objects: dict[str, Any], name: str = "cluster.json"
     path = directory / name
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}), encoding="utf-8")
     return path
+
+
+def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs a command line in this process; arguments of any type are converted to text."""
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["trimtab", *map(str, arguments)])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        printed = capsys.readouterr()
+        assert isinstance(code, int)
+        return Outcome(code, printed.out, printed.err)
+
+    return run

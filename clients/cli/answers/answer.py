@@ -3,17 +3,19 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from trimtab.clients.advice import AdviceReport
 from trimtab.clients.cli.answers.costs import Costs
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.prices import Prices
 from trimtab.clients.cli.usage import ClusterUsage
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
 
 
 @dataclass(frozen=True)
 class PlanAnswer:
     """One answered request. `settings` and `now_ns` (Unix nanoseconds) are the request's; `verbose` shows all rows;
-    `prices` are those of a file, None = none is given; `usage` is what pods use, None = not known. `response` : the
+    `prices` are those of a file, None = none is given; `usage` is what pods use, None = not known; `advice` is
+    what to change, None = not looked for. `response` : the
     planner's; `view` : the snapshot that it is about.
     """
 
@@ -24,6 +26,7 @@ class PlanAnswer:
     verbose: bool = False
     prices: Prices | None = None
     usage: ClusterUsage | None = None
+    advice: AdviceReport | None = None
 
     @cached_property
     def costs(self) -> Costs:

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import counted, percent, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.cluster_view import ClusterView, alone
 from trimtab.clients.cli.sentences import codes_of, why_it_stays
 from trimtab.clients.cli.timers import threshold
+from trimtab.clients.cluster_view import ClusterView, alone
 from trimtab.predicate_texts import clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
 

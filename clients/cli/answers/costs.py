@@ -9,9 +9,9 @@ from enum import StrEnum
 from functools import cached_property
 
 from trimtab.clients.cli.amounts import counted
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.prices import Prices, group_rates, machine_of, price_of
 from trimtab.clients.cli.rates import DEFAULT_RATES, Rates
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import snapshot_pb2 as pb
 
 
@@ -71,6 +71,11 @@ class Costs:
     def _by_rates(self) -> Mapping[str, float]:
         """The prices that rates gave to node groups."""
         return group_rates(self._view, self._given.rates) if self._given.rates is not None else {}
+
+    @property
+    def by_node(self) -> Mapping[str, float]:
+        """Hourly costs of the nodes with a price that is not assumed."""
+        return self._by_node if self.known else {}
 
     @property
     def is_shown(self) -> bool:

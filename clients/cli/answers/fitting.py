@@ -13,7 +13,7 @@ from rich.table import Table
 
 from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
+from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.v1 import planner_pb2, reason_pb2
 
 _Reason = reason_pb2.PredicateReason

@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent, shown_of, some
+from trimtab.clients.cli.answers import advice as advice_table
 from trimtab.clients.cli.answers import blockers
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
@@ -16,8 +17,8 @@ from trimtab.clients.cli.timers import DEFAULT_PARALLELISM, remaining_s, wait_s
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 
-MOST_ROWS = 10
-"""Rows of a table without `--verbose`."""
+MOST_ROWS, MOST_ADVICE = 10, 3
+"""Rows of tables without `--verbose`: of nodes, of advice."""
 _Reason = reason_pb2.UnremovableReason
 _Result = reason_pb2.ScaleDownResult
 _TIMERS = (_Reason.NOT_UNNEEDED_LONG_ENOUGH, _Reason.NOT_UNREADY_LONG_ENOUGH)
@@ -49,6 +50,9 @@ def render(answer: PlanAnswer) -> Iterator[RenderableType]:
     if decision.unremovable:
         yield ""
         yield from blockers.render(answer)
+    if answer.advice is not None and (answer.advice.advice or answer.advice.together):
+        yield ""
+        yield from advice_table.render(answer.advice, MOST_ROWS if answer.verbose else MOST_ADVICE)
 
 
 def headline(answer: PlanAnswer) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.cli.amounts import counted, some
 from trimtab.clients.cli.answers.answer import PlanAnswer
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.demo import burst as burst_workload
 from trimtab.clients.cli.demo.burst import DemoBurst
 from trimtab.clients.cli.demo.evidence import ClusterPicture, Witness, picture, unsettled
@@ -22,6 +21,7 @@ from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.now import read_now
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.reference_loop.rounds import deletion_order
 from trimtab.clients.snapshots.live.actuation import read_status
 from trimtab.clients.snapshots.live.pod_history import PodHistory

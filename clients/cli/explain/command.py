@@ -1,17 +1,21 @@
-"""`trimtab explain FILE… pod/NS/NAME | node/NAME | placeholder/NAME | slack`: ask the planner, explain its answer."""
+"""`trimtab explain FILE… SUBJECT`: ask the planner about a pod, a node, a workload, a placeholder or slack, and explain
+its answer.
+"""
 
 import difflib
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from trimtab.clients.advice import AdviceOptions, explain_workload
+from trimtab.clients.advice.workloads import WorkloadName
 from trimtab.clients.cli.answers.any_decision import naming
 from trimtab.clients.cli.answers.any_decision import render as render_fields
+from trimtab.clients.cli.answers.costs import Costs
 from trimtab.clients.cli.answers.table import without_renderer
-from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.explain.growth import explain_growth, growth_document, growth_lines
-from trimtab.clients.cli.explain.nodes import explain_node, node_document, node_lines
+from trimtab.clients.cli.explain.nodes import explain_node, goes_with_node, node_document, node_lines
 from trimtab.clients.cli.explain.pods import PodExplanation, explain_pod, fit_lines, pod_document, pod_lines
 from trimtab.clients.cli.explain.slack import (
     SlackExplanation,
@@ -21,19 +25,24 @@ from trimtab.clients.cli.explain.slack import (
     slack_document,
     slack_lines,
 )
+from trimtab.clients.cli.explain.workloads import KINDS, find_workload, kind_of, workload_lines, workload_names
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import Format, as_document, note, print_document, print_lines, stdout_console
 from trimtab.clients.cli.plan import CommandOptions
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
+_MOST_CHECKS = 200_000
+"""Most pairs of a pod and a node that the explanation of a node checks."""
 _SLACK, _PLACEHOLDER = "slack", "placeholder"
+_SUBJECTS = "pod/NAMESPACE/NAME, node/NAME, a workload such as deploy/NAMESPACE/NAME, placeholder/NAME, or slack"
 
 
 def explain(options: CommandOptions) -> None:
     """Explain the subject, which is the last of `options.files`."""
     if not options.files:
-        raise UsageError("usage: trimtab explain FILE… pod/NAMESPACE/NAME, node/NAME, placeholder/NAME, or slack")
+        raise UsageError(f"usage: trimtab explain FILE… {_SUBJECTS}")
     kind, name = _subject(str(options.files[-1]))
     options = replace(options, files=options.files[:-1])
     request = options.request()
@@ -45,21 +54,25 @@ def explain(options: CommandOptions) -> None:
             _print_pod(planner, _fit(planner, snapshot, request, view, pod), request, options.output)
         elif kind in (_SLACK, _PLACEHOLDER):
             _print_slack(explain_slack(planner, view, request, options.prices_of_file), name, options.output)
-        else:
+        elif kind == "node":
             _existing_node(view, name)
             _print_node(planner, view, name, request, options.output)
+        else:
+            _print_workload(planner, view, _existing_workload(view, kind, name), request, options)
 
 
 def _subject(text: str) -> tuple[str, str]:
-    """Read "pod/NAMESPACE/NAME", "node/NAME", "placeholder/NAME" or "slack"."""
+    """Read "pod/NAMESPACE/NAME", "node/NAME", "deploy/NAMESPACE/NAME", "placeholder/NAME" or "slack"."""
     kind, _, name = text.partition("/")
     parts = name.split("/")
     if text == _SLACK or (kind == _PLACEHOLDER and name):
         return kind, name
     if (kind == "pod" and len(parts) == 2 and all(parts)) or (kind == "node" and len(parts) == 1 and name):
         return kind, name
+    if kind_of(kind) and len(parts) == 2 and all(parts):
+        return kind_of(kind), name
     hint = "the files are named, but not the subject" if Path(text).exists() else f"{text!r} is none of them"
-    raise UsageError(f"the last argument is pod/NAMESPACE/NAME or node/NAME, placeholder/NAME, or slack; {hint}")
+    raise UsageError(f"the last argument is {_SUBJECTS}; {hint}")
 
 
 def _accepted_pod(planner: PlannerAccess, view: ClusterView, key: str, request: plan_pb2.PlanRequest) -> ShownPod:
@@ -86,6 +99,18 @@ def _existing_node(view: ClusterView, name: str) -> None:
     """Check that the node exists. Errors: UsageError with the nearest names."""
     if name not in view.nodes:
         raise UsageError(f"there is no node {name} in these files{_near(name, view.nodes)}")
+
+
+def _existing_workload(view: ClusterView, kind: str, name: str) -> WorkloadName:
+    """Return the workload. Errors: UsageError with the nearest names."""
+    asked = WorkloadName(kind, *name.split("/"))
+    found = find_workload(view, asked)
+    if found is None:
+        short = f"{KINDS[kind][0]}/{name}"
+        raise UsageError(f"there is no {asked} with pods in these files{_near(short, workload_names(view))}")
+    if found != asked:
+        note(f"{asked} belongs to {found}")
+    return found
 
 
 def _near(name: str, names: Iterable[str]) -> str:
@@ -143,6 +168,49 @@ def _print_slack(explanation: SlackExplanation, name: str, output: Format) -> No
     print_lines(stdout_console(), placeholder_lines(explanation, known[name]) if name else slack_lines(explanation))
 
 
+def _print_workload(
+    planner: PlannerAccess,
+    view: ClusterView,
+    workload: WorkloadName,
+    request: plan_pb2.PlanRequest,
+    options: CommandOptions,
+) -> None:
+    """Print which nodes a workload keeps."""
+    request.decisions.extend(default_decisions(request.settings, view.snapshot))
+    answer = planner.plan(view.snapshot, request)
+    costs = Costs(view, options.prices_of_file)
+    report = explain_workload(planner, view, request, answer, AdviceOptions(costs.by_node), workload)
+    if options.output is not Format.TABLE:
+        kept = costs.of(one.node for one in report.kept) if costs.known else None
+        print_document(report.document() | {"keptPricePerHour": kept}, options.output)
+        return
+    print_lines(stdout_console(), workload_lines(view, report, costs))
+
+
+def _homeless(
+    planner: PlannerAccess,
+    view: ClusterView,
+    name: str,
+    answer: plan_pb2.PlanResponse,
+    request: plan_pb2.PlanRequest,
+) -> frozenset[str]:
+    """Return the pods that a drain of the node would evict and that fit no other node, even alone; none if checking
+    them would take long.
+    """
+    blocked = {pod.pod for one in answer.scale_down.blockers for pod in one.pods}
+    pods = [one.key for one in view.pods_on(name) if one.key not in blocked and not goes_with_node(view, one)]
+    if not pods or len(pods) * len(view.nodes) > _MOST_CHECKS:
+        return frozenset()
+    asked = plan_pb2.PlanRequest()
+    asked.CopyFrom(request)
+    asked.fit_pods.extend(pods)
+    return frozenset(
+        one.pod
+        for one in planner.check_fit(view.snapshot, asked)
+        if not any(fit.fits and fit.node != name and view.nodes[fit.node].ready for fit in one.nodes)
+    )
+
+
 def _print_node(
     planner: PlannerAccess, view: ClusterView, name: str, request: plan_pb2.PlanRequest, output: Format
 ) -> None:
@@ -152,7 +220,9 @@ def _print_node(
     answer = planner.plan(view.snapshot, request)
     for text in answer.diagnostics.notes:
         note(text)
-    explanation = explain_node(view, name, answer, request)
+    stays = any(one.node == name for one in answer.scale_down.unremovable)
+    homeless = _homeless(planner, view, name, answer, request) if stays else frozenset[str]()
+    explanation = explain_node(view, name, answer, request, homeless)
     others = {field: naming(result, name) for field, result in without_renderer(answer).items()}
     found = {field: part for field, part in others.items() if part is not None}
     if output is not Format.TABLE:

@@ -16,11 +16,11 @@ from trimtab.clients.cli.amounts import amount, counted, named_amount, some
 from trimtab.clients.cli.answers.costs import money
 from trimtab.clients.cli.answers.expansion import chosen_because, lost_because
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, SKIPPED_SENTENCES
+from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.predicate_texts import PREDICATE_TEXTS
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2

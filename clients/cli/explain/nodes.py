@@ -4,9 +4,12 @@ Built from the planner's scale-down answer over the same snapshot; the settings 
 times that the planner was given.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.markup import escape
@@ -14,21 +17,53 @@ from rich.markup import escape
 from trimtab.clients.cli.amounts import amount, counted, duration, named_amount, percent
 from trimtab.clients.cli.answers.blockers import budget_text, group_text
 from trimtab.clients.cli.causes import taint_text
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.sentences import NODE_SENTENCES, POD_SENTENCES
 from trimtab.clients.cli.timers import remaining_s, threshold, wait_s
+from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.predicate_texts import clause_of
 from trimtab.v1 import plan_pb2, reason_pb2
 
 _NodeReason = reason_pb2.UnremovableReason
 _PodReason = reason_pb2.BlockingPodReason
+_MIRROR, _DAEMON = 2, 4
+"""Flags of `PodTable.flags`."""
+
+
+class PodState(StrEnum):
+    """What happens to a pod when its node is drained, the worst first."""
+
+    BLOCKS = "must not be evicted"
+    NO_PLACE = "fits no other node"
+    MOVES = "can be evicted"
+    DAEMON = "belongs to a DaemonSet and goes with the node"
+    MIRROR = "is a static pod and goes with the node"
+
+
+_COUNTED = {
+    PodState.NO_PLACE: ("fits no other node", "fit no other node"),
+    PodState.MOVES: ("can be evicted", "can be evicted"),
+    PodState.DAEMON: ("belongs to a DaemonSet", "belong to DaemonSets"),
+    PodState.MIRROR: ("is static", "are static"),
+}
+
+
+class NodePod(NamedTuple):
+    """A pod of a node. reasons : every reason why it is in the way; destination : where it would go, "" = not
+    planned.
+    """
+
+    key: str
+    state: PodState
+    reasons: "tuple[_PodReason.Code.ValueType, ...]"
+    destination: str
 
 
 @dataclass(frozen=True)
 class NodeExplanation:
     """The explanation of a node; exactly one of `unneeded` and `unremovable` is set. blocking : all its pods that must
-    not be evicted, by name. view : the snapshot; decision, settings, now : of the request for which the plan was made.
+    not be evicted, by name; homeless : its pods that fit no other node, even alone. view : the snapshot; decision,
+    settings, now : of the request for which the plan was made.
     """
 
     view: ClusterView
@@ -39,6 +74,32 @@ class NodeExplanation:
     unneeded: plan_pb2.UnneededNode | None
     unremovable: plan_pb2.UnremovableNode | None
     blocking: tuple[plan_pb2.BlockingPod, ...] = ()
+    homeless: frozenset[str] = frozenset()
+
+    @cached_property
+    def pods(self) -> tuple[NodePod, ...]:
+        """All its pods, the worst first."""
+        reasons = {one.pod: tuple(one.reasons or (one.reason,)) for one in self.blocking}
+        if self.unremovable is not None and self.unremovable.blocking_reason:
+            reasons.setdefault(self.unremovable.blocking_pod, (self.unremovable.blocking_reason,))
+        moves = self.unneeded.destinations if self.unneeded is not None else {}
+        found = (
+            NodePod(one.key, *self._state(one, reasons.get(one.key, ())), moves.get(one.key, ""))
+            for one in self.view.pods_on(self.name)
+        )
+        return tuple(sorted(found, key=lambda one: (list(PodState).index(one.state), -len(one.reasons), one.key)))
+
+    def _state(
+        self, pod: ShownPod, reasons: "tuple[_PodReason.Code.ValueType, ...]"
+    ) -> tuple[PodState, "tuple[_PodReason.Code.ValueType, ...]"]:
+        """Return what happens to a pod when the node is drained, and why it is in the way."""
+        if reasons and reasons != (_PodReason.NO_PLACE,):
+            return PodState.BLOCKS, reasons
+        if reasons or pod.key in self.homeless:
+            return PodState.NO_PLACE, (_PodReason.NO_PLACE,)
+        if goes_with_node(self.view, pod):
+            return (PodState.DAEMON if self.view.flags_of(pod.row) & _DAEMON else PodState.MIRROR), ()
+        return PodState.MOVES, ()
 
     @property
     def threshold(self) -> float:
@@ -51,10 +112,19 @@ class NodeExplanation:
         return self.name in self.decision.delete_empty or self.name in self.decision.drain
 
 
+def goes_with_node(view: ClusterView, pod: ShownPod) -> bool:
+    """Return whether a pod is of a DaemonSet or static, so that no drain moves it."""
+    return bool(view.flags_of(pod.row) & (_DAEMON | _MIRROR))
+
+
 def explain_node(
-    view: ClusterView, name: str, answer: plan_pb2.PlanResponse, request: plan_pb2.PlanRequest
+    view: ClusterView,
+    name: str,
+    answer: plan_pb2.PlanResponse,
+    request: plan_pb2.PlanRequest,
+    homeless: frozenset[str] = frozenset(),
 ) -> NodeExplanation:
-    """Find the node in the planner's answer to `request`."""
+    """Find the node in the planner's answer to `request`. homeless : its pods that fit no other node."""
     decision = answer.scale_down
     return NodeExplanation(
         view=view,
@@ -65,6 +135,7 @@ def explain_node(
         unneeded=next((one for one in decision.unneeded if one.node == name), None),
         unremovable=next((one for one in decision.unremovable if one.node == name), None),
         blocking=tuple(pod for one in decision.blockers if one.node == name for pod in one.pods),
+        homeless=homeless,
     )
 
 
@@ -81,6 +152,15 @@ def node_document(explanation: NodeExplanation) -> dict[str, Any]:
         "unneeded": as_document(explanation.unneeded) if explanation.unneeded else None,
         "unremovable": as_document(explanation.unremovable) if explanation.unremovable else None,
         "blockingPods": [as_document(one) for one in explanation.blocking],
+        "everyPod": [
+            {
+                "pod": one.key,
+                "state": one.state.name,
+                "reasons": [_PodReason.Code.Name(why) for why in one.reasons],
+                "destination": one.destination,
+            }
+            for one in explanation.pods
+        ],
         "result": reason_pb2.ScaleDownResult.Code.Name(explanation.decision.result),
         "detail": explanation.decision.detail,
     }
@@ -156,11 +236,31 @@ def _unremovable_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableN
         yield escape(f"{node.detail[:1].upper()}{node.detail[1:]}.")
     for reason, count in sorted(node.predicate_failure_counts.items(), key=lambda pair: (-pair[1], pair[0])):
         yield f"  {counted(count, 'node')}: {clause_of(reason)} [dim]({escape(reason)})[/dim]"
+    yield from _other_pod_lines(explanation)
+
+
+def _other_pod_lines(explanation: NodeExplanation) -> Iterator[str]:
+    """Yield what would happen to the pods of the node that do not block it, the worst first."""
+    others = [one for one in explanation.pods if one.state is not PodState.BLOCKS]
+    if not others:
+        return
+    yield ""
+    yield f"Of its other pods, {', '.join(_numbers(others))}:"
+    for one in others:
+        yield f"  {escape(one.key)} {one.state.value}"
+
+
+def _numbers(pods: Sequence[NodePod]) -> Iterator[str]:
+    """Yield how many pods are in each state."""
+    counts = Counter(one.state for one in pods)
+    for state, (singular, plural) in _COUNTED.items():
+        if counts[state]:
+            yield f"{counts[state]:,} {singular if counts[state] == 1 else plural}"
 
 
 def _blocking_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableNode) -> Iterator[str]:
     """Yield the pods that are in the way: the one that has no place, or all that must not be evicted."""
-    every = explanation.blocking
+    every = sorted(explanation.blocking, key=lambda one: (-len(one.reasons), one.pod))
     if node.blocking_pod and node.blocking_pod not in {one.pod for one in every}:
         yield from _pod_lines(explanation, node.blocking_pod, node.blocking_reason)
     if len(every) > 1:
@@ -168,6 +268,9 @@ def _blocking_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableNode
     for one in every:
         for line in _pod_lines(explanation, one.pod, one.reason):
             yield f"  {line}" if len(every) > 1 else line
+        for reason in one.reasons[1:]:
+            why = f"It also {POD_SENTENCES[reason]} [dim]({_PodReason.Code.Name(reason)})[/dim]."
+            yield f"    {why}" if len(every) > 1 else f"  {why}"
 
 
 def _pod_lines(

@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from trimtab.clients.cli.amounts import counted, named_amount, some
 from trimtab.clients.cli.causes import cause
-from trimtab.clients.cli.cluster_view import ClusterView, ShownPod
+from trimtab.clients.cluster_view import ClusterView, ShownPod
 from trimtab.predicate_texts import clause_of
 from trimtab.v1 import planner_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb

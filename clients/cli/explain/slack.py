@@ -16,11 +16,11 @@ from rich.markup import escape
 from trimtab.clients.cli.amounts import amount, counted, named_amount, percent, some
 from trimtab.clients.cli.answers.costs import Costs, money
 from trimtab.clients.cli.answers.slack import RESULTS, kept_free, set_of
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.output import as_document
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.prices import HOURS_A_MONTH
 from trimtab.v1 import plan_pb2, reason_pb2
 

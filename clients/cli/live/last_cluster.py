@@ -5,9 +5,9 @@ from typing import Final
 
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.table import print_answer
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.output import stdout_console
 from trimtab.clients.cli.prices import Prices
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.reference_loop.rounds import RoundRecorder
 from trimtab.clients.snapshots.deltas.application import Application
 from trimtab.clients.snapshots.live.snapshot_update import SnapshotUpdate

@@ -9,7 +9,6 @@ from typing import Any
 from trimtab.clients.cli.amounts import counted, duration
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.costs import money
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.decisions import default_decisions
 from trimtab.clients.cli.failures import FailedError, UsageError
 from trimtab.clients.cli.label_groups import read_labels
@@ -35,6 +34,7 @@ from trimtab.clients.cli.report.page import (
 from trimtab.clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from trimtab.clients.cli.several_clusters import plan_each, refuse_failed
 from trimtab.clients.cli.simulate.table import MAIN_FIGURES, MOST_COLUMNS, figures, lines, subject
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import (
     STANDARD_INPUT,
     DamagedInputError,

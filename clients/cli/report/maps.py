@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 from trimtab.clients.cli.amounts import byte_count, counted, percent
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.report.page import COLORS, OTHER, Cell, Map, MapRow
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]

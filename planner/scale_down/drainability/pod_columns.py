@@ -121,6 +121,11 @@ def at(snapshot: Snapshot, known: PodDrainColumns, settings: ScaleDownSettings, 
     )
 
 
+def of_rows(columns: PodDrainColumns, rows: Int64) -> PodDrainColumns:
+    """Return the columns of some pods."""
+    return PodDrainColumns._make(one[rows] if isinstance(one, np.ndarray) else one for one in columns)
+
+
 def has_controller(columns: PodDrainColumns) -> Bool:
     """Return for each pod whether it names a controller, in the snapshot or not."""
     controlled: Bool = columns.owner_kind != NO_CONTROLLER

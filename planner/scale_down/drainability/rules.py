@@ -181,6 +181,28 @@ def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
     return judged
 
 
+def every_reason(pods: PodDrainColumns) -> list[list[int]]:
+    """Return for each pod the `BlockingPodReason.Code` of every rule that blocks it, in the order of the rules; rules
+    after one that lets the pod go do not count. `budget_exhausted` is complete. O(rules · P).
+    """
+    found: list[list[int]] = [[] for _ in range(len(pods.phase))]
+    undecided = np.ones(len(found), np.bool_)
+
+    def add(codes: UInt8) -> None:
+        for pod in np.flatnonzero(undecided & outcome.blocks(codes)).tolist():
+            found[pod].append(outcome.blocking_reason(int(codes[pod])))
+
+    for rule in RULES:
+        codes = rule(pods)
+        add(codes)
+        undecided &= (codes == outcome.UNDEFINED) | outcome.blocks(codes)
+    add(disruption_budget(pods))
+    undecided[:] = True
+    add(several_budgets(pods))
+    add(unsupported(pods))
+    return found
+
+
 def is_long_terminating(pods: PodDrainColumns) -> Bool:
     """Return for each pod whether its deletion is overdue. bool[P]."""
     overdue = np.zeros(len(pods.deletion_s), np.bool_)

@@ -5,11 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from trimtab.planner.facts import pdb
 from trimtab.planner.facts.nodes import prices
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest
-from trimtab.planner.scale_down.drainability import outcome
+from trimtab.planner.scale_down.drainability import outcome, rules
+from trimtab.planner.scale_down.drainability.pod_columns import of_rows
 from trimtab.planner.scale_down.loop import ScaleDownPlan
 from trimtab.planner.scale_down.report.answer import Staying, Unneeded, staying_bytes, unneeded_bytes
 from trimtab.planner.scale_down.report.details import put_why_staying, why_waiting
@@ -113,17 +115,23 @@ def _blocking(context: ScaleDownContext, found: LoopResult) -> Blocking:
 
 
 def _add_blockers(decision: pb.ScaleDownDecision, context: ScaleDownContext, found: LoopResult) -> None:
-    """Add all blocking pods of the nodes for which they are requested. O(P) if there are any."""
+    """Add all blocking pods of the nodes for which they are requested, with all reasons. O(P) if there are any."""
     explained, codes = context.request.round.explained, found.staying.codes
     if not len(explained):
         return
-    snapshot = context.request.snapshot
+    snapshot, under = context.request.snapshot, context.pods.under
     pods = np.flatnonzero(outcome.blocks(codes) & np.isin(snapshot.pods.node[: len(codes)], explained))
-    named = sorted(zip(names_of(context, pods), pods.tolist(), strict=True))
+    exhausted = pdb.exhausted(under, context.pods.remaining)[: len(codes)]
+    columns = context.pods.columns._replace(budget_exhausted=exhausted)
+    every = rules.every_reason(of_rows(columns, pods))
+    named = sorted(zip(names_of(context, pods), pods.tolist(), every, strict=True))
     entries = {node: decision.blockers.add(node=snapshot.nodes.name[node]) for node in explained.tolist()}
-    for name, pod in named:
-        reason = blocking_code(outcome.blocking_reason(codes[pod]))
-        entries[int(snapshot.pods.node[pod])].pods.add(pod=name, reason=reason)
+    for name, pod, reasons in named:
+        first = outcome.blocking_reason(codes[pod])
+        # A budget may have been used up by nodes being deleted, which its status does not show yet.
+        more = [blocking_code(reason) for reason in reasons if reason != first]
+        reason = blocking_code(first)
+        entries[int(snapshot.pods.node[pod])].pods.add(pod=name, reason=reason, reasons=[reason, *more])
 
 
 def _numbers(by_node: Mapping[int, Any]) -> Int32:

@@ -1501,19 +1501,27 @@ class BlockingPod(_message.Message):
 
     POD_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
     pod: _builtins.str
     """Name, as "namespace/name"."""
     reason: _reason_pb2.BlockingPodReason.Code.ValueType
     """Why it must not be evicted."""
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedScalarFieldContainer[_reason_pb2.BlockingPodReason.Code.ValueType]:
+        """Every reason, `reason` first, then in the order in which the rules are
+        applied: the pod can be evicted once all of them are lifted.
+        """
+
     def __init__(
         self,
         *,
         pod: _builtins.str = ...,
         reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
+        reasons: _abc.Iterable[_reason_pb2.BlockingPodReason.Code.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "reason", b"reason", "reasons", b"reasons"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,31 +1,17 @@
 """Running `trimtab` in this process, and small clusters to run it on."""
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.builders import kubernetes as k8s
-from tests.builders.cli import Outcome, Run, listed
-from trimtab.clients.cli import main
+from tests.builders.cli import Run, listed, runner
 
 
 @pytest.fixture
 def trimtab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Return a function that runs a command line; arguments of any type are converted to text."""
-
-    def run(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["trimtab", *map(str, arguments)])
-        code: object = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code or 0
-        printed = capsys.readouterr()
-        assert isinstance(code, int)
-        return Outcome(code, printed.out, printed.err)
-
-    return run
+    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.blockers import by_reason
 from trimtab.clients.cli.answers.fitting import print_fits
 from trimtab.clients.cli.answers.table import print_answer
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.output import SafeConsole
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.v1 import plan_pb2, planner_pb2
 

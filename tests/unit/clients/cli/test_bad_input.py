@@ -182,15 +182,22 @@ def test_a_pod_to_fit_is_written_with_its_namespace(trimtab: Run, cluster: Path,
 
 
 @pytest.mark.parametrize(
-    "subject", ["pod/web-0", "node/", "deployment/default/web", "n1", "node/a/b", "placeholder/", "slack/a"]
+    "subject",
+    ["pod/web-0", "node/", "deployment/web", "service/default/web", "n1", "node/a/b", "placeholder/", "slack/a"],
 )
-def test_a_subject_to_explain_is_a_pod_or_a_node(trimtab: Run, cluster: Path, subject: str) -> None:
-    assert "pod/NAMESPACE/NAME or node/NAME" in refused(trimtab, "explain", cluster, subject)
+def test_a_subject_to_explain_is_of_a_known_kind(trimtab: Run, cluster: Path, subject: str) -> None:
+    assert "pod/NAMESPACE/NAME, node/NAME, a workload such as deploy/NAMESPACE/NAME" in refused(
+        trimtab, "explain", cluster, subject
+    )
 
 
 @pytest.mark.parametrize(
     ("subject", "near"),
-    [pytest.param("node/n11", "n1", id="node"), pytest.param("pod/default/web-00", "default/web-0", id="pod")],
+    [
+        pytest.param("node/n11", "n1", id="node"),
+        pytest.param("pod/default/web-00", "default/web-0", id="pod"),
+        pytest.param("deploy/default/wep", "rs/default/web", id="workload"),
+    ],
 )
 def test_what_is_not_there_is_said_with_what_was_meant(trimtab: Run, cluster: Path, subject: str, near: str) -> None:
     message = refused(trimtab, "explain", cluster, subject)

@@ -57,7 +57,7 @@ WAYS = (
     (r"kubectl get .* > cluster\.json", Way.NAMES),
     (r"kubectl get .* \| trimtab .*|trimtab plan cluster\.json", Way.PIPED),
     (r"trimtab plan --context .*", Way.OPTIONS),
-    (r"trimtab (plan|certificates) [^|]*", Way.RUN),
+    (r"trimtab (plan|advise|certificates) [^|]*", Way.RUN),
     (r"trimtab plan .* \| kubectl apply -f -", Way.RUN),
     (r"trimtab (run|load|simulate) .*", Way.OPTIONS),
     (r"(kubectl|helm|docker) [^|>]*", Way.NAMES),
@@ -118,6 +118,7 @@ def test_every_fenced_block_has_a_language_that_is_checked_here_or_is_the_pictur
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with the clusters, prices and settings that the pages write."""
     path = tmp_path_factory.mktemp("documentation")
+    (path / "clients").symlink_to(ROOT / "clients")
     interpreter = path / "bin"
     interpreter.mkdir()
     (interpreter / "python").symlink_to(sys.executable)
@@ -372,15 +373,23 @@ def test_readmes_node_group_is_one_and_its_dry_run_reads_it(tmp_path: Path) -> N
     node_group(words(line)[0][1], tmp_path / "groups.json")
 
 
-def test_the_client_example_prints_the_nodes_that_can_go(
+def test_the_python_examples_print_plans_nodes_and_advice(
     directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.chdir(directory)
-    (example,) = [block.text for block in blocks("python") if "127.0.0.1:8085" in block.text]
+    first, second, third = [block.text for block in blocks("python") if block.page == "docs/python.md"]
+    exec(compile(first, "python.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0].startswith("Plan: 121 of 300 nodes can go (40 %), saving 58.73 of 142.26 an hour")
+    assert any(line.startswith("If nodes used up to") for line in printed)
+    assert "127.0.0.1:8085" in second
+    assert "127.0.0.1:8085" in third
     with running(tmp_path, "--metrics-address=") as (_, address):
         with PlannerClient(address, RetryPolicy(total_s=240)) as client:
             client.wait_until_serving(240)
-        exec(compile(example.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
+        exec(compile(second.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
+        assert capsys.readouterr().out.startswith("Plan: 125 of 300 nodes can go")
+        exec(compile(third.replace("127.0.0.1:8085", address), "python.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) > 100
     assert all(re.match(r"[a-z]+-[a-c]-\d+ \d", line) for line in printed)

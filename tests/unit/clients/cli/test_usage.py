@@ -20,9 +20,9 @@ from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
 from tests.e2e.control_plane.control_plane import free_ports
 from tests.unit.clients.cli.report.pages import page_of
-from trimtab.clients.cli.cluster_view import ClusterView
 from trimtab.clients.cli.failures import FailedError
 from trimtab.clients.cli.usage import read_usage
+from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 
 PROGRAMS = os.environ.get("TRIMTAB_PROMETHEUS", "")

@@ -102,6 +102,19 @@ class ClusterView:
         row = self._rows.get(key)
         return None if row is None else self._pod(row)
 
+    def node_of(self, row: int) -> str:
+        """Return the node of the pod of a row, "" = on none, or it has ended."""
+        return self.text(int(self._node_column[row]))
+
+    def flags_of(self, row: int) -> int:
+        """Return the flags of the pod of a row, as in `PodTable.flags`."""
+        flags = self.snapshot.pods.flags
+        return flags[row] if flags else 0
+
+    def pod_spec(self, row: int) -> pb.PodSpec:
+        """Return the spec of the pod of a row."""
+        return self.snapshot.pod_specs[int(self._columns.spec[row])]
+
     def _pod(self, row: int) -> ShownPod:
         """Return the pod of a row."""
         columns = self._columns

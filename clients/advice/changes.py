@@ -1,0 +1,111 @@
+"""Changes to settings and objects: as lines for people and programs, and as edits of a planner's request.
+
+An `Edit` says the same as its `AdvisedChange`s: whoever applies the lines to settings and objects gets the request
+with the edit. Edits of different blockers can be combined.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+Keys = tuple[str | int, ...]
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+SCALE_DOWN_DISABLED: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+
+
+@dataclass(frozen=True)
+class AdvisedChange:
+    """One line to change.
+
+    object : "" for the settings file, else as "Kind/namespace/name" ("Kind/name" without namespace); keys : the path of
+    the field in it; before, after : its values as in JSON, None = absent; command : what makes the change with kubectl,
+    "" = edit the file.
+    """
+
+    object: str
+    keys: Keys
+    before: Any
+    after: Any
+    command: str = ""
+
+    @property
+    def field(self) -> str:
+        """The path of the field as text, such as "scaleDown.utilizationThreshold"."""
+        text = ""
+        for key in self.keys:
+            text += f"[{key}]" if isinstance(key, int) else f".{key}"
+        return text.removeprefix(".")
+
+    @property
+    def line(self) -> str:
+        """The line to change: a settings key with its value, a command, or a field of an object."""
+        if not self.object:
+            return f"set {self.field}: {_text(self.after)} in the settings (now {_text(self.before)})"
+        if self.command.startswith("kubectl edit"):
+            return f"{self.command}  # {self.field}: {_text(self.after)}"
+        return self.command or f"set {self.field}: {_text(self.after)} of {self.object} (now {_text(self.before)})"
+
+    def document(self) -> dict[str, Any]:
+        """Return the change for programs."""
+        return {
+            "object": self.object,
+            "field": self.field,
+            "keys": list(self.keys),
+            "before": self.before,
+            "after": self.after,
+            "command": self.command,
+        }
+
+
+class SpecChange(Enum):
+    """A change to the specs of pods."""
+
+    EVICTABLE = "the annotation safe-to-evict is true"
+    PREFERRED_ANTI_AFFINITY = "required anti-affinity is preferred, with weight 100"
+    SOFT_SPREAD = "spread constraints are ScheduleAnyway"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Changes to a request. settings : by path of the field in the JSON form; budgets : by row of the snapshot, how
+    many pods may be unavailable, None = the budget is deleted; groups : minimum sizes by id; pods : by row of the
+    snapshot; nodes : whose annotation against scale-down is removed.
+    """
+
+    settings: Mapping[Keys, Any] = field(default_factory=dict)
+    budgets: Mapping[int, int | None] = field(default_factory=dict)
+    groups: Mapping[str, int] = field(default_factory=dict)
+    pods: Mapping[int, frozenset[SpecChange]] = field(default_factory=dict)
+    nodes: frozenset[str] = frozenset()
+
+    def with_other(self, other: "Edit") -> "Edit":
+        """Return both edits in one."""
+        pods = dict(self.pods)
+        for row, changes in other.pods.items():
+            pods[row] = pods.get(row, frozenset()) | changes
+        return Edit(
+            {**self.settings, **other.settings},
+            {**self.budgets, **other.budgets},
+            {**self.groups, **other.groups},
+            pods,
+            self.nodes | other.nodes,
+        )
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Return what identifies the edit among others of the same request."""
+        return (
+            tuple(sorted(self.settings.items(), key=repr)),
+            tuple(sorted(self.budgets.items())),
+            tuple(sorted(self.groups.items())),
+            tuple(sorted((row, tuple(sorted(one.name for one in changes))) for row, changes in self.pods.items())),
+            tuple(sorted(self.nodes)),
+        )
+
+
+def _text(value: object) -> str:
+    """Return a value of a field as YAML has it."""
+    if value is None:
+        return "none"
+    return f"{value}".lower() if isinstance(value, bool) else f"{value}"

@@ -1,0 +1,45 @@
+"""Advice on a plan that a planner has just made, with a progress bar on a terminal."""
+
+from collections.abc import Mapping
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from trimtab.clients.advice import AdviceOptions, AdviceReport, advise
+from trimtab.clients.cli.failures import UsageError
+from trimtab.clients.cli.output import stderr_console
+from trimtab.clients.cli.planners import PlannerAccess
+from trimtab.clients.cluster_view import ClusterView
+from trimtab.v1 import plan_pb2
+
+_FEWEST, _MOST, _WORK = 12, 80, 24_000
+"""Plans for the section of another answer: fewer on larger clusters, so that they take a second or two."""
+
+
+def plans_beside(node_count: int) -> int:
+    """Return how many plans advice may make beside another answer."""
+    return min(max(_WORK // max(node_count, 1), _FEWEST), _MOST)
+
+
+def find_advice(
+    planner: PlannerAccess,
+    view: ClusterView,
+    request: plan_pb2.PlanRequest,
+    answer: plan_pb2.PlanResponse,
+    prices: Mapping[str, float],
+    most_plans: int,
+) -> AdviceReport:
+    """Return what to change so that more nodes could go. request, answer : the last plan of this planner; prices :
+    hourly, by node. Errors: UsageError for a damaged cluster, and those of the planner.
+    """
+    console = stderr_console()
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("planning changes", total=most_plans)
+
+        def show(done: int, most: int) -> None:
+            bar.update(task, completed=done, total=most)
+
+        try:
+            return advise(planner, view, request, answer, AdviceOptions(prices, most_plans, progress=show))
+        except (IndexError, ValueError) as error:
+            raise UsageError(f"the recorded cluster is damaged: {error}; record again") from error

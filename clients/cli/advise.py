@@ -1,0 +1,44 @@
+"""`trimtab advise FILE…`: make a plan, then say what to change so that more nodes could go."""
+
+from trimtab.clients.advice.result import MOST_PLANS
+from trimtab.clients.cli.advice import find_advice
+from trimtab.clients.cli.answers.advice import render
+from trimtab.clients.cli.answers.answer import PlanAnswer
+from trimtab.clients.cli.answers.costs import Costs
+from trimtab.clients.cli.answers.scale_down import headline
+from trimtab.clients.cli.decisions import default_decisions
+from trimtab.clients.cli.output import Format, note, print_document, stdout_console
+from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.planners import open_planner
+from trimtab.clients.cluster_view import ClusterView
+
+MOST_ADVICE = 10
+"""Lines of advice without `--verbose`."""
+
+
+def advise(options: CommandOptions, most_plans: int = MOST_PLANS) -> None:
+    """Print the advice on a plan over the cluster."""
+    request = options.request()
+    snapshot = options.cluster(request)
+    request.decisions.extend(default_decisions(request.settings, snapshot))
+    view = ClusterView(snapshot)
+    costs = Costs(view, options.prices_of_file)
+    with open_planner(options.planner, options.settings) as planner:
+        answer = planner.plan(snapshot, request)
+        report = find_advice(planner, view, request, answer, costs.by_node, most_plans)
+    for text in answer.diagnostics.notes:
+        note(text)
+    if options.output is not Format.TABLE:
+        print_document(report.document(), options.output)
+        return
+    shown = PlanAnswer(
+        answer, view, request.settings, request.now.ToNanoseconds(), options.verbose, options.prices_of_file
+    )
+    console = stdout_console()
+    console.print(f"[bold]{headline(shown)}[/bold]", "", sep="\n")
+    most = len(report.advice) if options.verbose else MOST_ADVICE
+    for part in render(report, most, every_line=options.verbose):
+        console.print(part)
+    counted = f"{report.plan_count:,} plans"
+    left = f"; {report.left_out_count:,} more blockers were not tried (--most-plans)" if report.left_out_count else ""
+    console.print(f"\n[dim]From {counted}{left}. Each line: what a plan with that change frees beyond this one.[/dim]")

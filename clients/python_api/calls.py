@@ -1,0 +1,206 @@
+"""The functions of the Python interface: plans and advice, in this process or by a running planner."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
+
+from trimtab.clients.advice import AdviceOptions, AdviceReport
+from trimtab.clients.advice import advise as advise_on
+from trimtab.clients.advice.result import MOST_PLANS
+from trimtab.clients.cli.answers.costs import Costs
+from trimtab.clients.cli.decisions import default_decisions, read_decisions
+from trimtab.clients.cli.documents import read_settings, settings_of
+from trimtab.clients.cli.now import read_now
+from trimtab.clients.cli.output import notes_collected
+from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.planners import PlannerAccess, open_planner
+from trimtab.clients.cluster_view import ClusterView
+from trimtab.clients.python_api.failures import named_errors
+from trimtab.clients.python_api.plan import PlanResult
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+Cluster = str | PathLike[str] | snapshot_pb2.ClusterSnapshot
+Settings = str | PathLike[str] | Mapping[str, Any] | plan_pb2.PlanSettings | None
+
+
+class _AnsweredCluster(NamedTuple):
+    """A plan with what it was made of."""
+
+    plan: PlanResult
+    view: ClusterView
+    request: plan_pb2.PlanRequest
+    costs: Costs
+
+
+class AdviceInput(TypedDict, total=False):
+    """What `trimtab.advise` may be told besides the cluster.
+
+    settings : a file, a mapping such as `{"scaleDown": {"utilizationThreshold": 0.7}}`, or the message
+    now : time to decide for, default the current one; text as in RFC 3339
+    prices : a file with prices of instance types
+    group_by : labels that define node groups if the input has none, such as "karpenter.sh/nodepool"
+    """
+
+    settings: Settings
+    now: datetime | str | None
+    prices: str | PathLike[str] | None
+    group_by: str | None
+
+
+class PlanInput(AdviceInput, total=False):
+    """What `trimtab.plan` may be told besides the cluster: all of `AdviceInput`, and these.
+
+    state : the last plan, so that timers continue
+    decisions : such as "scale-down"; default scale-up and scale-down, and the others where the input asks for them
+    """
+
+    state: PlanResult | None
+    decisions: Sequence[str]
+
+
+def plan(*cluster: Cluster, planner: str | None = None, **options: Unpack[PlanInput]) -> PlanResult:
+    """Return the plan for a cluster, as `trimtab plan` makes it.
+
+    cluster : files with Kubernetes objects (`kubectl get -o json`, YAML, `.gz` too) or one recording, or one snapshot
+    planner : "host:port" of a running planner, default: in this process
+    options : see `PlanInput`
+
+    Errors: InputError, PlannerError, MissingExtraError.
+    """
+    with _opened(planner) as opened:
+        return _plan(opened, cluster, options).plan
+
+
+def advise(
+    *cluster: Cluster, planner: str | None = None, most_plans: int = MOST_PLANS, **options: Unpack[AdviceInput]
+) -> AdviceReport:
+    """Return what to change so that more nodes could go, as `trimtab advise` says it.
+
+    cluster, planner : as for `plan`
+    most_plans : bound on the plans that are made
+    options : see `AdviceInput`
+
+    Errors: InputError, PlannerError, MissingExtraError.
+    """
+    with _opened(planner) as opened:
+        return _advise(opened, cluster, options, most_plans)
+
+
+class Client:
+    """A running planner at "host:port". Use it as a context, or close it.
+
+    It has the calls of `trimtab.plan` and `trimtab.advise`. Of a cluster for which it has planned, it sends only what
+    has changed.
+    """
+
+    def __init__(self, address: str) -> None:
+        """Set up. The connection is opened on first use. Errors: InputError."""
+        from trimtab.clients.planner_client import PlannerClient
+
+        with named_errors():
+            self._client = PlannerClient(address)
+
+    def plan(self, *cluster: Cluster, **options: Unpack[PlanInput]) -> PlanResult:
+        """Return the plan for a cluster: see `trimtab.plan`."""
+        with named_errors():
+            return _plan(self._client, cluster, options).plan
+
+    def advise(self, *cluster: Cluster, most_plans: int = MOST_PLANS, **options: Unpack[AdviceInput]) -> AdviceReport:
+        """Return what to change so that more nodes could go: see `trimtab.advise`."""
+        with named_errors():
+            return _advise(self._client, cluster, options, most_plans)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        """Return the client."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+
+def client(address: str) -> Client:
+    """Return the client of a running planner at "host:port". Errors: InputError."""
+    return Client(address)
+
+
+def _request(options: PlanInput) -> plan_pb2.PlanRequest:
+    """Return the request without its cluster and decisions. Errors: UsageError."""
+    request = plan_pb2.PlanRequest(settings=_settings(options.get("settings")))
+    now, state = options.get("now"), options.get("state")
+    if isinstance(now, datetime):
+        request.now.FromDatetime(now)
+    else:
+        request.now.CopyFrom(read_now(now))
+    if state is not None:
+        request.state.CopyFrom(state.response.state)
+    return request
+
+
+def _settings(given: Settings) -> plan_pb2.PlanSettings:
+    """Return settings in any of their forms. Errors: UsageError."""
+    if isinstance(given, plan_pb2.PlanSettings):
+        copied = plan_pb2.PlanSettings()
+        copied.CopyFrom(given)
+        return copied
+    return settings_of(dict(given)) if isinstance(given, Mapping) else read_settings(Path(given) if given else None)
+
+
+@contextmanager
+def _opened(planner: str | None) -> Iterator[PlannerAccess]:
+    """Open a planner; nothing is written meanwhile, and expected failures are errors of this package."""
+    with named_errors(), notes_collected(), open_planner(planner) as opened:
+        yield opened
+
+
+def _plan(planner: PlannerAccess, cluster: Sequence[Cluster], given: PlanInput) -> _AnsweredCluster:
+    """Ask for a plan."""
+    snapshots = [one for one in cluster if isinstance(one, snapshot_pb2.ClusterSnapshot)]
+    files = tuple(Path(one) for one in cluster if not isinstance(one, snapshot_pb2.ClusterSnapshot))
+    prices = given.get("prices")
+    options = CommandOptions(files, group_by=given.get("group_by"), prices=Path(prices) if prices is not None else None)
+    with notes_collected() as notes:
+        request = _request(given)
+        if snapshots and not files and len(snapshots) == 1:
+            snapshot = options.completed(lambda: _copy(snapshots[0]), request)
+        else:
+            snapshot = options.cluster(request)
+        request.decisions.extend(
+            read_decisions(given.get("decisions", ())) or default_decisions(request.settings, snapshot)
+        )
+        answer = planner.plan(snapshot, request)
+    view = ClusterView(snapshot)
+    costs = Costs(view, options.prices_of_file)
+    groups = {node.name: node.node_group for node in snapshot.nodes}
+    return _AnsweredCluster(
+        PlanResult(answer, (*notes, *answer.diagnostics.notes), costs, groups), view, request, costs
+    )
+
+
+def _copy(snapshot: snapshot_pb2.ClusterSnapshot) -> snapshot_pb2.ClusterSnapshot:
+    """Return a copy, which groups and prices may change."""
+    copied = snapshot_pb2.ClusterSnapshot()
+    copied.CopyFrom(snapshot)
+    return copied
+
+
+def _plan_input(given: AdviceInput) -> PlanInput:
+    """Return the same as input of a plan."""
+    return {**given, "state": None, "decisions": ()}
+
+
+def _advise(planner: PlannerAccess, cluster: Sequence[Cluster], given: AdviceInput, most_plans: int) -> AdviceReport:
+    """Ask for a plan, then for counterfactual ones."""
+    made = _plan(planner, cluster, _plan_input(given))
+    options = AdviceOptions(made.costs.by_node, most_plans)
+    return advise_on(planner, made.view, made.request, made.plan.response, options)

@@ -53,6 +53,7 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "gpu-label": ("PlannerSettings.gpu_label",),
         "max-evaluated-nodes": ("ScaleDownSettings.max_evaluated_nodes",),
         "max-new-unneeded-nodes": ("ScaleDownSettings.max_new_unneeded_nodes",),
+        "max-waves": ("ScaleDownSettings.max_waves",),
         "min-saving-per-eviction": ("ScaleDownSettings.min_saving_per_eviction",),
         "node-group-overrides": (
             "PlanSettings.node_groups",
@@ -142,10 +143,11 @@ UNRESTRICTING: Final = frozenset(
         # They choose among plans that are all permitted.
         "PlanSettings.search_effort", "ScaleUpSettings.balance_similar_node_groups", "ScaleUpSettings.expanders",
         "ScaleUpSettings.priority", "ScaleUpSettings.highest_priority", "ScaleUpSettings.cheapest_plan",
-        "ScaleUpSettings.template_source", "PriorityExpanderSettings.ranks", "PriorityRank.rank",
-        "PriorityRank.patterns", "HighestPriorityExpanderSettings.label",
-        "CheapestPlanExpanderSettings.max_improvements", "ScaleDownSettings.candidate_orders",
-        "ScaleDownSettings.stability_margin", "ScaleDownSettings.balance", "ScaleDownSettings.saving_before_count",
+        "ScaleUpSettings.template_source", "ScaleUpSettings.spread_over_new_domains",
+        "PriorityExpanderSettings.ranks", "PriorityRank.rank", "PriorityRank.patterns",
+        "HighestPriorityExpanderSettings.label", "CheapestPlanExpanderSettings.max_improvements",
+        "ScaleDownSettings.candidate_orders",
+        "ScaleDownSettings.stability_margin", "ScaleDownSettings.balance", "ScaleDownSettings.objective",
         "ScaleDownSettings.try_list_order", "ScaleDownSettings.unremovable_node_recheck_timeout",
         "SlackSettings.resize_threshold", "PodCostSettings.targets", "PodCostTarget.strategies",
         "PodCostTerm.strategy", "PodCostTerm.weight", "PodCostTerm.threshold", "PodCostTerm.topology_key",

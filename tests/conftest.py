@@ -7,6 +7,9 @@ By default each run draws the same examples, so a test fails because of a change
 `explore` draws new ones, and more. Neither keeps examples in files, or fails because drawing an example is slow or in
 vain.
 
+Answers are as wide as without a terminal: workers inherit the size that the line editor, which pytest imports, notes in
+the environment.
+
 Both workers and more than a hundred processes import the same modules. They keep what they compile, beside the compiled
 kernels, even where the environment tells Python otherwise, as images of containers do.
 """
@@ -32,6 +35,8 @@ WITH_PROCESSES: Final = frozenset({"contract", "e2e"})
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+for _size in ("COLUMNS", "LINES"):
+    os.environ.pop(_size, None)
 
 settings.register_profile(
     "trimtab",

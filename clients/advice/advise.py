@@ -28,6 +28,8 @@ _MOST_TOGETHER: Final = 8
 """Levers of which all threes are planned: 56 plans."""
 _MOST_GAIN: Final = 0.9
 """Share of the largest gain for which the lowest utilization threshold is advised."""
+_LEAST_SAVING: Final = 1e-6
+"""Hourly; less is rounding of sums of equal prices."""
 _Node = reason_pb2.UnremovableReason
 _FINDERS: Final = (
     settings.levers,
@@ -95,6 +97,7 @@ class AdviceSearch:
     def __init__(self, session: Counterfactuals, options: AdviceOptions) -> None:
         self._session, self._options = session, options
         self._left_out = 0
+        self._is_by_money = session.base.answer.scale_down.objective == plan_pb2.Objective.MONEY
 
     def run(self) -> AdviceReport:
         """Make the plans."""
@@ -172,9 +175,11 @@ class AdviceSearch:
         return (float(advice.node_count) if saving is None else saving), advice.node_count
 
     def _is_useful(self, advice: Advice) -> bool:
-        """Return whether more nodes go, and nothing is lost."""
+        """Return whether more nodes go and no money is lost, or, where money decides between plans, more is saved."""
         saving = advice.saving_per_hour
-        return advice.node_count > 0 and (saving is None or saving >= 0)
+        if saving is None or saving < 0 or not self._is_by_money:
+            return advice.node_count > 0 and (saving is None or saving >= 0)
+        return advice.node_count > 0 or saving > _LEAST_SAVING
 
     def _ranked(self, tried: Sequence[_Tried]) -> list[_Tried]:
         """Return the most valuable first; those that free nothing alone by the nodes that they keep."""

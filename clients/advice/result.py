@@ -58,7 +58,7 @@ class Advice:
 
     @property
     def node_count(self) -> int:
-        """How many more nodes can go."""
+        """How many more nodes can go; 0 or less where others go instead that save more."""
         return len(self.nodes) - len(self.staying)
 
     @property
@@ -68,8 +68,11 @@ class Advice:
 
     @property
     def sentence(self) -> str:
-        """The change, and how many more nodes could go."""
+        """The change, and how many more nodes could go; or what other ones, as many or fewer, save beyond these."""
         month = self.saving_per_month
+        if month is not None and month > 0 and self.node_count <= 0:
+            fewer = f", {-self.node_count:,} fewer," if self.node_count else ""
+            return f"If {self.condition}, other nodes{fewer} could go that save {month:,.0f} a month more."
         money = f" ({month:,.0f} a month)" if month is not None else ""
         nodes = "1 more node" if self.node_count == 1 else f"{self.node_count:,} more nodes"
         return f"If {self.condition}, {nodes}{money} could go."

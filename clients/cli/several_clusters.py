@@ -58,11 +58,12 @@ def plan_each(options: CommandOptions, decisions: Codes = ()) -> list[PlannedClu
     return sorted(found, key=_order)
 
 
-def _order(one: PlannedCluster) -> tuple[bool, float, int, str]:
+def _order(one: PlannedCluster) -> tuple[int, float, int, str]:
+    """Return the place of a cluster: assumed money follows known money, and failures are last."""
     figures = one.savings
     if figures is None:
-        return True, 0.0, 0, one.cluster.name
-    return False, -figures.saved_a_month, -figures.removed, one.cluster.name
+        return 2, 0.0, 0, one.cluster.name
+    return int(bool(figures.assumption)), -figures.saved_a_month, -figures.removed, one.cluster.name
 
 
 def _planned(options: CommandOptions, decisions: Codes, planner: PlannerAccess) -> PlannedCluster:
@@ -100,18 +101,27 @@ def refuse_failed(planned: Sequence[PlannedCluster]) -> None:
 
 
 def total(planned: Sequence[PlannedCluster]) -> Savings:
-    """Return the sums over all clusters that have a plan."""
+    """Return the sums over all clusters that have a plan. Known and assumed prices are never added: where some are
+    known, the nodes of clusters with assumed ones count as nodes without a price.
+    """
     found = [figures for one in planned if (figures := one.savings) is not None]
+    known = [one for one in found if one.now and not one.assumption]
+    priced = known or found
     return Savings(
         nodes=sum(one.nodes for one in found),
         removed=sum(one.removed for one in found),
         added=sum(one.added for one in found),
-        now=sum(one.now for one in found),
-        after=sum(one.after for one in found),
-        without_price=sum(one.without_price for one in found),
-        assumption=next((one.assumption for one in found if one.assumption), ""),
+        now=sum(one.now for one in priced),
+        after=sum(one.after for one in priced),
+        without_price=sum(one.nodes if known and one.assumption else one.without_price for one in found),
+        assumption="" if known else assumption_of(planned),
         currency=next((one.currency for one in found if one.currency), ""),
     )
+
+
+def assumption_of(planned: Sequence[PlannedCluster]) -> str:
+    """Return what is assumed of prices of any cluster, as a clause; "" = nothing."""
+    return next((figures.assumption for one in planned if (figures := one.savings) and figures.assumption), "")
 
 
 def headline(sums: Savings, count: int) -> str:
@@ -121,11 +131,13 @@ def headline(sums: Savings, count: int) -> str:
     added = f", {counted(sums.added, 'node')} would be added" if sums.added else ""
     named = f" {sums.currency}" if sums.currency else ""
     unknown = f"; {counted(sums.without_price, 'node')} without a price" if sums.without_price else ""
+    unknown += f" ({sums.assumption})" if sums.assumption else ""
+    about = "about " if sums.assumption else ""
     hourly, monthly = sums.now - sums.after, sums.saved_a_month
     if hourly < 0:
-        costs = f"That costs {money(-hourly)}{named} an hour more ({money(sums.now)} → {money(sums.after)})"
+        costs = f"That costs {about}{money(-hourly)}{named} an hour more ({money(sums.now)} → {money(sums.after)})"
         return f"{nodes}{added}. {costs}, {-monthly:,.0f} a month{unknown}."
-    saved = f"That saves {money(hourly)} of {money(sums.now)}{named} an hour{share}"
+    saved = f"That saves {about}{money(hourly)} of {money(sums.now)}{named} an hour{share}"
     return f"{nodes}{added}. {saved}, {monthly:,.0f} a month{unknown}."
 
 
@@ -142,10 +154,11 @@ def rendered(planned: Sequence[PlannedCluster]) -> list[RenderableType]:
             mark = "*" if figures.assumption else ""
             table.add_row(escape(one.cluster.name), *_cells(figures, mark))
     if count > 1:
-        table.add_row("all", *_cells(sums, ""), style="bold")
+        table.add_row("all", *_cells(sums, "*" if sums.assumption else ""), style="bold")
     lines: list[RenderableType] = [f"[bold]{headline(sums, count)}[/bold]", "", table]
-    if sums.assumption:
-        lines.append(f"[dim]* {escape(sums.assumption)}[/dim]")
+    assumption = assumption_of(planned)
+    if assumption:
+        lines.append(f"[dim]* {escape(assumption)}[/dim]")
     for one in planned:
         if one.answer is not None and one.answer.costs.known and one.answer.costs.sources:
             lines.append(f"[dim]{escape(one.cluster.name)}: {escape(one.answer.costs.sources)}[/dim]")

@@ -17,7 +17,7 @@ MAX_FEATURE_BYTES: Final = 128
 FEATURES: Final = (
     "balance-limit", "balance-similarity", "capacity-buffer-reading", "cluster-health", "cool-downs",
     "daemonsets-on-new-nodes", "decision-switches", "evict-in-turn", "evict-rules", "expendable-pods", "gpu-label",
-    "max-evaluated-nodes", "max-new-unneeded-nodes", "min-saving-per-eviction", "node-group-overrides",
+    "max-evaluated-nodes", "max-new-unneeded-nodes", "max-waves", "min-saving-per-eviction", "node-group-overrides",
     "parallelism", "pod-cost-targets", "recent-evictions", "reserved-room", "resource-limits", "scale-up-bounds",
     "scale-up-delay", "slack-amounts", "slack-pools", "slack-schedules", "slack-sizes", "taint-comparison-operators",
     "transient-taints", "unneeded-times", "unready-nodes", "utilization-thresholds",

@@ -356,7 +356,8 @@ def _simulate(
     candidates[later.nodes] = False
     eligible = np.flatnonzero(candidates).astype(np.int32)
     candidates[later.nodes] = True
-    staying = _staying(context, np.flatnonzero(candidates).astype(np.int32))
+    may_go = np.flatnonzero(candidates).astype(np.int32)
+    staying = _staying(context, may_go)
     unneeded_before = np.zeros(len(reasons), bool)
     unneeded_before[context.previous.unneeded] = True
     use = cache(partial(_capacity_use, context, simulation, problem))
@@ -374,6 +375,7 @@ def _simulate(
         # Pods of the first wave go to nodes of later waves last of all nodes that stay in it.
         staying=np.concatenate([staying, later.nodes[::-1]]),
         eligible=eligible,
+        may_go=may_go,
         scores=scores,
         unneeded_before=unneeded_before,
         atomic_size=whole_size(context),

@@ -19,7 +19,7 @@ from trimtab.planner.scale_up.options import ExpanderContext, describe
 from trimtab.planner.scale_up.similar_groups import similar_groups
 from trimtab.planner.scale_up.state import recall
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
-from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+from trimtab.planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from trimtab.v1 import plan_pb2 as pb
 
 
@@ -81,12 +81,19 @@ def survey(request: ScaleUpRequest) -> ScaleUpContext:
         sizes=np.array([group.target_size for group in snapshot.groups], np.int64),
         expanders=ExpanderContext(groups, request.settings, len(snapshot.nodes.name), this.seed),
         compared_by=request.settings.expanders[0],
-        new_domains=_new_domains(request, limits),
+        new_domains=_new_domains(request, limits, leaving),
     )
 
 
-def _new_domains(request: ScaleUpRequest, limits: Limits) -> Int64:
-    """Return the template nodes of the groups that may grow, if the zones of their new nodes count. int64."""
+def _new_domains(request: ScaleUpRequest, limits: Limits, leaving: Bool) -> Int64:
+    """Return the template nodes of the groups that may grow, if the zones of their new nodes count, and some pod is on
+    no node or on one that is `leaving` : bool[N]. int64."""
     template_node = request.growth.template_node[limits.reasons == 0]
     found: Int64 = template_node[template_node != NO_TEMPLATE_NODE]
-    return found if request.settings.spread_over_new_domains else found[:0]
+    if not request.settings.spread_over_new_domains or not _may_place(request, leaving):
+        return found[:0]
+    return found
+
+
+def _may_place(request: ScaleUpRequest, leaving: Bool) -> bool:
+    return bool(leaving.any() or (request.round.simulation.state.pod_node == NO_NODE).any())

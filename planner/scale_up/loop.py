@@ -158,7 +158,10 @@ class _PlanSearch:
     def _counted(self, variant: Variant, state: SimulationState) -> Iterator[None]:
         """Let zones that groups could open count meanwhile, if the variant requires it: what is placed then is as legal
         without them, where the scheduler only counts zones that have nodes."""
-        nodes = self._context.new_domains if variant.new_domains else self._context.new_domains[:0]
+        nodes = self._context.new_domains
+        if not variant.new_domains or not len(nodes):
+            yield
+            return
         count_domains_of(state, nodes, 1)
         try:
             yield

@@ -40,7 +40,7 @@ def choose_option(request: pb.OptionChoice, limits: RequestLimits = UNLIMITED) -
     """
     settings, planner = resolve_scale_up(request.settings), resolve_planner(request.settings)
     groups = _groups(request, planner.gpu_label, planner.similarity)
-    context = ExpanderContext(groups, settings, request.cluster_node_count, request.seed)
+    context = ExpanderContext(groups, settings, request.cluster_node_count, _signed(request.seed))
     turn = ChoiceState(0, np.array([one.target_size for one in request.groups], np.int64))
     options = _options(request)
     refusals: dict[int, _OptionRefusal] = {}
@@ -63,6 +63,11 @@ def choose_option(request: pb.OptionChoice, limits: RequestLimits = UNLIMITED) -
             for row, one in enumerate(request.options)
         ],
     )
+
+
+def _signed(seed: int) -> int:
+    """Return a seed of 64 bits as a signed number, as which choices have always drawn: recorded ones are repeated."""
+    return seed - (seed >> 63 << 64)
 
 
 def _groups(request: pb.OptionChoice, gpu_label: str, settings: SimilaritySettings) -> GroupFacts:

@@ -87,7 +87,11 @@ def answer_requests(quick: bool = False, growth: bool = True) -> None:
     """
     handler = RequestHandler(NoOpMeterProvider().get_meter("warm-up"), _ENOUGH_BYTES, log_decisions=False)
     request = _usual_request(growth) if quick else _full_request()
+    # Where groups are kept even, no nodes are exchanged: only those of the first request.
+    even = request.settings.scale_down.balance
+    request.settings.scale_down.balance = False
     first = handler.plan(request, growing_cluster().SerializeToString(), Caller())
+    request.settings.scale_down.balance = even
     request.state.CopyFrom(first.state)
     request.base_version = first.snapshot_version
     request.now.seconds += 60

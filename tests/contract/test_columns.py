@@ -137,7 +137,8 @@ def noted(column: Column, data: bytes) -> str:
         (note,) = recall_slack(plan_pb2.SlackState(strings=[""], sets=[one]), dict)[1]
         return note
     state = plan_pb2.ScaleDownState(strings=["", "n"])
-    setattr(state.unneeded if column.message == "NodeTimes" else state.unremovable, column.field, data)
+    part = {"NodeTimes": state.unneeded, "FailedNodes": state.unremovable, "ScaleDownState": state}[column.message]
+    setattr(part, column.field, data)
     made = canonicalize(snapshot())
     (note,) = recall_scale_down(state, made.nodes.name, pod_groups(made, (), UNCACHED), 1)[1]
     return note
@@ -150,4 +151,5 @@ def test_a_column_of_the_state_that_ends_within_an_element_or_has_one_more_than_
     size = np.dtype(DTYPES[column.type]).itemsize
     if size > 1:
         assert f"multiple of {size}" in noted(column, bytes(size - 1))
-    assert "differ in length" in noted(column, bytes(2 * size))
+    if name_of(column) != "ScaleDownState.filled":  # a set of nodes: nothing is parallel to it
+        assert "differ in length" in noted(column, bytes(2 * size))

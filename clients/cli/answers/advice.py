@@ -36,11 +36,18 @@ def _add(table: Table, advice: Advice, priced: bool, every_line: bool, prefix: s
     """Add a row for an advice, and one for each line to change."""
     month = advice.saving_per_month
     money = [f"{month:,.0f}" if month is not None else ""] if priced else []
-    table.add_row(f"+{advice.node_count:,}", *money, f"{prefix}{escape(advice.condition)}")
+    table.add_row(f"{advice.node_count:+,}", *money, f"{prefix}{escape(advice.condition)}")
     if advice.steps:
-        steps = ", ".join(f"{one.changes[0].after}: +{one.node_count:,}" for one in advice.steps)
+        steps = ", ".join(_step(one) for one in advice.steps)
         table.add_row("", *([""] if priced else []), f"  [dim]{escape(steps)}[/dim]")
     found = advice.lines
     for text in found if every_line else found[:1]:
         more = "" if every_line or len(found) == 1 else f" (and {counted(len(found) - 1, 'more line')})"
         table.add_row("", *([""] if priced else []), f"  [dim]{escape(text)}{more}[/dim]")
+
+
+def _step(advice: Advice) -> str:
+    """Return what another value of a line frees: nodes, or money where no more nodes go."""
+    month = advice.saving_per_month
+    freed = f"{month:,.0f} a month" if month is not None and advice.node_count <= 0 else f"{advice.node_count:+,}"
+    return f"{advice.changes[0].after}: {freed}"

@@ -6,7 +6,7 @@ from trimtab.clients.cli.amounts import counted, percent
 from trimtab.clients.cli.report.cluster import cluster_page
 from trimtab.clients.cli.report.first_screen import key_figures
 from trimtab.clients.cli.report.page import BarLine, Bars, Line, ReportPage, Table
-from trimtab.clients.cli.several_clusters import PlannedCluster, headline, total
+from trimtab.clients.cli.several_clusters import PlannedCluster, assumption_of, headline, total
 from trimtab.prices import HOURS_A_MONTH
 
 COLUMNS = ("cluster", "nodes", "can go", "added", "now a month", "after", "saved", "share")
@@ -24,7 +24,7 @@ def clusters_page(planned: Sequence[PlannedCluster], title: str = "") -> ReportP
             _table(planned),
             Table("Clusters that are left out", ("cluster", "because"), problems, sentences=("because",)),
         ],
-        facts=_shared_facts(parts, sums.assumption),
+        facts=_shared_facts(parts, assumption_of(planned)),
         figures=key_figures(sums),
         bars=_bars(planned),
         parts=parts,
@@ -34,7 +34,7 @@ def clusters_page(planned: Sequence[PlannedCluster], title: str = "") -> ReportP
 def _shared_facts(parts: Sequence[ReportPage], assumption: str) -> list[str]:
     """Return the facts that hold for all clusters."""
     shared = [fact for fact in parts[0].facts if all(fact in part.facts for part in parts)] if parts else []
-    return [*shared, *([f"Prices {assumption}"] if assumption and len(parts) > 1 else [])]
+    return [*shared, *([f"* Prices {assumption}"] if assumption and len(parts) > 1 else [])]
 
 
 def _bars(planned: Sequence[PlannedCluster]) -> Bars:
@@ -44,7 +44,7 @@ def _bars(planned: Sequence[PlannedCluster]) -> Bars:
     lines = tuple(
         BarLine(
             f"{name}: {figures.removed:,} of {counted(figures.nodes, 'node')}",
-            f"{figures.saved_a_month:,.0f}",
+            f"{figures.saved_a_month:,.0f}{'*' if figures.assumption else ''}",
             max(0.0, figures.saved_a_month) / longest,
         )
         for name, figures in found
@@ -61,5 +61,5 @@ def _table(planned: Sequence[PlannedCluster]) -> Table:
             money = (figures.now * HOURS_A_MONTH, figures.after * HOURS_A_MONTH, figures.saved_a_month)
             counts = (figures.nodes, figures.removed, figures.added)
             cells = (*(f"{count:,}" for count in counts), *(f"{amount:,.0f}" for amount in money), share)
-            rows.append(Line((one.cluster.name, *cells)))
+            rows.append(Line((f"{one.cluster.name}{'*' if figures.assumption else ''}", *cells)))
     return Table("Clusters", COLUMNS, tuple(rows))

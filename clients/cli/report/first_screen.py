@@ -145,7 +145,8 @@ def _verdicts(answer: PlanAnswer) -> Iterator[tuple[str, float, str, str]]:
     of_node: dict[str, tuple[float, str, str]] = {}
     for gone in decision.unneeded:
         moves = f"{counted(len(gone.destinations), 'pod')} to move" if gone.destinations else "empty"
-        of_node[gone.node] = gone.utilization, "can go", moves
+        what = f"can go in wave {gone.wave}" if gone.wave > 1 else "can go"
+        of_node[gone.node] = gone.utilization, what, moves
     for kept in decision.unremovable:
         of_node[kept.node] = kept.utilization, f"stays: {why_it_stays(kept)}", kept.blocking_pod or kept.detail
     nothing: tuple[float, str, str] = (0.0, "", "")

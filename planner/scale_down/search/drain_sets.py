@@ -63,13 +63,15 @@ class BudgetRule(Enum):
 class TaskNodes(NamedTuple):
     """The nodes of all attempts: candidates and others.
 
-    staying : int32 nodes that are not candidates, in search order; eligible : int32[E] candidates ascending; scores :
-    what orders compare; unneeded_before : bool[N], unneeded in the last loop; atomic_size : int32[N] how many nodes of
-    its group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes.
+    staying : int32 nodes that are not candidates, in search order; eligible : int32[E] candidates ascending; may_go :
+    int32 those and the ones of later waves, ascending; scores : what orders compare; unneeded_before : bool[N],
+    unneeded in the last loop; atomic_size : int32[N] how many nodes of its group have to go with a node, 0 = none;
+    waits : bool[N], some pod has to complete before the node goes.
     """
 
     staying: Int32
     eligible: Int32
+    may_go: Int32
     scores: NodeScores
     unneeded_before: Bool
     atomic_size: Int32

@@ -104,7 +104,10 @@ def _chosen(task: DrainTask, plan: DrainSet, tried: int, headroom: float) -> Cho
     by_money = is_money(task)
     if by_money and not headroom:
         headroom = _headroom(task, plan)
-    return ChosenDrainSet(plan, tried, headroom, by_money, headroom * _saving(task, plan) if by_money else 0.0)
+    # With later waves, what the first one saves changes from loop to loop, unlike the bound of all of them.
+    has_later = len(task.nodes.may_go) > len(task.nodes.eligible)
+    bound = (_headroom(task, plan) if has_later else headroom) * _saving(task, plan) if by_money else 0.0
+    return ChosenDrainSet(plan, tried, headroom, by_money, bound)
 
 
 def _repeat(task: DrainTask, state: SimulationState, plan: DrainSet) -> DrainSet:
@@ -246,10 +249,11 @@ def _is_as_good_as_compared(task: DrainTask, attempt: DrainSet) -> bool:
 
 
 def _headroom(task: DrainTask, attempt: DrainSet) -> float:
-    """Return the upper bound of any plan's saving as a multiple of an attempt's; 0 if the attempt saves nothing."""
+    """Return the upper bound of any plan's saving, in all waves, as a multiple of an attempt's; 0 if the attempt saves
+    nothing."""
     saved = _saving(task, attempt)
     nodes = task.nodes
-    return saving_bound(task.capacity_use(), nodes.eligible, savings(nodes.scores.price)) / saved if saved > 0 else 0.0
+    return saving_bound(task.capacity_use(), nodes.may_go, savings(nodes.scores.price)) / saved if saved > 0 else 0.0
 
 
 def _has_more(task: DrainTask, one: DrainSet, other: DrainSet, margin: float = 1.0) -> bool:

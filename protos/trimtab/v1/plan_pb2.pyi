@@ -1685,8 +1685,8 @@ class UnneededNode(_message.Message):
     """The wave in which the node goes, from 1. Wave 1 is what disruption budgets
     allow now. The nodes of each further wave can go once the pods evicted in
     the waves before run again, so that budgets allow evictions again; until
-    then `not_now_reason` is LATER_WAVE unless another reason comes first.
-    0 = unknown, from a planner without waves.
+    then `not_now_reason` is LATER_WAVE unless another reason comes first. 0
+    also counts as wave 1: planners without waves plan what budgets allow now.
     """
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
@@ -2348,10 +2348,13 @@ class ScaleDownState(_message.Message):
     the basis of the choice among orders. OPTIONAL: empty = none.
     """
     wave: _builtins.bytes
-    """int32 column: the wave of each node of `later_waves`, from 2, ascending."""
+    """int32[W], ascending: wave of each node of `later_waves`, from 2. OPTIONAL:
+    empty = none.
+    """
     filled: _builtins.bytes
-    """int32 column: string indexes of unneeded nodes, of any wave, that evicted
-    pods have filled above the utilization threshold. They stay candidates.
+    """int32[V]: string index of an unneeded node, of any wave, that evicted pods
+    have filled above the utilization threshold; it stays a candidate. OPTIONAL:
+    empty = none.
     """
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:

@@ -144,7 +144,7 @@ def test_the_pause_is_what_the_service_asks_for() -> None:
     with pytest.raises(OSError, match="no"):
         with_retries(fail, lambda _: policy, before_pause=lambda _error, _count, pause_s: pauses.append(pause_s))
     assert pauses == [0.0, 0.0]
-    hint = api._policy_of(ApiError(429, "TooManyRequests", "later", retry_after_s=3600.0))
+    hint = api.read_policy(ApiError(429, "TooManyRequests", "later", retry_after_s=3600.0))
     assert hint is not None
     assert hint.hint_s == api.LONGEST_HINT_S
 

@@ -9,7 +9,7 @@ from tests.builders.actuator import SETTINGS
 from tests.builders.node_group_controllers import GROUPS, PROVISION_S, ReconcilerStage
 from trimtab.actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, InstanceError
 from trimtab.actuator.kube.cluster import TaintView
-from trimtab.actuator.node_groups.reconciler import _Observation
+from trimtab.actuator.node_groups.reconciler import _ObservedGroups
 from trimtab.actuator.node_groups.settings import BackoffPolicy
 from trimtab.actuator.tracker import events as e
 from trimtab.clients.simulation.cluster.faults import Fault
@@ -285,7 +285,7 @@ def test_instances_whose_ids_end_alike_are_deleted_one_by_one() -> None:
     data.submit(e.RegistrationNoted(tuple(("g", one) for one in same), ()))
     stage.run_for(2000)
     groups = list(stage.cloud.node_groups())
-    seen = _Observation({one.id: one for one in groups}, {}, {})
+    seen = _ObservedGroups({one.id: one for one in groups}, {}, {})
     stage.reconciler._delete_unregistered(groups[0], seen)
     found = data.read(lambda tracker, _: {name: one.provider_id for name, one in tracker.data.deletions.items()})
     assert found == {one: one for one in same}

@@ -2,6 +2,7 @@
 carried out it frees exactly the promised node. The best three are those of an exhaustive search.
 """
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -253,6 +254,26 @@ def test_advice_is_ranked_by_money_then_by_nodes(planner: PlannerAccess) -> None
     assert savings == sorted(savings, reverse=True)
     assert report.advice[0].kind == "LOCAL_STORAGE"
     assert [one.node_count for one in report.advice if one.kind == "GROUP_MINIMUM"] == [3]
+
+
+def test_a_change_that_only_lets_a_dearer_node_go_instead_is_advised_where_money_decides(
+    planner: PlannerAccess,
+) -> None:
+    """One pod of two has room elsewhere: without the change that of the cheap node, with it that of the dear one."""
+    cheap = k8s.node_group("b", max_size=9, selector={"pool": "b"}, price=0.5)
+    other = k8s.replica_set("other", replicas=1)
+    owner = k8s.replica_set("stored", replicas=1)
+    most = pod("stored-n1", "n1", cpu="2500m", owner=owner, spec=STORED)
+    objects = cluster(WEB, OF_WEB, pod(cpu="1", spec=STORED), owner, most)
+    objects += [cheap, k8s.node("b0", labels={"pool": "b"}), other, pod("other-b0", "b0", cpu="1", owner=other)]
+    first, *_ = AdvisedCase(objects).advice(planner).advice
+    assert (first.kind, first.nodes, first.staying) == ("LOCAL_STORAGE", ("n0",), ("b0",))
+    assert (first.node_count, first.saving_per_hour) == (0, 1.5)
+    assert first.sentence.endswith("evicted, other nodes could go that save 1,095 a month more.")
+    fewer = replace(first, staying=("b0", "b1"))
+    assert fewer.sentence.endswith("evicted, other nodes, 1 fewer, could go that save 1,095 a month more.")
+    by_count = AdvisedCase(objects, {"scaleDown": {"objective": "COUNT"}}).advice(planner)
+    assert (by_count.base_nodes, by_count.advice) == (("b0",), ())
 
 
 def test_without_prices_nodes_are_counted(planner: PlannerAccess) -> None:

@@ -9,6 +9,7 @@ import yaml
 
 from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
+from tests.unit.clients.cli.report.pages import page_of
 from trimtab.clients.snapshots.objects import read_files
 
 NOW = "2026-03-01T00:00:00Z"
@@ -202,6 +203,10 @@ def test_a_node_of_a_later_wave_says_in_which_and_what_it_waits_for(trimtab: Run
     assert "1 goes in wave 2, when disruption budgets allow evictions again." in table
     document = trimtab("plan", file, "--settings", quick, "-o", "json").document()
     assert [(one["node"], one["wave"]) for one in document["scaleDown"]["unneeded"]] == [("n1", 1), ("n2", 2)]
+    page = page_of(trimtab, tmp_path, file, "--settings", quick)
+    assert "can go in wave 2" in page.text + "".join(page.scripts)
+    for text in (table, page.text, trimtab("advise", file, "--settings", quick).out):
+        assert "2 of 3 nodes can go (67 %)." in text
 
 
 def test_an_explained_timer_says_how_long_is_left(trimtab: Run, cluster: Path) -> None:

@@ -153,6 +153,26 @@ def test_clusters_are_summed_and_sorted_by_what_they_save(trimtab: Run, tmp_path
     assert out.index("large") < out.index("small") < out.index("all ")
 
 
+def test_assumed_prices_are_in_no_sum_with_known_ones(trimtab: Run, tmp_path: Path) -> None:
+    small, _ = clusters_of_two_sizes(tmp_path)
+    nodes = [k8s.node(f"n{number}", labels={"pool": "a"}) for number in range(30)]
+    unpriced = listed(tmp_path, *nodes, k8s.node_group("a", 0, 40, selector={"pool": "a"}), name="unpriced.json")
+    asked = ("plan", "--cluster", f"unpriced={unpriced}", *SOME)
+    answer = trimtab(*asked, "--cluster", f"small={small}", "-o", "json").document()
+    assert [(one["name"], bool(one["assumption"])) for one in answer["clusters"]] == [
+        ("small", False),
+        ("unpriced", True),
+    ]
+    sums = answer["total"]
+    assert (sums["pricePerHour"], sums["savedPerMonth"], sums["nodesWithoutPrice"]) == (1.0, 730.0, 30)
+    out = " ".join(trimtab(*asked, "--cluster", f"small={small}").out.split())
+    assert "That saves 1.00 of 1.00 an hour (100 %), 730 a month; 30 nodes without a price." in out
+    assert "* assumed: 0.03 a core" in out
+    alone = trimtab(*asked, "--cluster", f"second={unpriced}").out
+    assert "That saves about " in alone
+    assert " a month (assumed: 0.03 a core" in " ".join(alone.split())
+
+
 def test_a_cluster_may_have_several_files_and_stand_beside_files_without_a_name(trimtab: Run, tmp_path: Path) -> None:
     small, large = clusters_of_two_sizes(tmp_path)
     nodes = listed(tmp_path, k8s.node("x", labels={"pool": "a"}), name="nodes.json")

@@ -59,15 +59,25 @@ def test_an_unknown_effort_is_an_error_that_names_it(resolve: object) -> None:
         resolve(settings)  # type: ignore[operator]
 
 
+def two_groups(price: float | None = None) -> list[Json]:
+    """Return groups of nodes for one pod and for four. price : of the former, a quarter of the latter's."""
+    narrow, wide = node("t", "2", "1Gi"), node("t", "8", "4Gi")
+    return [
+        node_group("narrow", 0, 10, target=0, template=narrow, nodes=[], price=price),
+        node_group("wide", 0, 10, target=0, template=wide, nodes=[], price=None if price is None else 4 * price),
+    ]
+
+
 @pytest.mark.parametrize("effort", ["FIRST", "USUAL"])
 def test_scale_up_takes_no_plan_of_other_expanders_than_the_named_ones(effort: str) -> None:
-    """With two nodes at most, LEAST_WASTE leaves five of seven pods; MOST_PODS leaves none."""
-    narrow = node_group("narrow", 0, 10, target=0, template=node("t", "2", "1Gi"), nodes=[], price=1.0)
-    wide = node_group("wide", 0, 10, target=0, template=node("t", "8", "4Gi"), nodes=[], price=4.0)
-    objects = [narrow, wide, [pod(f"p{i}", "2", "1Gi") for i in range(7)]]
+    """With two nodes at most, LEAST_WASTE leaves five of seven pods; MOST_PODS and CHEAPEST_PLAN leave none."""
+    unpriced, priced = two_groups(), two_groups(price=1.0)
+    pods = [pod(f"p{i}", "2", "1Gi") for i in range(7)]
     limited = {"maxNewNodes": 2, "searchEffort": effort}
-    named = scale_up.plan(*objects, settings=limited | {"expanders": ["LEAST_WASTE"]})
-    assert named.growth == {"narrow": 2}
-    assert list(named.answer.diagnostics.notes) == []
-    unnamed = scale_up.plan(*objects, settings=limited)
+    for groups in (unpriced, priced):
+        named = scale_up.plan(groups, pods, settings=limited | {"expanders": ["LEAST_WASTE"]})
+        assert named.growth == {"narrow": 2}
+        assert list(named.answer.diagnostics.notes) == []
+    unnamed = scale_up.plan(unpriced, pods, settings=limited)
     assert unnamed.growth == ({"narrow": 2} if effort == "FIRST" else {"wide": 2})
+    assert scale_up.plan(priced, pods, settings=limited).growth == {"wide": 2}

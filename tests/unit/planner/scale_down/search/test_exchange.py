@@ -68,9 +68,13 @@ FLEETS = (3, 9, 15, 49)
 
 
 def outcome(seed: int, **more: object) -> Outcome:
-    """Plan for a generated cluster."""
-    settings = {"utilizationThreshold": THRESHOLDS[seed % 3], "evictInTurn": False, **more}
-    return plan(shrunk_fleet(seed).objects(), settings=settings)
+    """Plan one wave for a generated cluster."""
+    return plan(shrunk_fleet(seed).objects(), settings={**one_wave(seed), **more})
+
+
+def one_wave(seed: int) -> Json:
+    """Return the settings: what an exchange adds to the first wave, later waves may lack."""
+    return {"utilizationThreshold": THRESHOLDS[seed % 3], "evictInTurn": False, "maxWaves": 1}
 
 
 def saving(found: Outcome) -> float:
@@ -89,11 +93,11 @@ def test_exchanges_do_not_depend_on_chance() -> None:
     assert first == second
 
 
-def test_a_plan_found_by_exchange_is_continued_in_the_next_loop() -> None:
-    first = outcome(15)
-    objects = shrunk_fleet(15).objects()
-    settings = {"utilizationThreshold": THRESHOLDS[0], "evictInTurn": False}
-    second = plan(objects, settings=settings, state=first.state, now_s=NOW_S + 10)
+@pytest.mark.parametrize("waves", [1, 4])
+def test_a_plan_found_by_exchange_is_continued_in_the_next_loop(waves: int) -> None:
+    first = outcome(15, maxWaves=waves)
+    settings = {**one_wave(15), "maxWaves": waves}
+    second = plan(shrunk_fleet(15).objects(), settings=settings, state=first.state, now_s=NOW_S + 10)
     assert second.unneeded == first.unneeded
     assert second.destinations == first.destinations
     assert second.decision.searches == 0
@@ -104,3 +108,16 @@ def test_a_plan_found_by_exchange_is_continued_in_the_next_loop() -> None:
 )
 def test_no_node_is_exchanged_where_a_setting_rules_it_out(more: Json) -> None:
     assert saving(outcome(49, **more)) < saving(outcome(49)) - 1.0
+
+
+def test_the_bound_of_a_later_loop_that_compares_plans_includes_later_waves() -> None:
+    settings = {"utilizationThreshold": THRESHOLDS[1004 % 3], "evictInTurn": False}
+    objects = shrunk_fleet(1004).objects()
+    first = plan(objects, settings=settings)
+    assert any(entry.wave > 1 for entry in first.decision.unneeded)
+    compared = {**settings, "candidateOrders": ["NAME"]}
+    second = plan(objects, settings=compared, state=first.state, now_s=NOW_S + 10)
+    assert second.decision.orders_tried > 1
+    assert second.unneeded == first.unneeded
+    for found in (first, second):
+        assert found.decision.saving_bound_per_hour >= saving(found)

@@ -27,6 +27,8 @@ FIELDS = (
 """All that can be read one by one; `dangling` counts as one here."""
 WAYS: dict[str, Callable[[Snapshot], Any]] = {
     **{field: attrgetter(field) for field in FIELDS},
+    # A table: what is read of it are its columns.
+    "dangling": lambda view: tuple(view.dangling),
     "terminal pods": lambda view: view.pods.is_terminal(),
     "names of pods": lambda view: [view.pod_key(pod) for pod in range(len(view.pods.spec))],
     "pods as a tuple": lambda view: tuple(view.pods),

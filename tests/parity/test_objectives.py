@@ -70,6 +70,7 @@ def test_without_prices_groups_are_chosen_as_by_upstreams_default(effort: str) -
             assert default.growth == named.growth
 
 
+@pytest.mark.nightly
 def test_with_prices_the_default_costs_no_more_than_upstreams_default_for_as_many_pods() -> None:
     cheaper = 0
     for document, _ in list(recorded_growth("pending"))[:30]:

@@ -93,7 +93,7 @@ def test_exchanges_do_not_depend_on_chance() -> None:
     assert first == second
 
 
-@pytest.mark.parametrize("waves", [1, 4])
+@pytest.mark.parametrize("waves", [1, pytest.param(4, marks=pytest.mark.nightly)])
 def test_a_plan_found_by_exchange_is_continued_in_the_next_loop(waves: int) -> None:
     first = outcome(15, maxWaves=waves)
     settings = {**one_wave(15), "maxWaves": waves}

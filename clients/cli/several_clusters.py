@@ -4,6 +4,7 @@ read is named, and the others go on; the exit code is then 1.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from rich.console import RenderableType
@@ -38,7 +39,7 @@ class PlannedCluster:
     answer: PlanAnswer | None
     problem: str = ""
 
-    @property
+    @cached_property
     def savings(self) -> Savings | None:
         """The figures of the plan."""
         return savings_of(self.answer) if self.answer is not None else None

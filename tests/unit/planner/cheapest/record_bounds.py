@@ -1,6 +1,6 @@
 """Computes the bounds in `bounds.json` again, which takes hours.
 
-Usage: python -m tests.unit.planner.scale_up.cheapest.record_bounds [FIRST COUNT] Prints one line of `bounds.json` for
+Usage: python -m tests.unit.planner.cheapest.record_bounds [FIRST COUNT] Prints one line of `bounds.json` for
 each problem: the best proven bound of the linear relaxation, of the relaxation with whole nodes, of that with value
 rows, and for very few pods the optimum; the later ones only if the plan is not within 1 % of the earlier. HiGHS stops
 at a number of nodes, so another version may prove more or less (`tests/reference/scale_up/bound.py`).
@@ -12,12 +12,12 @@ import numpy as np
 
 from tests.builders.pending_problems import random_problem
 from tests.reference.scale_up.bound import bound, optimum
+from trimtab.planner.cheapest.candidates import candidates
+from trimtab.planner.cheapest.plan import cheapest_plan, prepared
+from trimtab.planner.cheapest.portfolio import SearchInputs, make_plans
+from trimtab.planner.cheapest.problem import PlanBounds, Problem
+from trimtab.planner.cheapest.work import fill_state_for
 from trimtab.planner.model.settings.search import USUAL
-from trimtab.planner.scale_up.cheapest.candidates import candidates
-from trimtab.planner.scale_up.cheapest.plan import cheapest_plan, prepared
-from trimtab.planner.scale_up.cheapest.portfolio import SearchInputs, make_plans
-from trimtab.planner.scale_up.cheapest.problem import PlanBounds, Problem
-from trimtab.planner.scale_up.cheapest.work import fill_state_for
 
 NEAR = 1.01
 MOST_FILLS = 1 << 14

@@ -8,9 +8,7 @@ knapsacks, so the programme's value is not a proven bound.
 
 from typing import NamedTuple
 
-from trimtab.planner.compiled.by_reference import by_reference
-from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
-from trimtab.planner.scale_up.cheapest.kernels.fill import (
+from trimtab.planner.cheapest.kernels.fill import (
     FILLS_TRIED,
     FillState,
     consider_remaining,
@@ -18,8 +16,10 @@ from trimtab.planner.scale_up.cheapest.kernels.fill import (
     refine,
     save_best,
 )
-from trimtab.planner.scale_up.cheapest.kernels.master import MasterProblem, solve
-from trimtab.planner.scale_up.cheapest.problem import Float64
+from trimtab.planner.cheapest.kernels.master import MasterProblem, solve
+from trimtab.planner.cheapest.problem import Float64
+from trimtab.planner.compiled.by_reference import by_reference
+from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 GAIN = 1e-3

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.builders.examples import examples
 from tests.builders.small_problems import small_problem
 from tests.certificates.cheapest_plan import offences
-from tests.reference.scale_up.cheapest.fill import Market
-from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
-from trimtab.planner.scale_up.cheapest.problem import Plan, Problem, problem, with_node_limit
+from tests.reference.cheapest.fill import Market
+from trimtab.planner.cheapest.plan import cheapest_plan
+from trimtab.planner.cheapest.problem import Plan, Problem, problem, with_node_limit
 
 
 def asked_for(demand: list[list[int]], count: list[int], capacity: list[list[int]], price: list[float]) -> Problem:

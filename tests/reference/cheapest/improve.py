@@ -1,7 +1,7 @@
 """A few nodes removed from a plan and their pods planned again if that is cheaper, many times."""
 
-from tests.reference.scale_up.cheapest.build import Batch, built, move
-from tests.reference.scale_up.cheapest.fill import Market
+from tests.reference.cheapest.build import Batch, built, move
+from tests.reference.cheapest.fill import Market
 
 
 class Numbers:

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from tests.reference.scale_up.cheapest.fill import Fill, Market, refined
-from tests.reference.scale_up.cheapest.master import Programme
+from tests.reference.cheapest.fill import Fill, Market, refined
+from tests.reference.cheapest.master import Programme
 
 STEPS, TOGETHER, ADDED = 2000, 32, 12
 

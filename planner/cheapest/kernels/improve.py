@@ -7,12 +7,12 @@ groups. Source: ruin and recreate (Schrimpf et al. 2000), accepting plans that a
 
 from typing import NamedTuple
 
+from trimtab.planner.cheapest.kernels.build import Batches, build
+from trimtab.planner.cheapest.kernels.fill import FILLS_TRIED, FillState
+from trimtab.planner.cheapest.kernels.generate import PricingState
+from trimtab.planner.cheapest.problem import Float64
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inlined_kernel, inner_kernel, kernel, widened
-from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
-from trimtab.planner.scale_up.cheapest.kernels.fill import FILLS_TRIED, FillState
-from trimtab.planner.scale_up.cheapest.kernels.generate import PricingState
-from trimtab.planner.scale_up.cheapest.problem import Float64
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 FEW, MANY = 2, 7

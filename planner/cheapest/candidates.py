@@ -6,7 +6,7 @@ of some class, full or alone on a node, and a sample of all others by price.
 
 import numpy as np
 
-from trimtab.planner.scale_up.cheapest.problem import Float64, Problem
+from trimtab.planner.cheapest.problem import Float64, Problem
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 

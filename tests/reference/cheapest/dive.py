@@ -1,9 +1,9 @@
 """Fractions of the linear programme rounded to whole nodes; the rest is solved again."""
 
-from tests.reference.scale_up.cheapest.build import Batch, taken
-from tests.reference.scale_up.cheapest.fill import Market
-from tests.reference.scale_up.cheapest.generate import Search, generated
-from tests.reference.scale_up.cheapest.master import Programme
+from tests.reference.cheapest.build import Batch, taken
+from tests.reference.cheapest.fill import Market
+from tests.reference.cheapest.generate import Search, generated
+from tests.reference.cheapest.master import Programme
 
 
 def dived(market: Market, programme: Programme, search: Search, round_up_from: float, solutions: int) -> list[Batch]:

@@ -6,7 +6,7 @@ have. Then no loop has to count pods by zone, and the linear programme includes 
 
 import numpy as np
 
-from trimtab.planner.scale_up.cheapest.problem import NO_ZONE, Problem
+from trimtab.planner.cheapest.problem import NO_ZONE, Problem
 from trimtab.planner.snapshot.columns import Bool, Int64
 
 

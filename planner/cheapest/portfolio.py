@@ -9,23 +9,23 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from trimtab.planner.facts.nodes import total
-from trimtab.planner.placement.attempts import best_of
-from trimtab.planner.scale_up.cheapest.candidates import candidates, least_value, share_cost
-from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
-from trimtab.planner.scale_up.cheapest.kernels.dive import dive
-from trimtab.planner.scale_up.cheapest.kernels.fill import FillState, consider_remaining
-from trimtab.planner.scale_up.cheapest.kernels.generate import PricingState, add_fill, generate
-from trimtab.planner.scale_up.cheapest.kernels.improve import MANY, RuinRecreateScratch, improve
-from trimtab.planner.scale_up.cheapest.kernels.master import MasterProblem, reset_basis
-from trimtab.planner.scale_up.cheapest.problem import Float64, PlanBounds, Problem
-from trimtab.planner.scale_up.cheapest.work import (
+from trimtab.planner.cheapest.candidates import candidates, least_value, share_cost
+from trimtab.planner.cheapest.kernels.build import Batches, build
+from trimtab.planner.cheapest.kernels.dive import dive
+from trimtab.planner.cheapest.kernels.fill import FillState, consider_remaining
+from trimtab.planner.cheapest.kernels.generate import PricingState, add_fill, generate
+from trimtab.planner.cheapest.kernels.improve import MANY, RuinRecreateScratch, improve
+from trimtab.planner.cheapest.kernels.master import MasterProblem, reset_basis
+from trimtab.planner.cheapest.problem import Float64, PlanBounds, Problem
+from trimtab.planner.cheapest.work import (
     append_batches,
     batches_for,
     master_for,
     pricing_for,
     unshared,
 )
+from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.attempts import best_of
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 FIRST_WEIGHTINGS: Final = 3

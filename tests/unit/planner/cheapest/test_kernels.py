@@ -8,24 +8,24 @@ from hypothesis import strategies as st
 
 from tests.builders.examples import examples
 from tests.builders.small_problems import small_problem
-from tests.reference.scale_up.cheapest.build import Batch, built
-from tests.reference.scale_up.cheapest.dive import dived
-from tests.reference.scale_up.cheapest.fill import Market, filled
-from tests.reference.scale_up.cheapest.generate import Search, added, generated
-from tests.reference.scale_up.cheapest.improve import improved
-from tests.reference.scale_up.cheapest.master import Programme
-from trimtab.planner.scale_up.cheapest.kernels.build import Batches, build
-from trimtab.planner.scale_up.cheapest.kernels.dive import dive
-from trimtab.planner.scale_up.cheapest.kernels.fill import (
+from tests.reference.cheapest.build import Batch, built
+from tests.reference.cheapest.dive import dived
+from tests.reference.cheapest.fill import Market, filled
+from tests.reference.cheapest.generate import Search, added, generated
+from tests.reference.cheapest.improve import improved
+from tests.reference.cheapest.master import Programme
+from trimtab.planner.cheapest.kernels.build import Batches, build
+from trimtab.planner.cheapest.kernels.dive import dive
+from trimtab.planner.cheapest.kernels.fill import (
     FILLS_TRIED,
     consider_remaining,
     fill_node,
 )
-from trimtab.planner.scale_up.cheapest.kernels.generate import PricingState, add_fill, generate
-from trimtab.planner.scale_up.cheapest.kernels.improve import MANY, RuinRecreateScratch, improve
-from trimtab.planner.scale_up.cheapest.kernels.master import MasterProblem, reset_basis, solve
-from trimtab.planner.scale_up.cheapest.problem import Problem
-from trimtab.planner.scale_up.cheapest.work import batches_for, fill_state_for, master_for, pricing_for
+from trimtab.planner.cheapest.kernels.generate import PricingState, add_fill, generate
+from trimtab.planner.cheapest.kernels.improve import MANY, RuinRecreateScratch, improve
+from trimtab.planner.cheapest.kernels.master import MasterProblem, reset_basis, solve
+from trimtab.planner.cheapest.problem import Problem
+from trimtab.planner.cheapest.work import batches_for, fill_state_for, master_for, pricing_for
 
 
 class Both:

@@ -9,9 +9,9 @@ al. 2011).
 
 from typing import NamedTuple
 
+from trimtab.planner.cheapest.problem import Float64
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inlined_kernel, inner_kernel, kernel, widened
-from trimtab.planner.scale_up.cheapest.problem import Float64
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 
 LARGE = 0.25

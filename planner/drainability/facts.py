@@ -1,4 +1,4 @@
-"""The data about pods that scale-down needs for every request: the part that depends on the snapshot only.
+"""The data about pods that every decision needs which drains nodes: the part that depends on the snapshot only.
 
 P pods, S specs, R resources, N nodes. Cost: O(P + S · requests), vectorised over pods.
 """
@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from trimtab.planner.drainability import pod_columns
+from trimtab.planner.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.facts import pdb
 from trimtab.planner.facts.nodes import eviction_ratings
 from trimtab.planner.facts.pdb import BudgetMembership
 from trimtab.planner.facts.utilization import Float64, NodeUse, node_use
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
-from trimtab.planner.scale_down.drainability import pod_columns
-from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.snapshot.caches import SnapshotCache, SnapshotKey
 from trimtab.planner.snapshot.columns import Int64, Snapshot
 
 
-class ScaleDownFacts(NamedTuple):
+class DrainFacts(NamedTuple):
     """under : budgets by pod; pods : the input of the rules, before settings and time; priority : int64[S]; rating :
     float64[P] of the eviction of each pod."""
 
@@ -45,12 +45,12 @@ class NodeUseKey(SnapshotKey[NodeUse]):
     """Requests on nodes."""
 
 
-def facts_of(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits = UNLIMITED) -> ScaleDownFacts:
+def facts_of(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits = UNLIMITED) -> DrainFacts:
     """Return the facts, each from the cache or computed."""
     rating = cache.get(RatingsKey(), snapshot, _rated)
     use = cache.get(NodeUseKey(), snapshot, lambda view: _use(view, limits))
     under, columns = _membership(snapshot, cache, limits), drain_columns(snapshot, cache, limits)
-    return ScaleDownFacts(under, columns, rating.priority, rating.of_pods, use)
+    return DrainFacts(under, columns, rating.priority, rating.of_pods, use)
 
 
 def drain_columns(snapshot: Snapshot, cache: SnapshotCache, limits: RequestLimits = UNLIMITED) -> PodDrainColumns:

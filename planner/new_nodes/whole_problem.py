@@ -1,23 +1,22 @@
-"""The problem in numbers of the expander CHEAPEST_PLAN, from the pods that are left and the groups that may grow.
+"""The problem in numbers of the cheapest plan, from the pods that are left and the groups that may grow.
 
 Contains amounts, static predicates, limits of groups, and the effect of affinity and spread as far as it is the same on
 every node or zone: how many pods of a class, or of several classes together, one node takes, and how many each zone.
 Classes that differ in none of this share a row. Other constraints take effect when the pods are placed. Pure.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.cheapest.problem import NO_ZONE, UNLIMITED, Problem, with_node_limit
 from trimtab.planner.facts.similarity import ZONE_LABEL
+from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.group_bounds import GroupBounds
-from trimtab.planner.placement.packing import GrowingGroups, Packed, pack
+from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, pack
 from trimtab.planner.predicates.counter_kind import EACH_NODE, NodeLimit
 from trimtab.planner.predicates.counters import constraints_of, may_be_kept_out, node_limits
-from trimtab.planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Problem, with_node_limit
-from trimtab.planner.scale_up.context import ScaleUpContext
-from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 MOST_ALONE: Final = 256
@@ -29,6 +28,20 @@ MOST_SETS: Final = 16
 SCARCE: Final = 4
 """Pods that spread over nodes have a limit in the problem if there are more than one for this many nodes. The places of
 fewer are found when the pods are placed."""
+
+
+class RoomToGrow(NamedTuple):
+    """What node groups may still get. groups : of the snapshot; labels : of a new node of each group; may_add :
+    int64[G]; spare_nodes_left : how many more nodes can be opened; first_spare : number of spare nodes that are open
+    already.
+    """
+
+    packer: Packer
+    groups: Sequence[NodeGroupInfo]
+    labels: Sequence[Mapping[str, str]]
+    may_add: Int64
+    spare_nodes_left: int
+    first_spare: int
 
 
 class _ClassLimit(NamedTuple):
@@ -45,26 +58,24 @@ class _PodsOfRows(NamedTuple):
     row: Int64
 
 
-def whole_problem(
-    context: ScaleUpContext, progress: PlanInProgress, bounds: GroupBounds, left: Int32
-) -> tuple[Problem, Int64]:
+def whole_problem(room: RoomToGrow, bounds: GroupBounds, left: Int32) -> tuple[Problem, Int64]:
     """Return the problem for pods left : int32, and the row of each class of `bounds`. int64[C]."""
-    state, may_add = progress.state, progress.limits.may_add
+    state, may_add = room.packer.simulation.state, room.may_add
     # A group that grows by one node or by none is treated like any other.
-    is_atomic = np.array([group.zero_or_max for group in progress.groups], bool) & (may_add > 1)
-    zone, zone_count = _zones(context)
+    is_atomic = np.array([group.zero_or_max for group in room.groups], bool) & (may_add > 1)
+    zone, zone_count = _zones(room)
     problem = Problem(
         demand=state.resources.request[bounds.classes],
         pods=bounds.counts,
         allowed=bounds.admitted,
         capacity=bounds.free,
-        price=np.array([group.price_per_hour for group in progress.groups], np.float64),
-        most=np.where(is_atomic, 0, np.minimum(may_add, progress.spare_nodes_left)),
+        price=np.array([group.price_per_hour for group in room.groups], np.float64),
+        most=np.where(is_atomic, 0, np.minimum(may_add, room.spare_nodes_left)),
         per_node=np.full(len(bounds.classes), UNLIMITED),
         zone=zone,
         zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),
     )
-    zone_most, alone = _limits_alone(progress, problem, bounds.classes, left)
+    zone_most, alone = _limits_alone(room, problem, bounds.classes, left)
     problem = problem._replace(zone_most=zone_most)
     by_counters = node_limits(state.counters, bounds.classes)
     limits = [*(_ClassLimit(one.rows, one.most) for one in by_counters if one.over == EACH_NODE), *alone]
@@ -108,9 +119,9 @@ def _merged(problem: Problem, kind: Int64) -> tuple[Problem, Int64]:
     return merged, row_of
 
 
-def _zones(context: ScaleUpContext) -> tuple[Int32, int]:
+def _zones(room: RoomToGrow) -> tuple[Int32, int]:
     """Return the zone of each group's new nodes, NO_ZONE = none, and how many zones there are."""
-    names = [labels.get(ZONE_LABEL) for labels in context.expanders.groups.labels]
+    names = [labels.get(ZONE_LABEL) for labels in room.labels]
     zones = sorted({name for name in names if name is not None})
     place = {name: at for at, name in enumerate(zones)}
     return np.array([NO_ZONE if name is None else place[name] for name in names], np.int32), len(zones)
@@ -134,12 +145,10 @@ def _least_nodes(problem: Problem, limits: list[_ClassLimit]) -> int:
     return max([by_amount, *(-(-_pods(problem, one) // max(one.most, 1)) for one in limits)])
 
 
-def _limits_alone(
-    progress: PlanInProgress, problem: Problem, classes: Int64, left: Int32
-) -> tuple[Int64, list[_ClassLimit]]:
+def _limits_alone(room: RoomToGrow, problem: Problem, classes: Int64, left: Int32) -> tuple[Int64, list[_ClassLimit]]:
     """Return how many pods of a class each zone takes if counters keep others out, int64[C, Z], and limits of a
     node."""
-    state = progress.state
+    state = room.packer.simulation.state
     bound = np.flatnonzero(may_be_kept_out(state.counters, classes) & (state.local_class[classes] == 0))
     bound = np.sort(bound[np.argsort(-problem.pods[bound], kind="stable")][:MOST_BOUND])
     kinds: dict[tuple[bytes, ...], list[int]] = {}
@@ -152,7 +161,7 @@ def _limits_alone(
     zone_most, limits = problem.zone_most.copy(), list[_ClassLimit]()
     for rows in sorted(order):
         there = np.isin(rows_left, rows) if len(rows) > 1 else rows_left == rows[0]
-        by_zone, limit = _packed_alone(progress, problem, rows, _PodsOfRows(left[there], rows_left[there]))
+        by_zone, limit = _packed_alone(room, problem, rows, _PodsOfRows(left[there], rows_left[there]))
         if by_zone is not None:
             zone_most[rows] = by_zone
         limits += [limit] if limit is not None else []
@@ -160,7 +169,7 @@ def _limits_alone(
 
 
 def _packed_alone(
-    progress: PlanInProgress, problem: Problem, rows: list[int], pods: _PodsOfRows
+    room: RoomToGrow, problem: Problem, rows: list[int], pods: _PodsOfRows
 ) -> tuple[Int64 | None, _ClassLimit | None]:
     """Pack the pods of classes with the same constraints alone. Return how many of each class every zone takes,
     int64[len(rows), Z], and how many one node takes; None each if it is not the constraints that keep others out.
@@ -168,9 +177,9 @@ def _packed_alone(
     members = _largest_by_zone(problem, rows)
     if not len(members):
         return None, None
-    packed, by_zone = _packed(progress, members[:1], pods.pods), None
+    packed, by_zone = _packed(room, members[:1], pods.pods), None
     if packed.placed < len(pods.pods) and len(members) > 1:
-        in_zones = _packed(progress, members, pods.pods)
+        in_zones = _packed(room, members, pods.pods)
         if in_zones.placed > packed.placed:
             packed = in_zones
             zone = problem.zone[members[packed.group_of]][packed.node_of]
@@ -201,8 +210,8 @@ def _largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
     return order[np.sort(first)].astype(np.int64)
 
 
-def _packed(progress: PlanInProgress, groups: Int64, pods: Int32) -> Packed:
+def _packed(room: RoomToGrow, groups: Int64, pods: Int32) -> Packed:
     nobody = np.zeros(len(groups), np.int64).tolist()
-    most = [progress.spare_nodes_left] * len(groups)
+    most = [room.spare_nodes_left] * len(groups)
     at_most = GrowingGroups(groups.tolist(), nobody, most)
-    return pack(progress.packer, at_most, pods, progress.spare_nodes_left, len(progress.group_of))
+    return pack(room.packer, at_most, pods, room.spare_nodes_left, room.first_spare)

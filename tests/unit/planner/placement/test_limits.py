@@ -13,8 +13,8 @@ from trimtab.planner.facts.nodes import being_deleted
 from trimtab.planner.model.settings import ResourceLimit, ScaleUpSettings
 from trimtab.planner.model.values import LabelRequirement
 from trimtab.planner.placement.group_templates import group_templates
+from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.scale_up.balance import split, split_within
-from trimtab.planner.scale_up.limits import LimitInputs, Limits
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1.reason_pb2 import NodeGroupReason
 from trimtab.v1.snapshot_pb2 import LabelOperator, NodeGroupHealth

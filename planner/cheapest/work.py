@@ -4,11 +4,11 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.scale_up.cheapest.kernels.build import Batches
-from trimtab.planner.scale_up.cheapest.kernels.fill import FillState
-from trimtab.planner.scale_up.cheapest.kernels.generate import PricingState
-from trimtab.planner.scale_up.cheapest.kernels.master import MasterProblem, reset_basis
-from trimtab.planner.scale_up.cheapest.problem import Float64, Problem
+from trimtab.planner.cheapest.kernels.build import Batches
+from trimtab.planner.cheapest.kernels.fill import FillState
+from trimtab.planner.cheapest.kernels.generate import PricingState
+from trimtab.planner.cheapest.kernels.master import MasterProblem, reset_basis
+from trimtab.planner.cheapest.problem import Float64, Problem
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 SPARE: Final = 4096

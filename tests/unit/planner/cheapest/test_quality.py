@@ -18,10 +18,10 @@ from tests.builders.snapshots import write
 from tests.certificates.cheapest_plan import offences
 from tests.certificates.scale_up import offences as broken_rules
 from tests.reference.scale_up.bound import bound, optimum
+from trimtab.planner.cheapest.plan import cheapest_plan, prepared
+from trimtab.planner.cheapest.problem import Problem
 from trimtab.planner.decisions.plan import plan as decide
 from trimtab.planner.round.work import Work
-from trimtab.planner.scale_up.cheapest.plan import cheapest_plan, prepared
-from trimtab.planner.scale_up.cheapest.problem import Problem
 from trimtab.planner.snapshot.decode import canonicalize
 from trimtab.v1 import plan_pb2
 

@@ -7,10 +7,10 @@ and planned if it still is, approximately. Source: greedy set covering, with laz
 
 from typing import NamedTuple
 
+from trimtab.planner.cheapest.kernels.fill import FillState, consider_remaining, fill_node
+from trimtab.planner.cheapest.problem import Float64
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
-from trimtab.planner.scale_up.cheapest.kernels.fill import FillState, consider_remaining, fill_node
-from trimtab.planner.scale_up.cheapest.problem import Float64
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 ALL = 1 << 40

@@ -1,6 +1,6 @@
 """Nodes planned one by one, the one with the highest value for its price first, each repeated as often as possible."""
 
-from tests.reference.scale_up.cheapest.fill import Fill, Market, filled
+from tests.reference.cheapest.fill import Fill, Market, filled
 
 Batch = tuple[int, int, Fill]
 """Group, nodes, pods by class on each."""

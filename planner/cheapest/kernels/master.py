@@ -9,9 +9,9 @@ Source: Gilmore and Gomory 1961; Dantzig and Orchard-Hays 1954.
 
 from typing import Any, NamedTuple
 
+from trimtab.planner.cheapest.problem import Float64
 from trimtab.planner.compiled.by_reference import by_reference
 from trimtab.planner.compiled.decorators import inlined_kernel, inner_kernel, kernel
-from trimtab.planner.scale_up.cheapest.problem import Float64
 from trimtab.planner.snapshot.columns import Int32, Int64
 
 SMALL = 1e-9

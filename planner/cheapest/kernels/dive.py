@@ -4,9 +4,8 @@ Whole parts of levels are planned first; if there are none, one node of the fill
 more pods than are left gets fewer, and any other pods that fit are added. Source: diving heuristics.
 """
 
-from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
-from trimtab.planner.scale_up.cheapest.kernels.build import Batches, append_nodes
-from trimtab.planner.scale_up.cheapest.kernels.fill import (
+from trimtab.planner.cheapest.kernels.build import Batches, append_nodes
+from trimtab.planner.cheapest.kernels.fill import (
     FillState,
     add_pods,
     consider_remaining,
@@ -15,8 +14,9 @@ from trimtab.planner.scale_up.cheapest.kernels.fill import (
     save_best,
     start,
 )
-from trimtab.planner.scale_up.cheapest.kernels.generate import WEIGHTING, PricingState, generate
-from trimtab.planner.scale_up.cheapest.kernels.master import MasterProblem, reset_basis
+from trimtab.planner.cheapest.kernels.generate import WEIGHTING, PricingState, generate
+from trimtab.planner.cheapest.kernels.master import MasterProblem, reset_basis
+from trimtab.planner.compiled.decorators import inner_kernel, kernel, widened
 
 WHOLE = 1e-2
 """Tolerance by which a level may be below a whole number; bounds are slightly larger than exact."""

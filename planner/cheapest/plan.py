@@ -7,14 +7,14 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.planner.cheapest.canonical import canonical_order
+from trimtab.planner.cheapest.kernels.build import Batches
+from trimtab.planner.cheapest.kernels.fill import FillState
+from trimtab.planner.cheapest.portfolio import best_attempt
+from trimtab.planner.cheapest.problem import NO_ZONE, UNLIMITED, Float64, Plan, PlanBounds, Problem
+from trimtab.planner.cheapest.work import append_batches, batches_for, fill_state_for
+from trimtab.planner.cheapest.zones import split_by_zone
 from trimtab.planner.facts.nodes import total
-from trimtab.planner.scale_up.cheapest.canonical import canonical_order
-from trimtab.planner.scale_up.cheapest.kernels.build import Batches
-from trimtab.planner.scale_up.cheapest.kernels.fill import FillState
-from trimtab.planner.scale_up.cheapest.portfolio import best_attempt
-from trimtab.planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Float64, Plan, PlanBounds, Problem
-from trimtab.planner.scale_up.cheapest.work import append_batches, batches_for, fill_state_for
-from trimtab.planner.scale_up.cheapest.zones import split_by_zone
 from trimtab.planner.snapshot.columns import Bool, Int64
 
 NO_BOUNDS: Final = PlanBounds()

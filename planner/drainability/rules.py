@@ -10,9 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from trimtab.planner.model.settings import SECOND_NS
-from trimtab.planner.scale_down.drainability import outcome
-from trimtab.planner.scale_down.drainability.pod_columns import (
+from trimtab.planner.drainability import outcome
+from trimtab.planner.drainability.pod_columns import (
     JOB,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
@@ -22,6 +21,7 @@ from trimtab.planner.scale_down.drainability.pod_columns import (
     has_controller,
     is_terminal,
 )
+from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.snapshot.columns import Bool, UInt8
 from trimtab.v1.reason_pb2 import BlockingPodReason
 from trimtab.v1.snapshot_pb2 import SafeToEvict

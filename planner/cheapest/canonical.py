@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from trimtab.planner.scale_up.cheapest.problem import Problem
+from trimtab.planner.cheapest.problem import Problem
 from trimtab.planner.snapshot.columns import Int64
 
 ROUNDS: Final = 2

@@ -71,7 +71,7 @@ class _Judged(NamedTuple):
     rank: float
 
 
-class PlanSearch:
+class ReplacementSearch:
     """The search of one request. The simulation has the moves of all waves afterwards."""
 
     def __init__(self, context: ReplacementContext, bound: ClusterBound) -> None:

@@ -11,7 +11,16 @@ from collections import Counter
 from collections.abc import Iterator
 
 from tests.certificates.cluster import Cluster, Pod
-from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, overdrawn_later, waits_for_completion
+from tests.certificates.disruption import (
+    allowed_healthy,
+    blocks,
+    budgets_of,
+    disrupts,
+    goes_with_its_node,
+    overdrawn,
+    overdrawn_later,
+    waits_for_completion,
+)
 from tests.certificates.new_nodes import new_node_of
 from tests.certificates.scale_down import selects
 from tests.certificates.scheduling import PREDICATES, Placement
@@ -160,11 +169,24 @@ def _moves(plan: Plan, wave: plan_pb2.ReplacementWave) -> Iterator[str]:
 def _disruptions(plan: Plan, number: int, gone: set[str]) -> Iterator[str]:
     """Check the disruption budgets over all evictions of the wave."""
     pods = [pod for name in sorted(gone) for pod in plan.to_move(name)]
-    if number > 1:
+    in_turn = plan.settings.scale_down.evict_in_turn or not plan.settings.scale_down.HasField("evict_in_turn")
+    if number > 1 and not in_turn:
         yield from overdrawn_later(plan.cluster, pods)
         return
+    if number > 1:
+        yield from _overdrawn_in_turn(plan.cluster, pods)
+        return
     first = [pod for name in sorted(plan.leaving) for pod in plan.to_move(name)]
-    yield from overdrawn(plan.cluster, first, pods, in_turn=False)
+    yield from overdrawn(plan.cluster, first, pods, in_turn)
+
+
+def _overdrawn_in_turn(cluster: Cluster, pods: list[Pod]) -> Iterator[str]:
+    """Yield the budgets that the pods exceed although all are healthy, and one node's may be evicted in turn."""
+    for budget in cluster.message.pod_disruption_budgets:
+        used = Counter(pod.node for pod in pods if budget in budgets_of(cluster, pod) and disrupts(budget, pod))
+        others = used.total() - max(used.values(), default=0)
+        if used.total() > allowed_healthy(budget) and others > allowed_healthy(budget) - 1:
+            yield f"budget {budget.namespace}/{budget.name}: {used} of {allowed_healthy(budget)} in a wave"
 
 
 def _node_budgets(plan: Plan, gone: set[str]) -> Iterator[str]:

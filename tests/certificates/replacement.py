@@ -209,16 +209,19 @@ def _node_budgets(plan: Plan, gone: set[str]) -> Iterator[str]:
 def _places(plan: Plan, wave: plan_pb2.ReplacementWave) -> Iterator[str]:
     """Check that the scheduler could place every moved pod on its node, with all others in place."""
     running = {key: node for key, node in plan.node_of.items() if key in plan.cluster.pods}
+    placement = Placement(plan.cluster, set(plan.nodes), running)
     for entry in wave.leaving:
         for key, target in sorted(entry.destinations.items()):
             if target not in plan.nodes:
                 yield f"{key} goes to {target}, which does not stay"
                 continue
-            others = {other: node for other, node in running.items() if other != key}
-            placement = Placement(plan.cluster, set(plan.nodes), others)
+            pod = plan.pods[key]
+            placement.on[target] = [other for other in placement.on[target] if other is not pod]
+            placement.repelling = [one for one in placement.repelling if one[1] is not pod]
             for predicate in PREDICATES:
-                if problem := predicate(placement, plan.pods[key], target):
+                if problem := predicate(placement, pod, target):
                     yield f"{key} on {target}: {problem} ({predicate.__name__})"
+            placement.put(pod, target)
 
 
 def _money(plan: Plan) -> Iterator[str]:

@@ -10,7 +10,7 @@ from tests.builders.replacement import plan
 
 
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 6), st.booleans())
-@examples(8)
+@examples(3)
 def test_every_plan_is_proven(seed: int, leaving: int, surge: int, in_turn: bool) -> None:
     cluster = mixed_pools(seed) if seed % 2 else shrunk_fleet(seed)
     settings = {"maxLeavingNodes": leaving, "maxSurgeNodes": surge}

@@ -206,6 +206,35 @@ def test_a_cluster_autoscaler_reaches_the_actuator_that_is_its_cloud_and_has_a_c
     )
 
 
+def test_without_an_actuator_no_cloud_is_required() -> None:
+    found = yaml.safe_load_all(helm("template", "release", CHART, "--set", "actuator.enabled=false"))
+    assert ("StatefulSet", "trimtab-actuator") not in kinds([item for item in found if item])
+
+
+def test_a_cloud_that_knows_its_groups_needs_no_other_value() -> None:
+    found = yaml.safe_load_all(helm("template", "release", CHART, "--set", "actuator.cloud=aws"))
+    objects = [item for item in found if item]
+    assert "--cloud=aws" in container(objects, "StatefulSet", "trimtab-actuator")["args"]
+    assert not any("--node-groups" in one for one in container(objects, "Deployment", "trimtab-loop")["args"])
+
+
+@pytest.mark.parametrize("part", ["planner", "actuator", "loop"])
+def test_pods_reach_names_at_the_ports_of_dns_and_else_the_outgoing_ports_alone(part: str) -> None:
+    values = ("networkPolicy.dnsPorts=[5353]", "networkPolicy.outgoingPorts=[8443]", 'access.tokenAudience="trimtab"')
+    policy = named(rendered(*values), "NetworkPolicy", f"trimtab-{part}")["spec"]
+    assert policy["egress"][:2] == [
+        {"ports": [{"port": 5353, "protocol": "UDP"}, {"port": 5353}]}, {"ports": [{"port": 8443}]}
+    ]  # fmt: skip
+    others = [rule["ports"] for rule in policy["egress"][2:]]
+    assert others == ([[{"port": 9000}]] if part == "loop" else [])
+    # Without tokens to review, the planner reaches nothing.
+    assert named(rendered(), "NetworkPolicy", "trimtab-planner")["spec"]["egress"] == []
+
+
+def test_no_network_policy_is_made_where_they_are_off() -> None:
+    assert "NetworkPolicy" not in {kind for kind, _ in kinds(rendered("networkPolicy.enabled=false"))}
+
+
 def test_steering_in_place_of_the_loop() -> None:
     objects = rendered("loop.enabled=false", "steer.enabled=true", "actuator.enabled=false", 'clusterName="prod"')
     arguments = container(objects, "Deployment", "trimtab-steer")["args"]
@@ -221,6 +250,8 @@ def test_steering_in_place_of_the_loop() -> None:
         pytest.param(["planner.replica=3"], "replica", id="an unknown value"),
         pytest.param(['planner.replicas="3"'], "planner/replicas", id="a text for a number"),
         pytest.param(["actuator.replicas=2"], "urlSecret", id="two actuators without a store that they share"),
+        pytest.param([], "actuator.cloud is required", id="no cloud"),
+        pytest.param(['actuator.cloud="kwok"'], "nodeGroups is required", id="kwok without groups"),
         pytest.param(['actuator.cloud="gcp"'], "actuator/cloud", id="a cloud that there is not"),
         pytest.param(['actuator.clusterApi.namespace="A"'], "clusterApi/namespace", id="a namespace that is none"),
         pytest.param(["access.clientCertificates=false"], "tokenAudience", id="callers that nobody would know"),

@@ -227,6 +227,9 @@ def test_pods_reach_names_at_the_ports_of_dns_and_else_the_outgoing_ports_alone(
     ]  # fmt: skip
     others = [rule["ports"] for rule in policy["egress"][2:]]
     assert others == ([[{"port": 9000}]] if part == "loop" else [])
+    # Values kept from a chart that had no such value: not any port.
+    kept = named(rendered(*values[1:], "networkPolicy.dnsPorts=null"), "NetworkPolicy", f"trimtab-{part}")["spec"]
+    assert kept["egress"][0]["ports"] == [{"port": 53, "protocol": "UDP"}, {"port": 53}]
     # Without tokens to review, the planner reaches nothing.
     assert named(rendered(), "NetworkPolicy", "trimtab-planner")["spec"]["egress"] == []
 

@@ -1,5 +1,6 @@
 """The Helm chart, rendered by the real helm: the plain manifests are its rendering, and values do what they say."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -216,6 +217,14 @@ def test_a_cloud_that_knows_its_groups_needs_no_other_value() -> None:
     objects = [item for item in found if item]
     assert "--cloud=aws" in container(objects, "StatefulSet", "trimtab-actuator")["args"]
     assert not any("--node-groups" in one for one in container(objects, "Deployment", "trimtab-loop")["args"])
+
+
+def test_the_values_of_the_page_on_installation_are_all_that_a_cluster_needs(tmp_path: Path) -> None:
+    (example,) = re.findall(
+        r"^```yaml\n(.*?)^```", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / "my-values.yaml").write_text(example)
+    helm("template", "release", CHART, "--values", tmp_path / "my-values.yaml")
 
 
 @pytest.mark.parametrize("part", ["planner", "actuator", "loop"])

@@ -74,6 +74,7 @@ FOREIGN = {
     "kubectl rollout": {"-n"},
     "kubectl patch": {"-n", "--patch-file"},
     "helm install": {"--namespace", "--values"},
+    "helm upgrade": {"--namespace", "--reset-then-reuse-values", "--values"},
     "docker build": {"-f", "-t"},
 }
 YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups"}

@@ -14,7 +14,7 @@ import yaml
 
 from tests.e2e.helm.binary import KWOK, ROOT, binary, helm
 
-pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 IMAGE = "registry.example/ours/trimtab"
@@ -25,7 +25,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("release") / "out"
     environment = {**os.environ, "HELM": str(binary()), "IMAGE": IMAGE}
     done = subprocess.run(
-        [ROOT / ".ci" / "release", out], env=environment, capture_output=True, text=True, check=False, timeout=280
+        [ROOT / ".ci" / "release", out], env=environment, capture_output=True, text=True, check=False, timeout=800
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return out

@@ -132,9 +132,9 @@ subjects: [{kind: ServiceAccount, name: {{ index . 2 }}, namespace: {{ $root.Rel
 {{/* Stop with a message unless the actuator has a cloud, and the cloud kwok its groups. */}}
 {{- define "trimtab.requireCloud" -}}
 {{- if not .Values.actuator.cloud -}}
-{{- fail "actuator.cloud is required: externalgrpc, aws, clusterapi or kwok (docs/clouds.md), for example `--set actuator.cloud=aws`. For a test cluster whose machines are Node objects: `--values deploy/chart/values-kwok.yaml`. Without the actuator: `--set actuator.enabled=false`." -}}
+{{- fail "actuator.cloud is required: externalgrpc, aws, clusterapi or kwok (docs/clouds.md), for example `--set actuator.cloud=aws`. For a test cluster whose machines are Node objects the chart has values-kwok.yaml. Without the actuator: `--set actuator.enabled=false`." -}}
 {{- end -}}
 {{- if and (eq .Values.actuator.cloud "kwok") (not .Values.nodeGroups) -}}
-{{- fail "nodeGroups is required with actuator.cloud=kwok, which has no groups of its own: deploy/chart/values-kwok.yaml has an example." -}}
+{{- fail "nodeGroups is required with actuator.cloud=kwok, which has no groups of its own: values-kwok.yaml in the chart has an example." -}}
 {{- end -}}
 {{- end -}}

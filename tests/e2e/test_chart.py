@@ -12,6 +12,7 @@ from tests.e2e.granted_rights import Grant, grants_by_account
 from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, binary, flags, helm, named, rendered
 from trimtab.clients.cli.certificates.parts import PARTS
 from trimtab.clients.kubernetes.registry import User, rules_of
+from trimtab.clients.rpc.rights import RIGHT_OF_METHOD
 
 pytestmark = pytest.mark.e2e
 
@@ -128,6 +129,11 @@ def test_tokens_in_place_of_certificates() -> None:
     assert ("ClusterRoleBinding", "trimtab-token-reviews") in kinds(objects)
 
 
+def rights_for(service: str) -> set[str]:
+    """All rights that the calls of a service need."""
+    return {right.value for method, right in RIGHT_OF_METHOD.items() if method.split("/")[1].endswith(service)}
+
+
 def certificates_of(objects: list[Json]) -> dict[str, Json]:
     """The specs of cert-manager's Certificates, by name."""
     return {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == "Certificate"}
@@ -174,7 +180,8 @@ def test_an_issuer_that_is_there_signs_what_is_mounted_and_no_authority_is_made(
 def test_the_expander_port_is_open_if_it_is_configured_and_the_policy_allows_it() -> None:
     objects = rendered("planner.expander.enabled=true")
     assert "--expander-address=0.0.0.0:9001" in container(objects, "Deployment", "trimtab-planner")["args"]
-    assert "anonymous:" in named(objects, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"]
+    policy = yaml.safe_load(named(objects, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"])
+    assert set(policy["anonymous"]) == rights_for("grpcplugin.Expander")
     rules = named(objects, "NetworkPolicy", "trimtab-planner")["spec"]["ingress"]
     (sources,) = [rule["from"] for rule in rules if rule["ports"] == [{"port": "expander"}]]
     assert sources[0]["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "cluster-autoscaler"}
@@ -190,6 +197,7 @@ def test_a_cluster_autoscaler_reaches_the_actuator_that_is_its_cloud_and_has_a_c
     policy = yaml.safe_load(named(objects, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"])
     identity = next(part.identity for part in PARTS if part.name == "cluster-autoscaler")
     assert policy["callers"][-1] == {"identities": [identity], "rights": ["read", "delete", "grow"]}
+    assert set(policy["callers"][-1]["rights"]) == rights_for("externalgrpc.CloudProvider")
     peer = {
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": "cluster-autoscaler"}},
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},

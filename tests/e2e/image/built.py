@@ -3,6 +3,7 @@ capabilities, with a read-only root and the volumes that the chart mounts. Netwo
 """
 
 import json
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,4 +87,5 @@ def built(out: Path) -> Iterator[BuiltImage]:
         yield BuiltImage(Path(done.stdout.splitlines()[-1]), config)
     finally:
         for end in (("umount", "--all"), ("rm", "--all"), ("rmi", "--all", "--force")):
-            subprocess.run([*storage, *end], capture_output=True, check=False, timeout=100)
+            if shutil.which("buildah"):
+                subprocess.run([*storage, *end], capture_output=True, check=False, timeout=100)

@@ -83,7 +83,7 @@ def _rows(state: SimulationState, classes: Int64) -> tuple[Int64, Int64]:
     return rows.astype(np.int64), row_of.reshape(-1).astype(np.int64)
 
 
-class _Offers(NamedTuple):
+class _PricedOffers(NamedTuple):
     """price : float64[O]; capacity : int64[O, R]; node_class : int64[O]."""
 
     price: Float64
@@ -91,7 +91,7 @@ class _Offers(NamedTuple):
     node_class: Int64
 
 
-def _offers(context: ReplacementContext, growth: Growth, candidates: Int32) -> _Offers:
+def _offers(context: ReplacementContext, growth: Growth, candidates: Int32) -> _PricedOffers:
     """Return new nodes of all groups that may get any, and the nodes that may go."""
     simulation = context.request.round.simulation
     state, group = simulation.state, context.request.snapshot.nodes.group[candidates]
@@ -103,7 +103,7 @@ def _offers(context: ReplacementContext, growth: Growth, candidates: Int32) -> _
     kinds, of = np.unique(keys, axis=0, return_inverse=True)
     most = np.zeros((len(kinds), kept.shape[1]), np.int64)
     np.maximum.at(most, of.reshape(-1), kept)
-    return _Offers(
+    return _PricedOffers(
         np.concatenate([context.group_price[new], context.group_price[kinds[:, 0]]]),
         np.maximum(np.concatenate([capacity, most]), 0),
         np.concatenate([node_class, kinds[:, 1]]),

@@ -86,7 +86,9 @@ def broken_limit(context: ReplacementContext, value: Value) -> int:
     of a whole plan."""
     settings = context.request.settings
     margin = settings.stability_margin
-    if value.saving <= _ROUNDING * max(value.gone, 1.0) or value.saving < settings.min_saving_share * value.gone:
+    if value.saving <= _ROUNDING * max(value.gone, 1.0):
+        return ReplacementLimit.NOTHING_CHEAPER
+    if value.saving < settings.min_saving_share * value.gone:
         return ReplacementLimit.SAVING_TOO_SMALL
     if value.evicted and value.saving < settings.min_saving_per_eviction * value.evicted:
         return ReplacementLimit.SAVING_TOO_SMALL

@@ -17,7 +17,7 @@ from trimtab.planner.placement.waiting import close_leaving, place_waiting, plac
 from trimtab.planner.replacement.answer import add_kept, cost_of, excluded_groups, option_of, waves_of
 from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
 from trimtab.planner.replacement.frontier import Option, chosen_option, options_of
-from trimtab.planner.replacement.search import PlanSearch, SearchOutcome
+from trimtab.planner.replacement.search import ReplacementSearch, SearchOutcome
 from trimtab.planner.replacement.survey import ReplacementContext, ReplacementRequest, survey
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
@@ -62,7 +62,7 @@ def _find(request: ReplacementRequest) -> Replacement:
     bound = cluster_bound(context, request.growth)
     outcome = _nothing_tried(len(context.leaving))
     if not context.unhealthy and _may_pay(context, bound):
-        outcome = PlanSearch(context, bound).run()
+        outcome = ReplacementSearch(context, bound).run()
     options = options_of(context, outcome)
     chosen = chosen_option(context, options)
     waits = _unstable_count(context, outcome, chosen)

@@ -48,7 +48,7 @@ class RoomPrices(NamedTuple):
     bound: float
 
 
-class _Prices(NamedTuple):
+class _AmountPrices(NamedTuple):
     """share : float64[O, R] of a node's price that each amount has, rows sum up to 1; free : float64[R, F] price of an
     amount of free room."""
 
@@ -88,8 +88,8 @@ def _starts(problem: RoomProblem) -> list[Float64]:
 def _ascend(problem: RoomProblem, per_unit: Float64, share: Float64, steps: int) -> RoomPrices:
     """Return the best prices on the way of an ascent from these shares."""
     kinds, resources = problem.free.shape
-    cheapest = _cheapest(problem, _Prices(share, np.zeros((kinds, resources))), per_unit)
-    prices = _Prices(share, _prices_of_free_room(problem, cheapest))
+    cheapest = _cheapest(problem, _AmountPrices(share, np.zeros((kinds, resources))), per_unit)
+    prices = _AmountPrices(share, _prices_of_free_room(problem, cheapest))
     best: RoomPrices | None = None
     for step in range(steps + 1):
         value, at = _values(problem, prices, per_unit)
@@ -113,7 +113,7 @@ def _costs(problem: RoomProblem, share: Float64, per_unit: Float64) -> Float64:
     return cost
 
 
-def _cheapest(problem: RoomProblem, prices: _Prices, per_unit: Float64) -> Float64:
+def _cheapest(problem: RoomProblem, prices: _AmountPrices, per_unit: Float64) -> Float64:
     """Return what a pod costs on the cheapest offer, 0 if there is none. float64[C]."""
     cost = _costs(problem, prices.share, per_unit).min(axis=1, initial=np.inf)
     return np.where(np.isfinite(cost), cost, 0.0)
@@ -135,7 +135,7 @@ def _prices_of_free_room(problem: RoomProblem, value: Float64) -> Float64:
     return prices
 
 
-def _values(problem: RoomProblem, prices: _Prices, per_unit: Float64) -> tuple[Float64, np.ndarray]:
+def _values(problem: RoomProblem, prices: _AmountPrices, per_unit: Float64) -> tuple[Float64, np.ndarray]:
     """Return the value of each row of pods, float64[C], and the place that gives it: an offer, or O + a kind of free
     room. int64[C], -1 = none."""
     cost = _costs(problem, prices.share, per_unit)
@@ -150,7 +150,7 @@ def _values(problem: RoomProblem, prices: _Prices, per_unit: Float64) -> tuple[F
     return np.where(known, value, 0.0), np.where(known, at, -1)
 
 
-def _next(problem: RoomProblem, prices: _Prices, at: np.ndarray, step: float) -> _Prices:
+def _next(problem: RoomProblem, prices: _AmountPrices, at: np.ndarray, step: float) -> _AmountPrices:
     """Return prices with more of a node's price on the amounts that the pods at an offer use most, and free room dearer
     where more pods want it than there is."""
     offers, kinds = len(problem.price), len(problem.free)
@@ -163,7 +163,7 @@ def _next(problem: RoomProblem, prices: _Prices, at: np.ndarray, step: float) ->
     share = _normalized(prices.share * _grown(np.where(most > 0, step * load / np.maximum(most, 1e-300), 0.0)))
     wanted = used[offers:]
     over = (wanted - problem.free) / np.maximum(np.maximum(wanted, problem.free), 1e-9)
-    return _Prices(share, prices.free * _grown(step * 0.5 * over))
+    return _AmountPrices(share, prices.free * _grown(step * 0.5 * over))
 
 
 def _normalized(shares: Float64) -> Float64:

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.facts.nodes import total
 from trimtab.planner.placement.waiting import PodOrder
 from trimtab.planner.replacement.cluster_bound import ClusterBound
 from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
@@ -29,10 +30,12 @@ SIZES: Final = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 45, 70, 100, 150, 220, 320,
 """Numbers of nodes of the sets tried of each order."""
 MOST_SUBSETS: Final = 5
 """Candidates of which all sets are tried."""
+LOST_SHARE: Final = 0.5
+"""Share of what a node could save at most that is lost if it gets pods; rarely could all of it be saved."""
 POOL: Final = 24
 """Nodes that are tried in exchange for others."""
-MOST_SHARE: Final = 0.5
-"""Share of the remaining work that one wave may take."""
+SHARES: Final = 2
+"""How much of the remaining work one wave may take, as a multiple of the mean of those that may come."""
 _REPAIRS: Final = 3
 
 
@@ -61,12 +64,14 @@ class SearchOutcome(NamedTuple):
 
 
 class _Judged(NamedTuple):
+    """A valid wave. rank : its worth, without part of what later waves lose because nodes that could leave got pods."""
+
     trial: Trial
     value: Value
-    worth: float
+    rank: float
 
 
-class PlanSearch:
+class ReplacementSearch:
     """The search of one request. The simulation has the moves of all waves afterwards."""
 
     def __init__(self, context: ReplacementContext, bound: ClusterBound) -> None:
@@ -126,6 +131,7 @@ class PlanSearch:
             if improved is None:
                 break
             best = improved
+        self._hit |= self._limits.hit
         if best is None:
             return None
         node_count = len(self._bench.state.node_state)
@@ -137,7 +143,8 @@ class PlanSearch:
     def _start_wave(self) -> None:
         """Lay out what the trials of the next wave share."""
         context, is_first = self._context, not self._waves
-        self._wave_work = int(self._work * MOST_SHARE) if context.request.settings.max_waves > 1 else self._work
+        waves_left = context.request.settings.max_waves - len(self._waves)
+        self._wave_work = min(self._work, SHARES * self._work // waves_left)
         disruptions = context.budgets_now if is_first else context.budgets_later
         self._limits = WaveLimits(context, disruptions, self._removed, self._added, self._gone)
         price = context.price
@@ -148,6 +155,20 @@ class PlanSearch:
         self._surplus = np.where(np.isnan(surplus), 0.0, surplus)
         self._bench = self._new_bench(may_go)
         self._first = self._ordered()
+        most = context.request.settings.max_leaving_nodes
+        self._whole = [self._limits.admitted(order, most) for order in self._first]
+        self._rooms = self._rooms_to_try()
+
+    def _rooms_to_try(self) -> list[Bool]:
+        """Return the nodes on which pods may be placed: if more nodes may leave than one wave takes, also without those
+        of later waves. bool[N'] each."""
+        promising = self._is_candidate & (self._surplus > 0)
+        rooms, is_last = [self._room], len(self._waves) + 1 >= self._context.request.settings.max_waves
+        if not is_last and np.count_nonzero(promising) > max(map(len, self._whole), default=0):
+            others = self._room.copy()
+            others[np.flatnonzero(promising)] = False
+            rooms.append(others)
+        return rooms
 
     def _new_bench(self, may_go: Bool) -> Bench:
         context, state = self._context, self._packer.simulation.state
@@ -159,6 +180,7 @@ class PlanSearch:
         self._room[np.flatnonzero(there)] = True
         opened = np.concatenate([wave.new_nodes for wave in self._waves] or [np.zeros(0, np.int64)])
         self._room[opened] = True
+        self._is_candidate = may_go
         # The fullest first, and nodes that may leave later last.
         used = self._use[stays]
         candidates = self._candidates[np.argsort(self._surplus[self._candidates], kind="stable")]
@@ -195,8 +217,7 @@ class PlanSearch:
         """Yield sets of nodes to try, ascending each."""
         most = self._context.request.settings.max_leaving_nodes
         nodes = self._candidates
-        whole = [self._limits.admitted(order, most) for order in self._first]
-        for chosen in whole:
+        for chosen in self._whole:
             if len(chosen):
                 yield np.sort(chosen)
         if len(nodes) <= MOST_SUBSETS:
@@ -206,7 +227,7 @@ class PlanSearch:
                     yield some
             return
         for size in SIZES:
-            for chosen in whole:
+            for chosen in self._whole:
                 if size < len(chosen):
                     yield np.sort(chosen[:size])
 
@@ -218,9 +239,7 @@ class PlanSearch:
             seen.add(leaving.tobytes())
             judged, stuck = self._try(leaving)
             if judged is not None:
-                if best is None or judged.worth > best.worth + _TIE * max(abs(best.worth), 1e-6):
-                    return judged
-                return best
+                return judged if best is None or _is_better(judged, best) else best
             if not len(stuck):
                 return best
             leaving = leaving[~np.isin(leaving, stuck)]
@@ -230,11 +249,20 @@ class PlanSearch:
         """Try a set of nodes. Return it if it is a valid wave, and else the nodes whose pods find no place. int32."""
         context = self._context
         self._trials += 1
-        spent = WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()) + int(context.usable.sum())
+        spent = len(self._rooms) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
+        spent += int(context.usable.sum())
         self._work -= spent
         self._wave_work -= spent
         self._tried[leaving] = True
-        trial = run_trial(self._bench, leaving, PodOrder.BOUND_FIRST, self._room)
+        tries = [self._judged(leaving, room) for room in self._rooms]
+        found = [one for one, _ in tries if one is not None]
+        best = max(found, key=lambda one: one.rank, default=None)
+        return best, tries[0][1]
+
+    def _judged(self, leaving: Int32, room: Bool) -> tuple[_Judged | None, Int32]:
+        """Try a set of nodes with the pods on these nodes or new ones. room : bool[N']."""
+        context = self._context
+        trial = run_trial(self._bench, leaving, PodOrder.BOUND_FIRST, room)
         if len(trial.stuck):
             self._hit.add(ReplacementLimit.NODE_GROUP_LIMIT)
             return None, np.unique(self._home(trial.stuck)).astype(np.int32)
@@ -243,7 +271,15 @@ class PlanSearch:
         if limit:
             self._broken = limit if value.saving > 0 or not self._broken else self._broken
             return None, leaving[:0]
-        return _Judged(trial, value, worth(context, value)), leaving[:0]
+        return _Judged(trial, value, worth(context, value) - self._lost(trial)), leaving[:0]
+
+    def _lost(self, trial: Trial) -> float:
+        """Return part of what later waves cannot save any more because nodes that could leave in them got pods."""
+        if len(self._rooms) == 1:
+            return 0.0
+        received = np.unique(trial.node[trial.node < len(self._fixed)])
+        could_leave = received[self._is_candidate[received]]
+        return LOST_SHARE * total(np.maximum(self._surplus[could_leave], 0.0))
 
     def _home(self, pods: Int32) -> Int64:
         """Return the node on which each pod is now. int64."""
@@ -296,10 +332,17 @@ class PlanSearch:
         received = wave.node[wave.node < len(self._fixed)]
         self._fixed[received] = True
         self._waves.append(wave)
-        self._hit |= self._limits.hit
 
 
 _TIE: Final = 1e-9
+
+
+def _is_better(one: _Judged, other: _Judged) -> bool:
+    """Return whether a wave is better than another: it saves more, or as much with less disturbance."""
+    by = one.rank - other.rank
+    if abs(by) > _TIE * max(abs(other.rank), 1e-6):
+        return by > 0
+    return (one.value.cost, one.value.new_count) < (other.value.cost, other.value.new_count)
 
 
 def _use_of_nodes(context: ReplacementContext) -> Float64:

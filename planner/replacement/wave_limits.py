@@ -1,5 +1,7 @@
 """Which nodes may leave together in one wave: PodDisruptionBudgets of all their pods jointly, budgets for nodes,
-minimum sizes of groups and minimums of resources. Pure.
+minimum sizes of groups and minimums of resources. Of each PodDisruptionBudget, one node of a wave may have more pods
+than it allows at once, which are evicted one after the other, if the others leave one disruption for it
+(`ScaleDownSettings.evict_in_turn`). Pure.
 """
 
 from typing import NamedTuple
@@ -71,6 +73,8 @@ class _Use:
         self._context = context
         self._disruptions, self._group_left = disruptions.copy(), group_left.copy()
         self._amount_left = amount_left.copy()
+        self._is_in_turn = np.zeros(len(disruptions), bool)
+        self._evicts_in_turn = context.request.settings.scale_down.evict_in_turn
         self._counted, self._budget_left = [one.counted for one in budgets], [one.left for one in budgets]
 
     def add(self, node: int) -> int:
@@ -83,9 +87,12 @@ class _Use:
         if any(does and left <= 0 for does, left in zip(counts, self._budget_left, strict=True)):
             return ReplacementLimit.DISRUPTION_BUDGET
         budgets, needs = _disruptions_of(self._context, node)
-        if (needs > self._disruptions[budgets]).any():
+        in_turn = needs > self._disruptions[budgets]
+        may_wait = (self._disruptions[budgets] > 0) & ~self._is_in_turn[budgets] & self._evicts_in_turn
+        if (in_turn & ~may_wait).any():
             return ReplacementLimit.NOT_ENOUGH_PDB
-        self._disruptions[budgets] -= needs
+        self._disruptions[budgets] -= np.where(in_turn, 1, needs)
+        self._is_in_turn[budgets] |= in_turn
         self._group_left[group] -= 1
         self._amount_left -= amount
         self._budget_left = [left - does for does, left in zip(counts, self._budget_left, strict=True)]

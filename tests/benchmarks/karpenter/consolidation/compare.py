@@ -2,9 +2,9 @@
 
 Usage: python -m tests.benchmarks.karpenter.consolidation.compare CLUSTER.json [RESULT.json]
 CLUSTER is a document of `clusters.py`, RESULT what the Go program has written of it. Scale-down and replacement are
-asked together, with utilization thresholds of 1 and no waiting time, as Karpenter policies WhenEmptyOrUnderutilized with
-`consolidateAfter: 0s`; all waves of a plan are carried out, then the next one is made. Seconds of CPU are those of the
-decisions, without reading the objects.
+asked together, with utilization thresholds of 1 and no waiting time, as Karpenter's policy WhenEmptyOrUnderutilized
+with `consolidateAfter: 0s`; all waves of a plan are carried out, then the next one is made. Seconds of CPU are those of
+the decisions, without reading the objects.
 """
 
 import json

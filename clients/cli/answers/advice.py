@@ -37,7 +37,7 @@ def _add(table: Table, advice: Advice, priced: bool, every_line: bool, prefix: s
     money = [money_cell(advice)] if priced else []
     table.add_row(f"{advice.node_count:+,}", *money, f"{prefix}{escape(advice.condition)}")
     if advice.steps:
-        steps = ", ".join(_step(one) for one in advice.steps)
+        steps = ", ".join(step_text(one) for one in advice.steps)
         table.add_row("", *([""] if priced else []), f"  [dim]{escape(steps)}[/dim]")
     for text in row_lines(advice, every_line=every_line):
         table.add_row("", *([""] if priced else []), f"  [dim]{escape(text)}[/dim]")
@@ -57,7 +57,7 @@ def row_lines(advice: Advice, *, every_line: bool) -> list[str]:
     return [f"{found[0]} (and {counted(len(found) - 1, 'more line')})"]
 
 
-def _step(advice: Advice) -> str:
+def step_text(advice: Advice) -> str:
     """Return what another value of a line frees: nodes, or money where no more nodes go."""
     month = advice.saving_per_month
     freed = f"{month:,.0f} a month" if month is not None and advice.node_count <= 0 else f"{advice.node_count:+,}"

@@ -32,7 +32,8 @@ def of_replica_set() -> list[Json]:
     group, *nodes = cluster()[:3]
     alone = k8s.replica_set("web-1", replicas=2)
     return [
-        group, *nodes, alone, *(k8s.pod(f"web-1-{i}", node=f"n{i}", cpu="3", memory="2Gi", owner=alone) for i in (0, 1)),
+        group, *nodes, alone,
+        *(k8s.pod(f"web-1-{i}", node=f"n{i}", cpu="3", memory="2Gi", owner=alone) for i in (0, 1)),
     ]  # fmt: skip
 
 

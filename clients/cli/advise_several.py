@@ -43,7 +43,7 @@ class AdviceTotal(NamedTuple):
 
 def advise_several(options: CommandOptions, most_plans: int) -> None:
     """Print the advice on plans over several clusters. Errors: FailedError if one of them failed."""
-    planned = plan_each(options, most_plans=lambda _: most_plans)
+    planned = sorted(plan_each(options, most_plans=lambda _: most_plans), key=_order)
     if options.output is not Format.TABLE:
         print_document(document(planned), options.output)
     else:
@@ -115,7 +115,7 @@ def rendered(planned: Sequence[PlannedCluster], *, verbose: bool = False) -> Ite
 
 
 def _clusters(planned: Sequence[PlannedCluster]) -> Table:
-    """Return a row for each cluster, the one whose best advice saves most first, and the sums."""
+    """Return a row for each cluster and the sums."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("cluster", overflow="fold")
     sums = total_of(planned)
@@ -123,7 +123,7 @@ def _clusters(planned: Sequence[PlannedCluster]) -> Table:
     for column in ("nodes", "can go", "more with changes", *(["a month"] if priced else [])):
         table.add_column(column, justify="right", no_wrap=True)
     rows = [(one, figures, best_of(one)) for one in planned if (figures := one.savings) is not None]
-    for one, figures, best in sorted(rows, key=lambda row: (*_worth(row[2]), row[0].cluster.name)):
+    for one, figures, best in rows:
         more = f"{best.node_count:+,}" if best is not None else ""
         month = [money_cell(best) if best is not None else ""] if priced else []
         table.add_row(escape(one.cluster.name), f"{figures.nodes:,}", f"{figures.removed:,}", more, *month)
@@ -131,6 +131,11 @@ def _clusters(planned: Sequence[PlannedCluster]) -> Table:
         month = [f"{sums.saving_per_hour * HOURS_A_MONTH:,.0f}"] if sums.saving_per_hour is not None else []
         table.add_row("all", f"{sums.nodes:,}", f"{sums.base:,}", f"{sums.more:+,}", *month, style="bold")
     return table
+
+
+def _order(one: PlannedCluster) -> tuple[bool, int, float, int, str]:
+    """Return the place of a cluster: that whose best advice saves most is first, those that failed are last."""
+    return one.answer is None, *_worth(best_of(one)), one.cluster.name
 
 
 def _worth(advice: Advice | None) -> tuple[int, float, int]:

@@ -156,7 +156,7 @@ class ReportPage:
     like; tables, charts, maps : in the order of the page; decisions : (heading, rows); details : tables at its end.
 
     figures, maps and bars are the first screen of a page that has figures; advice : what to do about the bars;
-    frontier : how much could be saved for how many moves, below the first screen, None = not asked for; parts : pages
+    frontier : a chart of what could be saved at which price, after the advice, None = there is none; parts : pages
     of single clusters, folded, without charts.
     """
 

@@ -153,22 +153,20 @@ def plan(
         ),
     ] = None,
 ) -> None:
-    """Make one plan of files or a live cluster: which node groups grow for which pods, which nodes can go, and why the
-    others stay; or one of each of several clusters.
-    """
+    """Make a plan of each cluster: which node groups grow for which pods, which nodes go, and why the others stay."""
     from trimtab.clients.cli.plan import CommandOptions
     from trimtab.clients.cli.plan import plan as run
 
     asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices, rates)
-    options = CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = replace(options, usage=usage, usage_margin=usage_margin / 100)
+    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100)
     if len(options.clusters) > 1 and output.export is None:
         from trimtab.clients.cli.several_clusters import plan_several
 
         plan_several(options, read_decisions(decision or []))
         return
-    shows = output is PlanFormat.TABLE if advice is None else advice
-    run(options, read_decisions(decision or []), output.export, with_advice=shows)
+    advice = output is PlanFormat.TABLE if advice is None else advice
+    run(options, read_decisions(decision or []), output.export, with_advice=advice)
 
 
 @app.command()
@@ -198,8 +196,8 @@ def advise(
     from trimtab.clients.cli.plan import CommandOptions
 
     asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices, rates)
-    options = CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = replace(options, usage=usage, usage_margin=usage_margin / 100)
+    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, "", usage, usage_margin / 100)
     if len(options.clusters) > 1:
         from trimtab.clients.cli.advise_several import advise_several
 
@@ -369,22 +367,9 @@ def report(
     from trimtab.clients.cli.plan import CommandOptions
     from trimtab.clients.cli.report.command import report as run
 
-    options = CommandOptions(
-        tuple(files or ()),
-        planner,
-        settings,
-        now=now,
-        group_by=group_by,
-        max_input_bytes=max_input_bytes,
-        prices=prices,
-        rates=rates,
-        contexts=tuple(context or ()),
-        kubeconfig=kubeconfig,
-        named=tuple(cluster or ()),
-        title=title,
-        usage=usage,
-        usage_margin=usage_margin / 100,
-    )
+    asked = (planner, settings, None, now, Format.TABLE, group_by, False, max_input_bytes, prices, rates)
+    clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
+    options = CommandOptions(tuple(files or ()), *asked, *clusters, title, usage, usage_margin / 100)
     run(options, out, from_start=from_start)
 
 

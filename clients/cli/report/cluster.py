@@ -46,7 +46,7 @@ def cluster_page(answer: PlanAnswer, name: str = "") -> ReportPage:
         figures=key_figures(savings_of(answer)),
         bars=blocker_bars(answer),
         advice=advice_section(answer),
-        grid=node_grid(answer),
+        grid=node_grid(answer) if answer.view.nodes else None,
     )
 
 

@@ -181,7 +181,7 @@ def _with_last(page: ReportPage, answer: PlanAnswer) -> ReportPage:
     return replace(
         page,
         headline=f"{page.headline} {last.headline}",
-        facts=last.facts,
+        facts=[f"Last round {last.facts[0]}", *last.facts[1:]],
         figures=last.figures,
         bars=last.bars,
         advice=last.advice,

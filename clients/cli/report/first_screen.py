@@ -75,7 +75,7 @@ def key_figures(figures: Savings) -> list[KeyFigure]:
         KeyFigure(
             "Saved a month" if saved >= 0 else "More a month",
             f"{abs(saved):,.0f}{currency}",
-            f"{share}{', assumed prices' if figures.assumption else ''}",
+            ", ".join(filter(None, (share, "assumed prices" if figures.assumption else ""))),
             is_good=saved > 0,
         ),
     ]

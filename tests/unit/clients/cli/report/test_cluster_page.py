@@ -179,7 +179,9 @@ def test_growth_of_a_cluster_without_nodes_is_shown_at_assumed_rates(trimtab: Ru
     empty = listed(tmp_path, k8s.node_group("a", 0, 9, target=0, nodes=[], template=template), k8s.pod("p", cpu="3"))
     page = page_of(trimtab, tmp_path, empty, "--now", NOW)
     month = (4 * 0.03 + 16 * 0.004) * 730
-    assert f"Now 0 0 nodes, assumed prices After the plan {month:,.0f} 1 node (1 added) More a month" in page.text
+    figures = f"After the plan {month:,.0f} 1 node (1 added) More a month {month:,.0f} assumed prices"
+    assert f"Now 0 0 nodes, assumed prices {figures}" in page.text
+    assert "All 0 nodes" not in page.text
     assert "No price is known; assumed: 0.03 a core and 0.004 a GiB of memory an hour; --prices or --rates" in page.text
     priced = page_of(trimtab, tmp_path, empty, "--now", NOW, "--rates", "cpu=1,memory=0")
     assert "After the plan 2,920 1 node (1 added) More a month 2,920" in priced.text

@@ -84,6 +84,19 @@ def test_a_click_on_a_bar_shows_every_cause(desktop: "Page") -> None:
     ]
 
 
+def test_advice_is_below_the_first_screen_and_a_click_shows_its_other_lines(desktop: "Page") -> None:
+    advice = desktop.locator(".advice")
+    box = advice.bounding_box()
+    assert box is not None
+    assert box["y"] >= max(bottom(desktop, one) for one in (".first .bars", ".map"))
+    several = advice.locator("li", has=desktop.locator("details")).first
+    lines = several.locator("code")
+    assert (lines.first.is_visible(), lines.nth(1).is_visible()) == (True, False)
+    several.locator("summary").click()
+    assert lines.nth(1).is_visible()
+    assert lines.nth(1).inner_text() == "set spec.minSize: 0 of NodeGroup/compute-c (now 1)"
+
+
 def test_the_table_of_nodes_is_last_and_can_be_searched_and_sorted(desktop: "Page") -> None:
     rows = desktop.locator(".grid-of-nodes tbody tr")
     assert rows.count() == 100

@@ -48,13 +48,14 @@ known."""
 
 class _NewRequests(NamedTuple):
     """The lowered requests of a workload. amounts : by resource and container; now : the largest of its pods; excess :
-    the share of the cluster's resources that its pods would give back.
+    the share of the cluster's resources that its pods would give back; is_least : the use and the margin are less.
     """
 
     workload: WorkloadName
     amounts: Mapping[str, Mapping[str, int]]
     now: Mapping[str, int]
     excess: float
+    is_least: bool
 
 
 def requests_above_use(use: PodContainers, margin: float = DEFAULT_MARGIN) -> Finder:
@@ -93,22 +94,29 @@ def _lowered(base: BasePlan, use: PodContainers, margin: float) -> Iterator[_New
             now = {name: max(one.get(name, 0) for one in every) for name in amounts}
             given_back = {name: now[name] - sum(amounts[name].values()) for name in amounts}
             excess = sum(len(placed) * given_back[name] / max(whole[name], 1) for name in amounts)
-            yield _NewRequests(workload, amounts, now, excess)
+            bare = {name: sum(_new_requests(name, measured, margin, least=0).values()) for name in amounts}
+            is_least = any(bare[name] < sum(amounts[name].values()) for name in amounts)
+            yield _NewRequests(workload, amounts, now, excess, is_least)
 
 
-def _new_requests(resource: str, measured: list[Mapping[str, ContainerUse]], margin: float) -> dict[str, int]:
-    """Return the requests of the containers: the largest use and the margin, rounded up to what a line shows."""
+def _new_requests(
+    resource: str, measured: list[Mapping[str, ContainerUse]], margin: float, least: int | None = None
+) -> dict[str, int]:
+    """Return the requests of the containers: the largest use and the margin, rounded up to what a line shows.
+
+    least : of a pod, None = the usual one
+    """
     largest: dict[str, int] = {}
     for pod in measured:
         for container, used in pod.items():
             amount = used.cpu_milli if resource == "cpu" else used.memory_bytes
             largest[container] = max(largest.get(container, 0), amount)
     unit = 1 if resource == "cpu" else _MIB
-    least = _LEAST[resource] / len(largest)
+    share = (_LEAST[resource] if least is None else least) / len(largest)
     # A share of a whole number of millionths, so that no float is rounded up by chance.
     millionths = round((1 + margin) * 1_000_000)
     return {
-        name: unit * -(-max(amount * millionths, round(least * 1_000_000)) // (unit * 1_000_000))
+        name: unit * -(-max(amount * millionths, round(share * 1_000_000)) // (unit * 1_000_000))
         for name, amount in sorted(largest.items())
     }
 
@@ -121,7 +129,9 @@ def _lever(base: BasePlan, one: _NewRequests, margin: float, staying: set[str]) 
     per_pod = " and ".join(
         f"{_quantity(name, sums[name])} of {name}, not {_quantity(name, one.now[name])}," for name in sums
     )
-    condition = f"a pod of {one.workload} requested {per_pod.rstrip(',')} (its use and {_percent(margin)})"
+    least = f", at least {' and '.join(_quantity(name, amount) for name, amount in _LEAST.items())}"
+    why = f"its use and {_percent(margin)}{least if one.is_least else ''}"
+    condition = f"a pod of {one.workload} requested {per_pod.rstrip(',')} ({why})"
     kept = frozenset(node for row in rows if (node := base.view.node_of(row)) in staying)
     return Lever(Blocker.REQUESTS, condition, Edit(pods=dict.fromkeys(rows, change)), tuple(_changes(one)), kept)
 

@@ -4,6 +4,7 @@ one given. A file may hold several JSON documents one after the other: pages of 
 """
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from trimtab.clients.documents.bounded_input import UnreadableTextError, read_te
 from trimtab.prices import is_price
 
 Json = dict[str, Any]
+_SPACE: Final = re.compile(r"\s*")
 HEADER: Final = ("type", "zone", "lifecycle", "price", "currency")
 
 
@@ -41,17 +43,23 @@ def read_json(path: Path) -> Any:
         found = list(_documents(text))
     except ValueError as error:
         raise UsageError(f"{path}: this is not JSON: {error}; write it with --output json or --format json") from None
-    return found[0] if len(found) == 1 else found
+    return (
+        found[0] if len(found) == 1 else [part for one in found for part in (one if isinstance(one, list) else [one])]
+    )
 
 
 def _documents(text: str) -> Iterator[Any]:
     """Yield the JSON documents in a text with white space between them; at least one is expected. Raises ValueError."""
     decoder, at = json.JSONDecoder(), 0
     while at == 0 or at < len(text):
-        start = at + len(text[at:]) - len(text[at:].lstrip())
-        document, at = decoder.raw_decode(text, start)
+        document, end = decoder.raw_decode(text, _after_space(text, at))
         yield document
-        at += len(text[at:]) - len(text[at:].lstrip())
+        at = _after_space(text, end)
+
+
+def _after_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found is not None else at
 
 
 def note_missing_pages(documents: Iterable[Any], keys: Mapping[str, str]) -> None:

@@ -51,7 +51,7 @@ def test_requests_far_above_use_are_advised_with_margin_and_command(planner: Pla
     assert report.base_nodes == ()
     assert advice.condition == (
         "a pod of Deployment default/web requested 230m of cpu, not 3000m, and 250Mi of memory, not 2048Mi (its use "
-        "and 15 %)"
+        "and 15 %, at least 25m and 250Mi)"
     )
     assert advice.lines == [
         "kubectl set resources deployment web -n default --containers=main --requests=cpu=230m,memory=250Mi"
@@ -74,7 +74,7 @@ def test_without_usage_requests_are_never_lowered(planner: PlannerAccess) -> Non
 def test_the_margin_decides_the_request(planner: PlannerAccess, margin: float, cpu: str) -> None:
     _, (advice,) = advised(planner, AdvisedCase(cluster()), margin=margin)
     assert advice.changes[0].after == cpu
-    assert f"(its use and {100 * margin:g} %)" in advice.condition
+    assert f"(its use and {100 * margin:g} %, at least 25m and 250Mi)" in advice.condition
 
 
 def test_the_pod_that_uses_most_decides(planner: PlannerAccess) -> None:

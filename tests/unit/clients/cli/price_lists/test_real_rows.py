@@ -169,6 +169,9 @@ AWS_PAGE = json.dumps({"FormatVersion": "aws_v1", "PriceList": [json.dumps(one) 
         pytest.param(["\n".join(json.dumps(one, indent=2) for one in AWS_ROWS)], id="items written by jq"),
         pytest.param([json.dumps([json.dumps(one) for one in AWS_ROWS])], id="--query PriceList"),
         pytest.param(
+            ["\n".join(json.dumps(AWS_ROWS[at : at + 4]) for at in (0, 4, 8))], id="lists one after the other"
+        ),
+        pytest.param(
             [
                 json.dumps(
                     {

@@ -132,8 +132,8 @@ class PlannedReplacement:
             yield f"  no cluster of these node groups costs less than {money(self.bound_per_hour)} an hour"
         for number, wave in enumerate(self.waves[:_MOST_SHOWN], 1):
             come, leave = counted(len(wave.new_nodes), "new node"), counted(len(wave.leaving), "node")
-            saves = f"saving {money(wave.saving_per_hour)} an hour"
-            yield f"  wave {number}: {come}, then {leave} less, {counted(wave.evicted_pod_count, 'pod')} to move, {saves}"
+            moves, saves = counted(wave.evicted_pod_count, "pod"), money(wave.saving_per_hour)
+            yield f"  wave {number}: {come}, then {leave} less, {moves} to move, saving {saves} an hour"
         if len(self.waves) > _MOST_SHOWN:
             yield f"  and {counted(len(self.waves) - _MOST_SHOWN, 'more wave')}"
 
@@ -162,8 +162,12 @@ def replacement_of(decision: plan_pb2.ReplacementDecision) -> PlannedReplacement
 
 def _wave(wave: plan_pb2.ReplacementWave) -> PlannedWave:
     return PlannedWave(
-        tuple(ComingNode(one.name, one.node_group, one.price_per_hour, tuple(one.alternatives)) for one in wave.new_nodes),
-        tuple(LeavingNode(one.node, one.node_group, one.price_per_hour, dict(one.destinations)) for one in wave.leaving),
+        tuple(
+            ComingNode(one.name, one.node_group, one.price_per_hour, tuple(one.alternatives)) for one in wave.new_nodes
+        ),
+        tuple(
+            LeavingNode(one.node, one.node_group, one.price_per_hour, dict(one.destinations)) for one in wave.leaving
+        ),
         wave.saving_per_hour,
         wave.evicted_pod_count,
     )

@@ -19,7 +19,7 @@ from trimtab.v1 import plan_pb2, reason_pb2
 
 MOST_ROWS: Final = 10
 """Rows of tables without `--verbose`."""
-HINT: Final = "cheaper nodes in place of others were not looked for; `--decision scale-down --decision replacement` does."
+HINT: Final = "`--decision scale-down --decision replacement` also looks for cheaper nodes in place of some."
 WAVE_COLUMNS: Final = ("wave", "new nodes", "nodes that leave", "pods moved", "saves an hour", "cost then")
 FRONTIER_COLUMNS: Final = ("waves", "leave", "come", "pods", "an hour", "a month", "Balanced", "pays in", "stopped by")
 _Result = reason_pb2.ReplacementResult
@@ -130,9 +130,9 @@ def saving_per_hour(decision: plan_pb2.ReplacementDecision) -> float:
 
 
 def groups_text(wave: plan_pb2.ReplacementWave) -> str:
-    """Return the new nodes of a wave by node group: "2 × small, 1 × large"."""
+    """Return the new nodes of a wave by node group: "2 of small, 1 of large"."""
     counts = Counter(one.node_group for one in wave.new_nodes)
-    return ", ".join(f"{count} × {group}" for group, count in sorted(counts.items()))
+    return ", ".join(f"{count} of {group}" for group, count in sorted(counts.items()))
 
 
 def wave_rows(answer: PlanAnswer, most_names: int = 2) -> Iterator[tuple[str, ...]]:
@@ -202,7 +202,9 @@ def _leaving(answer: PlanAnswer) -> Table:
     for number, one in shown:
         places = [f"{to} ({count})" for to, count in Counter(sorted(one.destinations.values())).most_common()]
         told = some(places, len(places) if answer.verbose else 2) or "no pods to move"
-        rows.append((one.node, one.node_group, money(one.price_per_hour), f"{len(one.destinations)}", f"{number}", told))
+        rows.append(
+            (one.node, one.node_group, money(one.price_per_hour), f"{len(one.destinations)}", f"{number}", told)
+        )
     columns = ("node", "node group", "an hour", "pods", "wave", "its pods go to")
     title = f"What leaves{shown_of(len(shown), len(nodes))}"
     return _table(title, columns, rows, words=(0, 1, 5))
@@ -211,7 +213,8 @@ def _leaving(answer: PlanAnswer) -> Table:
 def _kept(answer: PlanAnswer) -> Table:
     """Return what keeps the other nodes, by what replacing each alone would save at most."""
     decision = answer.response.replacement
-    title = f"What keeps {'the' if not decision.waves else 'the other'} {counted(len(decision.kept), 'node')} with a price"
+    count, which = len(decision.kept), "other " if decision.waves else ""
+    title = f"What keeps the {which}{'node' if count == 1 else f'{count:,} nodes'} with a price"
     rows = [
         (f"{len(one.nodes):,}", money(one.saving_per_hour), f"{one.why} (such as {example(one)})")
         for one in kept_by_reason(decision)
@@ -220,7 +223,10 @@ def _kept(answer: PlanAnswer) -> Table:
 
 
 def _table(
-    title: str, columns: Sequence[str], rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]], words: Sequence[int]
+    title: str,
+    columns: Sequence[str],
+    rows: Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]],
+    words: Sequence[int],
 ) -> Table:
     """Return a table. words : the columns that hold text."""
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))

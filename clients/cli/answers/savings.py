@@ -1,5 +1,5 @@
-"""The figures of a plan: nodes and money now, after it, and what it saves. Growth and replacement count as well as removal, so that
-"now" less what is saved is "after".
+"""The figures of a plan: nodes and money now, after it, and what it saves. Growth and replacement count as well as
+removal, so that "now" less what is saved is "after".
 """
 
 from typing import NamedTuple

@@ -7,7 +7,16 @@ from google.protobuf.message import Message
 from rich.console import Console, RenderableType
 from rich.markup import escape
 
-from trimtab.clients.cli.answers import any_decision, pod_costs, remarks, replacement, scale_down, scale_up, slack, usage
+from trimtab.clients.cli.answers import (
+    any_decision,
+    pod_costs,
+    remarks,
+    replacement,
+    scale_down,
+    scale_up,
+    slack,
+    usage,
+)
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.decisions import FIELDS, failed_fields
 from trimtab.v1 import plan_pb2

@@ -13,7 +13,6 @@ from trimtab.clients.cli.answers.replacement import (
     WAVE_COLUMNS,
     amounts,
     frontier_rows,
-    headline,
     kept_by_reason,
     unpriced,
     wave_rows,
@@ -105,7 +104,6 @@ def _money(answer: PlanAnswer) -> tuple[Line, ...]:
 def _note(answer: PlanAnswer) -> Iterator[str]:
     """Yield the sentences above the money."""
     decision = answer.response.replacement
-    yield headline(answer)
     if decision.incomplete:
         yield "The search ended with its time or its bound; a later plan may save more."
     if text := unpriced(decision):

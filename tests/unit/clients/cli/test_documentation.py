@@ -77,7 +77,7 @@ FOREIGN = {
     "helm upgrade": {"--namespace", "--reset-then-reuse-values", "--values"},
     "docker build": {"-f", "-t"},
 }
-YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups"}
+YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups", "replacement"}
 # `cloud-config` of the Cluster Autoscaler's externalgrpc provider.
 YAML_OF_EXTERNALGRPC = {"address", "cacert", "cert", "key", "grpc_timeout"}
 
@@ -129,6 +129,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
         subprocess.run(["bash", "-c", line], cwd=path, env=variables, check=True, capture_output=True)
     (settings,) = [block.text for block in blocks("yaml") if block.page == "docs/slack.md"]
     (path / "settings.yaml").write_text(settings, encoding="utf-8")
+    offered = [block.text for block in blocks("yaml") if block.page == "docs/replacement.md"]
+    (path / "group.yaml").write_text(offered[0], encoding="utf-8")
+    (path / "replacement.yaml").write_text(offered[1], encoding="utf-8")
     return path
 
 

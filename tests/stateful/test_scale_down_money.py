@@ -74,8 +74,7 @@ def test_many_plans_save_nearly_the_optimum_and_never_less_than_list_order(name:
     assert ratios.min() >= LEAST[name]
 
 
-MEAN = {"pools": 0.99, "fleet": 0.98}
+MEAN = {"pools": 0.995, "fleet": 0.995}
 """Least mean of what is saved of the bound."""
-LEAST = {"pools": 0.9, "fleet": 0.85}
-"""Least of any cluster; the bound knows no order in which spread pods can be placed, and is not reached where that
-matters."""
+LEAST = {"pools": 0.95, "fleet": 0.95}
+"""Least of any cluster; the bound knows no order in which spread pods can be placed, and some are not proven."""

@@ -119,6 +119,24 @@ def test_a_plan_found_by_exchange_is_continued_in_the_next_loop(waves: int) -> N
     assert second.decision.searches == 0
 
 
+def in_all_waves(seed: int, **more: object) -> float:
+    """Return what a plan of several waves saves by default."""
+    settings = {"utilizationThreshold": THRESHOLDS[seed % 3], **more}
+    return saving(plan(shrunk_fleet(seed).objects(), settings=settings))
+
+
+@pytest.mark.parametrize("seed", [15, 37])
+def test_an_exchange_that_gains_less_than_it_costs_later_waves_is_not_made(seed: int) -> None:
+    assert in_all_waves(seed) >= in_all_waves(seed, **ONLY_ORDERS) - 1e-9
+
+
+@pytest.mark.nightly
+def test_no_plan_of_several_waves_saves_less_because_of_exchanges() -> None:
+    found = [(in_all_waves(seed), in_all_waves(seed, **ONLY_ORDERS)) for seed in range(100, 160)]
+    assert [pair for pair in found if pair[0] < pair[1] - 1e-9] == []
+    assert sum(pair[0] for pair in found) > sum(pair[1] for pair in found)
+
+
 @pytest.mark.parametrize(
     "more", [{"objective": "COUNT"}, {"tryListOrder": False}, {"searchEffort": "FIRST"}, ONLY_ORDERS], ids=str
 )

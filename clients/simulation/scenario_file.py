@@ -12,7 +12,8 @@ from trimtab.clients.documents.bounded_input import UnreadableTextError, read_te
 from trimtab.clients.documents.loading import DocumentError, compose_document, line_of, load_document
 from trimtab.clients.simulation.recorded import RecordedCluster, has_rounds, is_recording, read_recording, scenario_of
 from trimtab.clients.simulation.recorded_rounds import read_rounds
-from trimtab.clients.simulation.scenario import Scenario, ScenarioError
+from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.trace import Arrival, read_trace
 
 Trace = tuple[Arrival, ...] | RecordedCluster

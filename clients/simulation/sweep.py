@@ -20,8 +20,9 @@ from trimtab.clients.json_form import setting_problem
 from trimtab.clients.rpc.errors import TrimtabError
 from trimtab.clients.simulation.dask_cluster import dask_pool
 from trimtab.clients.simulation.result import Json, encoded, problem_of, result_of
-from trimtab.clients.simulation.scenario import Scenario, ScenarioError
+from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_file import Trace
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.simulation import ClusterSimulation
 from trimtab.v1 import plan_pb2
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.clients.kubernetes.quantities import parse_quantity
-from trimtab.clients.simulation.scenario import ScenarioError, seconds
+from trimtab.clients.simulation.scenario_values import ScenarioError, seconds
 
 REQUIRED: Final = ("time", "cpu", "memory")
 COLUMNS: Final = (*REQUIRED, "pods", "lifetime", "labels")

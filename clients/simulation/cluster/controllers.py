@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.simulation.cluster.objects import controller_of, desired_replicas, made_uid
-from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time
+from trimtab.clients.simulation.cluster.pods import RECREATED_KINDS, SimulatedPod, format_time, priority_of
+from trimtab.clients.simulation.cluster.preemptor import Preemptor
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo
 from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance, made_provider_id
 from trimtab.clients.simulation.cluster.tallies import OwnerTally
@@ -181,9 +182,10 @@ class Controllers:
         # Pods like one that fits nowhere fit nowhere either, until another pod changes the counts of affinity and
         # spread.
         hopeless: set[tuple[object, ...]] = set()
+        preemptor = Preemptor(state, self.terminate)
         for pod in sorted(state.pending.values(), key=_scheduling_order):
             alike = (pod.key[0], pod.shape_key, frozenset(pod.labels.items()))
-            info = None if alike in hopeless else state.scheduler.choose(pod)
+            info = None if alike in hopeless and not pod.nominated_node else state.scheduler.choose(pod)
             if info is not None:
                 self._bind(pod, info)
                 # A pod whose affinity waits for another pod is tried again.
@@ -191,6 +193,10 @@ class Controllers:
                 continue
             hopeless.add(alike)
             state.mark_unschedulable(pod)
+            preemptor.preempt(pod, alike)
+        if preemptor.has_preempted:
+            # The pods created in place of the victims are tried now.
+            self.schedule()
 
     def _bind(self, pod: SimulatedPod, info: NodeInfo) -> None:
         pod.spec["nodeName"] = info.name
@@ -400,7 +406,7 @@ def write_owner_status(owner: Object, pods: OwnerTally) -> None:
 
 def _scheduling_order(pod: SimulatedPod) -> tuple[int, str, tuple[str, str]]:
     created = str(pod.item["metadata"].get("creationTimestamp") or "")
-    return -int(pod.spec.get("priority") or 0), created, pod.key
+    return -priority_of(pod), created, pod.key
 
 
 def _suffix(seed: str, number: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -77,6 +77,11 @@ class SimulatedPod:
     def node(self) -> str:
         """Return the node that it is bound to, "" = none."""
         return self.spec.get("nodeName") or ""
+
+    @property
+    def nominated_node(self) -> str:
+        """Return the node on which it has preempted other pods, "" = none."""
+        return (self.item.get("status") or {}).get("nominatedNodeName") or ""
 
     @property
     def phase(self) -> str:
@@ -177,6 +182,18 @@ class SimulatedPod:
             grace_s=self.grace_s,
             daemon_eviction=daemon_eviction(self.annotations.get(DAEMON_EVICTION_ANNOTATION)),
         )
+
+
+SYSTEM_PRIORITIES: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+"""Priorities of the classes that every cluster has."""
+
+
+def priority_of(pod: SimulatedPod) -> int:
+    """Return a pod's priority; 0 for a class that admission has not resolved."""
+    priority = pod.spec.get("priority")
+    if priority is None:
+        return SYSTEM_PRIORITIES.get(str(pod.spec.get("priorityClassName") or ""), 0)
+    return int(priority)
 
 
 _SHAPE_FIELDS = (

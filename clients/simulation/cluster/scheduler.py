@@ -7,12 +7,13 @@ Source: kube-scheduler's Filter plugins; scoring like NodeResourcesFit with stra
 """
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from trimtab.actuator.kube.cluster import NodeView
 from trimtab.clients.kubernetes.object_files import Object
 from trimtab.clients.kubernetes.quantities import counted_amounts
 from trimtab.clients.kubernetes.selectors import selects_node, tolerates
+from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.pods import SimulatedPod
 
@@ -86,6 +87,13 @@ class NodeInfo:
         return shares // 2
 
 
+class Preemption(NamedTuple):
+    """A node on which a pending pod will fit once other pods are gone. victims : these pods."""
+
+    node: NodeInfo
+    victims: tuple[SimulatedPod, ...]
+
+
 class PodScheduler(Protocol):
     """Chooses nodes. It is notified of every change of nodes and of their pods, so that it can keep sums."""
 
@@ -103,6 +111,15 @@ class PodScheduler(Protocol):
 
     def choose(self, pod: SimulatedPod) -> NodeInfo | None:
         """Return the node for a pod, None = it fits nowhere."""
+
+    def preempt(self, pod: SimulatedPod, budgets: BudgetIndex) -> Preemption | None:
+        """Return where a pod that fits nowhere gets a place, and which pods have to go; None = nowhere."""
+
+    def nominate(self, pod: SimulatedPod, node: str) -> list[SimulatedPod]:
+        """Keep room on a node for a pending pod; return the pending pods that lose their room there."""
+
+    def withdraw(self, pod: SimulatedPod) -> None:
+        """Keep no room for a pod any more."""
 
 
 class PackingScheduler:
@@ -124,6 +141,17 @@ class PackingScheduler:
 
     def pod_removed(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Do nothing: nodes know their sums."""
+
+    def preempt(self, pod: SimulatedPod, budgets: BudgetIndex) -> Preemption | None:
+        """Return None: this scheduler does not preempt."""
+
+    def nominate(self, pod: SimulatedPod, node: str) -> list[SimulatedPod]:
+        """Return none: this scheduler keeps no room."""
+        del pod, node
+        return []
+
+    def withdraw(self, pod: SimulatedPod) -> None:
+        """Do nothing: this scheduler keeps no room."""
 
     def choose(self, pod: SimulatedPod) -> NodeInfo | None:
         """Return the node for a pod, None = it fits nowhere."""

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from trimtab.clients.simulation.loads import arrivals, changes
-from trimtab.clients.simulation.scenario import Scenario, ScenarioError, WorkloadModel
+from trimtab.clients.simulation.scenario import Scenario, WorkloadModel
 from trimtab.clients.simulation.scenario_file import read_scenario, schema
+from trimtab.clients.simulation.scenario_values import ScenarioError
 from trimtab.clients.simulation.trace import Arrival, read_trace
 
 

@@ -24,10 +24,12 @@ from trimtab.clients.cli.options import (
     NowOption,
     OutputOption,
     PlannerOption,
+    PolicyOption,
     PricesOption,
     RatesOption,
     SettingsOption,
     StateOption,
+    TraceOption,
     UsageOption,
     VerboseOption,
 )
@@ -303,6 +305,8 @@ def simulate(
         typer.Option(metavar="FIGURE<=VALUE", help="limit such as time_to_schedule_p99<=60s; may be repeated"),
     ] = None,
     prices: PricesOption = None,
+    trace: TraceOption = None,
+    policy: PolicyOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -316,7 +320,7 @@ def simulate(
         print_schema()
         return
     asked = (tuple(settings or ()), tuple(sweep or ()), seed, processes, dask, keep, save, recommend)
-    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices))
+    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices, trace, tuple(policy or ())))
 
 
 @app.command()

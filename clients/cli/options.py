@@ -56,6 +56,18 @@ GroupByOption = Annotated[
         metavar="LABEL,…", help="labels that define node groups; default: instance type and zone; none: no groups"
     ),
 ]
+TraceOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="load, instead of the scenario's: CSV, JSON Lines, or a trace of SimKube"),
+]
+PolicyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--policy",
+        metavar="external:COMMAND",
+        help="simulate also with a program that decides instead of the planner; may be repeated",
+    ),
+]
 PricesOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="prices of instance types, node groups and labels, CSV or YAML"),

@@ -241,14 +241,14 @@ class Batch(_ScenarioModel):
 
 
 class TraceModel(_ScenarioModel):
-    """Arrivals from a CSV file: see `trimtab.clients.simulation.trace`."""
+    """Load from a file: arrivals as CSV or JSON Lines, or a trace of SimKube; see `docs/simulation-traces.md`."""
 
     file: str
     """Path, relative to the scenario's file."""
     namespace: Namespace = "default"
-    """Namespace of the pods."""
+    """Namespace of the pods whose line names none."""
     pod: PodModel = PodModel()
-    """Properties of the pods that the trace does not give."""
+    """Properties of the pods that the trace does not give; of those of SimKube only `start` counts."""
 
 
 class RecordingModel(_ScenarioModel):
@@ -269,6 +269,15 @@ class SchedulerModel(_ScenarioModel):
     """Spread pods as kube-scheduler does by default, or pack them."""
     preemption: bool = True
     """Pods of a higher priority (`priority` in their spec) take the places of others, as with kube-scheduler."""
+
+
+class PolicyModel(_ScenarioModel):
+    """A program that decides instead of the planner: see `docs/simulation-policies.md`."""
+
+    external: Annotated[list[str], Field(min_length=1)]
+    """Program and arguments; it reads and writes lines of JSON."""
+    timeout: Duration = 60.0
+    """Longest time for an answer."""
 
 
 class Timing(_ScenarioModel):
@@ -329,6 +338,8 @@ class Scenario(_ScenarioModel):
     """A recorded cluster, whose nodes, node groups and pods are added to those of the scenario."""
     reclaims: list[ReclaimModel] = []
     """Machines that the cloud takes back."""
+    policy: PolicyModel | None = None
+    """A program that decides instead of the planner."""
     scheduler: SchedulerModel = SchedulerModel()
     """The scheduler."""
     timing: Timing = Timing()
@@ -338,6 +349,9 @@ class Scenario(_ScenarioModel):
     def _can_run(self) -> Self:
         if self.trace is not None and self.recording is not None:
             raise ValueError("trace and recording contradict each other; give one of them")
+        others = sorted(set(self.decisions) - {"scale-up", "scale-down"})
+        if self.policy is not None and others:
+            raise ValueError(f"policy: an external program does not decide {others[0]}; leave it out of decisions")
         if self.start.tzinfo is None:
             raise ValueError("start: give a time zone, such as Z")
         if not 1970 < self.start.year < LAST_YEAR:

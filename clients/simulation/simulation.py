@@ -41,7 +41,8 @@ from trimtab.clients.simulation.scenario import NodeGroupModel, PodModel, Record
 from trimtab.clients.simulation.scenario_values import ScenarioError, seconds
 from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 from trimtab.clients.simulation.timers import next_due
-from trimtab.clients.simulation.trace import Arrival
+from trimtab.clients.simulation.traces.arrivals import Arrival
+from trimtab.clients.simulation.traces.traced_objects import TracedObjects
 from trimtab.clients.simulation.virtual_time import VirtualTime
 from trimtab.clients.simulation.workloads import Workloads
 from trimtab.v1 import plan_pb2
@@ -71,7 +72,7 @@ class ClusterSimulation:
     def __init__(
         self,
         scenario: Scenario | None = None,
-        trace: Sequence[Arrival] | RecordedCluster = (),
+        trace: Sequence[Arrival] | RecordedCluster | TracedObjects = (),
         *,
         settings: plan_pb2.PlanSettings | None = None,
         seed: int | None = None,
@@ -90,13 +91,7 @@ class ClusterSimulation:
         self.reclaims = Reclaims(self.scenario)
         self._observed = ObservedCluster(self._watch)
         self._groups: dict[str, NodeGroupModel] = {}
-        timing = self.scenario.timing
-        delays = ScenarioDelays(
-            pod_stop_s=timing.pod_stop,
-            instance_delete_s=timing.instance_delete,
-            groups=self._groups,
-            seed=self.scenario.seed,
-        )
+        delays = self._delays()
         scheduling = self.scenario.scheduler
         self._scheduler = KubeScheduler(self.scenario.seed, scheduling.scoring, preempts=scheduling.preemption)
         self.cluster = WatchedCluster((), self._observed, delays, self._time.clock, self._time.sleep, self._scheduler)
@@ -272,7 +267,7 @@ class ClusterSimulation:
             return False
         return not any(one.start_due_ms or one.gone_due_ms for one in state.instances.values())
 
-    def _fill(self, trace: Sequence[Arrival] | RecordedCluster) -> None:
+    def _fill(self, trace: Sequence[Arrival] | RecordedCluster | TracedObjects) -> None:
         """Set up the objects of the scenario; DaemonSets first, before other pods can take their room."""
         if isinstance(trace, RecordedCluster):
             self._fill_recorded(trace)
@@ -282,7 +277,9 @@ class ClusterSimulation:
             self.workloads.add(workload, self.begin_s)
         for batch in self.scenario.batches:
             self.workloads.add_batch(batch)
-        if self.scenario.trace is not None and not isinstance(trace, RecordedCluster):
+        if isinstance(trace, TracedObjects):
+            self.workloads.add_traced(trace, self.scenario.trace.pod.start if self.scenario.trace else PodModel().start)
+        elif self.scenario.trace is not None and not isinstance(trace, RecordedCluster):
             self.workloads.add_trace(self.scenario.trace, trace)
 
     def _fill_recorded(self, recorded: RecordedCluster) -> None:
@@ -317,6 +314,15 @@ class ClusterSimulation:
         with self.cluster.transaction() as state:
             state.put(item)
             self.cluster.controllers.start_at_once(group.name, group.min_size if group.size is None else group.size)
+
+    def _delays(self) -> ScenarioDelays:
+        timing = self.scenario.timing
+        return ScenarioDelays(
+            pod_stop_s=timing.pod_stop,
+            instance_delete_s=timing.instance_delete,
+            groups=self._groups,
+            seed=self.scenario.seed,
+        )
 
     def _actuator_settings(self) -> ActuatorSettings:
         """Return the settings of the actuator: nothing in them depends on how fast the machine is."""

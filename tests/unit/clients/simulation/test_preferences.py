@@ -52,7 +52,7 @@ def test_the_node_with_most_weight_of_preferred_node_affinity_is_chosen() -> Non
 
 
 def test_preferred_node_affinity_counts_twice_as_much_as_an_even_load() -> None:
-    """An empty node has at most 100 + 100 points more; the one that is preferred has 200 more, and a few for its load."""
+    """An empty node has fewer than 200 points more for its load, the preferred one 200 for the affinity."""
     loaded = [*THREE, k8s.pod("p", cpu="3", memory="12Gi", node="n2")]
     assert chosen(loaded, k8s.pod("new", affinity=likes(("y", 1)))) == "n2"
 
@@ -96,9 +96,8 @@ def test_the_preferences_of_a_pod_that_has_gone_count_no_more(app: str) -> None:
     cluster = SimulatedCluster([*THREE, drawing], scheduler=scheduler)
     with cluster.transaction() as state:
         state.drop_pod(state.pods["default", "p"])
-    names = {
-        info.name for _ in range(40) if (info := scheduler.choose(SimulatedPod(k8s.pod("new", labels={"app": app}))))
-    }
+    pod = SimulatedPod(k8s.pod("new", labels={"app": app}))
+    names = {info.name for _ in range(40) if (info := scheduler.choose(pod)) is not None}
     assert names == {"n1", "n2", "n3"}
 
 

@@ -56,6 +56,10 @@ GroupByOption = Annotated[
         metavar="LABEL,…", help="labels that define node groups; default: instance type and zone; none: no groups"
     ),
 ]
+LimitOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="FIGURE<=VALUE", help="limit such as time_to_schedule_p99<=60s; may be repeated"),
+]
 TraceOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="load, instead of the scenario's: CSV, JSON Lines, or a trace of SimKube"),

@@ -9,6 +9,7 @@ import json
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final, NamedTuple
@@ -54,7 +55,8 @@ class PolicyProgram:
         except OSError as error:
             raise ScenarioError(f"policy {self._name}: it cannot be started: {error.strerror}") from None
         self._lines: SimpleQueue[bytes] = SimpleQueue()
-        Thread(target=self._read, daemon=True).start()
+        self._reader = Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def ask(self, question: Json) -> PolicyAnswer:
         """Return the answer to a question."""
@@ -67,6 +69,7 @@ class PolicyProgram:
         except OSError:
             line = b""
         except Empty:
+            self._process.kill()
             raise ScenarioError(f"{where}: there is no answer after {self._timeout_s:g} s") from None
         if not line:
             code = self._process.wait()
@@ -76,12 +79,17 @@ class PolicyProgram:
     def close(self) -> None:
         """End the program."""
         assert self._process.stdin is not None, "it is a pipe"
-        try:
+        assert self._process.stdout is not None, "it is a pipe"
+        # A program that has ended reads no rest of a question.
+        with suppress(OSError):
             self._process.stdin.close()
+        try:
             self._process.wait(STOP_S)
-        except (OSError, subprocess.TimeoutExpired):
+        except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._reader.join()
+        self._process.stdout.close()
 
     def _read(self) -> None:
         assert self._process.stdout is not None, "it is a pipe"

@@ -1,5 +1,6 @@
 """External policies: what a program is asked, what is made of its answers, and how its faults are reported."""
 
+import itertools
 import json
 import shlex
 import sys
@@ -7,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
-from tests.builders.cli import run_cli
+from tests.builders.cli import Run as CliRun
+from tests.builders.cli import runner
 from trimtab.clients.simulation.policies.line_protocol import PolicyAnswer, read_answer
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scenario_values import ScenarioError
@@ -17,6 +20,13 @@ from trimtab.clients.simulation.sweep import Run, simulate
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
+
+
+@pytest.fixture
+def trimtab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CliRun:
+    return runner(monkeypatch, capsys)
+
+
 PROGRAM = """
 import json, sys
 for line in sys.stdin:
@@ -27,7 +37,7 @@ for line in sys.stdin:
     nodes = [one["metadata"]["name"] for one in question["items"] if one["kind"] == "Node"]
     (group,) = [one for one in question["items"] if one["kind"] == "NodeGroup"]
     pending = [one for one in pods if "nodeName" not in one["spec"]]
-    upcoming = group["spec"]["targetSize"] - len(nodes)
+    upcoming = max(0, group["spec"]["targetSize"] - len(nodes))
     wanted = max(0, len(pending) - upcoming)
     empty = [name for name in nodes if not any(one["spec"].get("nodeName") == name for one in pods)]
     answer = {"scaleUp": {"groups": {"g": wanted} if wanted else {}}, "scaleDown": {"unneeded": empty}}
@@ -82,7 +92,7 @@ def test_a_question_has_the_cluster_and_is_not_asked_twice_in_a_row(tmp_path: Pa
     assert {one["kind"] for one in first["items"]} == {"NodeGroup", "ReplicaSet", "Pod"}
     pods = [one for one in first["items"] if one["kind"] == "Pod"]
     assert all(one["status"]["conditions"][0]["reason"] == "Unschedulable" for one in pods)
-    for one, other in zip(questions, questions[1:], strict=False):
+    for one, other in itertools.pairwise(questions):
         assert one["items"] != other["items"]
 
 
@@ -114,7 +124,7 @@ def test_a_fault_of_the_program_is_reported_with_its_round(tmp_path: Path, text:
 
 
 def test_a_program_that_cannot_be_started_is_named() -> None:
-    with pytest.raises(ScenarioError, match="policy ./nothing-here: it cannot be started"):
+    with pytest.raises(ScenarioError, match=r"policy \./nothing-here: it cannot be started"):
         ran(scenario(["./nothing-here"]))
 
 
@@ -147,13 +157,12 @@ def test_a_policy_decides_only_growth_and_removal() -> None:
         scenario(["x"], decisions=["scale-up", "slack"])
 
 
-def test_the_command_shows_a_program_beside_settings(tmp_path: Path) -> None:
+def test_the_command_shows_a_program_beside_settings(tmp_path: Path, trimtab: CliRun) -> None:
     path = tmp_path / "s.yaml"
-    path.write_text(json.dumps({**scenario(["x"]).model_dump(mode="json", by_alias=True, exclude={"policy"})}))
+    path.write_text(yaml.safe_dump(scenario(["x"]).model_dump(mode="json", by_alias=True, exclude={"policy"})))
     command = shlex.join(written(tmp_path))
-    done = run_cli("simulate", str(path), "--policy", f"external:{command}", "--processes", "1", "-o", "json")
-    assert done.exit_code == 0, done.stderr
-    runs = json.loads(done.stdout)["runs"]
+    done = trimtab("simulate", path, "--policy", f"external:{command}", "--processes", "1", "-o", "json")
+    runs = done.document()["runs"]
     assert [one["settings"]["name"] for one in runs] == ["defaults", f"external:{Path(sys.executable).name}"]
-    refused = run_cli("simulate", str(path), "--policy", "internal:x")
-    assert "--policy internal:x: external:COMMAND is expected" in refused.stderr
+    refused = trimtab("simulate", path, "--policy", "internal:x")
+    assert "--policy internal:x: external:COMMAND is expected" in refused.err

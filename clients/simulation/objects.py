@@ -1,9 +1,11 @@
 """Kubernetes objects of a scenario. Decides names and labels: pods carry `app`, the name of their workload."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from trimtab.clients.simulation.cluster.objects import made_uid
 from trimtab.clients.simulation.scenario import BudgetModel, NodeGroupModel, PodModel, WorkloadModel
+from trimtab.clients.simulation.scenario_storage import StorageClassModel
 from trimtab.clients.simulation.scheduling.rules import ZONE
 
 Json = dict[str, Any]
@@ -36,7 +38,30 @@ def controller(workload: WorkloadModel) -> Json:
     spec: Json = {"selector": {"matchLabels": labels}, "template": pod_template(workload.pod, labels)}
     if workload.kind != "DaemonSet":
         spec["replicas"] = 0
+    if workload.volumes:
+        spec["volumeClaimTemplates"] = [
+            {
+                "metadata": {"name": one.name, "labels": labels},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": one.storage_class,
+                    "resources": {"requests": {"storage": one.size}},
+                },
+            }
+            for one in workload.volumes
+        ]
     return kubernetes_object("apps/v1", workload.kind, workload.namespace, workload.name, spec)
+
+
+def storage_class(model: StorageClassModel, zones: Iterable[str]) -> Json:
+    """Return a StorageClass; `zones` : those of the node groups, for a class that names none."""
+    item = kubernetes_object("storage.k8s.io/v1", "StorageClass", "", model.name, {})
+    del item["spec"]
+    allowed = sorted(set(model.zones or zones) - {""})
+    item |= {"provisioner": model.driver, "volumeBindingMode": model.binding}
+    if allowed:
+        item["allowedTopologies"] = [{"matchLabelExpressions": [{"key": ZONE, "values": allowed}]}]
+    return item
 
 
 def job(namespace: str, name: str, template: Json, pods: int) -> Json:

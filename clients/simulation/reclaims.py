@@ -15,7 +15,7 @@ from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.state import ClusterState, SimulatedInstance
 from trimtab.clients.simulation.delays import drawn_share
 from trimtab.clients.simulation.scenario import Scenario
-from trimtab.clients.simulation.scenario_disruption import ReclaimModel
+from trimtab.clients.simulation.scenario_storage import ReclaimModel
 
 _NOTICE, _END = "notice", "end"
 MOST_ENTRIES: Final = 2000

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, PlainSerializer, model_validator
 
 from trimtab.clients.decisions import NAMES
-from trimtab.clients.simulation.scenario_disruption import ReclaimModel
+from trimtab.clients.simulation.scenario_storage import ReclaimModel, StorageClassModel, VolumeModel
 from trimtab.clients.simulation.scenario_values import (
     MODEL_CONFIG,
     Duration,
@@ -86,6 +86,8 @@ class NodeGroupModel(_ScenarioModel):
     """Share of machines that disappear instead of becoming a node."""
     outages: list[Outage] = []
     """Periods during which the cloud refuses to grow the group."""
+    attach_limits: dict[Name, Annotated[int, Field(ge=0, le=1000)]] = {}
+    """Maximum number of volumes on a node, by CSI driver; none = no limit."""
 
     @model_validator(mode="after")
     def _limits_agree(self) -> Self:
@@ -200,6 +202,8 @@ class WorkloadModel(_ScenarioModel):
     """Its pods."""
     budget: BudgetModel | None = None
     """Its PodDisruptionBudget."""
+    volumes: list[VolumeModel] = []
+    """Volumes of each pod, only of a StatefulSet."""
     steps: list[Step] = []
     """Replicas by time."""
     diurnal: Diurnal | None = None
@@ -215,6 +219,10 @@ class WorkloadModel(_ScenarioModel):
         has_replicas = "replicas" in self.model_fields_set
         if self.kind == "DaemonSet" and (loads or has_replicas):
             raise ValueError(f"a DaemonSet has a pod on each node; leave out {[*loads, 'replicas'][0]}")
+        if self.volumes and self.kind != "StatefulSet":
+            raise ValueError(
+                f"volumes: only pods of a StatefulSet have volumes of their own, not those of a {self.kind}"
+            )
         if has_replicas and (self.diurnal or self.bursts):
             raise ValueError(f"replicas and {loads[0]} contradict each other; give one of them")
         times = [step.at for step in self.steps]
@@ -336,6 +344,8 @@ class Scenario(_ScenarioModel):
     """Arrivals from a file."""
     recording: RecordingModel | None = None
     """A recorded cluster, whose nodes, node groups and pods are added to those of the scenario."""
+    storage_classes: list[StorageClassModel] = []
+    """Classes of the volumes of workloads."""
     reclaims: list[ReclaimModel] = []
     """Machines that the cloud takes back."""
     policy: PolicyModel | None = None
@@ -362,9 +372,14 @@ class Scenario(_ScenarioModel):
         unknown = sorted({name for one in self.reclaims for name in one.node_groups} - groups)
         if unknown and self.recording is None:
             raise ValueError(f"reclaims: there is no node group {unknown[0]}")
+        wanted = {volume.storage_class for one in self.workloads for volume in one.volumes}
+        missing = sorted(wanted - {one.name for one in self.storage_classes})
+        if missing:
+            raise ValueError(f"workloads: there is no storage class {missing[0]} in storageClasses")
         for what, keys in (
             ("nodeGroups", [one.name for one in self.node_groups]),
             ("workloads", [f"{one.kind} {one.namespace}/{one.name}" for one in self.workloads]),
+            ("storageClasses", [one.name for one in self.storage_classes]),
             ("batches", [f"{one.namespace}/{one.name}" for one in self.batches]),
         ):
             twice = sorted({key for key in keys if keys.count(key) > 1})

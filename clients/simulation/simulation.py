@@ -33,7 +33,7 @@ from trimtab.clients.simulation.drains import WatchedCluster
 from trimtab.clients.simulation.full_cluster import FullCluster
 from trimtab.clients.simulation.local_actuator import LocalActuator
 from trimtab.clients.simulation.measurements import Measurements
-from trimtab.clients.simulation.objects import node_group
+from trimtab.clients.simulation.objects import node_group, storage_class
 from trimtab.clients.simulation.observed_cluster import ObservedCluster
 from trimtab.clients.simulation.reclaims import Reclaims
 from trimtab.clients.simulation.recorded import RecordedCluster, group_model
@@ -271,6 +271,10 @@ class ClusterSimulation:
         """Set up the objects of the scenario; DaemonSets first, before other pods can take their room."""
         if isinstance(trace, RecordedCluster):
             self._fill_recorded(trace)
+        zones = [one.zone for one in self.scenario.node_groups]
+        with self.cluster.transaction() as state:
+            for of_class in self.scenario.storage_classes:
+                state.put(storage_class(of_class, zones))
         for group in self.scenario.node_groups:
             self._add_group(group)
         for workload in sorted(self.scenario.workloads, key=lambda one: one.kind != "DaemonSet"):
@@ -308,6 +312,7 @@ class ClusterSimulation:
         if group.name in self._groups:
             raise ValueError(f"node group {group.name} is there already")
         self._groups[group.name] = group
+        self.cluster.controllers.attach_limits[group.name] = group.attach_limits
         item = node_group(group)
         self._declared.append(msgspec.convert(item, NodeGroup))
         self.measurements.add_group(group.name, group.zone, group.price)

@@ -3,7 +3,7 @@
 Decides when a pod counts as active, ready and evictable. Times are Unix milliseconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -38,6 +38,8 @@ class SimulatedPod:
     requests: dict[str, int] = field(init=False)
     ports: frozenset[tuple[str, str, int]] = field(init=False)
     owner: Mapping[str, Any] = field(init=False)
+    # Names of the claims that it mounts.
+    claims: tuple[str, ...] = field(init=False)
     # Pods with the same key are alike to the static predicates.
     static_key: bytes = field(init=False)
     # Pods with the same key are alike to a scheduler except for namespace, labels and owner.
@@ -56,6 +58,8 @@ class SimulatedPod:
             shape = _SHAPES[self.shape_key] = _shape(self.spec)
         self.requests, self.ports, self.static_key = shape
         self.owner = controller_of(self.item)
+        volumes = self.spec.get("volumes")
+        self.claims = _claims(volumes, self.key[1]) if volumes else ()
 
     @property
     def spec(self) -> Object:
@@ -209,6 +213,15 @@ def _shape(spec: Object) -> tuple[dict[str, int], frozenset[tuple[str, str, int]
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     static_key = _encode((spec.get("nodeSelector"), node_affinity, spec.get("tolerations")))
     return requests_of_mapping(spec), _host_ports(spec), static_key
+
+
+def _claims(volumes: Iterable[Mapping[str, Any]], pod: str) -> tuple[str, ...]:
+    """Return the names of the claims that a pod of that name mounts, those made for it alone too."""
+    return tuple(
+        one["persistentVolumeClaim"]["claimName"] if "persistentVolumeClaim" in one else f"{pod}-{one['name']}"
+        for one in volumes
+        if one.get("persistentVolumeClaim") or one.get("ephemeral")
+    )
 
 
 def format_time(time_ms: int) -> str:

@@ -87,6 +87,16 @@ class NodeInfo:
         return shares // 2
 
 
+class VolumeFilter(Protocol):
+    """Says which nodes can have the volumes of a pod: `trimtab.clients.simulation.cluster.volumes.PodVolumes`."""
+
+    def needs(self, pod: SimulatedPod) -> Any:
+        """Return what a pod's volumes need, None = nothing."""
+
+    def allow(self, needs: Any, info: NodeInfo) -> bool:
+        """Return whether a node can have them."""
+
+
 class Preemption(NamedTuple):
     """A node on which a pending pod will fit once other pods are gone. victims : these pods."""
 
@@ -108,6 +118,9 @@ class PodScheduler(Protocol):
 
     def pod_removed(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Note that a pod has left a node."""
+
+    def follow_volumes(self, volumes: "VolumeFilter") -> None:
+        """Ask from now on which nodes can have a pod's volumes."""
 
     def choose(self, pod: SimulatedPod) -> NodeInfo | None:
         """Return the node for a pod, None = it fits nowhere."""
@@ -141,6 +154,9 @@ class PackingScheduler:
 
     def pod_removed(self, info: NodeInfo, pod: SimulatedPod) -> None:
         """Do nothing: nodes know their sums."""
+
+    def follow_volumes(self, volumes: VolumeFilter) -> None:
+        """Do nothing: this scheduler ignores volumes."""
 
     def preempt(self, pod: SimulatedPod, budgets: BudgetIndex) -> Preemption | None:
         """Return None: this scheduler does not preempt."""

@@ -18,6 +18,7 @@ from trimtab.clients.simulation.cluster.objects import condition_reason, desired
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod
 from trimtab.clients.simulation.cluster.scheduler import NodeInfo, PackingScheduler, PodScheduler
 from trimtab.clients.simulation.cluster.tallies import OwnerTallies
+from trimtab.clients.simulation.cluster.volumes import PodVolumes
 
 # Provider ids of deleted machines that are kept, the latest ones.
 MAX_ENDED = 10_000
@@ -43,6 +44,8 @@ class ClusterState:
     def __init__(self, database: ObjectStore, scheduler: PodScheduler | None = None) -> None:
         self._database = database
         self.scheduler = scheduler or PackingScheduler()
+        self.volumes = PodVolumes(self)
+        self.scheduler.follow_volumes(self.volumes)
         self.now_ms = 0
         self.nodes: dict[str, NodeInfo] = {}
         # Pods that name a node that does not exist, by its name.

@@ -1,12 +1,12 @@
 """A scheduler with kube-scheduler's filters and default scores: the node for one pod, vectorised over nodes.
 
 Filters: node selector and affinity, taints, resources, number of pods, host ports, required topology spread, required
-pod affinity and anti-affinity. Scores, with the default weights: LeastAllocated or MostAllocated 1, balanced allocation
-1, topology spread 2 (with the cluster's default constraints), soft taints 3, preferred node affinity 2, preferred pod
-affinity and anti-affinity 2 (of the pod, and of those on nodes; a required affinity of those on nodes counts 1). All
-nodes are scored, whereas kube-scheduler samples in large clusters; ties are broken by a seeded generator. A pod that
-fits nowhere may preempt others (see `preemption`); on its nominated node no pod of a lower priority takes the room. Not
-simulated: image locality. Terminating pods count until they are gone.
+pod affinity and anti-affinity, zones and attach limits of volumes. Scores, with the default weights: LeastAllocated or
+MostAllocated 1, balanced allocation 1, topology spread 2 (with the cluster's default constraints), soft taints 3,
+preferred node affinity 2, preferred pod affinity and anti-affinity 2 (of the pod, and of those on nodes; a required
+affinity of those on nodes counts 1). All nodes are scored, whereas kube-scheduler samples in large clusters; ties are
+broken by a seeded generator. A pod that fits nowhere may preempt others (see `preemption`); on its nominated node no
+pod of a lower priority takes the room. Not simulated: image locality. Terminating pods count until they are gone.
 Source: kube-scheduler, plugins noderesources, podtopologyspread, tainttoleration, nodeaffinity, interpodaffinity;
 RunFilterPluginsWithNominatedPods.
 """
@@ -23,7 +23,7 @@ from trimtab.clients.kubernetes.selectors import preference, selects_node
 from trimtab.clients.simulation.cluster.disruption import BudgetIndex
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.cluster.pods import PodKey, SimulatedPod, priority_of
-from trimtab.clients.simulation.cluster.scheduler import NodeInfo, Preemption
+from trimtab.clients.simulation.cluster.scheduler import NodeInfo, Preemption, VolumeFilter
 from trimtab.clients.simulation.scheduling.columns import Column, Columns
 from trimtab.clients.simulation.scheduling.preemption import Candidate, best_candidate, possible_victims, reprieved
 from trimtab.clients.simulation.scheduling.rules import HOSTNAME, PreferredAffinity, Rules, Spread
@@ -70,6 +70,7 @@ class KubeScheduler:
         self._columns = Columns()
         self._static: dict[bytes, _Static] = {}
         self._preempts = preempts
+        self._volumes: VolumeFilter | None = None
         # Pods on nodes, by priority.
         self._priorities: Counter[int] = Counter()
         # Pods for which room is kept, and where.
@@ -94,6 +95,10 @@ class KubeScheduler:
         """Record that a pod has left a node."""
         self._columns.add(info, pod, -1)
         self._priorities[priority_of(pod)] -= 1
+
+    def follow_volumes(self, volumes: VolumeFilter) -> None:
+        """Ask from now on which nodes can have a pod's volumes."""
+        self._volumes = volumes
 
     def least_use(self, aside: Collection[str] = ()) -> float:
         """Return the utilization of the least utilized node; see `Columns.least_use`."""
@@ -241,7 +246,7 @@ class KubeScheduler:
         if not static.fits[slot] or not info.fits(pod):
             return False
         rules = columns.rules(pod)
-        is_counted = rules.required or rules.affinity or rules.anti_affinity
+        is_counted = rules.required or rules.affinity or rules.anti_affinity or pod.claims
         if is_counted or any(held.term.counts(pod) for held in columns.holders):
             return bool(self._filter(pod, static)[slot])
         return True
@@ -273,6 +278,11 @@ class KubeScheduler:
         for spread in rules.required:
             fits &= self._spread_fits(pod, spread, static.selected & columns.live, rules)
         self._affinity_fits(pod, rules, fits)
+        needs = self._volumes.needs(pod) if pod.claims and self._volumes is not None else None
+        if needs is not None and self._volumes is not None:
+            for slot in np.flatnonzero(fits):
+                info = columns.infos[slot]
+                fits[slot] = info is not None and self._volumes.allow(needs, info)
         if pod.ports:
             for slot in np.flatnonzero(fits):
                 info = columns.infos[slot]

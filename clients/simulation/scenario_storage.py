@@ -1,10 +1,10 @@
-"""What a scenario says of machines that the cloud takes back. Raises pydantic's ValidationError."""
+"""What a scenario says of storage, and of machines that the cloud takes back. Raises pydantic's ValidationError."""
 
-from typing import Self
+from typing import Literal, Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from trimtab.clients.simulation.scenario_values import MODEL_CONFIG, Duration, Labels, Name
+from trimtab.clients.simulation.scenario_values import MODEL_CONFIG, Duration, Labels, Name, Quantity
 
 
 class ReclaimModel(BaseModel):
@@ -41,3 +41,31 @@ class ReclaimModel(BaseModel):
     def mean_s(self) -> float:
         """Return the average time from a node's start to its notice, seconds."""
         return 3600 / self.per_hour if self.per_hour is not None else self.mean_time or 0.0
+
+
+class StorageClassModel(BaseModel):
+    """A class of volumes. A volume is in one zone, and so is every pod that mounts it."""
+
+    model_config = MODEL_CONFIG
+
+    name: Name
+    """Name of the class."""
+    binding: Literal["WaitForFirstConsumer", "Immediate"] = "WaitForFirstConsumer"
+    """Whether a volume is made where its first pod is scheduled, or at once, in a zone that follows from its name."""
+    zones: list[str] = []
+    """Zones in which volumes can be; none = every zone of the node groups."""
+    driver: Name = "disk.csi.trimtab.dev"
+    """Name of the CSI driver, for `attachLimits` of node groups."""
+
+
+class VolumeModel(BaseModel):
+    """A volume of each pod of a StatefulSet. It stays when the pod goes; the pod that follows returns to its zone."""
+
+    model_config = MODEL_CONFIG
+
+    name: Name
+    """Name of the volume, and the prefix of the claims' names."""
+    storage_class: Name
+    """One of `storageClasses`."""
+    size: Quantity = "10Gi"
+    """Requested size; it limits nothing."""

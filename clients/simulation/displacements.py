@@ -6,7 +6,7 @@ seconds, Unix time.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from trimtab.clients.simulation.cluster.database import JournalEntry
@@ -26,8 +26,12 @@ class Displacements:
         self._waiting: dict[str, tuple[str, float]] = {}
         self._waited_s: defaultdict[str, float] = defaultdict(float)
 
-    def add(self, entries: Iterable[JournalEntry], uid_of: Mapping[str, str], now_s: float) -> None:
-        """Record the journal of one transaction. uid_of : by "Pod/namespace/name"."""
+    def add(
+        self, entries: Iterable[JournalEntry], uid_of: Mapping[str, str], on_node: Collection[str], now_s: float
+    ) -> None:
+        """Record the journal of one transaction, after its writes. uid_of : by "Pod/namespace/name"; on_node : uids of
+        pods that have a node now.
+        """
         cause = ""
         for entry in entries:
             if entry.what in ("reclaimed", "preempted"):
@@ -42,7 +46,7 @@ class Displacements:
             elif entry.what == "recreated":
                 of_pod = cause or self._cause_of.pop(entry.subject, "")
                 uid = uid_of.get(f"Pod/{entry.subject}")
-                if of_pod and uid is not None:
+                if of_pod and uid is not None and uid not in on_node:
                     self._waiting[uid] = of_pod, now_s
 
     def ended(self, uid: str, now_s: float) -> None:

@@ -104,7 +104,7 @@ class Measurements:
                 self._machine(key.removeprefix("Instance//"), value, now_s)
         for entry in entries:
             self._entry(entry, now_s)
-        self.displacements.add(entries, self._uid_of, now_s)
+        self.displacements.add(entries, self._uid_of, self._node_of, now_s)
 
     def sample(self, now_s: float) -> None:
         """Add a sample."""

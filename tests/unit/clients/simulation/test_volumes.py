@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.builders import kubernetes as k8s
-from tests.unit.clients.simulation.test_scheduler import feasible, fitting
+from tests.builders.simulated_fit import feasible, fitting
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.scenario import Scenario

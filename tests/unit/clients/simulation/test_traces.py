@@ -199,12 +199,8 @@ def test_controllers_of_each_kind_appear_grow_and_go(tmp_path: Path) -> None:
     agent = applied("DaemonSet", "agent", {"template": template("10m")})
     web = applied("Deployment", "web", {"replicas": 1, "template": template()})
     more = applied("Deployment", "web", {"replicas": 3, "template": template("600m")})
-    events: tuple[tuple[int, list[Json], list[Json]], ...] = (
-        (100, [db, agent, web], []),
-        (160, [more], []),
-        (220, [], [db, agent, web]),
-    )
-    simulation = simulated(tmp_path, trace(*events))
+    every = [db, agent, web]
+    simulation = simulated(tmp_path, trace((100, every, []), (160, [more], []), (220, [], every)))
 
     def names() -> list[str]:
         return sorted(str(pod.owner["name"]) for pod in simulation.cluster.state.pods.values() if pod.active)

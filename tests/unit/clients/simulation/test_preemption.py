@@ -2,14 +2,18 @@
 criteria (pkg/scheduler/framework/preemption, pickOneNodeForPreemption).
 """
 
+import json
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from tests.builders import kubernetes as k8s
+from tests.builders.examples import examples
 from trimtab.clients.simulation import ClusterSimulation
 from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
-from trimtab.clients.simulation.cluster.pods import SimulatedPod
+from trimtab.clients.simulation.cluster.pods import SimulatedPod, priority_of
 from trimtab.clients.simulation.cluster.scheduler import Preemption
 from trimtab.clients.simulation.scenario import Scenario
 from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
@@ -129,6 +133,60 @@ def test_an_anti_affinity_is_met_by_removing_only_the_pods_that_it_names() -> No
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     objects = [victim("x", "n1", 500, labels={"app": "x"}, cpu="500m"), victim("y", "n1", 1, cpu="500m")]
     assert on(preempted([*nodes("n1"), *objects], cpu="500m", affinity=apart)) == ("n1", ["x"])
+
+
+VICTIMS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(-5, 12), st.sampled_from([300, 700, 1000]), st.sampled_from("xy")),
+    min_size=3,
+    max_size=9,
+)
+
+
+@examples(60)
+@given(given_pods=VICTIMS, cpu=st.sampled_from([600, 1000, 1900]), kept=st.booleans())
+def test_no_victim_could_stay_and_no_node_alone_would_need_better_ones(
+    given_pods: list[tuple[int, int, int, str]], cpu: int, kept: bool
+) -> None:
+    objects, free = nodes("n0", "n1", "n2"), [2000, 2000, 2000]
+    for number, (at, priority, milli, app) in enumerate(given_pods):
+        if free[at] >= milli:
+            free[at] -= milli
+            objects.append(victim(f"v{number}", f"n{at}", priority, cpu=f"{milli}m", labels={"app": app}))
+    if kept:
+        objects.append(k8s.pdb("kept", labels={"app": "x"}, min_available="100%"))
+    assume(max(free) < cpu)
+    found = preempted(objects, priority=10, cpu=f"{cpu}m")
+    alone = [
+        one
+        for name in ("n0", "n1", "n2")
+        if (one := preempted([*others_closed(objects, name)], priority=10, cpu=f"{cpu}m")) is not None
+    ]
+    assert (found is None) == (not alone)
+    if found is None:
+        return
+    room = free[int(found.node.name[1:])]
+    amounts = [pod.requests["cpu"] for pod in found.victims]
+    assert room + sum(amounts) >= cpu
+    assert all(room + sum(amounts) - one < cpu for one in amounts)
+    assert all(priority_of(pod) < 10 for pod in found.victims)
+    assert criteria(found, kept) == min(criteria(one, kept) for one in alone)
+
+
+def others_closed(objects: list[Json], name: str) -> list[Json]:
+    """The same cluster, in which all nodes but one are cordoned."""
+    return [
+        {**one, "spec": {**one["spec"], "unschedulable": True}}
+        if one["kind"] == "Node" and one["metadata"]["name"] != name
+        else one
+        for one in json.loads(json.dumps(objects))
+    ]
+
+
+def criteria(found: Preemption, kept: bool) -> tuple[int, int, int, int]:
+    """What the scheduler compares nodes by, except for starts: all pods here have started together."""
+    priorities = [priority_of(pod) for pod in found.victims]
+    violations = sum(kept and pod.labels["app"] == "x" for pod in found.victims)
+    return violations, max(priorities), sum(one + 2**31 for one in priorities), len(priorities)
 
 
 def running(**high: Any) -> ClusterSimulation:

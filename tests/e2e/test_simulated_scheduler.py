@@ -41,7 +41,7 @@ def node(case: str, number: int, cpu: str, zone: str = "", **labels: str) -> Jso
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
 
 
-def pod(case: str, name: str, cpu: int, on: str = "", app: str = "", **spec: Any) -> Json:
+def pod(case: str, name: str, cpu: int, on: str = "", app: str = "new", **spec: Any) -> Json:
     container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": f"{cpu}m", "memory": "64Mi"}}}
     own: Json = {"containers": [container], "nodeSelector": {"case": case}, "terminationGracePeriodSeconds": 1, **spec}
     if on:

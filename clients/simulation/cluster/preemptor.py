@@ -30,9 +30,9 @@ class Preemptor:
         """Preempt for a pod that fits nowhere, if possible. alike : equal for pods that fit the same nodes."""
         state = self._state
         kind = (alike, priority_of(pod))
-        if pod.spec.get("preemptionPolicy") == "Never" or kind in self._hopeless or self._waits(pod):
+        if pod.spec.get("preemptionPolicy") == "Never" or self._waits(pod):
             return
-        found = state.scheduler.preempt(pod, state.budgets)
+        found = None if kind in self._hopeless else state.scheduler.preempt(pod, state.budgets)
         if found is None:
             self._hopeless.add(kind)
             if pod.nominated_node:

@@ -3,7 +3,8 @@
 A claim of a class with the mode Immediate has a volume at once, in a zone that follows from its name; one with
 WaitForFirstConsumer when its pod is bound, in the zone of the node. Claims and volumes stay when their pod goes, so
 that its successor returns to the zone. A node takes no more volumes of a driver than its CSINode allows. A claim that
-does not exist binds nothing: it was not recorded. Not simulated: capacity, resizing, attaching takes no time.
+does not exist, or names a volume that does not, binds nothing: it was not recorded. Not simulated: capacity, resizing;
+attaching takes no time.
 Source: kube-scheduler, plugins volumebinding and nodevolumelimits; component-helpers ChooseZoneForVolume.
 """
 
@@ -56,6 +57,8 @@ class PodVolumes:
         selectors, attached, is_bound = [], dict[str, set[str]](), True
         for claim in claims:
             volume, of_class = self._volume(claim), self._class(claim)
+            if volume is None and _volume_name(claim):
+                continue
             affinity = ((volume.get("spec") or {}).get("nodeAffinity") or {}).get("required") if volume else None
             if volume is None:
                 is_bound &= of_class.get("volumeBindingMode", IMMEDIATE) != IMMEDIATE
@@ -107,19 +110,20 @@ class PodVolumes:
     def bind(self, pod: SimulatedPod, info: NodeInfo) -> None:
         """Provide the volumes for which the pod's claims have waited, in the zone of its node."""
         for claim in self._claims(pod):
-            if self._volume(claim) is None:
+            if not _volume_name(claim) and self._class(claim):
                 self._provide(claim, self._class(claim), labels_of(info.node).get(ZONE, ""))
 
     def _provide(self, claim: Object, of_class: Mapping[str, Any], zone: str) -> None:
         """Create the volume of a claim."""
-        about = claim["metadata"]
-        name = f"pv-{about['namespace']}-{about['name']}"
+        about, wanted = claim["metadata"], claim.get("spec") or {}
+        namespace = about.get("namespace") or "default"
+        name = f"pv-{namespace}-{about['name']}"
         driver = str(of_class.get("provisioner") or "")
         spec: Object = {
-            "accessModes": claim["spec"].get("accessModes") or ["ReadWriteOnce"],
-            "capacity": (claim["spec"].get("resources") or {}).get("requests") or {},
-            "storageClassName": claim["spec"].get("storageClassName") or "",
-            "claimRef": {"namespace": about["namespace"], "name": about["name"], "uid": about["uid"]},
+            "accessModes": wanted.get("accessModes") or ["ReadWriteOnce"],
+            "capacity": (wanted.get("resources") or {}).get("requests") or {},
+            "storageClassName": wanted.get("storageClassName") or "",
+            "claimRef": {"namespace": namespace, "name": about["name"], "uid": about.get("uid") or ""},
             "csi": {"driver": driver, "volumeHandle": name},
         }
         if zone:
@@ -129,7 +133,7 @@ class PodVolumes:
         volume = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
         self._objects.put({**volume, "status": {"phase": "Bound"}})
         bound = {**about, "annotations": {**(about.get("annotations") or {}), BIND_COMPLETED: "yes"}}
-        of_claim = {**claim["spec"], "volumeName": name}
+        of_claim = {**wanted, "volumeName": name}
         self._objects.put({**claim, "metadata": bound, "spec": of_claim, "status": {"phase": "Bound"}})
 
     def _claims(self, pod: SimulatedPod) -> list[Object]:
@@ -137,7 +141,7 @@ class PodVolumes:
         return [claim for claim in found if claim is not None]
 
     def _volume(self, claim: Object) -> Object | None:
-        return self._objects.others.get(f"PersistentVolume//{(claim.get('spec') or {}).get('volumeName') or ''}")
+        return self._objects.others.get(f"PersistentVolume//{_volume_name(claim)}")
 
     def _class(self, claim: Object) -> Object:
         name = (claim.get("spec") or {}).get("storageClassName") or ""
@@ -148,6 +152,10 @@ class PodVolumes:
         drivers = ((self._objects.others.get(f"CSINode//{node}") or {}).get("spec") or {}).get("drivers") or ()
         counts = ((one.get("name") or "", (one.get("allocatable") or {}).get("count")) for one in drivers)
         return {name: int(count) for name, count in counts if count is not None}
+
+
+def _volume_name(claim: Object) -> str:
+    return (claim.get("spec") or {}).get("volumeName") or ""
 
 
 def csi_node(name: str, limits: Mapping[str, int]) -> Object:

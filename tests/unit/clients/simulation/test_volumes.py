@@ -8,8 +8,10 @@ from pydantic import ValidationError
 from tests.builders import kubernetes as k8s
 from tests.builders.simulated_fit import feasible, fitting
 from trimtab.clients.simulation import ClusterSimulation
+from trimtab.clients.simulation.cluster.cluster import SimulatedCluster
 from trimtab.clients.simulation.cluster.objects import labels_of
 from trimtab.clients.simulation.scenario import Scenario
+from trimtab.clients.simulation.scheduling.scheduler import KubeScheduler
 
 Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
@@ -83,6 +85,23 @@ def test_a_pod_with_a_volume_fits_where_the_planner_fits_it(objects: list[Json],
     pod = k8s.pod("new", claims=["data"])
     assert feasible(every, pod) == nodes
     assert fitting(every, pod) == nodes
+
+
+def test_a_claim_whose_volume_was_not_recorded_binds_nothing_and_stays_as_it_is() -> None:
+    claim = k8s.persistent_volume_claim("data", volume="pv-elsewhere", storage_class="standard")
+    objects = [*NODES, k8s.storage_class(), claim, k8s.pod("new", claims=["data"])]
+    cluster = SimulatedCluster(objects, scheduler=KubeScheduler())
+    assert cluster.state.pods["default", "new"].node
+    assert cluster.state.others["PersistentVolumeClaim/default/data"]["spec"]["volumeName"] == "pv-elsewhere"
+
+
+def test_a_waiting_claim_that_was_recorded_gets_its_volume_where_its_pod_goes() -> None:
+    claim = k8s.persistent_volume_claim("data", storage_class="standard")
+    pod = k8s.pod("new", claims=["data"], node_selector={"kubernetes.io/hostname": "n2"})
+    cluster = SimulatedCluster([*NODES, k8s.storage_class(), claim, pod], scheduler=KubeScheduler())
+    (volume,) = [item for key, item in cluster.state.others.items() if key.startswith("PersistentVolume//")]
+    (term,) = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    assert term["matchExpressions"][0]["values"] == ["b"]
 
 
 def scenario(binding: str = "WaitForFirstConsumer", **more: Any) -> Scenario:

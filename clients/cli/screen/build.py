@@ -1,7 +1,7 @@
 """Build the screen from an answered plan and the actuator's status. Decides only what is shown; calls nothing.
 
-Order of lines: node groups by id with nodes of no group last; nodes by group, then by name; pending pods without a place
-first; deletions in progress before those that have ended. Cost: proportional to nodes, and pods once.
+Order of lines: node groups by id with nodes of no group last; nodes by group, then by name; pending pods without a
+place first; deletions in progress before those that have ended. Cost: proportional to nodes, and pods once.
 """
 
 from collections import defaultdict
@@ -51,15 +51,17 @@ class _Amounts(NamedTuple):
 
 
 def screen_of(answer: PlanAnswer, status: actuator_pb2.ActuatorStatus | None = None, name: str = "") -> ClusterScreen:
-    """Return the screen. status : None = no actuator is known; name : of the cluster."""
+    """Return the screen. status : None = what the snapshot tells of it; name : of the cluster."""
     view, now_s = answer.view, answer.now_ns / 1e9
-    removals = tuple(_removals(status, now_s)) if status is not None else ()
+    removals = tuple(_removals(status, now_s) if status is not None else _known_removals(answer))
     verdicts = _verdicts(answer)
     verdicts.update((one.node, (NodeState.MOVING, _progress(one))) for one in removals if not one.is_over)
     amounts = {node: _amounts(answer, node) for node in view.nodes}
     nodes = tuple(
         _node(answer, node, amounts[node], verdicts)
-        for node in sorted(view.nodes, key=lambda node: (not view.nodes[node].node_group, view.nodes[node].node_group, node))
+        for node in sorted(
+            view.nodes, key=lambda node: (not view.nodes[node].node_group, view.nodes[node].node_group, node)
+        )
     )
     total = _Amounts()
     for one in amounts.values():
@@ -105,16 +107,16 @@ def _amounts(answer: PlanAnswer, node: str) -> _Amounts:
     return _Amounts(cpu - free.get("cpu", 0), cpu, memory - free.get("memory", 0), memory)
 
 
-def _node(
-    answer: PlanAnswer, name: str, amounts: _Amounts, verdicts: Mapping[str, tuple[NodeState, str]]
-) -> NodeLine:
+def _node(answer: PlanAnswer, name: str, amounts: _Amounts, verdicts: Mapping[str, tuple[NodeState, str]]) -> NodeLine:
     view, costs = answer.view, answer.costs
     node = view.nodes[name]
     state, verdict = verdicts.get(name, (NodeState.UNKNOWN, ""))
     marks = [text for text, holds in (("not ready", not node.ready), ("cordoned", node.unschedulable)) if holds]
     pods = view.allocatable(name).get("pods", 0) - view.free(name)["pods"]
     price = costs.of([name]) if costs.source(name) else None
-    return NodeLine(name, node.node_group, *amounts.shares, pods, price, state, "; ".join([*marks, verdict]).strip("; "))
+    return NodeLine(
+        name, node.node_group, *amounts.shares, pods, price, state, "; ".join([*marks, verdict]).strip("; ")
+    )
 
 
 def _verdicts(answer: PlanAnswer) -> dict[str, tuple[NodeState, str]]:
@@ -209,6 +211,14 @@ def _removals(status: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[Rem
         yield _removal(one, now_s, is_over=True)
 
 
+def _known_removals(answer: PlanAnswer) -> Iterator[RemovalLine]:
+    """Yield the deletions that the snapshot tells of, as in a recording."""
+    for one in answer.view.snapshot.actuation_status.deletions:
+        seconds = max(0.0, (answer.now_ns - one.start_time.ToNanoseconds()) / 1e9)
+        state = "draining" if one.drain else "deleting"
+        yield RemovalLine(one.node, one.node_group, state, seconds, -1, -1, one.drain, False, "")
+
+
 def _removal(one: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> RemovalLine:
     reason = reason_pb2.DeletionReason.Code.Name(one.reason) if one.reason else ""
     return RemovalLine(
@@ -226,7 +236,7 @@ def _removal(one: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> 
 
 def _progress(one: RemovalLine) -> str:
     """Return how far a deletion is."""
-    pods = f": {one.pods_gone} of {counted(one.pods_total, 'pod')} gone" if one.is_drain else ""
+    pods = f": {one.pods_gone} of {counted(one.pods_total, 'pod')} gone" if one.is_drain and one.pods_total >= 0 else ""
     return f"{one.state}{pods}"
 
 

@@ -62,8 +62,8 @@ class PendingLine(NamedTuple):
 
 
 class RemovalLine(NamedTuple):
-    """A deletion of a node. seconds : in its state; pods_gone of pods_total : evicted, if it is drained; is_over : it
-    has ended.
+    """A deletion of a node. seconds : in its state; pods_gone of pods_total : evicted, if drained, -1 = not known;
+    is_over : it has ended.
     """
 
     node: str

@@ -104,7 +104,10 @@ class Application:
             self._pods[changed.strings[namespace], self._texts["name"][row]] = row
 
     def _write_mounts(self, whole: pb.ClusterSnapshot, rows: list[int]) -> None:
-        """Write the mounts of pods in these rows. A volume sent again has a new entry, so entries that no pod mounts are dropped."""
+        """Write the mounts of the pods in these rows.
+
+        A volume sent again has a new entry, so entries that no pod mounts are dropped.
+        """
         pairs = [(pod, volume) for pod, row in enumerate(rows) for volume in self._mounts[row]]
         used = sorted({volume for _, volume in pairs})
         number = {volume: i for i, volume in enumerate(used)}

@@ -30,7 +30,7 @@ from trimtab.clients.cli.options import (
 from trimtab.clients.cli.output import Format
 from trimtab.clients.load.bursts import LoadSettings
 from trimtab.clients.rpc.extras import require_extra
-from trimtab.clients.rpc.options import LogFormatOption, LogLevelOption, PlaintextOption
+from trimtab.clients.rpc.options import AnonymousOption, LogFormatOption, LogLevelOption, PlaintextOption, PolicyOption
 
 app = typer.Typer()
 LOAD = LoadSettings()
@@ -67,6 +67,11 @@ def run(
     prices: PricesOption = None,
     log_format: LogFormatOption = None,
     group_by: GroupByOption = None,
+    web: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help='serve a page with the last round, read-only; "" = none')
+    ] = "",
+    policy: PolicyOption = None,
+    allow_anonymous_on_network: AnonymousOption = False,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr: text has a line for each round in which
     something has changed, JSON an object for each round. A dry run ends with the table of its last plan.
@@ -82,7 +87,7 @@ def run(
             source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
             state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
-            log_format, group_by,
+            log_format, group_by, web, policy, allow_anonymous_on_network,
         )
     )  # fmt: skip
 

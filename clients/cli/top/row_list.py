@@ -15,8 +15,8 @@ from trimtab.clients.cli.top.layout import Line, row_line
 from trimtab.clients.cli.top.rows import Row, Selection, identity_of
 
 
-class RowList(ScrollView, can_focus=True):
-    """Rows with a cursor, which stays on its row when the rows change."""
+class RowList(ScrollView, can_focus=True, inherit_bindings=False):
+    """Rows with a cursor, which stays on its row when the rows change. Keys are the business of the app."""
 
     DEFAULT_CSS = "RowList { overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; height: 1fr; }"
 

@@ -23,6 +23,7 @@ from rich.text import Text
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.screen.build import explained_node, screen_of
 from trimtab.clients.cli.screen.document import screen_document
+from trimtab.clients.documents.output import visible
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.rpc.access import Access
 from trimtab.clients.rpc.addresses import split_address
@@ -98,7 +99,7 @@ class LastRound:
         """Return why a node goes or stays, "" = there is no such node."""
         found = self._latest()
         lines = explained_node(found[0], node) if found is not None else []
-        return "\n".join(Text.from_markup(line, emoji=False).plain for line in lines)
+        return "\n".join(Text.from_markup(visible(line), emoji=False).plain for line in lines)
 
     def _latest(self) -> tuple[PlanAnswer, bytes] | None:
         """Return the last plan and its screen, computed once. The loop waits for nobody who looks."""

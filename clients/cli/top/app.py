@@ -30,6 +30,7 @@ from trimtab.clients.cli.top.rows import (
     largest_groups,
     rows_of,
 )
+from trimtab.clients.documents.output import visible
 
 _VIEWS: Final = tuple(TopView)
 LOW: Final = 12
@@ -53,7 +54,9 @@ class DetailsScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the text."""
         with VerticalScroll():
-            yield Static(Text("\n").join(Text.from_markup(line, emoji=False) for line in self.lines), markup=False)
+            yield Static(
+                Text("\n").join(Text.from_markup(visible(line), emoji=False) for line in self.lines), markup=False
+            )
 
     def action_close(self) -> None:
         """Go back."""

@@ -118,13 +118,13 @@ def _state_line(screen: ClusterScreen, width: int) -> Line:
     now = sum(one.state is NodeState.NOW for one in screen.nodes)
     parts = [
         Fragment(f"cpu {bar(screen.cpu, size)}"),
-        Fragment(f"  memory {bar(screen.memory, size)}"),
-        Fragment(f"  {counted(screen.waiting, 'pod')} pending", "yellow" if screen.waiting else "dim"),
+        Fragment(f"  mem {bar(screen.memory, size)}"),
+        Fragment(f"  {screen.waiting:,} pending", "yellow" if screen.waiting else "dim"),
         Fragment(f"  {now:,} to go now", "bold green" if now else "dim"),
         Fragment(f"  {moving:,} moving", "magenta" if moving else "dim"),
     ]
     if screen.savings.added:
-        parts.append(Fragment(f"  {counted(screen.savings.added, 'node')} to add", "yellow"))
+        parts.append(Fragment(f"  {screen.savings.added:,} to add", "yellow"))
     return parts
 
 

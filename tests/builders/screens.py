@@ -87,7 +87,7 @@ def picture() -> Picture:
 
 
 def renamed(name: str) -> PlanAnswer:
-    """Return the same plan with another name of the node b-2: one that no API server takes, but a recording can have."""
+    """Return the same plan with another name of the node b-2, one that a recording can have and no API server takes."""
     answer = planned()
     response, snapshot = plan_pb2.PlanResponse(), snapshot_pb2.ClusterSnapshot()
     response.CopyFrom(answer.response)

@@ -54,9 +54,8 @@ class DetailsScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         """Lay out the text."""
         with VerticalScroll():
-            yield Static(
-                Text("\n").join(Text.from_markup(visible(line), emoji=False) for line in self.lines), markup=False
-            )
+            lines = (Text.from_markup(visible(line), emoji=False) for line in self.lines)
+            yield Static(Text("\n").join(lines), markup=False)
 
     def action_close(self) -> None:
         """Go back."""

@@ -133,7 +133,6 @@ class TopApp(App[None]):
         self.selection = Selection()
         self.trouble = ""
         self.failure: BaseException | None = None
-        self._is_paused = feed.has_rounds
         self._prompt_kind = "/"
 
     def compose(self) -> ComposeResult:
@@ -218,7 +217,7 @@ class TopApp(App[None]):
         assert self.picture is not None
         age_s = self._clock() - self.picture.screen.time_s
         age = f"{duration(age_s)} ago" if self._feed.is_live and age_s >= 1 else ""
-        return [self.picture.position, age, "paused" if self._is_paused else ""]
+        return [self.picture.position, age, "paused" if self._feed.is_paused else ""]
 
     def _foot(self, width: int) -> Line:
         if self.trouble:
@@ -270,8 +269,7 @@ class TopApp(App[None]):
 
     def action_pause(self) -> None:
         """Take no new picture, or go on; play a recording, or stop."""
-        self._is_paused = not self._is_paused
-        self._feed.pause(self._is_paused)
+        self._feed.pause(not self._feed.is_paused)
         self._draw_head()
 
     def action_sort(self, key: str) -> None:

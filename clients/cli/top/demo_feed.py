@@ -34,6 +34,7 @@ class DemoFeed:
     def __init__(self, planner: PlannerAccess, actuator: services.ActuatorProcess, scenario: DemoSettings) -> None:
         self._planner, self._actuator, self._scenario = planner, actuator, scenario
         self._display: _PictureDisplay | None = None
+        self.is_paused = False
 
     def run(self, sink: Sink) -> None:
         """Play until nothing changes any more, or until stopped."""
@@ -51,6 +52,7 @@ class DemoFeed:
 
     def pause(self, is_paused: bool) -> None:
         """Keep the picture; the cluster goes on."""
+        self.is_paused = is_paused
         if self._display is not None:
             self._display.is_paused = is_paused
 

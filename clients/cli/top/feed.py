@@ -52,6 +52,10 @@ class Feed(Protocol):
     has_rounds: bool
     """Whether `step` goes through recorded rounds."""
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether no new picture comes by itself."""
+
     def run(self, sink: Sink) -> None:
         """Give pictures until stopped, or until there are no more. Errors: those of commands, before the first one."""
 
@@ -70,6 +74,7 @@ class StillFeed:
 
     is_live = False
     has_rounds = False
+    is_paused = False
 
     def __init__(self, picture: Picture) -> None:
         self._picture = picture

@@ -49,7 +49,7 @@ class LiveFeed:
     def __init__(self, calls: LiveCalls) -> None:
         self._calls = calls
         self._stopped = threading.Event()
-        self._is_paused = False
+        self.is_paused = False
         self._count = 0
 
     def run(self, sink: Sink) -> None:
@@ -57,7 +57,7 @@ class LiveFeed:
         with notes_collected():
             while not self._stopped.is_set():
                 begun_s = time.monotonic()
-                if not self._is_paused and not self._made(sink):
+                if not self.is_paused and not self._made(sink):
                     return
                 self._stopped.wait(max(0.1, self._calls.interval_s - (time.monotonic() - begun_s)))
 
@@ -100,7 +100,7 @@ class LiveFeed:
 
     def pause(self, is_paused: bool) -> None:
         """Make no rounds, or go on."""
-        self._is_paused = is_paused
+        self.is_paused = is_paused
 
     def step(self, target: Callable[[int, int], int]) -> None:
         """There are no rounds to go back to."""

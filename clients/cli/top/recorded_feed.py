@@ -103,7 +103,7 @@ class RecordedFeed:
         self._clusters = RecordedClusters(rounds)
         self._changed = threading.Condition()
         self._index = len(rounds) - 1
-        self._is_paused, self._is_stopped = True, False
+        self.is_paused, self._is_stopped = True, False
 
     def run(self, sink: Sink) -> None:
         """Show a round whenever another one is chosen, and the next ones while the recording plays."""
@@ -125,9 +125,9 @@ class RecordedFeed:
 
     def _play_on(self) -> None:
         """Choose the next round, if the recording plays; the last one ends that."""
-        if not self._is_paused and not self._is_stopped:
+        if not self.is_paused and not self._is_stopped:
             self._index = min(self._index + 1, len(self._rounds) - 1)
-            self._is_paused = self._index == len(self._rounds) - 1
+            self.is_paused = self._index == len(self._rounds) - 1
 
     def stop(self) -> None:
         """End `run`."""
@@ -138,7 +138,7 @@ class RecordedFeed:
     def pause(self, is_paused: bool) -> None:
         """Stop playing, or play on; from the last round, play from the first."""
         with self._changed:
-            self._is_paused = is_paused
+            self.is_paused = is_paused
             if not is_paused and self._index == len(self._rounds) - 1:
                 self._index = 0
             self._changed.notify_all()

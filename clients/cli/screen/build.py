@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from trimtab.clients.cli.amounts import counted, duration
+from trimtab.clients.cli.amounts import counted, duration, some
 from trimtab.clients.cli.answers import expansion, scale_down, scale_up
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.answers.nodes import explain_node, node_lines
@@ -176,20 +176,27 @@ def _groups(answer: PlanAnswer, nodes: tuple[NodeLine, ...], amounts: Mapping[st
 def _pending(answer: PlanAnswer) -> Iterator[PendingLine]:
     """Yield the pods that wait, those that stay pending first."""
     decision, view = answer.response.scale_up, answer.view
-    for (owner, detail), pods in scale_up.pending(answer):
-        yield PendingLine(owner, detail or "no node group can grow for it", False, tuple(one.pod for one in pods))
     alike: dict[tuple[str, str, bool], list[str]] = defaultdict(list)
+
+    def add(pod: str, reason: str, *, is_served: bool) -> None:
+        alike[view.owner_text(pod), reason, is_served].append(pod)
+
+    for lacking in decision.unschedulable:
+        add(lacking.pod, lacking.detail or "no node group can grow for it", is_served=False)
     for one in decision.skipped:
-        alike[view.controller_text(one.pod), SKIPPED_SENTENCES[one.reason], False].append(one.pod)
+        add(one.pod, SKIPPED_SENTENCES[one.reason], is_served=False)
     for split in decision.splits:
         for pod in split.pods:
             if view.row_of(pod) is not None:
-                alike[view.controller_text(pod), f"gets a new node of {split.node_group}", True].append(pod)
+                add(pod, f"gets a new node of {split.node_group}", is_served=True)
     for pod in sorted(decision.on_existing):
-        alike[view.controller_text(pod), "fits on existing nodes", True].append(pod)
+        add(pod, "fits on existing nodes", is_served=True)
     for pod in sorted(decision.on_upcoming):
-        alike[view.controller_text(pod), "waits for nodes that are on their way", True].append(pod)
-    lines = (PendingLine(owner, why, served, tuple(pods)) for (owner, why, served), pods in alike.items())
+        add(pod, "waits for nodes that are on their way", is_served=True)
+    lines = (
+        PendingLine(owner or some(pods, 2), reason, is_served, tuple(pods))
+        for (owner, reason, is_served), pods in alike.items()
+    )
     yield from sorted(lines, key=lambda line: (line.is_served, -len(line.pods), line.owner, line.reason))
 
 

@@ -51,8 +51,8 @@ class GroupLine(NamedTuple):
 
 
 class PendingLine(NamedTuple):
-    """Pods that wait, alike. owner : their controller, or the pod; reason : what becomes of them; is_served : whether
-    they get a place; pods : "namespace/name".
+    """Pods that wait, alike. owner : their controller, else the first pods; reason : what becomes of them; is_served :
+    whether they get a place; pods : "namespace/name".
     """
 
     owner: str

@@ -44,13 +44,15 @@ Line = list[Fragment]
 
 
 class TopColumn(NamedTuple):
-    """A column. width : cells, 0 = a share of what is left, in proportion to `share`; is_name : of a node."""
+    """A column. width : cells, 0 = a share of what is left, in proportion to `share`; is_node, is_group : it has
+    names of nodes, or of node groups."""
 
     title: str
     width: int = 0
     share: int = 1
     is_right: bool = False
-    is_name: bool = False
+    is_node: bool = False
+    is_group: bool = False
 
 
 def title_line(chosen: Selection, width: int) -> Line:
@@ -141,9 +143,9 @@ def _columns(view: TopView, width: int) -> tuple[TopColumn, ...]:
     amounts = (TopColumn("CPU", used), TopColumn("MEM", used))
     price = TopColumn("PRICE/H", 9, is_right=True)
     if view is TopView.NODES:
-        group = (TopColumn("GROUP", share=2),) if is_wide else ()
+        group = (TopColumn("GROUP", share=2, is_group=True),) if is_wide else ()
         return (
-            TopColumn("NAME", share=3, is_name=True),
+            TopColumn("NAME", share=3, is_node=True),
             *group,
             *amounts,
             TopColumn("PODS", 5, is_right=True),
@@ -153,7 +155,7 @@ def _columns(view: TopView, width: int) -> tuple[TopColumn, ...]:
     if view is TopView.GROUPS:
         counts = [TopColumn(name, 6, is_right=True) for name in ("NODES", "GO", "ADD")]
         limits = [TopColumn(name, 6, is_right=True) for name in ("MIN", "MAX")] if is_wide else []
-        return (TopColumn("NAME"), *counts, *limits, *amounts, price)
+        return (TopColumn("NAME", is_group=True), *counts, *limits, *amounts, price)
     if view is TopView.PENDING:
         return (
             TopColumn("PODS", 6, is_right=True),
@@ -161,9 +163,9 @@ def _columns(view: TopView, width: int) -> tuple[TopColumn, ...]:
             TopColumn("WHAT BECOMES OF THEM", share=3),
         )
     if view is TopView.DELETIONS:
-        more = (TopColumn("GROUP", share=2),) if is_wide else ()
+        more = (TopColumn("GROUP", share=2, is_group=True),) if is_wide else ()
         return (
-            TopColumn("NODE", share=3, is_name=True),
+            TopColumn("NODE", share=3, is_node=True),
             *more,
             TopColumn("STATE", 12),
             TopColumn("FOR", 12),
@@ -172,7 +174,7 @@ def _columns(view: TopView, width: int) -> tuple[TopColumn, ...]:
         )
     prices = (TopColumn("PRICE/H", 9, is_right=True),)
     sizes = (TopColumn("NODES", 11), TopColumn("MAX", 6, is_right=True), TopColumn("PODS", 6, is_right=True))
-    return (TopColumn("GROUP", share=2), *sizes, *prices, TopColumn("BECAUSE", share=2))
+    return (TopColumn("GROUP", share=2, is_group=True), *sizes, *prices, TopColumn("BECAUSE", share=2))
 
 
 def _cells(row: Row, width: int) -> list[Fragment]:
@@ -256,8 +258,10 @@ def _heading(row: GroupLine, width: int) -> Line:
     parts += [f"{money(row.price)} an hour"] if row.price else []
     size = 10 if width >= WIDE else 5
     bars = [Fragment(f"  cpu {bar(row.cpu, size)}"), Fragment(f"  mem {bar(row.memory, size)}")]
-    name = Fragment(f"▌{visible(row.id) or UNGROUPED}", "bold blue")
-    return cut([name, Fragment(f"  {', '.join(parts)}", "bold"), *bars], width)
+    rest = [Fragment(f"  {', '.join(parts)}", "bold"), *bars]
+    left = max(12, width - sum(cell_len(one.text) for one in rest) - 1)
+    name = Fragment(f"▌{without_middle(visible(row.id), left) or UNGROUPED}", "bold blue")
+    return cut([name, *rest], width)
 
 
 def _joined(cells: Sequence[Fragment], columns: Sequence[TopColumn], width: int) -> Line:
@@ -272,7 +276,10 @@ def _joined(cells: Sequence[Fragment], columns: Sequence[TopColumn], width: int)
             size = max(0, left * (given + column.share) // flexible - left * given // flexible)
             given += column.share
         text = visible(cell.text).replace("\n", " ")
-        text = short_name(text, size) if column.is_name else text
+        if column.is_node:
+            text = short_node(text, size)
+        elif column.is_group:
+            text = without_middle(text, size)
         line.append(Fragment(fitted(text, size, is_right=column.is_right), cell.style))
         if number < len(columns) - 1:
             line.append(Fragment(" "))
@@ -287,17 +294,20 @@ def fitted(text: str, size: int, *, is_right: bool = False) -> str:
     return f"{' ' * (size - wide)}{text}" if is_right else set_cell_size(text, size)
 
 
-def short_name(name: str, size: int) -> str:
-    """Return a name of a node in at most so many cells: without its domain, or without its middle, since the ends of
-    names tell nodes apart.
-    """
+def short_node(name: str, size: int) -> str:
+    """Return a name of a node in at most so many cells: without its domain, or without its middle."""
+    host = name.split(".", 1)[0]
+    if cell_len(name) > size > len(host) and not host.isdigit():
+        return f"{host}…"
+    return without_middle(name if cell_len(name) <= size else host, size)
+
+
+def without_middle(name: str, size: int) -> str:
+    """Return a name in at most so many cells; its ends stay, since they tell it from others."""
     if cell_len(name) <= size or size < 5:
         return name
-    host = name.split(".", 1)[0]
-    if len(host) < size and not host.isdigit():
-        return f"{host}…"
     head = (size - 1) // 2
-    return f"{host[:head]}…{host[len(host) - (size - 1 - head) :]}"
+    return f"{name[:head]}…{name[len(name) - (size - 1 - head) :]}"
 
 
 def cut(line: Iterable[Fragment], width: int) -> Line:

@@ -1,5 +1,6 @@
 """The whole screen once, as plain text: for pipes, scripts and `--once`."""
 
+import textwrap
 from collections.abc import Iterator
 
 from trimtab.clients.cli.screen.model import ClusterScreen
@@ -21,7 +22,8 @@ def plain_lines(screen: ClusterScreen, width: int, remarks: tuple[str, ...] = ()
     """Yield the screen line by line; tables without rows are left out."""
     for line in head_lines(screen, width, remarks):
         yield text_of(line)
-    yield from (visible(text) for text in screen.sentences)
+    for text in screen.sentences:
+        yield from textwrap.wrap(visible(text), width)
     for view in _ORDER:
         chosen = Selection(view)
         rows = rows_of(screen, chosen)

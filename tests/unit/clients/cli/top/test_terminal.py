@@ -114,7 +114,7 @@ def test_digits_choose_one_of_the_largest_groups_and_zero_all() -> None:
 def test_the_name_of_a_view_or_its_beginning_shows_it_and_escape_goes_back() -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
         for typed, view, first in (
-            ("pend", TopView.PENDING, "pod default/huge"),
+            ("pend", TopView.PENDING, "default/huge"),
             ("deletions", TopView.DELETIONS, "b-1"),
             ("growth", TopView.GROWTH, "pool-a"),
             ("groups", TopView.GROUPS, "pool-a"),
@@ -149,7 +149,7 @@ def test_enter_on_pods_that_wait_names_them_and_says_why() -> None:
         await pilot.press("colon", *"pending", "enter", "enter")
         await pilot.pause()
         text = text_of_terminal(app)
-        assert "1 pod of pod default/huge" in text
+        assert "1 pod of default/huge" in text
         assert "default/huge" in text
 
     with_terminal(act)

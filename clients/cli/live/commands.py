@@ -18,6 +18,7 @@ from trimtab.clients.cli.options import (
     KubeconfigOption,
     LeaderElectOption,
     LeaseNameOption,
+    LoopActuatorOption,
     OutputOption,
     PlannerOption,
     PricesOption,
@@ -26,6 +27,7 @@ from trimtab.clients.cli.options import (
     StateAgeOption,
     StateFileOption,
     StateMapOption,
+    WebOption,
 )
 from trimtab.clients.cli.output import Format
 from trimtab.clients.load.bursts import LoadSettings
@@ -39,9 +41,7 @@ LOAD = LoadSettings()
 @app.command()
 def run(
     planner: Annotated[str, typer.Option(metavar="HOST:PORT", help="the planner")],
-    actuator: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, only decide")
-    ] = None,
+    actuator: LoopActuatorOption = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = "",
     node_groups: GroupsOption = None,
@@ -67,9 +67,7 @@ def run(
     prices: PricesOption = None,
     log_format: LogFormatOption = None,
     group_by: GroupByOption = None,
-    web: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help='serve a page with the last round, read-only; "" = none')
-    ] = "",
+    web: WebOption = "",
     policy: PolicyOption = None,
     allow_anonymous_on_network: AnonymousOption = False,
 ) -> None:

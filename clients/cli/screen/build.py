@@ -132,7 +132,11 @@ def _verdicts(answer: PlanAnswer) -> dict[str, tuple[NodeState, str]]:
             found[gone.node] = NodeState.LATER, _later(answer, gone)
     for kept in decision.unremovable:
         cause = kept.blocking_pod or kept.detail
-        found[kept.node] = NodeState.STAYS, why_it_stays(kept) + (f": {cause}" if cause else "")
+        is_going = kept.reason == _Reason.CURRENTLY_BEING_DELETED
+        found[kept.node] = (
+            NodeState.MOVING if is_going else NodeState.STAYS,
+            why_it_stays(kept) + (f": {cause}" if cause else ""),
+        )
     return found
 
 
@@ -210,7 +214,8 @@ def _growth(answer: PlanAnswer) -> Iterator[GrowthLine]:
 
 
 def _removals(status: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[RemovalLine]:
-    """Yield deletions in progress, then the latest that have ended."""
+    """Yield deletions in progress, then the latest that have ended. now_s : of the plan, before the status."""
+    now_s = max(now_s, status.time.ToNanoseconds() / 1e9)
     for one in status.deletions:
         yield _removal(one, now_s, is_over=False)
     ended = sorted(status.finished, key=lambda one: (-one.state_time.ToNanoseconds(), one.node))
@@ -243,7 +248,7 @@ def _removal(one: actuator_pb2.NodeDeletion, now_s: float, *, is_over: bool) -> 
 
 def _progress(one: RemovalLine) -> str:
     """Return how far a deletion is."""
-    pods = f": {one.pods_gone} of {counted(one.pods_total, 'pod')} gone" if one.is_drain and one.pods_total >= 0 else ""
+    pods = f": {one.pods_gone} of {counted(one.pods_total, 'pod')} gone" if one.pods_total > 0 else ""
     return f"{one.state}{pods}"
 
 

@@ -62,7 +62,7 @@ const VIEWS = {
       column("group", "15%", (row) => row.group),
       column("state", "8rem", (row) => row.state, (row) => text(row.state, row.over ? "over" : "moving")),
       column("for seconds", "7rem", (row) => row.seconds, (row) => number(row.seconds), "number"),
-      column("pods gone", "7rem", (row) => row.gone, (row) => row.gone === null ? "empty" : row.gone < 0 ? "" : `${row.gone} of ${row.total}`),
+      column("pods gone", "7rem", (row) => row.gone, (row) => row.gone === null ? "empty" : row.total > 0 ? `${row.gone} of ${row.total}` : ""),
       column("why", "", (row) => row.detail),
     ],
     node: (row) => row.name,

@@ -17,7 +17,7 @@ from trimtab.clients.cli.demo.loop import DemoSettings, run
 from trimtab.clients.cli.demo.screen import Screen
 from trimtab.clients.cli.output import stderr_console
 from trimtab.clients.cli.planners import PlannerAccess, open_planner
-from trimtab.clients.cli.top.feed import Picture, Sink
+from trimtab.clients.cli.top.feed import Picture, PictureSink
 from trimtab.v1 import actuator_pb2
 
 
@@ -36,7 +36,7 @@ class DemoFeed:
         self._display: _PictureDisplay | None = None
         self.is_paused = False
 
-    def run(self, sink: Sink) -> None:
+    def run(self, sink: PictureSink) -> None:
         """Play until nothing changes any more, or until stopped."""
         self._display = _PictureDisplay(sink)
         try:
@@ -63,7 +63,7 @@ class DemoFeed:
 class _PictureDisplay(Screen):
     """The demo's display, which makes pictures instead of lines."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: PictureSink) -> None:
         super().__init__(stderr_console())
         self._sink = sink
         self._answer: PlanAnswer | None = None

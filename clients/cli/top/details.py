@@ -51,7 +51,7 @@ def _lines(row: Row) -> Iterator[str]:
         yield row.verdict
     elif isinstance(row, RemovalLine):
         yield f"Node {row.node}: {row.state} for {duration(row.seconds)}."
-        if row.is_drain and row.pods_total >= 0:
+        if row.pods_total > 0:
             yield f"{row.pods_gone} of {counted(row.pods_total, 'pod')} gone."
         yield row.detail
     elif isinstance(row, PendingLine):

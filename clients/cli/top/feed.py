@@ -34,7 +34,7 @@ class Picture:
         return explained_node(self.answer, node)
 
 
-class Sink(Protocol):
+class PictureSink(Protocol):
     """Takes what a feed has to show. Called from the feed's thread."""
 
     def show(self, picture: Picture) -> None:
@@ -56,7 +56,7 @@ class Feed(Protocol):
     def is_paused(self) -> bool:
         """Whether no new picture comes by itself."""
 
-    def run(self, sink: Sink) -> None:
+    def run(self, sink: PictureSink) -> None:
         """Give pictures until stopped, or until there are no more. Errors: those of commands, before the first one."""
 
     def stop(self) -> None:
@@ -79,7 +79,7 @@ class StillFeed:
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
 
-    def run(self, sink: Sink) -> None:
+    def run(self, sink: PictureSink) -> None:
         """Give the picture."""
         sink.show(self._picture)
 

@@ -222,7 +222,7 @@ def _cells(row: Row, width: int) -> list[Fragment]:
 def _removal_cells(row: RemovalLine, width: int) -> list[Fragment]:
     style = "dim" if row.is_over else "magenta"
     group = [Fragment(row.group or UNGROUPED)] if width >= WIDE else []
-    gone = "" if row.pods_total < 0 else f"{row.pods_gone} of {row.pods_total}" if row.is_drain else "empty"
+    gone = f"{row.pods_gone} of {row.pods_total}" if row.pods_total > 0 else "" if row.is_drain else "empty"
     return [
         Fragment(row.node, style),
         *group,

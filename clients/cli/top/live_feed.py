@@ -17,7 +17,7 @@ from trimtab.clients.cli.amounts import some
 from trimtab.clients.cli.live.last_cluster import LastCluster
 from trimtab.clients.cli.output import notes_collected
 from trimtab.clients.cli.prices import Prices
-from trimtab.clients.cli.top.feed import Picture, Sink
+from trimtab.clients.cli.top.feed import Picture, PictureSink
 from trimtab.clients.kubernetes.errors import KubernetesError, MissingPermissionError
 from trimtab.clients.reference_loop.rounds import RoundRunner
 from trimtab.clients.rpc.errors import TrimtabError
@@ -52,7 +52,7 @@ class LiveFeed:
         self.is_paused = False
         self._count = 0
 
-    def run(self, sink: Sink) -> None:
+    def run(self, sink: PictureSink) -> None:
         """Make rounds until stopped."""
         with notes_collected():
             while not self._stopped.is_set():
@@ -61,7 +61,7 @@ class LiveFeed:
                     return
                 self._stopped.wait(max(0.1, self._calls.interval_s - (time.monotonic() - begun_s)))
 
-    def _made(self, sink: Sink) -> bool:
+    def _made(self, sink: PictureSink) -> bool:
         """Make a round, repeat it while it fails, and show it; return whether it was made, rather than stopped."""
 
         def tell(error: BaseException, attempt: int, pause_s: float) -> None:

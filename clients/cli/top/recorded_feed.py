@@ -18,7 +18,7 @@ from trimtab.clients.cli.label_groups import group_by_labels
 from trimtab.clients.cli.live.rounds_reader import Recorded, read_rounds
 from trimtab.clients.cli.output import note, notes_collected
 from trimtab.clients.cli.prices import Prices, apply_prices
-from trimtab.clients.cli.top.feed import Picture, Sink
+from trimtab.clients.cli.top.feed import Picture, PictureSink
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES, open_input
 from trimtab.clients.snapshots.deltas import Application
@@ -105,7 +105,7 @@ class RecordedFeed:
         self._index = len(rounds) - 1
         self.is_paused, self._is_stopped = True, False
 
-    def run(self, sink: Sink) -> None:
+    def run(self, sink: PictureSink) -> None:
         """Show a round whenever another one is chosen, and the next ones while the recording plays."""
         shown = -1
         while True:

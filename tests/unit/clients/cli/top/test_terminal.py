@@ -177,7 +177,7 @@ def test_names_with_control_characters_and_markup_do_not_reach_the_terminal_as_s
     with_terminal(act, StillFeed(Picture(renamed("b[red]\x1b[2J"), None, "shop")))
 
 
-def test_q_leaves() -> None:
+def test_the_key_q_leaves_the_screen() -> None:
     async def act(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("q")
         assert not app.is_running or app._exit

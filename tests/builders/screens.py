@@ -100,6 +100,14 @@ def renamed(name: str) -> PlanAnswer:
     return replace(answer, response=response, view=ClusterView(snapshot))
 
 
+def many(count: int) -> PlanAnswer:
+    """Return a plan that says nothing of `count` nodes."""
+    nodes = [snapshot_pb2.Node(name=f"n-{i:05}", node_group=f"g{i % 9}", ready=True) for i in range(count)]
+    groups = [snapshot_pb2.NodeGroup(id=f"g{i}", max_size=count) for i in range(9)]
+    snapshot = snapshot_pb2.ClusterSnapshot(nodes=nodes, node_groups=groups, strings=[""])
+    return replace(planned(), response=plan_pb2.PlanResponse(), view=ClusterView(snapshot))
+
+
 def text_of_terminal(app: TopApp) -> str:
     """Return what the terminal shows, without trailing blanks."""
     strips = app.screen._compositor.render_strips()

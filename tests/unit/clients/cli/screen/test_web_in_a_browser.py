@@ -5,19 +5,17 @@ Skipped without Playwright or without a Chromium: the one on PATH, or that of th
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.builders.screens import NOW_S, planned, renamed, status_of
+from tests.builders.screens import NOW_S, many, planned, renamed, status_of
 from tests.unit.clients.cli.report.browsers import CHROMIUM, LIMIT_MS, needs_chromium, opened_browser
 from trimtab.clients.cli.answers.answer import PlanAnswer
 from trimtab.clients.cli.screen.web import LastRound, WebPort
-from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.clients.rpc.port_security import PortSecurity
-from trimtab.v1 import plan_pb2, snapshot_pb2
+from trimtab.v1 import plan_pb2
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -149,14 +147,6 @@ def test_a_loop_that_goes_away_is_told_and_the_last_plan_stays(browser: "Browser
         found.port.__exit__()
         found.page.get_by_text("the loop does not answer; the last plan stays").wait_for()
         assert len(found.names()) == 5
-
-
-def many(count: int) -> PlanAnswer:
-    """Return a plan that says nothing of `count` nodes."""
-    nodes = [snapshot_pb2.Node(name=f"n-{i:05}", node_group=f"g{i % 9}", ready=True) for i in range(count)]
-    groups = [snapshot_pb2.NodeGroup(id=f"g{i}", max_size=count) for i in range(9)]
-    snapshot = snapshot_pb2.ClusterSnapshot(nodes=nodes, node_groups=groups, strings=[""])
-    return replace(planned(), response=plan_pb2.PlanResponse(), view=ClusterView(snapshot))
 
 
 def test_of_5000_nodes_only_those_in_sight_are_drawn_and_the_last_can_be_scrolled_to(browser: "Browser") -> None:

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
-from tests.builders.screens import picture, renamed, text_of_terminal, with_terminal
+from tests.builders.screens import many, picture, renamed, text_of_terminal, with_terminal
+from trimtab.clients.cli.top import row_list
 from trimtab.clients.cli.top.app import DetailsScreen, TopApp
 from trimtab.clients.cli.top.feed import Picture, StillFeed
+from trimtab.clients.cli.top.layout import Line, row_line
 from trimtab.clients.cli.top.row_list import RowList
-from trimtab.clients.cli.top.rows import TopView, identity_of, rows_of
+from trimtab.clients.cli.top.rows import Row, Selection, TopView, identity_of, rows_of
 from trimtab.clients.cli.top.snapshot_text import plain_lines
 
 HERE = Path(__file__).parent
@@ -175,6 +177,35 @@ def test_names_with_control_characters_and_markup_do_not_reach_the_terminal_as_s
         assert "Node b[red]\\x1b[2J, of node group" in text_of_terminal(app)
 
     with_terminal(act, StillFeed(Picture(renamed("b[red]\x1b[2J"), None, "shop")))
+
+
+def test_of_5000_nodes_only_the_lines_in_sight_are_drawn_for_a_key_or_a_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drawn: list[object] = []
+
+    def counting(row: Row, chosen: Selection, width: int) -> Line:
+        drawn.append(row)
+        return row_line(row, chosen, width)
+
+    monkeypatch.setattr(row_list, "row_line", counting)
+
+    async def act(app: TopApp, pilot: Pilot[None]) -> None:
+        table = app.query_one(RowList)
+        assert table.count == 5009
+        for key in ("j", "G", "N", "S", "pageup"):
+            drawn.clear()
+            await pilot.press(key)
+            await pilot.pause()
+            assert 0 < len(drawn) < 10 * app.size.height, key
+        await pilot.press("N", "G")
+        await pilot.pause()
+        assert "n-04999" in text_of_terminal(app)
+        await pilot.press("slash", *"n-0123", "enter")
+        await pilot.pause()
+        assert table.count == 10
+
+    with_terminal(act, StillFeed(Picture(many(5000), None, "large")))
 
 
 def test_the_key_q_leaves_the_screen() -> None:

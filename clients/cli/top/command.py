@@ -145,6 +145,8 @@ def _picture(given: CommandOptions) -> Picture:
     request = given.request()
     snapshot = given.cluster(request)
     request.decisions.extend(default_decisions(request.settings, snapshot))
+    # All reasons of all nodes, for their details: that takes no longer.
+    request.explain_nodes.extend(node.name for node in snapshot.nodes)
     with open_planner(given.planner, given.settings) as planner:
         response = planner.plan(snapshot, request)
     now_ns = request.now.ToNanoseconds()

@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import kubernetes as k8s
 from tests.builders.cli import Run, listed
+from tests.builders.live_commands import kubeconfig
 from tests.builders.screens import NOW, cluster_objects
 from tests.builders.waiting import LIMIT_S
+from trimtab.clients.cli.plan import CommandOptions
+from trimtab.clients.cli.top.command import _picture
 
 
 def test_without_a_terminal_files_are_shown_once_as_text(trimtab: Run, tmp_path: Path) -> None:
@@ -24,6 +28,13 @@ def test_without_a_terminal_files_are_shown_once_as_text(trimtab: Run, tmp_path:
     assert lines[1].startswith("5 nodes → ")
     assert {"Nodes", "Node groups", "Pending pods"} <= set(lines)
     assert "Deletions" not in lines
+
+
+def test_details_of_a_node_in_files_name_every_pod_that_blocks_it(tmp_path: Path) -> None:
+    bare = [k8s.pod(f"bare-{i}", cpu="100m", node="a-2") for i in range(2)]
+    shown = _picture(CommandOptions((listed(tmp_path, *cluster_objects(), *bare),), now=NOW)).explain("a-2")
+    assert "3 pods of it must not be evicted:" in shown
+    assert sum("has no controller" in line for line in shown) == 3
 
 
 @pytest.mark.parametrize(
@@ -49,8 +60,6 @@ def test_an_actuator_belongs_to_a_live_cluster(trimtab: Run, tmp_path: Path) -> 
 
 
 def test_a_cluster_that_is_away_at_the_start_is_said(trimtab: Run, tmp_path: Path) -> None:
-    from tests.builders.live_commands import kubeconfig
-
     done = trimtab("top", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"), "--once")
     assert (done.code, "127.0.0.1:1" in done.err, "Traceback" in done.err) == (1, True, False)
 

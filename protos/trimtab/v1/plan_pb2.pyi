@@ -45,6 +45,8 @@ class Decision(_message.Message):
         """Which nodes go."""
         POD_COSTS: Decision._Code.ValueType  # 4
         """Pod deletion costs."""
+        REPLACEMENT: Decision._Code.ValueType  # 5
+        """Which nodes are replaced by cheaper new ones."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -59,6 +61,8 @@ class Decision(_message.Message):
     """Which nodes go."""
     POD_COSTS: Decision.Code.ValueType  # 4
     """Pod deletion costs."""
+    REPLACEMENT: Decision.Code.ValueType  # 5
+    """Which nodes are replaced by cheaper new ones."""
 
     def __init__(
         self,
@@ -253,6 +257,7 @@ class PlanResponse(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     STATE_VERSION_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    REPLACEMENT_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """`request_id` of the request."""
     snapshot_version: _builtins.str
@@ -285,6 +290,10 @@ class PlanResponse(_message.Message):
         equal requests, and only in its durations.
         """
 
+    @_builtins.property
+    def replacement(self) -> Global___ReplacementDecision:
+        """Present if REPLACEMENT was requested."""
+
     def __init__(
         self,
         *,
@@ -297,10 +306,11 @@ class PlanResponse(_message.Message):
         state: Global___PlanState | None = ...,
         state_version: _builtins.str = ...,
         diagnostics: Global___Diagnostics | None = ...,
+        replacement: Global___ReplacementDecision | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["diagnostics", b"diagnostics", "pod_costs", b"pod_costs", "replacement", b"replacement", "request_id", b"request_id", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack", "snapshot_version", b"snapshot_version", "state", b"state", "state_version", b"state_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1827,6 +1837,412 @@ class UnremovableNode(_message.Message):
 Global___UnremovableNode: _TypeAlias = UnremovableNode  # noqa: Y015
 
 @_typing.final
+class ReplacementDecision(_message.Message):
+    """Which nodes are replaced by cheaper new ones, several by several."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ExcludedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.NodeGroupReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    WAVES_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    COST_FIELD_NUMBER: _builtins.int
+    FRONTIER_FIELD_NUMBER: _builtins.int
+    KEPT_FIELD_NUMBER: _builtins.int
+    EXCLUDED_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
+    result: _reason_pb2.ReplacementResult.Code.ValueType
+    """Outcome."""
+    detail: _builtins.str
+    """More about `result`, for people."""
+    incomplete: _builtins.bool
+    """Whether the search was stopped by the deadline or its budget of work. The
+    plan is valid; a later one may save more.
+    """
+    @_builtins.property
+    def waves(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementWave]:
+        """The chosen plan, wave by wave. The new nodes of a wave are ready before the
+        first pod of the wave is evicted; a wave begins when the pods of the wave
+        before run again. Empty unless `result` is REPLACEMENT_PLANNED.
+        """
+
+    @_builtins.property
+    def cost(self) -> Global___ReplacementCost:
+        """What the cluster costs, before and after."""
+
+    @_builtins.property
+    def frontier(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementOption]:
+        """Plans from careful to bold, by nodes that leave: each saves more and moves
+        more than the one before. The chosen one is among them.
+        """
+
+    @_builtins.property
+    def kept(self) -> _containers.RepeatedCompositeFieldContainer[Global___KeptNode]:
+        """Nodes with price that stay although the plan was looked for, sorted by name."""
+
+    @_builtins.property
+    def excluded(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
+        """Node groups whose nodes neither go nor come, or whose nodes may only go: id to reason."""
+
+    def __init__(
+        self,
+        *,
+        waves: _abc.Iterable[Global___ReplacementWave] | None = ...,
+        result: _reason_pb2.ReplacementResult.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+        cost: Global___ReplacementCost | None = ...,
+        frontier: _abc.Iterable[Global___ReplacementOption] | None = ...,
+        kept: _abc.Iterable[Global___KeptNode] | None = ...,
+        excluded: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
+        incomplete: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cost", b"cost", "detail", b"detail", "excluded", b"excluded", "frontier", b"frontier", "incomplete", b"incomplete", "kept", b"kept", "result", b"result", "waves", b"waves"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementDecision: _TypeAlias = ReplacementDecision  # noqa: Y015
+
+@_typing.final
+class ReplacementCost(_message.Message):
+    """What the nodes of known price cost for one hour, in the currency of the
+    prices.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NOW_PER_HOUR_FIELD_NUMBER: _builtins.int
+    AFTER_SCALE_DOWN_PER_HOUR_FIELD_NUMBER: _builtins.int
+    AFTER_PER_HOUR_FIELD_NUMBER: _builtins.int
+    BOUND_PER_HOUR_FIELD_NUMBER: _builtins.int
+    UNPRICED_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    now_per_hour: _builtins.float
+    """All nodes of the snapshot, without those that are being deleted."""
+    after_scale_down_per_hour: _builtins.float
+    """After all waves of the scale-down in the same answer; without one, as
+    `now_per_hour`.
+    """
+    after_per_hour: _builtins.float
+    """After the chosen plan as well."""
+    bound_per_hour: _builtins.float
+    """No cluster of these node groups that holds these pods costs less: a proven
+    lower bound by a linear programme. 0 = not computed.
+    """
+    unpriced_node_count: _builtins.int
+    """Nodes of unknown price; they are in none of the sums."""
+    def __init__(
+        self,
+        *,
+        now_per_hour: _builtins.float = ...,
+        after_scale_down_per_hour: _builtins.float = ...,
+        after_per_hour: _builtins.float = ...,
+        bound_per_hour: _builtins.float = ...,
+        unpriced_node_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_per_hour", b"after_per_hour", "after_scale_down_per_hour", b"after_scale_down_per_hour", "bound_per_hour", b"bound_per_hour", "now_per_hour", b"now_per_hour", "unpriced_node_count", b"unpriced_node_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementCost: _TypeAlias = ReplacementCost  # noqa: Y015
+
+@_typing.final
+class ReplacementWave(_message.Message):
+    """New nodes, then nodes that go: carried out as one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NEW_NODES_FIELD_NUMBER: _builtins.int
+    LEAVING_FIELD_NUMBER: _builtins.int
+    SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    EVICTED_POD_COUNT_FIELD_NUMBER: _builtins.int
+    EVICTION_COST_FIELD_NUMBER: _builtins.int
+    saving_per_hour: _builtins.float
+    """What the wave saves for one hour: the price of the nodes that go without
+    that of the new ones. Below 0 only if later waves save more.
+    """
+    evicted_pod_count: _builtins.int
+    """Pods that are evicted."""
+    eviction_cost: _builtins.float
+    """Sum of `ReplacedNode.eviction_cost`."""
+    @_builtins.property
+    def new_nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacementNode]:
+        """The new nodes, sorted by name."""
+
+    @_builtins.property
+    def leaving(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplacedNode]:
+        """The nodes that go, sorted by name."""
+
+    def __init__(
+        self,
+        *,
+        new_nodes: _abc.Iterable[Global___ReplacementNode] | None = ...,
+        leaving: _abc.Iterable[Global___ReplacedNode] | None = ...,
+        saving_per_hour: _builtins.float = ...,
+        evicted_pod_count: _builtins.int = ...,
+        eviction_cost: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving", b"leaving", "new_nodes", b"new_nodes", "saving_per_hour", b"saving_per_hour"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementWave: _TypeAlias = ReplacementWave  # noqa: Y015
+
+@_typing.final
+class ReplacementNode(_message.Message):
+    """A new node of a replacement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    ALTERNATIVES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Its name in this plan, to which destinations refer: id of its node group,
+    "#", and its number in the plan among those of the group, from 0. No node
+    has this name.
+    """
+    node_group: _builtins.str
+    """Id of its node group."""
+    price_per_hour: _builtins.float
+    """Price for one hour."""
+    @_builtins.property
+    def alternatives(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Node groups whose new node would also take its pods for less than what is
+        saved, by price: to be tried if `node_group` is out of stock.
+        """
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        price_per_hour: _builtins.float = ...,
+        alternatives: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alternatives", b"alternatives", "name", b"name", "node_group", b"node_group", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementNode: _TypeAlias = ReplacementNode  # noqa: Y015
+
+@_typing.final
+class ReplacedNode(_message.Message):
+    """A node that is replaced."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class DestinationsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NODE_FIELD_NUMBER: _builtins.int
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    DESTINATIONS_FIELD_NUMBER: _builtins.int
+    ASSUMPTION_FIELD_NUMBER: _builtins.int
+    EVICTION_COST_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Name."""
+    node_group: _builtins.str
+    """Id of its node group."""
+    price_per_hour: _builtins.float
+    """Price for one hour."""
+    eviction_cost: _builtins.float
+    """Cost rating of moving its pods, as `UnneededNode.eviction_cost`, by the
+    annotations for disruption costs where pods have them.
+    """
+    @_builtins.property
+    def destinations(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Where each pod to be moved would go: "namespace/name" to the name of a node
+        that stays, or to a `ReplacementNode.name` of this wave or an earlier one.
+        """
+
+    @_builtins.property
+    def assumption(self) -> Global___NodeAssumption:
+        """What the plan assumes about the node, for `StartDeletion`."""
+
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        node_group: _builtins.str = ...,
+        price_per_hour: _builtins.float = ...,
+        destinations: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        assumption: Global___NodeAssumption | None = ...,
+        eviction_cost: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "destinations", b"destinations", "eviction_cost", b"eviction_cost", "node", b"node", "node_group", b"node_group", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacedNode: _TypeAlias = ReplacedNode  # noqa: Y015
+
+@_typing.final
+class ReplacementOption(_message.Message):
+    """One plan of the frontier."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    LEAVING_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    NEW_NODE_COUNT_FIELD_NUMBER: _builtins.int
+    EVICTED_POD_COUNT_FIELD_NUMBER: _builtins.int
+    EVICTION_COST_FIELD_NUMBER: _builtins.int
+    WAVE_COUNT_FIELD_NUMBER: _builtins.int
+    BALANCED_SCORE_FIELD_NUMBER: _builtins.int
+    PAYBACK_TIME_FIELD_NUMBER: _builtins.int
+    CHOSEN_FIELD_NUMBER: _builtins.int
+    STOPPED_BY_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    saving_per_hour: _builtins.float
+    """What it saves for one hour."""
+    leaving_node_count: _builtins.int
+    """Nodes that leave."""
+    new_node_count: _builtins.int
+    """Nodes that come."""
+    evicted_pod_count: _builtins.int
+    """Pods that are evicted."""
+    eviction_cost: _builtins.float
+    """Cost rating of moving them."""
+    wave_count: _builtins.int
+    """Waves."""
+    balanced_score: _builtins.float
+    """Karpenter's Balanced score: the saving as a share of the cost of the node
+    groups concerned, divided by the eviction cost as a share of that of all
+    their pods. Karpenter approves from 0.5. Absent = nothing is evicted.
+    """
+    chosen: _builtins.bool
+    """Whether it is the plan in `waves`."""
+    stopped_by: _reason_pb2.ReplacementLimit.Code.ValueType
+    """The limit that stops it, or for which it is not chosen."""
+    detail: _builtins.str
+    """More about `stopped_by`, for people."""
+    @_builtins.property
+    def payback_time(self) -> _duration_pb2.Duration:
+        """How long it takes until the saving has paid for the moves
+        (`ReplacementSettings.price_per_eviction`).
+        """
+
+    def __init__(
+        self,
+        *,
+        saving_per_hour: _builtins.float = ...,
+        leaving_node_count: _builtins.int = ...,
+        new_node_count: _builtins.int = ...,
+        evicted_pod_count: _builtins.int = ...,
+        eviction_cost: _builtins.float = ...,
+        wave_count: _builtins.int = ...,
+        balanced_score: _builtins.float | None = ...,
+        payback_time: _duration_pb2.Duration | None = ...,
+        chosen: _builtins.bool = ...,
+        stopped_by: _reason_pb2.ReplacementLimit.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score", "balanced_score", b"balanced_score", "payback_time", b"payback_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score", "balanced_score", b"balanced_score", "chosen", b"chosen", "detail", b"detail", "evicted_pod_count", b"evicted_pod_count", "eviction_cost", b"eviction_cost", "leaving_node_count", b"leaving_node_count", "new_node_count", b"new_node_count", "payback_time", b"payback_time", "saving_per_hour", b"saving_per_hour", "stopped_by", b"stopped_by", "wave_count", b"wave_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__balanced_score: _TypeAlias = _typing.Literal["balanced_score"]  # noqa: Y015
+    _WhichOneofArgType__balanced_score: _TypeAlias = _typing.Literal["_balanced_score", b"_balanced_score"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__balanced_score) -> _WhichOneofReturnType__balanced_score | None: ...
+
+Global___ReplacementOption: _TypeAlias = ReplacementOption  # noqa: Y015
+
+@_typing.final
+class KeptNode(_message.Message):
+    """A node with price that is not replaced."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    UNREMOVABLE_FIELD_NUMBER: _builtins.int
+    BLOCKING_POD_FIELD_NUMBER: _builtins.int
+    BLOCKING_REASON_FIELD_NUMBER: _builtins.int
+    SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    node: _builtins.str
+    """Name."""
+    reason: _reason_pb2.ReplacementLimit.Code.ValueType
+    """Why: the cheapest condition to lift."""
+    unremovable: _reason_pb2.UnremovableReason.Code.ValueType
+    """Why the node may not be drained, if that is why it stays."""
+    blocking_pod: _builtins.str
+    """Pod that is in the way, as "namespace/name"; "" = none."""
+    blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
+    """Why that pod is in the way."""
+    saving_per_hour: _builtins.float
+    """What replacing this node alone would save for one hour at most, if the
+    condition were lifted: its price without the least price of room for its
+    pods.
+    """
+    detail: _builtins.str
+    """One sentence, for people."""
+    def __init__(
+        self,
+        *,
+        node: _builtins.str = ...,
+        reason: _reason_pb2.ReplacementLimit.Code.ValueType = ...,
+        unremovable: _reason_pb2.UnremovableReason.Code.ValueType = ...,
+        blocking_pod: _builtins.str = ...,
+        blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
+        saving_per_hour: _builtins.float = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "detail", b"detail", "node", b"node", "reason", b"reason", "saving_per_hour", b"saving_per_hour", "unremovable", b"unremovable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KeptNode: _TypeAlias = KeptNode  # noqa: Y015
+
+@_typing.final
 class PodCostsDecision(_message.Message):
     """Pod deletion costs."""
 
@@ -2136,6 +2552,7 @@ class PlanState(_message.Message):
     SLACK_FIELD_NUMBER: _builtins.int
     SCALE_DOWN_FIELD_NUMBER: _builtins.int
     POD_COSTS_FIELD_NUMBER: _builtins.int
+    REPLACEMENT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scale_up(self) -> Global___ScaleUpState:
         """Scale-up's part. OPTIONAL."""
@@ -2152,6 +2569,10 @@ class PlanState(_message.Message):
     def pod_costs(self) -> Global___PodCostsState:
         """Pod costs' part. OPTIONAL."""
 
+    @_builtins.property
+    def replacement(self) -> Global___ReplacementState:
+        """Replacement's part. OPTIONAL."""
+
     def __init__(
         self,
         *,
@@ -2159,14 +2580,76 @@ class PlanState(_message.Message):
         slack: Global___SlackState | None = ...,
         scale_down: Global___ScaleDownState | None = ...,
         pod_costs: Global___PodCostsState | None = ...,
+        replacement: Global___ReplacementState | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanState: _TypeAlias = PlanState  # noqa: Y015
+
+@_typing.final
+class ReplacementState(_message.Message):
+    """What replacement remembers: where not to try again. Columns are little-endian
+    arrays as in snapshot.proto.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
+    STRINGS_FIELD_NUMBER: _builtins.int
+    PLANNED_FIELD_NUMBER: _builtins.int
+    AVOIDED_GROUPS_FIELD_NUMBER: _builtins.int
+    PAID_BACK_FIELD_NUMBER: _builtins.int
+    OPAQUE_FIELD_NUMBER: _builtins.int
+    layout_version: _builtins.int
+    """Layout of `opaque`: 0, this version has none."""
+    opaque: _builtins.bytes
+    """Nothing in this version. OPTIONAL."""
+    @_builtins.property
+    def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Dictionary of strings (names of nodes, ids of node groups); element 0 is
+        "".
+        """
+
+    @_builtins.property
+    def planned(self) -> Global___NodeTimes:
+        """Nodes that a plan replaces, and since when a plan has replaced them without
+        interruption (`ReplacementSettings.stable_time`). OPTIONAL; absent = none.
+        """
+
+    @_builtins.property
+    def avoided_groups(self) -> Global___NodeTimes:
+        """Node groups, as strings of `node`, in which no node could be had, or whose
+        new nodes were given back, and until when none is planned. OPTIONAL; absent
+        = none.
+        """
+
+    @_builtins.property
+    def paid_back(self) -> Global___NodeTimes:
+        """Nodes that came by a replacement, and until when none replaces them: the
+        payback time. OPTIONAL; absent = none.
+        """
+
+    def __init__(
+        self,
+        *,
+        layout_version: _builtins.int = ...,
+        strings: _abc.Iterable[_builtins.str] | None = ...,
+        planned: Global___NodeTimes | None = ...,
+        avoided_groups: Global___NodeTimes | None = ...,
+        paid_back: Global___NodeTimes | None = ...,
+        opaque: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "paid_back", b"paid_back", "planned", b"planned"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["avoided_groups", b"avoided_groups", "layout_version", b"layout_version", "opaque", b"opaque", "paid_back", b"paid_back", "planned", b"planned", "strings", b"strings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementState: _TypeAlias = ReplacementState  # noqa: Y015
 
 @_typing.final
 class ScaleUpState(_message.Message):
@@ -2553,6 +3036,7 @@ class PlanSettings(_message.Message):
     SIMULATION_FIELD_NUMBER: _builtins.int
     PLANNER_FIELD_NUMBER: _builtins.int
     SEARCH_EFFORT_FIELD_NUMBER: _builtins.int
+    REPLACEMENT_FIELD_NUMBER: _builtins.int
     search_effort: Global___SearchEffort.Code.ValueType
     """How much scale-up and scale-down search for a better plan. Default USUAL."""
     @_builtins.property
@@ -2583,6 +3067,10 @@ class PlanSettings(_message.Message):
     def planner(self) -> Global___PlannerSettings:
         """Settings for all decisions. OPTIONAL."""
 
+    @_builtins.property
+    def replacement(self) -> Global___ReplacementSettings:
+        """Replacement. OPTIONAL."""
+
     def __init__(
         self,
         *,
@@ -2594,14 +3082,333 @@ class PlanSettings(_message.Message):
         simulation: Global___SimulationSettings | None = ...,
         planner: Global___PlannerSettings | None = ...,
         search_effort: Global___SearchEffort.Code.ValueType = ...,
+        replacement: Global___ReplacementSettings | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["planner", b"planner", "pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "replacement", b"replacement", "scale_down", b"scale_down", "scale_up", b"scale_up", "search_effort", b"search_effort", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanSettings: _TypeAlias = PlanSettings  # noqa: Y015
+
+@_typing.final
+class ReplacementSettings(_message.Message):
+    """Replacement. A node goes only if the rules of scale-down let it
+    (`ScaleDownSettings`: pods with local storage, kube-system pods, and so on,
+    but not its utilization); new nodes are those of scale-up
+    (`ScaleUpSettings.template_source`, limits, maximum sizes). Only nodes and
+    node groups with prices count.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENABLED_FIELD_NUMBER: _builtins.int
+    MIN_SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    MIN_SAVING_SHARE_FIELD_NUMBER: _builtins.int
+    MIN_SAVING_PER_EVICTION_FIELD_NUMBER: _builtins.int
+    PRICE_PER_EVICTION_FIELD_NUMBER: _builtins.int
+    MAX_PAYBACK_TIME_FIELD_NUMBER: _builtins.int
+    MAX_SURGE_NODES_FIELD_NUMBER: _builtins.int
+    MAX_LEAVING_NODES_FIELD_NUMBER: _builtins.int
+    MAX_WAVES_FIELD_NUMBER: _builtins.int
+    STABILITY_MARGIN_FIELD_NUMBER: _builtins.int
+    CONSOLIDATE_AFTER_FIELD_NUMBER: _builtins.int
+    MIN_BALANCED_SCORE_FIELD_NUMBER: _builtins.int
+    BUDGETS_FIELD_NUMBER: _builtins.int
+    CHOICE_FIELD_NUMBER: _builtins.int
+    SPOT_FIELD_NUMBER: _builtins.int
+    AVOID_TIME_FIELD_NUMBER: _builtins.int
+    STABLE_TIME_FIELD_NUMBER: _builtins.int
+    DO_NOT_DISRUPT_FIELD_NUMBER: _builtins.int
+    enabled: _builtins.bool
+    """Take the decision at all. Default true."""
+    min_saving_per_hour: _builtins.float
+    """Least saving of a plan, per hour, in the currency of the prices. >= 0,
+    default 0.
+    """
+    min_saving_share: _builtins.float
+    """Least saving of a plan as a share of what the nodes that leave cost. 0 to 1,
+    default 0.05.
+    """
+    min_saving_per_eviction: _builtins.float
+    """Least hourly saving per evicted pod. >= 0, default 0."""
+    price_per_eviction: _builtins.float
+    """What moving one pod costs, once, in the currency of the prices: multiplied
+    by its eviction cost, which is 1 for usual pods. >= 0, default 0.
+    """
+    max_surge_nodes: _builtins.int
+    """Most new nodes in one wave, besides those that leave in it. >= 1, default
+    10.
+    """
+    max_leaving_nodes: _builtins.int
+    """Most nodes that leave in one wave. >= 1, default 10."""
+    max_waves: _builtins.int
+    """Most waves of a plan. >= 1, default 10."""
+    stability_margin: _builtins.float
+    """A plan is made only if it would still save, and would not be planned again
+    the other way, were each price this share higher or lower. 0 to 1, default
+    0.1.
+    """
+    min_balanced_score: _builtins.float
+    """A plan is made only if its Balanced score (`ReplacementOption`) is at least
+    this. >= 0; 0 = any, the default.
+    """
+    choice: Global___ReplacementChoice.Code.ValueType
+    """Which plan of the frontier is taken among those within all limits. Default
+    MOST_SAVED.
+    """
+    do_not_disrupt: _builtins.bool
+    """Pods that have run for less than their annotation
+    `karpenter.sh/do-not-disrupt` says (a duration, or "true" for ever) keep
+    their nodes. Default true.
+    """
+    @_builtins.property
+    def max_payback_time(self) -> _duration_pb2.Duration:
+        """Longest time in which the saving must pay for the moves. > 0 s, default 24
+        h. Also how long nodes that came by a replacement are not replaced again.
+        """
+
+    @_builtins.property
+    def consolidate_after(self) -> _duration_pb2.Duration:
+        """Nodes with a pod younger than this, or younger themselves, stay. >= 0 s,
+        default 0 s. Karpenter's `consolidateAfter`.
+        """
+
+    @_builtins.property
+    def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___DisruptionBudget]:
+        """How many nodes may leave, in parts of the cluster. OPTIONAL: empty = no
+        limits but the others.
+        """
+
+    @_builtins.property
+    def spot(self) -> Global___SpotReplacementSettings:
+        """Spot nodes replaced by spot nodes. OPTIONAL."""
+
+    @_builtins.property
+    def avoid_time(self) -> _duration_pb2.Duration:
+        """How long no node is planned in a group that had none to give, or whose new
+        nodes were given back. >= 0 s, default 1 h.
+        """
+
+    @_builtins.property
+    def stable_time(self) -> _duration_pb2.Duration:
+        """How long a plan must replace a node, without interruption, before it is in
+        wave 1. >= 0 s, default 0 s.
+        """
+
+    def __init__(
+        self,
+        *,
+        enabled: _builtins.bool | None = ...,
+        min_saving_per_hour: _builtins.float | None = ...,
+        min_saving_share: _builtins.float | None = ...,
+        min_saving_per_eviction: _builtins.float | None = ...,
+        price_per_eviction: _builtins.float | None = ...,
+        max_payback_time: _duration_pb2.Duration | None = ...,
+        max_surge_nodes: _builtins.int | None = ...,
+        max_leaving_nodes: _builtins.int | None = ...,
+        max_waves: _builtins.int | None = ...,
+        stability_margin: _builtins.float | None = ...,
+        consolidate_after: _duration_pb2.Duration | None = ...,
+        min_balanced_score: _builtins.float | None = ...,
+        budgets: _abc.Iterable[Global___DisruptionBudget] | None = ...,
+        choice: Global___ReplacementChoice.Code.ValueType = ...,
+        spot: Global___SpotReplacementSettings | None = ...,
+        avoid_time: _duration_pb2.Duration | None = ...,
+        stable_time: _duration_pb2.Duration | None = ...,
+        do_not_disrupt: _builtins.bool | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_do_not_disrupt", b"_do_not_disrupt", "_enabled", b"_enabled", "_max_leaving_nodes", b"_max_leaving_nodes", "_max_surge_nodes", b"_max_surge_nodes", "_max_waves", b"_max_waves", "_min_balanced_score", b"_min_balanced_score", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_min_saving_per_hour", b"_min_saving_per_hour", "_min_saving_share", b"_min_saving_share", "_price_per_eviction", b"_price_per_eviction", "_stability_margin", b"_stability_margin", "avoid_time", b"avoid_time", "consolidate_after", b"consolidate_after", "do_not_disrupt", b"do_not_disrupt", "enabled", b"enabled", "max_leaving_nodes", b"max_leaving_nodes", "max_payback_time", b"max_payback_time", "max_surge_nodes", b"max_surge_nodes", "max_waves", b"max_waves", "min_balanced_score", b"min_balanced_score", "min_saving_per_eviction", b"min_saving_per_eviction", "min_saving_per_hour", b"min_saving_per_hour", "min_saving_share", b"min_saving_share", "price_per_eviction", b"price_per_eviction", "spot", b"spot", "stability_margin", b"stability_margin", "stable_time", b"stable_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_do_not_disrupt", b"_do_not_disrupt", "_enabled", b"_enabled", "_max_leaving_nodes", b"_max_leaving_nodes", "_max_surge_nodes", b"_max_surge_nodes", "_max_waves", b"_max_waves", "_min_balanced_score", b"_min_balanced_score", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_min_saving_per_hour", b"_min_saving_per_hour", "_min_saving_share", b"_min_saving_share", "_price_per_eviction", b"_price_per_eviction", "_stability_margin", b"_stability_margin", "avoid_time", b"avoid_time", "budgets", b"budgets", "choice", b"choice", "consolidate_after", b"consolidate_after", "do_not_disrupt", b"do_not_disrupt", "enabled", b"enabled", "max_leaving_nodes", b"max_leaving_nodes", "max_payback_time", b"max_payback_time", "max_surge_nodes", b"max_surge_nodes", "max_waves", b"max_waves", "min_balanced_score", b"min_balanced_score", "min_saving_per_eviction", b"min_saving_per_eviction", "min_saving_per_hour", b"min_saving_per_hour", "min_saving_share", b"min_saving_share", "price_per_eviction", b"price_per_eviction", "spot", b"spot", "stability_margin", b"stability_margin", "stable_time", b"stable_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__do_not_disrupt: _TypeAlias = _typing.Literal["do_not_disrupt"]  # noqa: Y015
+    _WhichOneofArgType__do_not_disrupt: _TypeAlias = _typing.Literal["_do_not_disrupt", b"_do_not_disrupt"]  # noqa: Y015
+    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
+    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
+    _WhichOneofReturnType__max_leaving_nodes: _TypeAlias = _typing.Literal["max_leaving_nodes"]  # noqa: Y015
+    _WhichOneofArgType__max_leaving_nodes: _TypeAlias = _typing.Literal["_max_leaving_nodes", b"_max_leaving_nodes"]  # noqa: Y015
+    _WhichOneofReturnType__max_surge_nodes: _TypeAlias = _typing.Literal["max_surge_nodes"]  # noqa: Y015
+    _WhichOneofArgType__max_surge_nodes: _TypeAlias = _typing.Literal["_max_surge_nodes", b"_max_surge_nodes"]  # noqa: Y015
+    _WhichOneofReturnType__max_waves: _TypeAlias = _typing.Literal["max_waves"]  # noqa: Y015
+    _WhichOneofArgType__max_waves: _TypeAlias = _typing.Literal["_max_waves", b"_max_waves"]  # noqa: Y015
+    _WhichOneofReturnType__min_balanced_score: _TypeAlias = _typing.Literal["min_balanced_score"]  # noqa: Y015
+    _WhichOneofArgType__min_balanced_score: _TypeAlias = _typing.Literal["_min_balanced_score", b"_min_balanced_score"]  # noqa: Y015
+    _WhichOneofReturnType__min_saving_per_eviction: _TypeAlias = _typing.Literal["min_saving_per_eviction"]  # noqa: Y015
+    _WhichOneofArgType__min_saving_per_eviction: _TypeAlias = _typing.Literal["_min_saving_per_eviction", b"_min_saving_per_eviction"]  # noqa: Y015
+    _WhichOneofReturnType__min_saving_per_hour: _TypeAlias = _typing.Literal["min_saving_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__min_saving_per_hour: _TypeAlias = _typing.Literal["_min_saving_per_hour", b"_min_saving_per_hour"]  # noqa: Y015
+    _WhichOneofReturnType__min_saving_share: _TypeAlias = _typing.Literal["min_saving_share"]  # noqa: Y015
+    _WhichOneofArgType__min_saving_share: _TypeAlias = _typing.Literal["_min_saving_share", b"_min_saving_share"]  # noqa: Y015
+    _WhichOneofReturnType__price_per_eviction: _TypeAlias = _typing.Literal["price_per_eviction"]  # noqa: Y015
+    _WhichOneofArgType__price_per_eviction: _TypeAlias = _typing.Literal["_price_per_eviction", b"_price_per_eviction"]  # noqa: Y015
+    _WhichOneofReturnType__stability_margin: _TypeAlias = _typing.Literal["stability_margin"]  # noqa: Y015
+    _WhichOneofArgType__stability_margin: _TypeAlias = _typing.Literal["_stability_margin", b"_stability_margin"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__do_not_disrupt) -> _WhichOneofReturnType__do_not_disrupt | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_leaving_nodes) -> _WhichOneofReturnType__max_leaving_nodes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_surge_nodes) -> _WhichOneofReturnType__max_surge_nodes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_waves) -> _WhichOneofReturnType__max_waves | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_balanced_score) -> _WhichOneofReturnType__min_balanced_score | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_eviction) -> _WhichOneofReturnType__min_saving_per_eviction | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_hour) -> _WhichOneofReturnType__min_saving_per_hour | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_share) -> _WhichOneofReturnType__min_saving_share | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_eviction) -> _WhichOneofReturnType__price_per_eviction | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stability_margin) -> _WhichOneofReturnType__stability_margin | None: ...
+
+Global___ReplacementSettings: _TypeAlias = ReplacementSettings  # noqa: Y015
+
+@_typing.final
+class ReplacementChoice(_message.Message):
+    """Which plan of the frontier is taken."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ReplacementChoice._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: ReplacementChoice._Code.ValueType  # 0
+        """MOST_SAVED."""
+        MOST_SAVED: ReplacementChoice._Code.ValueType  # 1
+        """The one that saves most."""
+        MOST_SAVED_PER_EVICTION: ReplacementChoice._Code.ValueType  # 2
+        """The one that saves most per evicted pod."""
+        CAREFUL: ReplacementChoice._Code.ValueType  # 3
+        """The smallest one within the limits."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: ReplacementChoice.Code.ValueType  # 0
+    """MOST_SAVED."""
+    MOST_SAVED: ReplacementChoice.Code.ValueType  # 1
+    """The one that saves most."""
+    MOST_SAVED_PER_EVICTION: ReplacementChoice.Code.ValueType  # 2
+    """The one that saves most per evicted pod."""
+    CAREFUL: ReplacementChoice.Code.ValueType  # 3
+    """The smallest one within the limits."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementChoice: _TypeAlias = ReplacementChoice  # noqa: Y015
+
+@_typing.final
+class SpotReplacementSettings(_message.Message):
+    """Rules for replacing spot nodes by spot nodes. A node is a spot node if its
+    labels or its group's template say so (`karpenter.sh/capacity-type`,
+    `eks.amazonaws.com/capacityType`, `cloud.google.com/gke-spot`,
+    `kubernetes.azure.com/scalesetpriority`).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENABLED_FIELD_NUMBER: _builtins.int
+    MIN_ALTERNATIVES_FIELD_NUMBER: _builtins.int
+    enabled: _builtins.bool
+    """Whether it is done. Default true."""
+    min_alternatives: _builtins.int
+    """Least number of cheaper node groups that would take the same pods, for a
+    node that replaces one node. >= 1, default 3; Karpenter's is 15.
+    """
+    def __init__(
+        self,
+        *,
+        enabled: _builtins.bool | None = ...,
+        min_alternatives: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "_min_alternatives", b"_min_alternatives", "enabled", b"enabled", "min_alternatives", b"min_alternatives"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "_min_alternatives", b"_min_alternatives", "enabled", b"enabled", "min_alternatives", b"min_alternatives"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
+    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
+    _WhichOneofReturnType__min_alternatives: _TypeAlias = _typing.Literal["min_alternatives"]  # noqa: Y015
+    _WhichOneofArgType__min_alternatives: _TypeAlias = _typing.Literal["_min_alternatives", b"_min_alternatives"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_alternatives) -> _WhichOneofReturnType__min_alternatives | None: ...
+
+Global___SpotReplacementSettings: _TypeAlias = SpotReplacementSettings  # noqa: Y015
+
+@_typing.final
+class DisruptionBudget(_message.Message):
+    """How many nodes may be disrupted at the same time in a part of the cluster, as
+    `spec.disruption.budgets` of Karpenter's NodePools.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODES_FIELD_NUMBER: _builtins.int
+    NODE_GROUPS_FIELD_NUMBER: _builtins.int
+    MAX_NODES_FIELD_NUMBER: _builtins.int
+    REASONS_FIELD_NUMBER: _builtins.int
+    SCHEDULE_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    max_nodes: _builtins.str
+    """Most nodes: a number, or a share such as "10%", which rounds up. REQUIRED."""
+    schedule: _builtins.str
+    """When it holds: five fields of cron in UTC, or "@daily" and the like.
+    OPTIONAL: "" = always.
+    """
+    @_builtins.property
+    def nodes(self) -> Global___Selector:
+        """The nodes that count. OPTIONAL: absent = all."""
+
+    @_builtins.property
+    def node_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of node groups; with `nodes`, both must hold. OPTIONAL: empty = all."""
+
+    @_builtins.property
+    def reasons(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Reasons for which it holds: "Underutilized", "Empty", "Drifted". OPTIONAL:
+        empty = all. Nodes that leave without pods to move are Empty, others
+        Underutilized.
+        """
+
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long from each time of `schedule` on. > 0 s. REQUIRED with it."""
+
+    def __init__(
+        self,
+        *,
+        nodes: Global___Selector | None = ...,
+        node_groups: _abc.Iterable[_builtins.str] | None = ...,
+        max_nodes: _builtins.str = ...,
+        reasons: _abc.Iterable[_builtins.str] | None = ...,
+        schedule: _builtins.str = ...,
+        duration: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "nodes", b"nodes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "max_nodes", b"max_nodes", "node_groups", b"node_groups", "nodes", b"nodes", "reasons", b"reasons", "schedule", b"schedule"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DisruptionBudget: _TypeAlias = DisruptionBudget  # noqa: Y015
 
 @_typing.final
 class Objective(_message.Message):

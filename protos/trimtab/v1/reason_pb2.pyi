@@ -590,6 +590,162 @@ class SlackResult(_message.Message):
 Global___SlackResult: _TypeAlias = SlackResult  # noqa: Y015
 
 @_typing.final
+class ReplacementResult(_message.Message):
+    """Outcome of replacement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ReplacementResult._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: ReplacementResult._Code.ValueType  # 0
+        """Never sent."""
+        REPLACEMENT_PLANNED: ReplacementResult._Code.ValueType  # 1
+        """There is a plan."""
+        REPLACEMENT_NOTHING_PAYS: ReplacementResult._Code.ValueType  # 2
+        """No replacement saves enough, or none is possible."""
+        REPLACEMENT_NO_PRICES: ReplacementResult._Code.ValueType  # 3
+        """No node, or no node group that may grow, has a price."""
+        REPLACEMENT_LIMITED: ReplacementResult._Code.ValueType  # 4
+        """A replacement would save enough, but limits or budgets allow none now."""
+        REPLACEMENT_NOT_TRIED: ReplacementResult._Code.ValueType  # 5
+        """Switched off in the settings."""
+        REPLACEMENT_ERROR: ReplacementResult._Code.ValueType  # 6
+        """The decision has failed; see the notes."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: ReplacementResult.Code.ValueType  # 0
+    """Never sent."""
+    REPLACEMENT_PLANNED: ReplacementResult.Code.ValueType  # 1
+    """There is a plan."""
+    REPLACEMENT_NOTHING_PAYS: ReplacementResult.Code.ValueType  # 2
+    """No replacement saves enough, or none is possible."""
+    REPLACEMENT_NO_PRICES: ReplacementResult.Code.ValueType  # 3
+    """No node, or no node group that may grow, has a price."""
+    REPLACEMENT_LIMITED: ReplacementResult.Code.ValueType  # 4
+    """A replacement would save enough, but limits or budgets allow none now."""
+    REPLACEMENT_NOT_TRIED: ReplacementResult.Code.ValueType  # 5
+    """Switched off in the settings."""
+    REPLACEMENT_ERROR: ReplacementResult.Code.ValueType  # 6
+    """The decision has failed; see the notes."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementResult: _TypeAlias = ReplacementResult  # noqa: Y015
+
+@_typing.final
+class ReplacementLimit(_message.Message):
+    """Why a plan of replacements stops where it does, or a node is not replaced."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ReplacementLimit._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: ReplacementLimit._Code.ValueType  # 0
+        """Nothing stops it: no more saves anything."""
+        SAVING_TOO_SMALL: ReplacementLimit._Code.ValueType  # 1
+        """The saving is below a minimum."""
+        PAYBACK_TOO_LONG: ReplacementLimit._Code.ValueType  # 2
+        """The saving does not pay for the moves in time."""
+        NOT_STABLE: ReplacementLimit._Code.ValueType  # 3
+        """The plan would not hold if prices changed a little."""
+        BALANCED_SCORE_TOO_SMALL: ReplacementLimit._Code.ValueType  # 4
+        """The Balanced score is too small."""
+        NODE_NOT_REMOVABLE: ReplacementLimit._Code.ValueType  # 5
+        """The node may not be drained."""
+        NOT_ENOUGH_PDB: ReplacementLimit._Code.ValueType  # 6
+        """A PodDisruptionBudget allows no more evictions, in any wave."""
+        DISRUPTION_BUDGET: ReplacementLimit._Code.ValueType  # 7
+        """A budget for nodes allows no more to leave."""
+        NODE_GROUP_LIMIT: ReplacementLimit._Code.ValueType  # 8
+        """Node groups that would help are at their maximum sizes, backed off or
+        avoided, or a resource limit is reached.
+        """
+        SURGE_LIMIT: ReplacementLimit._Code.ValueType  # 9
+        """The limits on new nodes, nodes that leave, or waves are reached."""
+        TOO_FEW_SPOT_ALTERNATIVES: ReplacementLimit._Code.ValueType  # 10
+        """Spot nodes have too few alternatives."""
+        TOO_YOUNG: ReplacementLimit._Code.ValueType  # 11
+        """The node, or one of its pods, is younger than `consolidate_after`."""
+        NOT_PAID_BACK: ReplacementLimit._Code.ValueType  # 12
+        """The node came by a replacement that has not paid for itself yet."""
+        NOTHING_CHEAPER: ReplacementLimit._Code.ValueType  # 13
+        """No cheaper room for its pods exists in any node group."""
+        PRICE_UNKNOWN: ReplacementLimit._Code.ValueType  # 14
+        """Its price is not known."""
+        MINIMUM_REACHED: ReplacementLimit._Code.ValueType  # 15
+        """The group's minimum size, or a minimum of resources, is reached."""
+        NOT_EVALUATED: ReplacementLimit._Code.ValueType  # 16
+        """It was not tried: the deadline or the budget of work."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: ReplacementLimit.Code.ValueType  # 0
+    """Nothing stops it: no more saves anything."""
+    SAVING_TOO_SMALL: ReplacementLimit.Code.ValueType  # 1
+    """The saving is below a minimum."""
+    PAYBACK_TOO_LONG: ReplacementLimit.Code.ValueType  # 2
+    """The saving does not pay for the moves in time."""
+    NOT_STABLE: ReplacementLimit.Code.ValueType  # 3
+    """The plan would not hold if prices changed a little."""
+    BALANCED_SCORE_TOO_SMALL: ReplacementLimit.Code.ValueType  # 4
+    """The Balanced score is too small."""
+    NODE_NOT_REMOVABLE: ReplacementLimit.Code.ValueType  # 5
+    """The node may not be drained."""
+    NOT_ENOUGH_PDB: ReplacementLimit.Code.ValueType  # 6
+    """A PodDisruptionBudget allows no more evictions, in any wave."""
+    DISRUPTION_BUDGET: ReplacementLimit.Code.ValueType  # 7
+    """A budget for nodes allows no more to leave."""
+    NODE_GROUP_LIMIT: ReplacementLimit.Code.ValueType  # 8
+    """Node groups that would help are at their maximum sizes, backed off or
+    avoided, or a resource limit is reached.
+    """
+    SURGE_LIMIT: ReplacementLimit.Code.ValueType  # 9
+    """The limits on new nodes, nodes that leave, or waves are reached."""
+    TOO_FEW_SPOT_ALTERNATIVES: ReplacementLimit.Code.ValueType  # 10
+    """Spot nodes have too few alternatives."""
+    TOO_YOUNG: ReplacementLimit.Code.ValueType  # 11
+    """The node, or one of its pods, is younger than `consolidate_after`."""
+    NOT_PAID_BACK: ReplacementLimit.Code.ValueType  # 12
+    """The node came by a replacement that has not paid for itself yet."""
+    NOTHING_CHEAPER: ReplacementLimit.Code.ValueType  # 13
+    """No cheaper room for its pods exists in any node group."""
+    PRICE_UNKNOWN: ReplacementLimit.Code.ValueType  # 14
+    """Its price is not known."""
+    MINIMUM_REACHED: ReplacementLimit.Code.ValueType  # 15
+    """The group's minimum size, or a minimum of resources, is reached."""
+    NOT_EVALUATED: ReplacementLimit.Code.ValueType  # 16
+    """It was not tried: the deadline or the budget of work."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplacementLimit: _TypeAlias = ReplacementLimit  # noqa: Y015
+
+@_typing.final
 class PodCostsResult(_message.Message):
     """Outcome of the decision on pod deletion costs."""
 

@@ -127,6 +127,8 @@ def test_the_live_screen_follows_the_cluster_and_only_reads(plane: ControlPlane)
         until(lambda: sink.names == ["n-1", "n-2", "n-3"], LIMIT_S, "three nodes on the screen")
         apply(plane, *workloads.nodes("m", 1))
         until(lambda: len(sink.names) == 4, LIMIT_S, "a fourth node on the screen")
+        plane.kubectl("delete", "node", "m-1")
+        until(lambda: len(sink.names) == 3, LIMIT_S, "three nodes on the screen again")
         feed.stop()
         thread.join(LIMIT_S)
     assert sink.said == []

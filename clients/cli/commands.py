@@ -16,6 +16,7 @@ from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
 from trimtab.clients.cli.options import (
+    ClusterOption,
     ClustersOption,
     ContextsOption,
     FilesArgument,
@@ -373,6 +374,44 @@ def report(
     clusters = (tuple(context or ()), kubeconfig, tuple(cluster or ()))
     options = CommandOptions(tuple(files or ()), *asked, *clusters, title, usage, usage_margin / 100)
     run(options, out, from_start=from_start)
+
+
+@app.command()
+def top(
+    files: FilesArgument = None,
+    planner: PlannerOption = None,
+    actuator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="show the deletions of this actuator; it gets no orders"),
+    ] = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
+    settings: SettingsOption = None,
+    now: NowOption = None,
+    group_by: GroupByOption = None,
+    prices: PricesOption = None,
+    rates: RatesOption = None,
+    interval: Annotated[float, typer.Option(min=0.5, help="seconds between two plans of a live cluster")] = 5.0,
+    once: Annotated[bool, typer.Option("--once", help="print the screen once as text; so without a terminal")] = False,
+    demo: Annotated[bool, typer.Option("--demo", help="a simulated cluster that shrinks, grows and shrinks")] = False,
+    cluster_name: ClusterOption = "",
+    state_config_map: Annotated[
+        str,
+        typer.Option(metavar="NAMESPACE/NAME", help="begin with the timers that a loop keeps in this ConfigMap"),
+    ] = "",
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
+) -> None:
+    """Show nodes, packing, money, pending pods and deletions on a live screen: of the current context's cluster, of
+    files, of a recording round by round.
+    """
+    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.top.command import TopOptions
+    from trimtab.clients.cli.top.command import top as run
+
+    given = CommandOptions(tuple(files or ()), planner, settings, now=now, group_by=group_by, prices=prices)
+    given = replace(given, max_input_bytes=max_input_bytes, rates=rates, contexts=tuple(context or ()))
+    given = replace(given, kubeconfig=kubeconfig)
+    run(TopOptions(given, actuator, interval, once, demo, cluster_name, state_config_map))
 
 
 prices_commands = typer.Typer(no_args_is_help=True, help="Price files for --prices.")

@@ -128,3 +128,9 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="decide and log, b
 RoundsOption = Annotated[int, typer.Option(min=0, help="exit after this many rounds; 0 = never")]
 LeaderElectOption = Annotated[bool, typer.Option(help="act and write only while holding the Lease")]
 LeaseNameOption = Annotated[str, typer.Option(help="name of the Lease")]
+LoopActuatorOption = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, only decide")
+]  # fmt: skip
+WebOption = Annotated[
+    str, typer.Option(metavar="HOST:PORT", help='serve a page with the last round, read-only; "" = none')
+]

@@ -22,6 +22,7 @@ from trimtab.clients.cli.options import (
     LiveKubeconfigOption,
     MaxInputOption,
     NowOption,
+    OffersOption,
     OutputOption,
     PlannerOption,
     PricesOption,
@@ -137,6 +138,7 @@ def plan(
     kubeconfig: LiveKubeconfigOption = None,
     cluster: ClustersOption = None,
     usage: UsageOption = None,
+    offers: OffersOption = None,
     verbose: VerboseOption = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: Annotated[
@@ -158,7 +160,7 @@ def plan(
 
     asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices, rates)
     options = CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig, tuple(cluster or ()))
-    options = replace(options, usage=usage)
+    options = replace(options, usage=usage, offers=offers)
     if len(options.clusters) > 1 and output.export is None:
         from trimtab.clients.cli.several_clusters import plan_several
 
@@ -180,6 +182,7 @@ def advise(
     rates: RatesOption = None,
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
+    offers: OffersOption = None,
     most_plans: Annotated[int, typer.Option(min=2, help="most plans to make: more try more changes")] = MOST_PLANS,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="show all advice, and every line to change")] = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
@@ -190,7 +193,8 @@ def advise(
     from trimtab.clients.cli.plan import CommandOptions
 
     asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices, rates)
-    run(CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig), most_plans)
+    options = CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig, offers=offers)
+    run(options, most_plans)
 
 
 @app.command()
@@ -235,6 +239,7 @@ def explain(
     rates: RatesOption = None,
     context: ContextsOption = None,
     kubeconfig: LiveKubeconfigOption = None,
+    offers: OffersOption = None,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -244,7 +249,7 @@ def explain(
 
     asked = (planner, settings, state, now, output, group_by)
     options = CommandOptions(tuple(files), *asked, max_input_bytes=max_input_bytes, prices=prices, rates=rates)
-    run(replace(options, contexts=tuple(context or ()), kubeconfig=kubeconfig))
+    run(replace(options, contexts=tuple(context or ()), kubeconfig=kubeconfig, offers=offers))
 
 
 @app.command()

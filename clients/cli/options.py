@@ -60,6 +60,10 @@ PricesOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="prices of instance types, node groups and labels, CSV or YAML"),
 ]
+OffersOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="instance types that NodePools may have, with prices: CSV, JSON or YAML"),
+]
 UsageOption = Annotated[
     str | None,
     typer.Option(

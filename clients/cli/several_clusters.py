@@ -71,8 +71,10 @@ def _planned(options: CommandOptions, decisions: Codes, planner: PlannerAccess) 
     (cluster,) = options.clusters
     try:
         request = options.request()
+        request.decisions.extend(decisions)
         snapshot = options.cluster(request)
-        request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
+        if not decisions:
+            request.decisions.extend(default_decisions(request.settings, snapshot))
         response = planner.plan(snapshot, request)
     except (UsageError, FailedError, InvalidInputError, TrimtabError, ServiceError) as error:
         note(f"{cluster.name}: left out: {error}")

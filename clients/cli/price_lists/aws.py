@@ -23,7 +23,7 @@ def aws_prices(documents: Iterable[Any]) -> Iterator[ListedPrice]:
         for item in items_of(document, "PriceList"):
             product = json.loads(item) if isinstance(item, str) else item
             if isinstance(product, dict):
-                yield from _on_demand(product)
+                yield from on_demand_prices(product)
         for one in items_of(document, "SpotPriceHistory"):
             if isinstance(one, dict) and str(one.get("ProductDescription", "")).startswith(_SPOT_SYSTEM):
                 key = str(one.get("InstanceType")), str(one.get("AvailabilityZone"))
@@ -33,7 +33,8 @@ def aws_prices(documents: Iterable[Any]) -> Iterator[ListedPrice]:
         yield ListedPrice(kind, zone[:-1], float(one["SpotPrice"]), "USD", zone, SPOT)
 
 
-def _on_demand(product: Json) -> Iterator[ListedPrice]:
+def on_demand_prices(product: Json) -> Iterator[ListedPrice]:
+    """Yield the prices on demand of a product; none of one that is not Linux on a shared machine."""
     attributes: Mapping[str, str] = product.get("product", {}).get("attributes", {})
     if "instanceType" not in attributes or any(attributes.get(key, want) != want for key, want in _WANTED.items()):
         return

@@ -295,12 +295,12 @@ def asked(cluster: LiveCluster) -> dict[str, int]:
 
 def test_without_the_kind_there_are_no_buffers_which_is_not_a_note(cluster: LiveCluster) -> None:
     seen = cluster.next_update([])
-    assert (seen.absent, seen.notes) == (("CapacityBuffer",), [])
+    assert (seen.absent, seen.notes) == (("CapacityBuffer", "NodeClaim", "NodePool"), [])
     assert asked(cluster) == {}
 
 
-def test_only_the_capacity_buffer_is_missing_in_most_clusters() -> None:
-    assert [kind for kind, one in WATCHED.items() if one.is_custom] == ["CapacityBuffer"]
+def test_only_capacity_buffers_and_pools_of_karpenter_are_missing_in_most_clusters() -> None:
+    assert [kind for kind, one in WATCHED.items() if one.is_custom] == ["CapacityBuffer", "NodePool", "NodeClaim"]
 
 
 @pytest.mark.parametrize(("is_custom", "warned"), [(True, []), (False, ["CapacityBuffer"])])

@@ -35,6 +35,7 @@ from trimtab.clients.cli.options import (
 from trimtab.clients.cli.output import Format
 from trimtab.clients.cli.plan_formats import PlanFormat
 from trimtab.clients.cli.price_lists.clouds import PricedCloud
+from trimtab.clients.cli.rightsize.formats import Level, RightsizeFormat
 from trimtab.clients.decisions import NAMES
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES
 from trimtab.clients.rpc.entry import end_without_reader
@@ -195,6 +196,49 @@ def advise(
     asked = (planner, settings, state, now, output, group_by, verbose, max_input_bytes, prices, rates)
     options = CommandOptions(tuple(files or ()), *asked, tuple(context or ()), kubeconfig, offers=offers)
     run(options, most_plans)
+
+
+@app.command()
+def rightsize(
+    files: FilesArgument = None,
+    offers: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="machines that there are, with prices: CSV, JSON or YAML")
+    ] = None,
+    level: Annotated[Level, typer.Option(help="instance types that new nodes may have")] = Level.ANY,
+    headroom: Annotated[
+        str | None, typer.Option(metavar="SHARE", help="room to keep free on each node: 10%, or cpu=10%,memory=2Gi")
+    ] = None,
+    max_pools: Annotated[int, typer.Option(min=0, help="most pools; 0 = any number")] = 0,
+    min_nodes: Annotated[int, typer.Option(min=0, help="least nodes of a pool")] = 0,
+    max_nodes: Annotated[int, typer.Option(min=0, help="most nodes of a pool; 0 = any number")] = 0,
+    capacity_type: Annotated[
+        str, typer.Option(metavar="TYPE,…", help="on-demand, spot and reserved: those that are allowed")
+    ] = "on-demand",
+    arch: Annotated[
+        str | None, typer.Option(metavar="ARCH,…", help="architectures, or any; default: those that nodes have")
+    ] = None,
+    planner: PlannerOption = None,
+    now: NowOption = None,
+    prices: PricesOption = None,
+    rates: RatesOption = None,
+    context: ContextsOption = None,
+    kubeconfig: LiveKubeconfigOption = None,
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
+    output: Annotated[
+        RightsizeFormat,
+        typer.Option("-o", "--output", help="output format; the last three print objects of the chosen pools"),
+    ] = RightsizeFormat.TABLE,
+) -> None:
+    """Say which pools of machines would hold a cluster's pods for the least money, and what that saves."""
+    from trimtab.clients.cli.plan import CommandOptions
+    from trimtab.clients.cli.rightsize.command import RightsizeOptions
+    from trimtab.clients.cli.rightsize.command import rightsize as run
+
+    options = CommandOptions(
+        tuple(files or ()), planner, now=now, prices=prices, rates=rates, max_input_bytes=max_input_bytes,
+        contexts=tuple(context or ()), kubeconfig=kubeconfig, offers=offers,
+    )  # fmt: skip
+    run(options, RightsizeOptions(level, headroom, max_pools, min_nodes, max_nodes, capacity_type, arch, output))
 
 
 @app.command()

@@ -39,7 +39,7 @@ def leave_out_dominated(snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSet
         for place, name in enumerate(snapshot.resources)
         if any(limit.resource == name for limit in settings.planner.limits)
     ]
-    read = _labels_read(snapshot, settings)
+    read = labels_read(snapshot, settings)
     labels = _LabelSetValues(snapshot, read)
     used = {node.node_group for node in snapshot.nodes}
     classes: dict[tuple[object, ...], list[_Template]] = defaultdict(list)
@@ -120,7 +120,7 @@ class _LabelSetValues:
         return tuple((self._keys[i], self._values[i]) for i in inside if self._keys[i] in self._read)
 
 
-def _labels_read(snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSettings) -> frozenset[int]:
+def labels_read(snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSettings) -> frozenset[int]:
     """Return the keys of the labels that something reads, as string indices."""
     found = {key for spec in snapshot.pod_specs for key in _keys_of(spec)}
     for volume in snapshot.volumes:

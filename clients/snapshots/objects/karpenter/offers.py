@@ -52,7 +52,7 @@ _PROVIDERS: Final = (
     "eks.amazonaws.com/",
 )
 _AWS_TYPE: Final = re.compile(r"(?P<category>[a-z]+)(?P<generation>\d+)[a-z0-9-]*\.[a-z0-9-]+\Z")
-_AZURE_TYPE: Final = re.compile(r"Standard_(?P<letters>[A-Z]+)\d+(?P<rest>[-a-z0-9_]*)\Z")
+_AZURE_TYPE: Final = re.compile(r"Standard_(?P<letters>[A-Z]+)\d+(?P<rest>[-A-Za-z0-9_]*)\Z")
 
 
 class OfferKey(NamedTuple):
@@ -133,7 +133,9 @@ def completed(offers: Iterable[Offer], present: Sequence[Offer], zones: Iterable
     for one in offers:
         for zone in [one.key.zone] if one.key.zone else everywhere:
             key = one.key._replace(zone=zone)
-            labels = {**known.get(key.instance_type, {}), **one.labels, **({ZONE: zone} if zone else {})}
+            labels = labels_of(
+                key, {**known.get(key.instance_type, {}), **one.labels, **({ZONE: zone} if zone else {})}
+            )
             if key not in found or one.key.zone:
                 found[key] = one._replace(key=key, labels=labels)
     return list(found.values())
@@ -142,8 +144,8 @@ def completed(offers: Iterable[Offer], present: Sequence[Offer], zones: Iterable
 def labels_of(
     key: OfferKey, more: Mapping[str, str] | None = None, cpu_milli: int = 0, memory_mib: int = 0
 ) -> dict[str, str]:
-    """Return the labels of an offering's nodes: those of its key, of what the name of its type says, and more. Of
-    amounts, 0 = not known.
+    """Return the labels of an offering's nodes: those of its key, of what the name of its type says, and more,
+    under their old names too. Of amounts, 0 = not known.
     """
     found = {INSTANCE_TYPE: key.instance_type, ZONE: key.zone, CAPACITY_TYPE: key.capacity_type, SYSTEM: "linux"}
     aws = _AWS_TYPE.match(key.instance_type)
@@ -157,7 +159,9 @@ def labels_of(
             "karpenter.k8s.aws/instance-cpu": f"{cpu_milli // 1000}" if cpu_milli else "",
             "karpenter.k8s.aws/instance-memory": f"{memory_mib}" if memory_mib else "",
         }
-    return {name: value for name, value in {**found, **(more or {})}.items() if value}
+    found |= dict(more or {})
+    found |= {old: found[new] for old, new in _OLD_NAMES.items() if new in found}
+    return {name: value for name, value in found.items() if value}
 
 
 def usual_allocatable(cpu_milli: int, memory_mib: int, pods: int) -> tuple[int, int]:

@@ -15,10 +15,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster
+from trimtab.clients.cli.rightsize.few_pods import Bin, least_bins
 from trimtab.clients.cli.rightsize.headroom import Headroom
 from trimtab.clients.cli.rightsize.machines import POOL_LABEL, Machine
 from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
+from trimtab.clients.kubernetes.quantities import counted_amounts
 from trimtab.clients.snapshots.dominated_groups import leave_out_dominated
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -31,6 +33,7 @@ FEW_PODS: Final = 1000
 MOST_PLANS: Final = 60
 LOWEST_PRIORITY: Final = -(2**31)
 MOST_REPAIRS: Final = 5
+SMALLEST_SAVING: Final = 1e-9
 
 
 class SizingLimits(NamedTuple):
@@ -121,6 +124,8 @@ class Sizer:
             found = self._fewer_pools(found, most)
         if self._limits.min_nodes:
             found = self._filled(found)
+        if self._limits == SizingLimits(self._limits.headroom):
+            found = self._exact(found)
         return self._verified(found)
 
     def _planned(self, pools: frozenset[str]) -> Sizing:
@@ -144,6 +149,21 @@ class Sizer:
             for split in answer.splits
         ]
         return Sizing(groups, {pod: why for pod, why in unplaced.items() if pod in self._empty.pods})
+
+    def _exact(self, found: Sizing) -> Sizing:
+        """Return the cheapest sizing of a few pods by their requests alone, if a plan confirms it and it is cheaper."""
+        requests = [self._empty.requests[pod] for pod in sorted(self._empty.pods - found.unplaced.keys())]
+        amounts = {name: self._limits.headroom.left(one.offer.allocatable) for name, one in self._machines.items()}
+        bins = [
+            Bin(name, self._machines[name].price, counted_amounts(of_machine)) for name, of_machine in amounts.items()
+        ]
+        sizes = least_bins(bins, requests) or {}
+        price = sum(self._machines[name].price * size for name, size in sizes.items())
+        if not sizes or price >= found.price - SMALLEST_SAVING:
+            return found
+        groups = [self._machines[name].node_group(size, amounts[name]) for name, size in sizes.items()]
+        exact = self._read(self._planner.plan(self._empty.with_groups(groups), self._request).scale_up)
+        return min(found, exact, key=_rank)
 
     def _fewer_pools(self, found: Sizing, most: int) -> Sizing:
         """Return the best sizing with at most `most` pools that was found."""

@@ -122,20 +122,19 @@ def lines(compared: Comparison) -> Iterator[RenderableType]:
 def _headline(compared: Comparison, sizing: Sizing) -> str:
     now, then = compared.now.price * HOURS_A_MONTH, sizing.price * HOURS_A_MONTH
     currency = f" {compared.currency}" if compared.currency else ""
-    placed = len(compared.empty.pods) - len(sizing.unplaced)
-    what = f"{counted(sizing.node_count, 'node')} in {counted(len(sizing.pools), 'pool')} hold {counted(placed, 'pod')}"
+    placed = counted(len(compared.empty.pods) - len(sizing.unplaced), "pod")
+    waiting = f", {compared.empty.waiting_count} of which wait now," if compared.empty.waiting_count else ""
+    what = f"{placed}{waiting} on {counted(sizing.node_count, 'node')} in {counted(len(sizing.pools), 'pool')}"
     cost = f"{money(then)}{currency} a month"
-    if waiting := compared.empty.waiting_count:
-        what += f", {waiting} of which wait now,"
     if compared.now.unpriced or not now:
-        return f"{what} for {cost}."
-    return f"{what} for {cost}; now {counted(compared.now.node_count, 'node')} cost {money(now)}{currency}."
+        return f"{what}: {cost}."
+    return f"{what}: {cost}; now {counted(compared.now.node_count, 'node')} for {money(now)}{currency}."
 
 
 def _pools(compared: Comparison, sizing: Sizing) -> Table:
     table = Table(title="Pools", title_justify="left", box=None, header_style="dim", title_style="bold")
     for name in ("pool", "type", "zone"):
-        table.add_column(name)
+        table.add_column(name, overflow="fold")
     for name in ("nodes", "price/h", "month", "cpu used", "memory used", "pods"):
         table.add_column(name, justify=_NUMBERS)
     for group in sizing.groups:

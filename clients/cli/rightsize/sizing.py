@@ -203,18 +203,12 @@ class Sizer:
     def _filled(self, found: Sizing) -> Sizing:
         """Return a sizing in which each pool has the least number of nodes."""
         least, pools = self._limits.min_nodes, frozenset(self._pools)
-        for _ in range(MOST_REPAIRS * len(found.pools)):
-            short = [pool for pool in found.pools if 0 < _count_of(found, pool) < least]
-            if not short:
+        while any(_count_of(found, pool) < least for pool in found.pools) and len(self._tried) < MOST_PLANS:
+            options = [pools - {pool} for pool in found.pools if len(pools) > 1]
+            best = min(options, key=lambda one: _raised(self._planned(one), least).rank, default=pools)
+            if _raised(self._planned(best), least).rank >= _raised(found, least).rank:
                 break
-            options = [
-                (self._planned(pools - {pool}), pools - {pool}) for pool in short[:MOST_REPAIRS] if pools - {pool}
-            ]
-            full = _raised(found, least)
-            better = [one for one in options if _raised(one[0], least).rank < full.rank]
-            if not better:
-                return full
-            found, pools = min(better, key=lambda one: _raised(one[0], least).rank)
+            found, pools = self._planned(best), best
         return _raised(found, least)
 
     def _verified(self, found: Sizing) -> Sizing:

@@ -57,7 +57,7 @@ WAYS = (
     (r"kubectl get .* > cluster\.json", Way.NAMES),
     (r"kubectl get .* \| trimtab .*|trimtab plan cluster\.json", Way.PIPED),
     (r"trimtab plan --context .*", Way.OPTIONS),
-    (r"trimtab (plan|advise|certificates) [^|]*", Way.RUN),
+    (r"trimtab (plan|advise|rightsize|certificates) [^|]*", Way.RUN),
     (r"trimtab plan .* \| kubectl apply -f -", Way.RUN),
     (r"trimtab (run|load|simulate) .*", Way.OPTIONS),
     (r"(kubectl|helm|docker) [^|>]*", Way.NAMES),

@@ -26,7 +26,6 @@ from typing import Any, Final, NamedTuple
 from trimtab.clients.cli.amounts import counted
 from trimtab.clients.cli.failures import UsageError
 from trimtab.clients.cli.output import note
-from trimtab.clients.cli.price_lists.rows import items_of
 from trimtab.clients.documents.bounded_input import UnreadableTextError, read_text
 from trimtab.clients.documents.loading import DocumentError, load_document
 from trimtab.clients.snapshots.objects.karpenter.offers import (
@@ -119,7 +118,7 @@ def _rows(path: Path, text: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
         document = json.loads(text) if text.lstrip()[:1] in ("{", "[") else load_document(text)
     except (ValueError, DocumentError) as error:
         raise UsageError(f"{path}: this is neither JSON nor YAML: {error}") from None
-    if isinstance(document, dict) and "PriceList" in document:
+    if isinstance(document, dict) and ("PriceList" in document or "products" in document):
         yield from _aws_rows(document)
         return
     if not isinstance(document, list):
@@ -202,13 +201,13 @@ def _parts(text: Any) -> list[str]:
 
 def _aws_rows(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the offerings of a price list of AWS: Linux on shared machines, on demand."""
-    from trimtab.clients.cli.price_lists.aws import on_demand_prices
+    from trimtab.clients.cli.price_lists.aws import on_demand_prices, products_of
 
-    for number, item in enumerate(items_of(document, "PriceList")):
-        product = json.loads(item) if isinstance(item, str) else item
-        attributes = product.get("product", {}).get("attributes", {}) if isinstance(product, dict) else {}
+    for number, product in enumerate(products_of(document)):
+        attributes = product.get("product", {}).get("attributes", {})
         memory = str(attributes.get("memory", "")).removesuffix(" GiB").replace(",", "")
-        for price in on_demand_prices(product) if attributes else ():
+        is_usual = attributes.get("capacitystatus", "Used") == "Used"
+        for price in on_demand_prices(product) if is_usual else ():
             yield (
                 f"product {number}",
                 {

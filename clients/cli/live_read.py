@@ -12,7 +12,7 @@ from trimtab.clients.cli.sources import note_some
 from trimtab.clients.rpc.extras import require_extra
 from trimtab.clients.snapshots.live.watched_objects import BUFFERS, POOLS
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot
-from trimtab.clients.snapshots.objects.karpenter.offers import Offer
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 
 _PURPOSES = {
     **dict.fromkeys(BUFFERS, "they only ask for slack"),
@@ -25,7 +25,7 @@ def read_live(
     numbers: Iterable[str] = (),
     *,
     with_notes: bool = True,
-    offers: Sequence[Offer] | None = None,
+    offers: Sequence[MachineOffer] | None = None,
 ) -> BuiltSnapshot:
     """Read a cluster once; permissions to list its objects suffice. offers : as of `read_snapshot`.
 

@@ -32,7 +32,7 @@ from trimtab.clients.snapshots.objects.karpenter.offers import (
     ARCH,
     CAPACITY_TYPES,
     ON_DEMAND,
-    Offer,
+    MachineOffer,
     OfferKey,
     labels_of,
     usual_allocatable,
@@ -52,7 +52,7 @@ _AWS_ARCHS: Final = {"64-bit": "amd64", "32-bit or 64-bit": "amd64", "arm64": "a
 class OfferFile(NamedTuple):
     """The offerings of a file. currency : of their prices, "" = not told."""
 
-    offers: list[Offer]
+    offers: list[MachineOffer]
     currency: str
     name: str
 
@@ -63,7 +63,7 @@ def read_offers(path: Path) -> OfferFile:
         text = read_text(path, "; CSV, JSON or YAML is expected", "utf-8-sig")
     except UnreadableTextError as error:
         raise UsageError(f"{path}: {error}") from None
-    found: dict[OfferKey, Offer] = {}
+    found: dict[OfferKey, MachineOffer] = {}
     currencies: dict[OfferKey, str] = {}
     problems: list[str] = []
     for place, row in _rows(path, text):
@@ -85,7 +85,7 @@ def read_offers(path: Path) -> OfferFile:
     return _in_one_currency(path, found, currencies)
 
 
-def _in_one_currency(path: Path, found: dict[OfferKey, Offer], currencies: Mapping[OfferKey, str]) -> OfferFile:
+def _in_one_currency(path: Path, found: dict[OfferKey, MachineOffer], currencies: Mapping[OfferKey, str]) -> OfferFile:
     """Return the offerings with prices in the currency of most of them; note the others, and those without a price."""
     counts = Counter(currencies[key] for key, one in found.items() if one.price is not None and currencies[key])
     currency = min(counts, key=lambda name: (-counts[name], name)) if counts else ""
@@ -139,7 +139,7 @@ def _check_columns(path: Path, place: str, columns: Iterable[Any]) -> None:
         raise UsageError(f"{path}: {place}: column {problem}; there are {', '.join(COLUMNS)}")
 
 
-def _offer(row: Mapping[str, Any]) -> Offer:
+def _offer(row: Mapping[str, Any]) -> MachineOffer:
     """Read one line. Raises ValueError that names the column."""
     instance_type = str(row.get("instance_type") or "").strip()
     if not instance_type:
@@ -159,7 +159,7 @@ def _offer(row: Mapping[str, Any]) -> Offer:
     price = _number(row, "price", math.nan)
     if not math.isnan(price) and not is_price(price):
         raise ValueError(f"price {row['price']!r} is not a price per hour, such as 0.096")
-    return Offer(
+    return MachineOffer(
         key,
         {"cpu": f"{cpu_milli}m", "memory": f"{memory_mib}Mi", **more},
         {"cpu": f"{free_cpu}m", "memory": f"{free_memory}Mi", **more},

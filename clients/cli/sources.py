@@ -10,7 +10,7 @@ from trimtab.clients.cli.output import note, stderr_console
 from trimtab.clients.documents.bounded_input import MAX_INPUT_BYTES, STANDARD_INPUT
 from trimtab.clients.kubernetes.registry import EXPORTED_KINDS
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot
-from trimtab.clients.snapshots.objects.karpenter.offers import Offer
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 
 MOST_NOTES = 20
 _EXPORT = f"kubectl get {EXPORTED_KINDS} -A -o json > cluster.json"
@@ -23,7 +23,7 @@ def read_snapshot(
     *,
     with_notes: bool = True,
     needs_nodes: bool = False,
-    offers: Sequence[Offer] | None = None,
+    offers: Sequence[MachineOffer] | None = None,
 ) -> BuiltSnapshot:
     """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: UsageError, also if it has neither
     a Node nor a NodeGroup: groups at zero may grow.

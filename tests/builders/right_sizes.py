@@ -8,10 +8,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.builders import kubernetes as k8s
 from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.rightsize.empty_cluster import empty_cluster
-from trimtab.clients.cli.rightsize.machines import Machine, Profile
+from trimtab.clients.cli.rightsize.machines import MachineChoice, Profile
 from trimtab.clients.cli.rightsize.sizing import Sizer, Sizing, SizingLimits
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
-from trimtab.clients.snapshots.objects.karpenter.offers import Offer, OfferKey, labels_of
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer, OfferKey, labels_of
 
 GIB = 1 << 30
 NOW = Timestamp(seconds=1_800_000_000)
@@ -33,7 +33,7 @@ class SmallPod(NamedTuple):
     memory_gib: int
 
 
-def machine(name: str, offer: SmallOffer, zone: str = "z1") -> Machine:
+def machine(name: str, offer: SmallOffer, zone: str = "z1") -> MachineChoice:
     """Return a machine that offers all that it has."""
     amounts: dict[str, Any] = {
         "cpu": f"{offer.cores}",
@@ -41,7 +41,7 @@ def machine(name: str, offer: SmallOffer, zone: str = "z1") -> Machine:
         "pods": f"{offer.pods}",
     }
     key = OfferKey(name, zone, "on-demand")
-    return Machine(Offer(key, amounts, amounts, labels_of(key), offer.price), Profile(""))
+    return MachineChoice(MachineOffer(key, amounts, amounts, labels_of(key), offer.price), Profile(""))
 
 
 def sized(

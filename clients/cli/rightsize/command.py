@@ -23,7 +23,7 @@ from trimtab.clients.cli.rightsize.formats import Level, PoolExport, RightsizeFo
 from trimtab.clients.cli.rightsize.headroom import read_headroom
 from trimtab.clients.cli.rightsize.machines import (
     MOST_PROFILES,
-    Machine,
+    MachineChoice,
     allowed,
     architectures,
     present_machines,
@@ -36,7 +36,7 @@ from trimtab.clients.snapshots.objects.karpenter.offers import (
     ARCH,
     CAPACITY_TYPES,
     ON_DEMAND,
-    Offer,
+    MachineOffer,
     completed,
 )
 from trimtab.v1 import snapshot_pb2 as pb
@@ -95,7 +95,7 @@ def rightsize(options: CommandOptions, asked: RightsizeOptions) -> None:
     with open_planner(options.planner, options.settings) as planner:
         for level in Level:
             chosen = allowed(usable, level, present)
-            machines = [Machine(one, profile) for profile in profiles[:MOST_PROFILES] for one in chosen]
+            machines = [MachineChoice(one, profile) for profile in profiles[:MOST_PROFILES] for one in chosen]
             found = Sizer(planner, empty, machines, limits, now).best() if machines else None
             # What a narrower level allows, a wider one does too.
             narrower = [one for one in (*levels.values(), found) if one is not None]
@@ -121,7 +121,9 @@ def _print(compared: Comparison, output: RightsizeFormat) -> None:
         print_document(exported(sizing, PoolExport(output.value), compared.limits), Format.YAML)
 
 
-def _usable(offers: Sequence[Offer], kinds: set[str], arch: str | None, present: Sequence[Offer]) -> list[Offer]:
+def _usable(
+    offers: Sequence[MachineOffer], kinds: set[str], arch: str | None, present: Sequence[MachineOffer]
+) -> list[MachineOffer]:
     """Return the offerings that take part; say which do not. Errors: UsageError if none does."""
     known = architectures(present)
     wanted = set(arch.split(",")) if arch not in (None, ANY) else known if arch is None else set()

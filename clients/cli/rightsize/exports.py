@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from trimtab.clients.cli.rightsize.formats import PoolExport
-from trimtab.clients.cli.rightsize.machines import POOL_LABEL, Machine, label_text
+from trimtab.clients.cli.rightsize.machines import POOL_LABEL, MachineChoice, label_text
 from trimtab.clients.cli.rightsize.sizing import SizedGroup, Sizing, SizingLimits
 from trimtab.clients.kubernetes.quantities import counted_amount
 from trimtab.clients.kubernetes.registry import BY_KIND
@@ -116,7 +116,7 @@ def _machine_deployment(group: SizedGroup, limits: SizingLimits) -> Json:
     }
 
 
-def _failure_domain(machine: Machine) -> Json:
+def _failure_domain(machine: MachineChoice) -> Json:
     zone = machine.offer.key.zone
     return {"spec": {"failureDomain": zone}} if zone else {}
 

@@ -19,7 +19,7 @@ from trimtab.clients.snapshots.objects.karpenter.offers import (
     ARCH,
     INSTANCE_TYPE,
     ZONE,
-    Offer,
+    MachineOffer,
     OfferKey,
     family_of,
     is_of_machines,
@@ -54,10 +54,10 @@ class Profile(NamedTuple):
     taints: tuple[tuple[str, str, str], ...] = ()
 
 
-class Machine(NamedTuple):
+class MachineChoice(NamedTuple):
     """An offering as a new node of a profile."""
 
-    offer: Offer
+    offer: MachineOffer
     profile: Profile
 
     @property
@@ -115,7 +115,7 @@ def profiles_of(snapshot: pb.ClusterSnapshot, workers: Iterable[str]) -> list[Pr
     return [_named(labels, taints, taken) for labels, taints in ordered]
 
 
-def allowed(offers: Iterable[Offer], level: Level, present: Iterable[Offer]) -> list[Offer]:
+def allowed(offers: Iterable[MachineOffer], level: Level, present: Iterable[MachineOffer]) -> list[MachineOffer]:
     """Return the offerings of a level. present : those that the cluster has now."""
     types = {one.key.instance_type for one in present}
     if level is Level.SAME_TYPES:
@@ -126,19 +126,19 @@ def allowed(offers: Iterable[Offer], level: Level, present: Iterable[Offer]) -> 
     return list(offers)
 
 
-def present_machines(snapshot: pb.ClusterSnapshot, workers: Sequence[str]) -> list[Offer]:
+def present_machines(snapshot: pb.ClusterSnapshot, workers: Sequence[str]) -> list[MachineOffer]:
     """Return the offerings of the worker nodes, by their labels."""
     view = ClusterView(snapshot)
-    found: dict[OfferKey, Offer] = {}
+    found: dict[OfferKey, MachineOffer] = {}
     for name in workers:
         labels = view.labels(view.nodes[name].label_set)
         key = key_of(labels)
         shown = {name: value for name, value in labels.items() if name in (ARCH, ZONE, INSTANCE_TYPE)}
-        found.setdefault(key, Offer(key, {}, {}, shown))
+        found.setdefault(key, MachineOffer(key, {}, {}, shown))
     return [found[key] for key in sorted(found)]
 
 
-def architectures(present: Iterable[Offer]) -> set[str]:
+def architectures(present: Iterable[MachineOffer]) -> set[str]:
     """Return the architectures of offerings that say theirs."""
     return {arch for one in present if (arch := one.labels.get(ARCH))}
 

@@ -17,7 +17,7 @@ from trimtab.clients.cli.planners import PlannerAccess
 from trimtab.clients.cli.rightsize.empty_cluster import EmptyCluster
 from trimtab.clients.cli.rightsize.few_pods import Bin, least_bins
 from trimtab.clients.cli.rightsize.headroom import Headroom
-from trimtab.clients.cli.rightsize.machines import POOL_LABEL, Machine
+from trimtab.clients.cli.rightsize.machines import POOL_LABEL, MachineChoice
 from trimtab.clients.cli.sentences import SKIPPED_SENTENCES
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.kubernetes.quantities import counted_amounts
@@ -50,7 +50,7 @@ class SizedGroup(NamedTuple):
     for the least number of nodes.
     """
 
-    machine: Machine
+    machine: MachineChoice
     pods: Sequence[Sequence[str]]
     more: int = 0
 
@@ -102,7 +102,7 @@ class Sizer:
         self,
         planner: PlannerAccess,
         empty: EmptyCluster,
-        machines: Sequence[Machine],
+        machines: Sequence[MachineChoice],
         limits: SizingLimits,
         now: Timestamp,
     ) -> None:
@@ -284,7 +284,7 @@ def _count_of(found: Sizing, pool: str) -> int:
     return sum(group.node_count for group in found.groups if group.machine.pool == pool)
 
 
-def _price_for(machine: Machine, total: Mapping[str, int]) -> float:
+def _price_for(machine: MachineChoice, total: Mapping[str, int]) -> float:
     """Return what a machine costs for what pods request, if it were divisible."""
     shares = [amount / machine.amount(name) for name, amount in total.items() if amount and machine.amount(name)]
     return machine.price * max(shares, default=0.0)

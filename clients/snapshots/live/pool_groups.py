@@ -5,14 +5,14 @@ from typing import Protocol
 
 from trimtab.clients.kubernetes.kinds.nodes import NodeGroup
 from trimtab.clients.snapshots.live.watched_objects import WatchedObjects
-from trimtab.clients.snapshots.objects.karpenter.offers import Offer
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.clients.snapshots.objects.karpenter.pool_settings import with_pool_settings
 from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, PoolGroups, pool_groups
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 
 def store_pool_groups(
-    store: WatchedObjects, declared: Sequence[NodeGroup], offers: Sequence[Offer] | None = None
+    store: WatchedObjects, declared: Sequence[NodeGroup], offers: Sequence[MachineOffer] | None = None
 ) -> PoolGroups:
     """Return the node groups of the NodePools in a store; none without NodePools."""
     pools = list(store.objects["NodePool"].values())

@@ -21,7 +21,7 @@ from trimtab.clients.snapshots.live.lists import list_page
 from trimtab.clients.snapshots.live.pool_groups import store_pool_groups
 from trimtab.clients.snapshots.live.snapshots import SnapshotMaker
 from trimtab.clients.snapshots.live.watched_objects import BUFFERS, POOLS, WatchedObjects
-from trimtab.clients.snapshots.objects.karpenter.offers import Offer
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 PAGE_LIMIT: Final = 5000
@@ -45,7 +45,7 @@ def read_once(
     groups: Sequence[NodeGroup] = (),
     numbers: Iterable[str] = (),
     progress: Callable[[int, int], None] | None = None,
-    offers: Sequence[Offer] | None = None,
+    offers: Sequence[MachineOffer] | None = None,
 ) -> ClusterRead:
     """Return a cluster's snapshot. numbers : keys of the pods' annotations that hold numbers; progress : called with
     kinds listed and all kinds; offers : machines that NodePools may have, None = those of the nodes.

@@ -25,7 +25,7 @@ from trimtab.clients.snapshots.objects.absent import absent_notes
 from trimtab.clients.snapshots.objects.budgets import budget_row
 from trimtab.clients.snapshots.objects.csi_drivers import required_drivers
 from trimtab.clients.snapshots.objects.dictionary import Dictionary
-from trimtab.clients.snapshots.objects.karpenter.offers import Offer
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.clients.snapshots.objects.karpenter.pools import KarpenterObjects, pool_groups
 from trimtab.clients.snapshots.objects.migration import Migration
 from trimtab.clients.snapshots.objects.node_groups import Membership, group_row, shared_node_error, size_notes
@@ -100,7 +100,7 @@ class ChangedPart(NamedTuple):
 
 
 def build_snapshot(
-    objects: Objects, progress: Progress | None = None, offers: Sequence[Offer] | None = None
+    objects: Objects, progress: Progress | None = None, offers: Sequence[MachineOffer] | None = None
 ) -> BuiltSnapshot:
     """Return the snapshot of a cluster's objects. offers : machines that NodePools may have; None = those of the nodes.
 

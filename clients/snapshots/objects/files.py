@@ -26,7 +26,7 @@ from trimtab.clients.rpc.collection import collection_paused
 from trimtab.clients.snapshots.deltas import Application
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot, Progress, build_snapshot
 from trimtab.clients.snapshots.objects.decode import add_text, add_value
-from trimtab.clients.snapshots.objects.karpenter.offers import Offer
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer
 from trimtab.clients.snapshots.objects.objects import Objects
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 
@@ -44,7 +44,7 @@ def read_files(
     progress: Progress | None = None,
     max_bytes: int = MAX_INPUT_BYTES,
     numbers: Iterable[str] = (),
-    offers: Sequence[Offer] | None = None,
+    offers: Sequence[MachineOffer] | None = None,
 ) -> BuiltSnapshot:
     """Return the snapshot of the cluster that the files together describe; "-" is standard input.
 

@@ -66,7 +66,7 @@ class OfferKey(NamedTuple):
         return "/".join(part for part in self if part)
 
 
-class Offer(NamedTuple):
+class MachineOffer(NamedTuple):
     """An offering. capacity, allocatable : of one node; labels : of its nodes, without those of a pool; price : None =
     not told.
     """
@@ -105,9 +105,9 @@ def family_of(instance_type: str) -> str:
     return before if dash and size.isdecimal() else instance_type
 
 
-def present_offers(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> list[Offer]:
+def present_offers(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> list[MachineOffer]:
     """Return the offerings of a cluster's nodes and NodeClaims, without nodes of the control plane, sorted."""
-    found: dict[OfferKey, Offer] = {}
+    found: dict[OfferKey, MachineOffer] = {}
     for node in sorted(nodes, key=lambda one: _meta(one).name or ""):
         labels, status = _meta(node).labels or {}, node.status or NodeStatus()
         allocatable = status.allocatable or status.capacity
@@ -120,7 +120,9 @@ def present_offers(nodes: Iterable[Node], claims: Iterable[NodeClaim]) -> list[O
     return [found[key] for key in sorted(found)]
 
 
-def completed(offers: Iterable[Offer], present: Sequence[Offer], zones: Iterable[str] = ()) -> list[Offer]:
+def completed(
+    offers: Iterable[MachineOffer], present: Sequence[MachineOffer], zones: Iterable[str] = ()
+) -> list[MachineOffer]:
     """Return offerings of a file with what nodes of the same instance type show and the file does not say: labels of
     the type; one of no zone is in every zone of the cluster. zones : those besides the zones of `present`.
     """
@@ -180,7 +182,7 @@ def _depends_on_place(key: str) -> bool:
 
 
 def _add(
-    found: dict[OfferKey, Offer], labels: Mapping[str, str], capacity: Quantities, allocatable: Quantities
+    found: dict[OfferKey, MachineOffer], labels: Mapping[str, str], capacity: Quantities, allocatable: Quantities
 ) -> None:
     """Add the offering of a node, unless one of its kind is known."""
     key = key_of(labels)
@@ -188,7 +190,7 @@ def _add(
         of_machine = dict(_machine_labels(labels))
         with suppress(FieldError):
             cpu_milli = counted_amount("cpu", capacity.get("cpu", 0))
-            found[key] = Offer(key, capacity, allocatable, labels_of(key, of_machine, cpu_milli))
+            found[key] = MachineOffer(key, capacity, allocatable, labels_of(key, of_machine, cpu_milli))
 
 
 def _machine_labels(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,7 @@ from trimtab.clients.snapshots.objects.karpenter.offers import (
     CAPACITY_TYPE,
     POOL,
     ZONE,
-    Offer,
+    MachineOffer,
     OfferKey,
     completed,
     is_of_machines,
@@ -75,7 +75,7 @@ class PoolGroups(NamedTuple):
     notes: list[str]
 
 
-class _Pool(NamedTuple):
+class _CheckedPool(NamedTuple):
     """A pool whose fields were checked. problem : "" = its requirements and taints can be used."""
 
     name: str
@@ -86,7 +86,7 @@ class _Pool(NamedTuple):
     variants: list[dict[str, str]]
 
 
-def pool_groups(given: KarpenterObjects, offers: Sequence[Offer] | None = None) -> PoolGroups:
+def pool_groups(given: KarpenterObjects, offers: Sequence[MachineOffer] | None = None) -> PoolGroups:
     """Return the node groups of NodePools. offers : None = those of the nodes and NodeClaims. O(pools * offers)."""
     return _PoolReader(given, offers).read()
 
@@ -94,7 +94,7 @@ def pool_groups(given: KarpenterObjects, offers: Sequence[Offer] | None = None) 
 class _PoolReader:
     """The state of one call."""
 
-    def __init__(self, given: KarpenterObjects, offers: Sequence[Offer] | None) -> None:
+    def __init__(self, given: KarpenterObjects, offers: Sequence[MachineOffer] | None) -> None:
         present = present_offers(given.nodes, given.claims)
         self._given = given
         self._offers = present if offers is None else completed(offers, present, _zones(given.pools))
@@ -125,7 +125,7 @@ class _PoolReader:
         self._add_disruption(pool, [_name(group) for group in groups])
         return sorted(groups, key=_name)
 
-    def _checked(self, pool: NodePool) -> _Pool:
+    def _checked(self, pool: NodePool) -> _CheckedPool:
         """Return a pool with checked fields; one with a field that cannot be used does not grow."""
         name, spec = _name(pool), pool.spec or NodePoolSpec()
         template = spec.template or ClaimTemplate()
@@ -148,7 +148,7 @@ class _PoolReader:
             )
             grows = False
         is_deleted = pool.metadata is not None and pool.metadata.deletion_timestamp is not None
-        return _Pool(name, template, of_claims, rules, grows and not is_deleted, self._variants(name, rules))
+        return _CheckedPool(name, template, of_claims, rules, grows and not is_deleted, self._variants(name, rules))
 
     def _variants(self, name: str, rules: PoolRules) -> list[dict[str, str]]:
         """Return the labels that requirements on keys of the pool's own give to nodes: one set for each combination."""
@@ -169,7 +169,7 @@ class _PoolReader:
             )
         return [dict(zip(choices, values, strict=True)) for values in every[:MOST_VARIANTS]]
 
-    def _allowed_offers(self, pool: _Pool) -> list[Offer]:
+    def _allowed_offers(self, pool: _CheckedPool) -> list[MachineOffer]:
         """Return the offerings that a pool allows. A requirement on a label that no offering has is not checked."""
         keys = [key for key in pool.rules.keys if is_of_machines(key)]
         known = [key for key in keys if any(key in offer.labels for offer in self._offers)]
@@ -193,7 +193,7 @@ class _PoolReader:
             self._notes.append(f"NodePool {pool.name}: spec.template.spec.requirements allow none of the offerings")
         return allowed
 
-    def _check_diversity(self, pool: _Pool, allowed: Sequence[Offer]) -> None:
+    def _check_diversity(self, pool: _CheckedPool, allowed: Sequence[MachineOffer]) -> None:
         for rule in pool.rules.diverse:
             of_offers = {offer.labels[rule.key] for offer in allowed if rule.key in offer.labels}
             count = len(of_offers if is_of_machines(rule.key) else pool.rules.values_of(rule.key))
@@ -203,7 +203,7 @@ class _PoolReader:
                     f"values of {rule.key} are required, there are {count}; Karpenter would add no node"
                 )
 
-    def _group(self, pool: _Pool, offer: Offer, variant: Mapping[str, str]) -> NodeGroup:
+    def _group(self, pool: _CheckedPool, offer: MachineOffer, variant: Mapping[str, str]) -> NodeGroup:
         name = "/".join((pool.name, *(part or "-" for part in offer.key), *variant.values()))
         nodes = sorted(self._members.pop((pool.name, offer.key, frozenset(variant.items())), ())) if variant else []
         nodes = nodes or sorted(self._members.pop((pool.name, offer.key, frozenset()), ()))

@@ -10,27 +10,27 @@ from tests.builders.karpenter import requirement
 from trimtab.clients.cluster_view import ClusterView
 from trimtab.clients.snapshots.objects import build_snapshot, decode_objects
 from trimtab.clients.snapshots.objects.build import BuiltSnapshot
-from trimtab.clients.snapshots.objects.karpenter.offers import Offer, OfferKey, labels_of
+from trimtab.clients.snapshots.objects.karpenter.offers import MachineOffer, OfferKey, labels_of
 from trimtab.v1 import plan_pb2
 
 Json = dict[str, Any]
 AMOUNTS = {"cpu": "2", "memory": "8Gi", "pods": "29"}
 
 
-def offer(text: str, price: float | None = 0.1, **labels: str) -> Offer:
+def offer(text: str, price: float | None = 0.1, **labels: str) -> MachineOffer:
     key = OfferKey(*text.split("/"))
     more = {name.replace("__", "/").replace("_", "-"): value for name, value in labels.items()}
-    return Offer(key, AMOUNTS, AMOUNTS, labels_of(key, more), price)
+    return MachineOffer(key, AMOUNTS, AMOUNTS, labels_of(key, more), price)
 
 
 OFFERS = [offer("m5.large/z1/on-demand"), offer("m5.large/z2/spot", 0.04), offer("c6g.large/z1/on-demand", 0.08)]
 
 
-def built(*objects: Json, offers: list[Offer] | None = None) -> BuiltSnapshot:
+def built(*objects: Json, offers: list[MachineOffer] | None = None) -> BuiltSnapshot:
     return build_snapshot(decode_objects([k8s.namespace(), *objects]), None, offers)
 
 
-def groups(*objects: Json, offers: list[Offer] | None = None) -> list[str]:
+def groups(*objects: Json, offers: list[MachineOffer] | None = None) -> list[str]:
     return [group.id for group in built(*objects, offers=offers).snapshot.node_groups]
 
 
@@ -104,7 +104,7 @@ def test_without_offerings_the_nodes_and_claims_show_what_there_is() -> None:
 
 def test_an_offering_of_no_zone_is_in_every_zone_of_nodes_and_requirements() -> None:
     pool = kp.node_pool("web", [requirement(kp.ZONE, "In", "z7", "z1")])
-    anywhere = Offer(OfferKey("m5.large", "", "spot"), AMOUNTS, AMOUNTS, {kp.CAPACITY_TYPE: "spot"}, 0.1)
+    anywhere = MachineOffer(OfferKey("m5.large", "", "spot"), AMOUNTS, AMOUNTS, {kp.CAPACITY_TYPE: "spot"}, 0.1)
     assert groups(pool, k8s.node("n", zone="z2"), offers=[anywhere]) == ["web/m5.large/z1/spot", "web/m5.large/z7/spot"]
 
 

@@ -228,14 +228,24 @@ class _PoolReader:
 
     def _remaining(self, pool: str, have: set[str]) -> list[NodeGroup]:
         """Return groups for the nodes of a pool whose offering it does not have; they do not grow."""
+        prices = {offer.key: offer.price for offer in self._offers}
+        price_of: dict[str, float | None] = {}
         groups: dict[str, list[str]] = defaultdict(list)
         for of_pool, key, variant in [one for one in self._members if one[0] == pool]:
             name = "/".join((pool, *(part or "-" for part in key)))
-            groups[f"{name}/not-offered" if name in have else name].extend(self._members.pop((of_pool, key, variant)))
+            name = f"{name}/not-offered" if name in have else name
+            groups[name].extend(self._members.pop((of_pool, key, variant)))
+            price_of[name] = prices.get(key)
         return [
             NodeGroup(
                 ObjectMeta(name=name),
-                NodeGroupSpec(min_size=0, max_size=len(nodes), target_size=len(nodes), nodes=sorted(nodes)),
+                NodeGroupSpec(
+                    min_size=0,
+                    max_size=len(nodes),
+                    target_size=len(nodes),
+                    nodes=sorted(nodes),
+                    price=price_of[name],
+                ),
             )
             for name, nodes in groups.items()
         ]

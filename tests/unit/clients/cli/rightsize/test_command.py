@@ -78,6 +78,7 @@ def test_the_chosen_level_decides_the_pools(trimtab: Run, file: Path) -> None:
     assert {pool["instanceType"] for pool in found["pools"]} == {"m5.2xlarge"}
 
 
+@pytest.mark.nightly
 def test_other_architectures_and_capacity_types_take_part_only_if_asked_for(trimtab: Run, file: Path) -> None:
     done = trimtab("rightsize", file, "--offers", CATALOG, *NOW)
     assert "4 offerings of arm64 left out" in done.err.replace("\n", " ")
@@ -86,7 +87,7 @@ def test_other_architectures_and_capacity_types_take_part_only_if_asked_for(trim
     assert {pool["capacityType"] for pool in spot["pools"]} == {"spot"}
 
 
-@pytest.mark.parametrize("name", ["gardener-aws-scenario-c", "openshift-aws"])
+@pytest.mark.parametrize("name", [pytest.param("gardener-aws-scenario-c", marks=pytest.mark.nightly), "openshift-aws"])
 def test_the_table_of_a_recorded_cluster_is_as_stored(trimtab: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")
     done = trimtab("rightsize", RECORDINGS / f"{name}.json.gz", "--offers", CATALOG, *NOW)
@@ -132,12 +133,6 @@ def test_the_written_node_pools_are_as_karpenter_accepts_them(trimtab: Run, file
     assert template["metadata"]["labels"]["team"] == "a"
     assert template["spec"]["taints"] == [{"key": "only", "value": "a", "effect": "NoSchedule"}]
     assert pool["spec"]["limits"] == {"cpu": "8", "memory": "16384Mi"}
-
-
-def test_a_written_node_pool_is_read_as_the_same_groups(trimtab: Run, file: Path) -> None:
-    (pool,) = objects(trimtab, file, "karpenter")
-    built = build_snapshot(decode_objects([pool, k8s.node("n")])).notes
-    assert not [note for note in built if "NodePool" in note and "no operator" in note]
 
 
 def test_machine_deployments_get_sizes_and_what_scaling_from_zero_needs(trimtab: Run, file: Path) -> None:

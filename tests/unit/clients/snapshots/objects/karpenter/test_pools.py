@@ -89,6 +89,13 @@ def test_a_node_whose_offering_the_pool_does_not_have_keeps_a_group_that_does_no
     found = built(pool, kp.pool_node("n1", "web", "m5.24xlarge/z1/on-demand"), offers=OFFERS).snapshot
     (group,) = [one for one in found.node_groups if one.id == "web/m5.24xlarge/z1/on-demand"]
     assert (group.max_size, group.target_size, found.nodes[0].node_group) == (1, 1, group.id)
+    assert not group.HasField("price_per_hour")
+
+
+def test_the_price_of_a_node_is_known_though_its_pool_no_longer_allows_its_offering() -> None:
+    pool = kp.node_pool("web", [requirement(kp.INSTANCE_TYPE, "In", "c6g.large")])
+    found = built(pool, kp.pool_node("n1", "web"), offers=OFFERS).snapshot
+    assert [one.price_per_hour for one in found.node_groups if one.id == found.nodes[0].node_group] == [0.1]
 
 
 def test_without_offerings_the_nodes_and_claims_show_what_there_is() -> None:

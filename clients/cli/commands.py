@@ -16,11 +16,14 @@ from trimtab.clients.advice.result import MOST_PLANS
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.live.commands import app as live_commands
 from trimtab.clients.cli.options import (
+    ArchOption,
+    CapacityTypeOption,
     ClusterOption,
     ClustersOption,
     ContextsOption,
     FilesArgument,
     GroupByOption,
+    HeadroomOption,
     LimitOption,
     LiveKubeconfigOption,
     MaxInputOption,
@@ -217,22 +220,14 @@ def advise(
 @app.command()
 def rightsize(
     files: FilesArgument = None,
-    offers: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="machines that there are, with prices: CSV, JSON or YAML")
-    ] = None,
+    offers: OffersOption = None,
     level: Annotated[Level, typer.Option(help="instance types that new nodes may have")] = Level.ANY,
-    headroom: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="room to keep free on each node: 10%, or cpu=10%,memory=2Gi")
-    ] = None,
+    headroom: HeadroomOption = None,
     max_pools: Annotated[int, typer.Option(min=0, help="most pools; 0 = any number")] = 0,
     min_nodes: Annotated[int, typer.Option(min=0, help="least nodes of a pool")] = 0,
     max_nodes: Annotated[int, typer.Option(min=0, help="most nodes of a pool; 0 = any number")] = 0,
-    capacity_type: Annotated[
-        str, typer.Option(metavar="TYPE,…", help="on-demand, spot and reserved: those that are allowed")
-    ] = "on-demand",
-    arch: Annotated[
-        str | None, typer.Option(metavar="ARCH,…", help="architectures, or any; default: those that nodes have")
-    ] = None,
+    capacity_type: CapacityTypeOption = "on-demand",
+    arch: ArchOption = None,
     planner: PlannerOption = None,
     now: NowOption = None,
     prices: PricesOption = None,

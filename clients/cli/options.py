@@ -78,7 +78,16 @@ PricesOption = Annotated[
 ]
 OffersOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="instance types that NodePools may have, with prices: CSV, JSON or YAML"),
+    typer.Option(metavar="FILE", help="machines that pools may have, with prices: CSV, JSON or YAML"),
+]
+HeadroomOption = Annotated[
+    str | None, typer.Option(metavar="SHARE", help="room to keep free on each node: 10%, or cpu=10%,memory=2Gi")
+]
+CapacityTypeOption = Annotated[
+    str, typer.Option(metavar="TYPE,…", help="on-demand, spot and reserved: those that are allowed")
+]
+ArchOption = Annotated[
+    str | None, typer.Option(metavar="ARCH,…", help="architectures, or any; default: those that nodes have")
 ]
 UsageOption = Annotated[
     str | None,

@@ -92,6 +92,11 @@ class LocalActuator:
             self._actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits))
             return growth_response(self._wait(lambda: self._actuator.growths.answers(request_id)))
 
+    def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
+        """Start to replace nodes by new ones."""
+        with _as_client():
+            return self._servicer.StartReplacement(request, _NO_CALL)
+
     def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
         """Write soft taints."""
         with _as_client():

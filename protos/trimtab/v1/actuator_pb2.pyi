@@ -508,7 +508,7 @@ class CancelReplacementResponse(_message.Message):
 
     @_builtins.property
     def not_cancelled(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Replacements that are not in progress."""
+        """Replacements that are not in progress, or are being rolled back already."""
 
     def __init__(
         self,

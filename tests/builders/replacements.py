@@ -64,7 +64,9 @@ def replacement_request(stage: Stage, request_id: str = "w1", **more: Any) -> ac
     alternatives = more.pop("alternatives", ())
     uids = {name: stage.uids_to_move(name) for name in BIG}
     return actuator_pb2.StartReplacementRequest(
-        request_id=request_id, wave=wave(uids, alternatives=alternatives), **{"max_alternatives": len(alternatives)} | more
+        request_id=request_id,
+        wave=wave(uids, alternatives=alternatives),
+        **{"max_alternatives": len(alternatives)} | more,
     )
 
 
@@ -97,9 +99,7 @@ def new_nodes(stage: Stage) -> dict[str, tuple[str, str]]:
 
 def leaving(stage: Stage) -> dict[str, str]:
     """Return the state of each node that leaves."""
-    return {
-        one.node: actuator_pb2.LeavingNodeState.Code.Name(one.state) for one in the_replacement(stage).leaving
-    }
+    return {one.node: actuator_pb2.LeavingNodeState.Code.Name(one.state) for one in the_replacement(stage).leaving}
 
 
 def soft_tainted(stage: Stage) -> set[str]:

@@ -292,7 +292,7 @@ def _trouble(tracker: Tracker, seen: TrackedReplacement, group: str) -> str:
     return next((f"{group}: {one.detail}" for one in failures), "")
 
 
-def _verdict(replacement: TrackedReplacement, found: Assessment, stays: tuple[e.StayingNode, ...]) -> e.Event:
+def _verdict(replacement: TrackedReplacement, found: Assessment, stays: tuple[e.StayReason, ...]) -> e.Event:
     """Return whether the drains begin, or why not."""
     request_id = replacement.request_id
     missing = [node for node in replacement.new_nodes if node.state is NewNodeState.MISSING]
@@ -312,8 +312,8 @@ def _is_refused(answer: NodeAnswer, is_late: bool) -> bool:
     return not answer.accepted and (is_late or answer.reason not in FOR_NOW)
 
 
-def _staying(answer: NodeAnswer) -> e.StayingNode:
-    return e.StayingNode(answer.node, answer.reason, answer.detail)
+def _staying(answer: NodeAnswer) -> e.StayReason:
+    return e.StayReason(answer.node, answer.reason, answer.detail)
 
 
 def _request(plan: DepartingNode) -> NodeRequest:

@@ -25,8 +25,8 @@ from trimtab.actuator.service.deletions import Deletions
 from trimtab.actuator.service.group_views import GroupViews
 from trimtab.actuator.service.growth import Growths
 from trimtab.actuator.service.metrics import Metrics
+from trimtab.actuator.service.replacement_orders import ReplacementOrders
 from trimtab.actuator.service.replacement_reports import ReplacementReports
-from trimtab.actuator.service.replacements import Replacements
 from trimtab.actuator.service.settings import ActuatorSettings
 from trimtab.actuator.service.state_log import StateLog
 from trimtab.actuator.service.status import EncodedStatus, StatusParts, StatusWriter
@@ -86,7 +86,7 @@ class Actuator:
         self.spans = DeletionSpans()
         self.processor.listeners.append(self.spans.on_event)
         self.deletions = Deletions(self.processor, context, self.settings)
-        self.replacements = Replacements(self.processor, context, self.settings, self.deletions)
+        self.replacements = ReplacementOrders(self.processor, context, self.settings, self.deletions)
         replacing = ReplacementContext(
             context, self.processor, self.settings.present_limits, self.settings.groups.not_ready_taints
         )

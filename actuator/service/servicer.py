@@ -23,7 +23,7 @@ from trimtab.actuator.service.buffer_status import apply_buffer_status
 from trimtab.actuator.service.deletions import deletion_response
 from trimtab.actuator.service.growth import growth_response
 from trimtab.actuator.service.pod_costs import apply_pod_costs
-from trimtab.actuator.service.replacements import replacement_response
+from trimtab.actuator.service.replacement_orders import replacement_response
 from trimtab.actuator.service.soft_taints import apply_soft_taints
 from trimtab.actuator.service.status import StatusParts
 from trimtab.actuator.service.validation import buffer_states, check_nodes, cost_orders

@@ -278,7 +278,7 @@ class NewNodesReady(ReplacementEvent, frozen=True, tag="new_nodes_ready"):
     nodes: tuple[ReadyNode, ...]
 
 
-class StayingNode(msgspec.Struct, frozen=True):
+class StayReason(msgspec.Struct, frozen=True):
     """A node that stays, and why: a `DeletionReason.Code` and a text."""
 
     node: str
@@ -289,13 +289,13 @@ class StayingNode(msgspec.Struct, frozen=True):
 class DrainsAllowed(ReplacementEvent, frozen=True, tag="drains_allowed"):
     """The nodes that came save enough: the nodes that leave are deleted, except these."""
 
-    stays: tuple[StayingNode, ...]
+    stays: tuple[StayReason, ...]
 
 
 class LeavingStays(ReplacementEvent, frozen=True, tag="leaving_stays"):
     """Nodes that should leave may not be deleted."""
 
-    nodes: tuple[StayingNode, ...]
+    nodes: tuple[StayReason, ...]
 
 
 class DrainsEnded(ReplacementEvent, frozen=True, tag="drains_ended"):
@@ -307,7 +307,7 @@ class ReplacementFailed(ReplacementEvent, frozen=True, tag="replacement_failed")
 
     reason: int
     detail: str
-    stays: tuple[StayingNode, ...] = ()
+    stays: tuple[StayReason, ...] = ()
 
 
 class ReplacementCancelled(ReplacementEvent, frozen=True, tag="replacement_cancelled"):
@@ -339,7 +339,7 @@ class LoweringEnded(ReplacementEvent, frozen=True, tag="lowering_ended"):
 class SurplusStays(ReplacementEvent, frozen=True, tag="surplus_stays"):
     """New nodes that serve nothing of the plan are kept, or are gone; `reason` NODE_NOT_FOUND = gone."""
 
-    nodes: tuple[StayingNode, ...]
+    nodes: tuple[StayReason, ...]
 
 
 class OrdersLeft(ReplacementEvent, frozen=True, tag="orders_left"):

@@ -47,6 +47,6 @@ def _give_up(nodes: list[NewNode], detail: str) -> None:
         node.state, node.detail = NewNodeState.MISSING, detail or node.detail
 
 
-def _keep(node: NewNode, entry: e.StayingNode) -> None:
+def _keep(node: NewNode, entry: e.StayReason) -> None:
     node.state = NewNodeState.GIVEN_BACK if entry.reason == Reason.NODE_NOT_FOUND else NewNodeState.STAYS
     node.detail = entry.detail

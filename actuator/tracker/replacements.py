@@ -329,7 +329,7 @@ def _note_ready(replacement: TrackedReplacement, ready: Iterable[e.ReadyNode]) -
             waiting[0].node, waiting[0].provider_id = entry.node, entry.provider_id
 
 
-def _allow(replacement: TrackedReplacement, stays: Sequence[e.StayingNode]) -> None:
+def _allow(replacement: TrackedReplacement, stays: Sequence[e.StayReason]) -> None:
     """Note which nodes leave, which new ones serve nothing, and what is saved."""
     found = assess(replacement, {one.node for one in stays})
     _keep_leaving(replacement, stays)
@@ -422,7 +422,7 @@ def _drop_orders(replacement: TrackedReplacement) -> None:
             node.state = NewNodeState.MISSING
 
 
-def _keep_leaving(replacement: TrackedReplacement, stays: Iterable[e.StayingNode]) -> None:
+def _keep_leaving(replacement: TrackedReplacement, stays: Iterable[e.StayReason]) -> None:
     reasons = {one.node: one for one in stays}
     for one in replacement.leaving:
         entry = reasons.get(one.plan.node)

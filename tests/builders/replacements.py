@@ -89,7 +89,7 @@ def result(stage: Stage) -> tuple[str, str]:
 
 
 def new_nodes(stage: Stage) -> dict[str, tuple[str, str]]:
-    """Return node group and state of each new node, by its name in the plan; those given up for another as NAME@GROUP."""
+    """Return node group and state of each new node, by name in the plan; those given up for another as NAME@GROUP."""
     found: dict[str, tuple[str, str]] = {}
     for one in the_replacement(stage).new_nodes:
         name = one.name if one.name not in found else f"{one.name}@{one.node_group}"

@@ -24,6 +24,7 @@ FILES = ("snapshot.proto", "plan.proto")
 OF_SNAPSHOT, OF_STATE = (columns(file) for file in FILES)
 OTHER_BYTES = {
     "SnapshotPart.data", "ScaleUpState.opaque", "SlackState.opaque", "PodCostsState.opaque", "ScaleDownState.opaque",
+    "ReplacementState.opaque",
 }  # fmt: skip
 VOLUME = MountedVolume("v", 1, "", "", None, (), False, "")
 

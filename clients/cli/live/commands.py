@@ -7,6 +7,7 @@ import typer
 
 from trimtab.clients.cli.decisions import read_decisions
 from trimtab.clients.cli.options import (
+    AdviseOnlyOption,
     ApplyPodCostsOption,
     ClusterOption,
     ContextOption,
@@ -18,9 +19,11 @@ from trimtab.clients.cli.options import (
     KubeconfigOption,
     LeaderElectOption,
     LeaseNameOption,
+    LoopMetricsOption,
     OutputOption,
     PlannerOption,
     PricesOption,
+    ReplaceOption,
     RoundsOption,
     SettingsOption,
     StateAgeOption,
@@ -67,6 +70,9 @@ def run(
     prices: PricesOption = None,
     log_format: LogFormatOption = None,
     group_by: GroupByOption = None,
+    replace: ReplaceOption = False,
+    advise_only: AdviseOnlyOption = False,
+    metrics_address: LoopMetricsOption = "",
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, repeat. Logs go to stderr: text has a line for each round in which
     something has changed, JSON an object for each round. A dry run ends with the table of its last plan.
@@ -82,7 +88,7 @@ def run(
             source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
             state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
-            log_format, group_by,
+            log_format, group_by, replace, advise_only, metrics_address,
         )
     )  # fmt: skip
 

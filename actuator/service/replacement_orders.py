@@ -66,7 +66,7 @@ class _WaveFacts(NamedTuple):
     groups: dict[str, NodeGroupView]
 
 
-class Replacements:
+class ReplacementOrders:
     """Starts and cancels replacements."""
 
     def __init__(

@@ -70,6 +70,7 @@ class FakeActuator:
     def __init__(self) -> None:
         self.status = actuator_pb2.ActuatorStatus()
         self.rpcs = ["GetStatus", "StartDeletion", "ScaleUp", "ApplyTaints", "ApplyPodCosts", "ApplyBufferStatus"]
+        self.rpcs.append("StartReplacement")
         self.refused: set[str] = set()
         self.failures: deque[TrimtabError] = deque()
         self.orders: list[actuator_pb2.StartDeletionRequest] = []
@@ -81,6 +82,8 @@ class FakeActuator:
         self.buffers: list[list[plan_pb2.SlackObject]] = []
         self.buffer_answer = actuator_pb2.ApplyBufferStatusResponse()
         self.grown: list[list[plan_pb2.ScaleUpSplit]] = []
+        self.replacing: list[actuator_pb2.StartReplacementRequest] = []
+        self.replacement_answer = actuator_pb2.StartReplacementResponse(accepted=True)
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
         return actuator_pb2.GetActuatorInfoResponse(rpcs=self.rpcs)
@@ -109,6 +112,10 @@ class FakeActuator:
             reason = reason_pb2.GrowthReason.REFUSED
             return actuator_pb2.ScaleUpAnswer(node_group=group, reason=reason, detail="why")
         return actuator_pb2.ScaleUpAnswer(node_group=group, accepted=True)
+
+    def start_replacement(self, request: actuator_pb2.StartReplacementRequest) -> actuator_pb2.StartReplacementResponse:
+        self.replacing.append(request)
+        return self.replacement_answer
 
     def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
         self.tainted.append(list(unneeded_nodes))

@@ -120,9 +120,7 @@ def run(options: RunOptions) -> None:
 def _with_advice(options: RunOptions) -> RunOptions:
     """Return the options of a loop that only advises as those of a dry run with a status of its own."""
     if options.metrics_address and not options.advise_only:
-        raise UsageError(
-            "--metrics-address is for --advise-only; planner and actuator have metrics of their own"
-        )
+        raise UsageError("--metrics-address is for --advise-only; planner and actuator have metrics of their own")
     if not options.advise_only:
         return options
     if options.apply_pod_costs:

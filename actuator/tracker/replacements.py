@@ -113,6 +113,13 @@ def note_accepted(data: TrackerData, event: e.SetAccepted) -> None:
     if replacement is None:
         return
     next_stages(replacement.stage, event)
+    if replacement.stage is WaveStage.DRAINING:
+        possible = {one.plan.node for one in replacement.leaving if one.state is LeavingState.WAITS}
+    else:
+        possible = {node.node for node in replacement.ordered_nodes if node.state is NewNodeState.SURPLUS}
+    wrong = [planned.node for planned in event.nodes if planned.node not in possible]
+    if wrong:
+        raise ImpossibleEventError(f"{', '.join(wrong)}: not to be deleted by {replacement.request_id} now")
     for planned in event.nodes:
         for one in replacement.leaving:
             if one.plan.node == planned.node:

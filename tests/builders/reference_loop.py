@@ -140,6 +140,17 @@ def plan_of(empty: Sequence[str] = (), drain: Sequence[str] = (), waiting: Seque
     return plan_pb2.PlanResponse(scale_down=decision)
 
 
+def replacing_plan(waves: int = 1, saving: float = 0.6) -> plan_pb2.PlanResponse:
+    """Return a plan that replaces "n1" by a node of "s", wave after wave."""
+    answer = plan_of()
+    for number in range(waves):
+        wave = answer.replacement.waves.add(saving_per_hour=saving, evicted_pod_count=2)
+        wave.new_nodes.add(name=f"s#{number}", node_group="s", price_per_hour=0.4, alternatives=["t", "u"])
+        wave.leaving.add(node=f"n{number + 1}", node_group="l", price_per_hour=1.0)
+    answer.replacement.result = reason_pb2.ReplacementResult.REPLACEMENT_PLANNED
+    return answer
+
+
 class FakeCluster:
     """Returns the whole snapshot first, then empty deltas."""
 
@@ -207,3 +218,10 @@ def run(loop: Loop) -> None:
     loop.stop()
     thread.join(LIMIT_S)
     assert not thread.is_alive()
+
+
+def replacing_setup(answer: plan_pb2.PlanResponse, **settings: Any) -> Setup:
+    """Return a loop whose planner offers scale-down and replacement."""
+    setup = Setup(answer, **settings)
+    setup.planner.offered = [plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.REPLACEMENT]
+    return setup

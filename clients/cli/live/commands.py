@@ -82,10 +82,10 @@ def run(
     from trimtab.clients.cli.live.run import run as go
     from trimtab.clients.cli.live.sources import ClusterSource
 
-    source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
     go(
         RunOptions(
-            source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
+            ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name),
+            planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
             state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
             log_format, group_by, replace, advise_only, metrics_address,

@@ -13,11 +13,11 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from tests.builders.actuator import sql_store
+from tests.builders.actuator_processes import running
 from tests.builders.actuator_service import Service, refusal
 from tests.builders.kubernetes import listed
 from tests.builders.replacements import BIG, NEW, wasteful_cluster, wave
 from tests.builders.waiting import LIMIT_S
-from tests.contract.actuator.test_actuator_process import running
 from trimtab.actuator.cloud.provider import CloudError
 from trimtab.clients.actuator_client import ActuatorClient
 from trimtab.clients.rpc.errors import Reason, TrimtabError

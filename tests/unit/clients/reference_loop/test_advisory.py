@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.builders.reference_loop import Setup, plan_of
-from tests.unit.clients.reference_loop.test_replacing import replacing_plan, setup_of
+from tests.builders.reference_loop import Setup, plan_of, replacing_plan, replacing_setup
 from trimtab.clients.reference_loop.advisory import Advisory, Proposal, proposals
 from trimtab.clients.reference_loop.rounds import RoundResult
 from trimtab.v1 import plan_pb2
@@ -55,7 +54,7 @@ def test_a_long_pause_between_rounds_counts_only_in_part() -> None:
 
 
 def test_nothing_is_ordered_in_a_dry_run_that_asks_for_replacements() -> None:
-    setup: Setup = setup_of(whole_plan(), replace=True, dry_run=True)
+    setup: Setup = replacing_setup(whole_plan(), replace=True, dry_run=True)
     setup.run()
     actuator = setup.actuator
     assert [actuator.replacing, actuator.orders, actuator.grown, actuator.tainted] == [[], [], [], []]

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.builders.reference_loop import Setup, plan_of
+from tests.builders.reference_loop import plan_of, replacing_plan, replacing_setup
 from trimtab.clients.reference_loop.events import StatusEvents, Subject
 from trimtab.clients.reference_loop.loop_clock import shift
 from trimtab.clients.reference_loop.replacing import note_outcomes, replacement_order
@@ -21,27 +21,10 @@ REPLACEMENT = plan_pb2.Decision.REPLACEMENT
 HOUR_NS = 3600 * 10**9
 
 
-def replacing_plan(waves: int = 1, saving: float = 0.6) -> plan_pb2.PlanResponse:
-    """Return a plan that replaces "n1" by a node of "s", wave after wave."""
-    answer = plan_of()
-    for number in range(waves):
-        wave = answer.replacement.waves.add(saving_per_hour=saving, evicted_pod_count=2)
-        wave.new_nodes.add(name=f"s#{number}", node_group="s", price_per_hour=0.4, alternatives=["t", "u"])
-        wave.leaving.add(node=f"n{number + 1}", node_group="l", price_per_hour=1.0)
-    answer.replacement.result = reason_pb2.ReplacementResult.REPLACEMENT_PLANNED
-    return answer
-
-
 def replacement(request_id: str = "r", stage: int = Stage.DONE, reason: int = 0, end_s: int = 100) -> Any:
     one = actuator_pb2.Replacement(request_id=request_id, stage=stage, reason=reason)  # type: ignore[arg-type]
     one.stage_time.FromSeconds(end_s)
     return one
-
-
-def setup_of(answer: plan_pb2.PlanResponse, **settings: Any) -> Setup:
-    setup = Setup(answer, **settings)
-    setup.planner.offered = [plan_pb2.Decision.SCALE_DOWN, REPLACEMENT]
-    return setup
 
 
 def times(state: plan_pb2.ReplacementState, column: plan_pb2.NodeTimes) -> dict[str, int]:
@@ -50,7 +33,7 @@ def times(state: plan_pb2.ReplacementState, column: plan_pb2.NodeTimes) -> dict[
 
 
 def test_the_first_wave_is_started_with_its_least_saving_and_the_prices_of_alternatives() -> None:
-    setup = setup_of(replacing_plan(waves=2), replace=True)
+    setup = replacing_setup(replacing_plan(waves=2), replace=True)
     setup.actuator.status.node_groups.add(id="t", price_per_hour=0.5)
     done = setup.run()
     (order,) = setup.actuator.replacing
@@ -63,25 +46,25 @@ def test_the_first_wave_is_started_with_its_least_saving_and_the_prices_of_alter
 
 
 def test_replacements_are_asked_for_only_if_they_are_to_be_carried_out() -> None:
-    setup = setup_of(replacing_plan())
+    setup = replacing_setup(replacing_plan())
     done = setup.run()
     assert list(setup.planner.requests[0].decisions) == [plan_pb2.Decision.SCALE_DOWN]
     assert setup.actuator.replacing == []
     assert done.replaced == []
-    with_it = setup_of(replacing_plan(), replace=True)
+    with_it = replacing_setup(replacing_plan(), replace=True)
     with_it.run()
     assert REPLACEMENT in with_it.planner.requests[0].decisions
 
 
 def test_decided_but_not_to_be_carried_out_it_is_only_told() -> None:
-    setup = setup_of(replacing_plan(), decisions=(REPLACEMENT,))
+    setup = replacing_setup(replacing_plan(), decisions=(REPLACEMENT,))
     done = setup.run()
     assert setup.actuator.replacing == []
     assert "1 node could be replaced by 1, which saves 0.60 an hour" in round_text(done)
 
 
 def test_the_next_wave_waits_for_the_end_of_the_last_one() -> None:
-    setup = setup_of(replacing_plan(), replace=True)
+    setup = replacing_setup(replacing_plan(), replace=True)
     setup.actuator.status.replacements.append(replacement(stage=Stage.WAITING))
     setup.run()
     assert REPLACEMENT not in setup.planner.requests[0].decisions
@@ -97,7 +80,7 @@ def test_no_wave_is_started_beside_a_drain(is_due: bool) -> None:
     answer = replacing_plan()
     if is_due:
         answer.MergeFrom(plan_of(drain=["n9"]))
-    setup = setup_of(answer, replace=True)
+    setup = replacing_setup(answer, replace=True)
     if not is_due:
         setup.actuator.status.deletions.add(node="n9", drain=True)
     setup.run()
@@ -105,7 +88,7 @@ def test_no_wave_is_started_beside_a_drain(is_due: bool) -> None:
 
 
 def test_a_refusal_is_told() -> None:
-    setup = setup_of(replacing_plan(), replace=True)
+    setup = replacing_setup(replacing_plan(), replace=True)
     setup.actuator.replacement_answer = actuator_pb2.StartReplacementResponse(
         reason=reason_pb2.ReplacementReason.LEAVING_NODE_REFUSED, detail="n1: NODE_CHANGED"
     )
@@ -145,7 +128,7 @@ def test_a_cancelled_replacement_is_not_held_against_its_groups() -> None:
 
 
 def test_the_planner_is_told_once_with_its_next_request() -> None:
-    setup = setup_of(plan_of(), replace=True)
+    setup = replacing_setup(plan_of(), replace=True)
     ended = replacement()
     ended.new_nodes.add(node_group="s", node="new", state=New.READY)
     setup.actuator.status.replacements.append(ended)

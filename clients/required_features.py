@@ -75,6 +75,41 @@ _BY_FEATURE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "PodCostTarget.selector",
         ),
         "recent-evictions": ("PlannerSettings.recent_eviction_ttl",),
+        "replacement-budgets": (
+            "ReplacementSettings.budgets",
+            "DisruptionBudget.nodes",
+            "DisruptionBudget.node_groups",
+            "DisruptionBudget.max_nodes",
+            "DisruptionBudget.reasons",
+            "DisruptionBudget.schedule",
+            "DisruptionBudget.duration",
+        ),
+        "replacement-limits": (
+            "ReplacementSettings.enabled",
+            "ReplacementSettings.max_surge_nodes",
+            "ReplacementSettings.max_leaving_nodes",
+            "ReplacementSettings.max_waves",
+        ),
+        "replacement-savings": (
+            "ReplacementSettings.min_saving_per_hour",
+            "ReplacementSettings.min_saving_share",
+            "ReplacementSettings.min_saving_per_eviction",
+            "ReplacementSettings.price_per_eviction",
+            "ReplacementSettings.max_payback_time",
+            "ReplacementSettings.min_balanced_score",
+        ),
+        "replacement-spot": (
+            "ReplacementSettings.spot",
+            "SpotReplacementSettings.enabled",
+            "SpotReplacementSettings.min_alternatives",
+        ),
+        "replacement-stability": (
+            "ReplacementSettings.stability_margin",
+            "ReplacementSettings.consolidate_after",
+            "ReplacementSettings.avoid_time",
+            "ReplacementSettings.stable_time",
+            "ReplacementSettings.do_not_disrupt",
+        ),
         "reserved-room": ("PlannerSettings.reserve_for_pending_pods", "PlannerSettings.reserve_for_unmarked_pods"),
         "resource-limits": (
             "PlannerSettings.limits",
@@ -135,7 +170,9 @@ UNRESTRICTING: Final = frozenset(
     (
         # They only contain settings.
         "PlanSettings.scale_up", "PlanSettings.scale_down", "PlanSettings.slack", "PlanSettings.pod_costs",
-        "PlanSettings.simulation", "PlanSettings.planner", "PlannerSettings.balance",
+        "PlanSettings.replacement", "PlanSettings.simulation", "PlanSettings.planner", "PlannerSettings.balance",
+        # It chooses among permitted plans.
+        "ReplacementSettings.choice",
         # Parts of settings for which a feature is required, or that restrict nothing.
         "Selector.match_labels", "Selector.match_expressions", "SelectorRequirement.key",
         "SelectorRequirement.operator", "SelectorRequirement.values", "PodSelector.namespaces", "PodSelector.labels",

@@ -23,8 +23,8 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ("planner", "actuator", "clients")
 ROOTS = tuple(f"trimtab.{name}" for name in SOURCES)
 TOP_LEVEL = {
-    ".ci", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "actuator", "clients", "deploy",
-    "docs", "planner", "protos", "pyproject.toml", "tests",
+    ".ci", ".dockerignore", ".github", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md",
+    "actuator", "clients", "deploy", "docs", "planner", "protos", "pyproject.toml", "tests",
 }  # fmt: skip
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "misc", "tools"}
 MODULE_LINES, FUNCTION_LINES, KERNEL_LINES = 500, 50, 80

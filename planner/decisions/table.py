@@ -1,12 +1,13 @@
 """All decisions of this build, in the order in which a plan takes them. The only place that lists them. Decisions that
-place pods or add room precede those that remove room, and costs come after both: slack, scale-up, scale-down, pod
-costs, whatever the order in the request.
+place pods or add room precede those that remove room, and costs come after both: slack, scale-up, scale-down,
+replacement, pod costs, whatever the order in the request.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 from trimtab.planner.pod_costs.decision import POD_COSTS
+from trimtab.planner.replacement.decision import REPLACEMENT
 from trimtab.planner.round.decision import Decision
 from trimtab.planner.scale_down.decision import SCALE_DOWN
 from trimtab.planner.scale_up.decision import SCALE_UP
@@ -14,7 +15,7 @@ from trimtab.planner.slack.decision import SLACK
 from trimtab.v1 import plan_pb2 as pb
 
 Table = tuple[Decision, ...]
-TABLE: Final[Table] = (SLACK, SCALE_UP, SCALE_DOWN, POD_COSTS)
+TABLE: Final[Table] = (SLACK, SCALE_UP, SCALE_DOWN, REPLACEMENT, POD_COSTS)
 
 
 def codes(table: Table) -> "list[pb.Decision.Code.ValueType]":

@@ -22,7 +22,7 @@ from trimtab.planner.expander.clusters import ClusterPlan
 from trimtab.planner.expander.pods import PodReader, bounded
 from trimtab.planner.model.execution import UNLIMITED, RequestLimits
 from trimtab.planner.model.values import NodeGroupInfo
-from trimtab.planner.scale_up.limits import health_reason
+from trimtab.planner.placement.limits import health_reason
 from trimtab.planner.snapshot.checks import MAX_TOTAL
 from trimtab.v1 import option_choice_pb2 as pb
 from trimtab.v1.plan_pb2 import Expander, PlanSettings

@@ -10,6 +10,9 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
+from trimtab.planner.drainability import outcome, pod_columns, rules
+from trimtab.planner.drainability.facts import DrainFacts, facts_of
+from trimtab.planner.drainability.pod_columns import PodDrainColumns
 from trimtab.planner.facts import pdb
 from trimtab.planner.facts.balanced_parts import divide
 from trimtab.planner.facts.minimums import Spare, spare
@@ -22,9 +25,6 @@ from trimtab.planner.placement.hints import PodGroups, pod_groups, with_placehol
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.scale_down.balance import Balance
 from trimtab.planner.scale_down.cooldown import Cooldown, cooldown
-from trimtab.planner.scale_down.drainability import outcome, pod_columns, rules
-from trimtab.planner.scale_down.drainability.pod_columns import PodDrainColumns
-from trimtab.planner.scale_down.facts import ScaleDownFacts, facts_of
 from trimtab.planner.scale_down.state import PreviousLoop, recall
 from trimtab.planner.scale_down.undone_drains import Slack, UndoneDrains, judged
 from trimtab.planner.snapshot.columns import (
@@ -126,7 +126,7 @@ def survey(request: ScaleDownRequest) -> ScaleDownContext:
     )
 
 
-def _pods(request: ScaleDownRequest, facts: ScaleDownFacts, skipped: Bool) -> PodContext:
+def _pods(request: ScaleDownRequest, facts: DrainFacts, skipped: Bool) -> PodContext:
     """Judge the pods. skipped : bool[P], expendable or in a terminal phase."""
     snapshot, general = request.snapshot, request.round.settings
     columns = pod_columns.at(snapshot, facts.pods, request.settings, request.now_ns)
@@ -142,7 +142,7 @@ def _pods(request: ScaleDownRequest, facts: ScaleDownFacts, skipped: Bool) -> Po
     )
 
 
-def _nodes(request: ScaleDownRequest, facts: ScaleDownFacts, pods: PodContext, skipped: Bool) -> NodeContext:
+def _nodes(request: ScaleDownRequest, facts: DrainFacts, pods: PodContext, skipped: Bool) -> NodeContext:
     """Measure the nodes. skipped : bool[P], as of `_pods`; they do not count as use."""
     snapshot, general = request.snapshot, request.round.settings
     leaving = being_deleted(snapshot, request.now_ns)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 
+from trimtab.planner.drainability import outcome, rules
 from trimtab.planner.facts import pdb
 from trimtab.planner.facts.nodes import prices
 from trimtab.planner.facts.utilization import Float64
@@ -22,7 +23,6 @@ from trimtab.planner.placement.kernels.search import Search
 from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.cached_plan import cache_plan, cached_plan, key_of
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest, nodes_with, survey
-from trimtab.planner.scale_down.drainability import outcome, rules
 from trimtab.planner.scale_down.eligibility import NodeFindings
 from trimtab.planner.scale_down.result import LoopResult, SearchResult, extract_result
 from trimtab.planner.scale_down.search.displaced import (

@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.drainability import outcome
 from trimtab.planner.placement.hints import Moves
 from trimtab.planner.placement.kernels.search import HINT_HITS, SEARCHES
 from trimtab.planner.scale_down.context import ScaleDownContext, nodes_with
-from trimtab.planner.scale_down.drainability import outcome
 from trimtab.planner.scale_down.search.displaced import pods_of_leaving_nodes
 from trimtab.planner.scale_down.search.drain_sets import DrainSet
 from trimtab.planner.scale_down.search.explain import Explanation, explain

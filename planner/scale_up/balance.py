@@ -1,6 +1,6 @@
 """Split new nodes over similar node groups to make their sizes as equal as their maxima allow.
 
-Which groups are similar: `trimtab.planner.facts.similarity`; what limits allow: `trimtab.planner.scale_up.limits`.
+Which groups are similar: `trimtab.planner.facts.similarity`; what limits allow: `trimtab.planner.placement.limits`.
 """
 
 from typing import NamedTuple
@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.similarity import Similarity
+from trimtab.planner.placement.limits import Limits
 from trimtab.planner.scale_up.kernels.balance import grow_smallest
-from trimtab.planner.scale_up.limits import Limits
 from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.snapshot.columns import Bool, Int32, Int64
 

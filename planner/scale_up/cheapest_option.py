@@ -2,7 +2,7 @@
 
 An autoscaler that carries out one option grows its group for all of the option's pods; the others wait for the next
 choice. So the cost of an option is that of its nodes plus the cheapest plan for the pods that it leaves
-(`trimtab.planner.scale_up.cheapest`). That plan is made for the most promising options only: those with the least cost,
+(`trimtab.planner.cheapest`). That plan is made for the most promising options only: those with the least cost,
 on full nodes, of the pods they leave. If any price is unknown, every node costs the same. Bounded by work, not time.
 """
 
@@ -10,10 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.planner.cheapest.candidates import least_value, share_cost
+from trimtab.planner.cheapest.plan import cheapest_plan
+from trimtab.planner.cheapest.problem import Float64, PlanBounds, Problem, problem
 from trimtab.planner.model.execution import RequestLimits
-from trimtab.planner.scale_up.cheapest.candidates import least_value, share_cost
-from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
-from trimtab.planner.scale_up.cheapest.problem import Float64, PlanBounds, Problem, problem
 from trimtab.planner.snapshot.columns import Int64
 from trimtab.v1 import option_choice_pb2 as pb
 

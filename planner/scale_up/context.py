@@ -12,9 +12,9 @@ from trimtab.planner.facts.similarity import Similarity
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
 from trimtab.planner.placement.hints import PodGroups, pod_groups
+from trimtab.planner.placement.limits import LimitInputs, Limits
 from trimtab.planner.round.request import DecisionRequest
 from trimtab.planner.scale_up.default_expanders import with_default_expanders
-from trimtab.planner.scale_up.limits import LimitInputs, Limits
 from trimtab.planner.scale_up.options import ExpanderContext, describe
 from trimtab.planner.scale_up.similar_groups import similar_groups
 from trimtab.planner.scale_up.state import recall

@@ -6,7 +6,7 @@ import numpy as np
 
 from trimtab.planner.model.settings import ScaleUpSettings
 from trimtab.planner.placement.group_bounds import fresh_amounts
-from trimtab.planner.scale_up.limits import Limits
+from trimtab.planner.placement.limits import Limits
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
 from trimtab.planner.snapshot.columns import NO_NODE, Bool, Float64, Int64

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.placement.packing import packer
 from trimtab.planner.placement.waiting import priorities
 from trimtab.planner.predicates.counters import needs_one_node
@@ -24,7 +25,7 @@ from trimtab.planner.scale_up.repacking import RepackedNodes
 from trimtab.planner.scale_up.sharing import SharedGrowth, share_growth
 from trimtab.planner.scale_up.variants import Variant
 from trimtab.planner.scale_up.waiting_pods import UnplacedPods, place_at, place_on_existing_nodes
-from trimtab.planner.scale_up.whole_plan import PlannedNodes, plan_whole
+from trimtab.planner.scale_up.whole_plan import plan_whole
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.simulation.kernels import place, revert
 from trimtab.planner.simulation.log import current_mark

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 
 from trimtab.planner.facts.nodes import total
+from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.placement.waiting import place_where
 from trimtab.planner.scale_up.context import ScaleUpContext
 from trimtab.planner.scale_up.estimate import GroupChoice
 from trimtab.planner.scale_up.progress import PlanInProgress
 from trimtab.planner.scale_up.reasons import Refusals
 from trimtab.planner.scale_up.waiting_pods import UnplacedPods
-from trimtab.planner.scale_up.whole_plan import PlannedNodes
 from trimtab.planner.simulation.fresh import branch
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.log import check_log

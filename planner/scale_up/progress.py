@@ -12,11 +12,11 @@ import numpy as np
 
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.placement.kernels.search import Search, place_all
+from trimtab.planner.placement.limits import Limits
 from trimtab.planner.placement.packing import Packer, place_on_new_nodes
 from trimtab.planner.placement.slots import PodsInSlots, place_in_slots
 from trimtab.planner.placement.waiting import Places
 from trimtab.planner.scale_up.growth_need import SPARE
-from trimtab.planner.scale_up.limits import Limits
 from trimtab.planner.simulation.kernels import revert
 from trimtab.planner.simulation.state import SimulationState
 from trimtab.planner.snapshot.columns import NO_NODE, Int32, Int64

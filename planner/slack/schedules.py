@@ -6,12 +6,9 @@ changes (library `cronsim`).
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from cronsim import CronSim
-
-from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.facts.schedules import is_active
 from trimtab.planner.slack.settings import PoolSettings, SlackAmount, SlackSchedule
 
 _BY_RATE = ("cpu", "memory")
@@ -38,13 +35,7 @@ def in_force(pool: PoolSettings, now_ns: int) -> Demand:
 
 def holds(schedule: SlackSchedule, now_ns: int) -> bool:
     """Return whether a schedule is active: it was due less than its duration ago."""
-    now = datetime.fromtimestamp(now_ns // SECOND_NS, UTC)
-    begin = now - timedelta(seconds=-(-schedule.duration_ns // SECOND_NS))
-    try:
-        due = next(CronSim(schedule.cron, begin.astimezone(schedule.zone)))
-    except StopIteration:
-        return False
-    return due.timestamp() * SECOND_NS + schedule.duration_ns > now_ns and due <= now
+    return is_active(schedule.cron, schedule.zone, schedule.duration_ns, now_ns)
 
 
 def _of(schedule: SlackSchedule, name: str, otherwise: Mapping[str, SlackAmount]) -> SlackAmount | None:

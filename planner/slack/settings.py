@@ -7,23 +7,21 @@ as in the snapshot.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from functools import cache
 from importlib import resources
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from cronsim import CronSim, CronSimError
-
 from trimtab.planner.model.settings.planner import selector
 from trimtab.planner.model.settings.reading import SettingsError, count, duration_ns, number
+from trimtab.planner.model.settings.schedules import check_cron
 from trimtab.planner.model.values import Selector
 from trimtab.v1 import plan_pb2 as pb
 
 MOST_RATE: Final = 1e6
 """Largest rate: above it amounts could not be counted in 64 bits."""
 _PATH: Final = "slack"
-_CRON_FIELDS: Final = 5
 _ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
 _BY_RATE: Final = ("cpu", "memory")
 
@@ -198,21 +196,6 @@ def _schedule(given: pb.SlackSchedule, path: str) -> SlackSchedule:
     rates = dict.fromkeys(_BY_RATE, rate) if rate is not None else {}
     amounts = _amounts(given, rates, None, path)
     return SlackSchedule(given.cron, duration, zone, rate, amounts, replicas)
-
-
-def check_cron(cron: str, path: str) -> None:
-    """Raise SettingsError unless a text is a cron expression of five fields that is due at some time."""
-    problem = f"{cron!r} has {len(cron.split())} fields"
-    if len(cron.split()) == _CRON_FIELDS:
-        try:
-            next(CronSim(cron, datetime(2000, 1, 1, tzinfo=UTC)))
-        except CronSimError as error:
-            problem = f"{cron!r} cannot be read: {error}"
-        except StopIteration:
-            problem = f"{cron!r} is never due"
-        else:
-            return
-    raise SettingsError(path, f"{problem}; write minute, hour, day of month, month, day of week, such as '0 8 * * 1-5'")
 
 
 def _zone(name: str, path: str) -> tzinfo:

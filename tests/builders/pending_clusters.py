@@ -9,8 +9,8 @@ import numpy as np
 
 from tests.builders.rows import NodeRow, PodRow
 from tests.builders.snapshots import Cluster, Group
+from trimtab.planner.cheapest.problem import UNLIMITED, Problem
 from trimtab.planner.model.values import LabelRequirement, NodeAffinityTerm, PodRequirements, SpreadConstraint
-from trimtab.planner.scale_up.cheapest.problem import UNLIMITED, Problem
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 ZONE = "topology.kubernetes.io/zone"

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 
-from trimtab.planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Problem, problem, with_node_limit
+from trimtab.planner.cheapest.problem import NO_ZONE, UNLIMITED, Problem, problem, with_node_limit
 
 MIB = 1 << 20
 CORES = (1, 2, 4, 8, 16, 32, 48, 64, 96)

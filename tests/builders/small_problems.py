@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 
-from trimtab.planner.scale_up.cheapest.problem import UNLIMITED, Problem
+from trimtab.planner.cheapest.problem import UNLIMITED, Problem
 
 
 def small_problem(seed: int) -> Problem:

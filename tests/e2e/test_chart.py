@@ -1,5 +1,6 @@
 """The Helm chart, rendered by the real helm: the plain manifests are its rendering, and values do what they say."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.e2e.granted_rights import Grant, grants_by_account
 from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, binary, flags, helm, named, rendered
 from trimtab.clients.cli.certificates.parts import PARTS
 from trimtab.clients.kubernetes.registry import User, rules_of
+from trimtab.clients.rpc.rights import RIGHT_OF_METHOD
 
 pytestmark = pytest.mark.e2e
 
@@ -127,6 +129,11 @@ def test_tokens_in_place_of_certificates() -> None:
     assert ("ClusterRoleBinding", "trimtab-token-reviews") in kinds(objects)
 
 
+def rights_for(service: str) -> set[str]:
+    """All rights that the calls of a service need."""
+    return {right.value for method, right in RIGHT_OF_METHOD.items() if method.split("/")[1].endswith(service)}
+
+
 def certificates_of(objects: list[Json]) -> dict[str, Json]:
     """The specs of cert-manager's Certificates, by name."""
     return {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == "Certificate"}
@@ -173,7 +180,8 @@ def test_an_issuer_that_is_there_signs_what_is_mounted_and_no_authority_is_made(
 def test_the_expander_port_is_open_if_it_is_configured_and_the_policy_allows_it() -> None:
     objects = rendered("planner.expander.enabled=true")
     assert "--expander-address=0.0.0.0:9001" in container(objects, "Deployment", "trimtab-planner")["args"]
-    assert "anonymous:" in named(objects, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"]
+    policy = yaml.safe_load(named(objects, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"])
+    assert set(policy["anonymous"]) == rights_for("grpcplugin.Expander")
     rules = named(objects, "NetworkPolicy", "trimtab-planner")["spec"]["ingress"]
     (sources,) = [rule["from"] for rule in rules if rule["ports"] == [{"port": "expander"}]]
     assert sources[0]["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "cluster-autoscaler"}
@@ -189,6 +197,7 @@ def test_a_cluster_autoscaler_reaches_the_actuator_that_is_its_cloud_and_has_a_c
     policy = yaml.safe_load(named(objects, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"])
     identity = next(part.identity for part in PARTS if part.name == "cluster-autoscaler")
     assert policy["callers"][-1] == {"identities": [identity], "rights": ["read", "delete", "grow"]}
+    assert set(policy["callers"][-1]["rights"]) == rights_for("externalgrpc.CloudProvider")
     peer = {
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": "cluster-autoscaler"}},
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
@@ -206,6 +215,46 @@ def test_a_cluster_autoscaler_reaches_the_actuator_that_is_its_cloud_and_has_a_c
     )
 
 
+def test_without_an_actuator_no_cloud_is_required() -> None:
+    found = yaml.safe_load_all(helm("template", "release", CHART, "--set", "actuator.enabled=false"))
+    assert ("StatefulSet", "trimtab-actuator") not in kinds([item for item in found if item])
+
+
+def test_a_cloud_that_knows_its_groups_needs_no_other_value() -> None:
+    found = yaml.safe_load_all(helm("template", "release", CHART, "--set", "actuator.cloud=aws"))
+    objects = [item for item in found if item]
+    assert "--cloud=aws" in container(objects, "StatefulSet", "trimtab-actuator")["args"]
+    assert not any("--node-groups" in one for one in container(objects, "Deployment", "trimtab-loop")["args"])
+
+
+def test_the_values_of_the_page_on_installation_are_all_that_a_cluster_needs(tmp_path: Path) -> None:
+    (example,) = re.findall(
+        r"^```yaml\n(.*?)^```", (ROOT / "docs" / "install.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    (tmp_path / "my-values.yaml").write_text(example)
+    helm("template", "release", CHART, "--values", tmp_path / "my-values.yaml")
+
+
+@pytest.mark.parametrize("part", ["planner", "actuator", "loop"])
+def test_pods_reach_names_at_the_ports_of_dns_and_else_the_outgoing_ports_alone(part: str) -> None:
+    values = ("networkPolicy.dnsPorts=[5353]", "networkPolicy.outgoingPorts=[8443]", 'access.tokenAudience="trimtab"')
+    policy = named(rendered(*values), "NetworkPolicy", f"trimtab-{part}")["spec"]
+    assert policy["egress"][:2] == [
+        {"ports": [{"port": 5353, "protocol": "UDP"}, {"port": 5353}]}, {"ports": [{"port": 8443}]}
+    ]  # fmt: skip
+    others = [rule["ports"] for rule in policy["egress"][2:]]
+    assert others == ([[{"port": 9000}]] if part == "loop" else [])
+    # Values kept from a chart that had no such value: not any port.
+    kept = named(rendered(*values[1:], "networkPolicy.dnsPorts=null"), "NetworkPolicy", f"trimtab-{part}")["spec"]
+    assert kept["egress"][0]["ports"] == [{"port": 53, "protocol": "UDP"}, {"port": 53}]
+    # Without tokens to review, the planner reaches nothing.
+    assert named(rendered(), "NetworkPolicy", "trimtab-planner")["spec"]["egress"] == []
+
+
+def test_no_network_policy_is_made_where_they_are_off() -> None:
+    assert "NetworkPolicy" not in {kind for kind, _ in kinds(rendered("networkPolicy.enabled=false"))}
+
+
 def test_steering_in_place_of_the_loop() -> None:
     objects = rendered("loop.enabled=false", "steer.enabled=true", "actuator.enabled=false", 'clusterName="prod"')
     arguments = container(objects, "Deployment", "trimtab-steer")["args"]
@@ -221,6 +270,8 @@ def test_steering_in_place_of_the_loop() -> None:
         pytest.param(["planner.replica=3"], "replica", id="an unknown value"),
         pytest.param(['planner.replicas="3"'], "planner/replicas", id="a text for a number"),
         pytest.param(["actuator.replicas=2"], "urlSecret", id="two actuators without a store that they share"),
+        pytest.param([], "actuator.cloud is required", id="no cloud"),
+        pytest.param(['actuator.cloud="kwok"'], "nodeGroups is required", id="kwok without groups"),
         pytest.param(['actuator.cloud="gcp"'], "actuator/cloud", id="a cloud that there is not"),
         pytest.param(['actuator.clusterApi.namespace="A"'], "clusterApi/namespace", id="a namespace that is none"),
         pytest.param(["access.clientCertificates=false"], "tokenAudience", id="callers that nobody would know"),

@@ -118,9 +118,23 @@ subjects: [{kind: ServiceAccount, name: {{ index . 2 }}, namespace: {{ $root.Rel
 
 {{/* Names, the API server, the cloud, a database. */}}
 {{- define "trimtab.egress" -}}
-- ports: [{port: 53, protocol: UDP}, {port: 53}]
+- ports:
+    {{- range .Values.networkPolicy.dnsPorts | default (list 53) }}
+    - {port: {{ . }}, protocol: UDP}
+    - {port: {{ . }}}
+    {{- end }}
 - ports:
     {{- range .Values.networkPolicy.outgoingPorts }}
     - port: {{ . }}
     {{- end }}
+{{- end -}}
+
+{{/* Stop with a message unless the actuator has a cloud, and the cloud kwok its groups. */}}
+{{- define "trimtab.requireCloud" -}}
+{{- if not .Values.actuator.cloud -}}
+{{- fail "actuator.cloud is required: externalgrpc, aws, clusterapi or kwok (docs/clouds.md), for example `--set actuator.cloud=aws`. For a test cluster whose machines are Node objects the chart has values-kwok.yaml. Without the actuator: `--set actuator.enabled=false`." -}}
+{{- end -}}
+{{- if and (eq .Values.actuator.cloud "kwok") (not .Values.nodeGroups) -}}
+{{- fail "nodeGroups is required with actuator.cloud=kwok, which has no groups of its own: values-kwok.yaml in the chart has an example." -}}
+{{- end -}}
 {{- end -}}

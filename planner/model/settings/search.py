@@ -44,6 +44,9 @@ class SearchBudgets:
     random pods and 100 groups, by 0.6 % (27 ms in place of 256) with 599. 1,500 classes would take 5 s."""
     improved_classes: int = 300
     """Classes of all plans together that CHEAPEST_PLAN improves, at most three: three of 100 classes, two of 150."""
+    replacement_work: int = 1 << 16
+    """Work of all trials of replacement together: each counts 128 for itself, one for each pod that it moves, and one
+    for each node group that may grow. Some 300 trials in small clusters; about a second in one of 5,000 nodes."""
     other_expanders: bool = False
     """Whether scale-up may take a plan of other expanders than those that the settings name."""
 
@@ -55,6 +58,7 @@ FIRST: Final = SearchBudgets(
     variant_work=0,
     repacking_checks=0,
     exchange_checks=0,
+    replacement_work=1 << 12,
 )
 USUAL: Final = SearchBudgets()
 BEST: Final = SearchBudgets(
@@ -63,6 +67,7 @@ BEST: Final = SearchBudgets(
     variant_work=_UNLIMITED,
     repacking_checks=1 << 26,
     exchange_checks=1 << 24,
+    replacement_work=_UNLIMITED,
     packed_groups=_UNLIMITED,
     detailed_groups=1 << 10,
     programme_entries=600 * 600,

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from trimtab.planner.drainability import outcome, rules
+from trimtab.planner.drainability.pod_columns import of_rows
 from trimtab.planner.facts import pdb
 from trimtab.planner.facts.nodes import prices
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.scale_down import eligibility
 from trimtab.planner.scale_down.context import ScaleDownContext, ScaleDownRequest
-from trimtab.planner.scale_down.drainability import outcome, rules
-from trimtab.planner.scale_down.drainability.pod_columns import of_rows
 from trimtab.planner.scale_down.loop import ScaleDownPlan
 from trimtab.planner.scale_down.report.answer import Staying, Unneeded, staying_bytes, unneeded_bytes
 from trimtab.planner.scale_down.report.details import put_why_staying, why_waiting

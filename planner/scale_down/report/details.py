@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
+from trimtab.planner.drainability import outcome
 from trimtab.planner.model.settings import SECOND_NS
 from trimtab.planner.scale_down.context import ScaleDownContext
-from trimtab.planner.scale_down.drainability import outcome
 from trimtab.planner.scale_down.report.texts import NodeTexts, unremovable_name
 from trimtab.planner.scale_down.search.displaced import name_of
 from trimtab.planner.scale_down.search.fewer_placeholders import SlackDependentNodes

@@ -10,6 +10,7 @@ import numpy as np
 
 from trimtab.planner.model.values import NodeGroupInfo
 from trimtab.planner.model.wire import entry, tag
+from trimtab.planner.new_nodes.planned_nodes import PlannedNodes
 from trimtab.planner.round.decision import Decided, Summary
 from trimtab.planner.scale_up.context import ScaleUpRequest
 from trimtab.planner.scale_up.estimate import GroupChoice
@@ -18,7 +19,6 @@ from trimtab.planner.scale_up.report.placeholders import add_waiting_placeholder
 from trimtab.planner.scale_up.report.sentences import GrowthInPlan, growth_in_plan, reasons_of, why_pending
 from trimtab.planner.scale_up.report.splits import add_splits
 from trimtab.planner.scale_up.state import remember
-from trimtab.planner.scale_up.whole_plan import PlannedNodes
 from trimtab.planner.snapshot.caches import ContentKey
 from trimtab.planner.snapshot.columns import NO_NODE, Int64
 from trimtab.v1 import plan_pb2 as pb

@@ -5,8 +5,8 @@ from functools import partial
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders.pending_problems import karpenter_problem, random_problem
 from tests.certificates.cheapest_plan import offences
-from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
-from trimtab.planner.scale_up.cheapest.problem import Plan, Problem
+from trimtab.planner.cheapest.plan import cheapest_plan
+from trimtab.planner.cheapest.problem import Plan, Problem
 
 
 def run(made: Problem, stages: Stages) -> Plan:

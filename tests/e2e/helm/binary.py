@@ -10,6 +10,8 @@ import yaml
 
 ROOT = Path(__file__).parents[3]
 CHART = ROOT / "deploy" / "chart"
+KWOK = CHART / "values-kwok.yaml"
+"""Values for a test cluster, whose machines are Node objects."""
 Json = dict[str, Any]
 
 
@@ -33,8 +35,9 @@ def helm(*arguments: object) -> str:
 
 
 def rendered(*values: str, namespace: str = "trimtab") -> list[Json]:
-    """The objects of the chart with such values, each as `key=value`, a JSON value."""
-    found = yaml.safe_load_all(helm("template", "release", CHART, "--namespace", namespace, *flags(values)))
+    """The objects of the chart on a test cluster (KWOK) with such values, each as `key=value`, a JSON value."""
+    options = ("--namespace", namespace, "--values", KWOK, *flags(values))
+    found = yaml.safe_load_all(helm("template", "release", CHART, *options))
     return [item for item in found if item]
 
 

@@ -1,4 +1,6 @@
-"""Packages of images are locked: every dependency, with hashes, licences listed. The check needs no network."""
+"""Packages of images and of the tools that build a release are locked: every dependency, with hashes; those of images
+with their licences. The check needs no network.
+"""
 
 import re
 import tomllib
@@ -13,6 +15,8 @@ IMAGES = ROOT / "deploy" / "images"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = ("cli", "planner", "actuator", "kubernetes", "postgresql", "otlp", "aws")
 """As in the image: `.ci/lock`."""
+BUILD = [Requirement(text) for text in PROJECT["build-system"]["requires"]]
+RELEASE_TOOLS = [line for line in (ROOT / ".ci" / "release.in").read_text().splitlines() if not line.startswith("#")]
 FORBIDDEN = re.compile(r"\b(AGPL|GPL|GNU (Affero )?General)", re.IGNORECASE)
 
 
@@ -38,7 +42,8 @@ def wanted() -> list[Requirement]:
     ("file", "requirements"),
     [
         pytest.param("requirements.lock", wanted(), id="what runs"),
-        pytest.param("build.lock", [Requirement(one) for one in PROJECT["build-system"]["requires"]], id="what builds"),
+        pytest.param("build.lock", BUILD, id="what builds"),
+        pytest.param("../../.ci/release.lock", [*BUILD, *map(Requirement, RELEASE_TOOLS)], id="what builds a release"),
     ],
 )
 def test_every_dependency_is_locked_at_a_version_that_the_project_takes(
@@ -60,7 +65,7 @@ def test_a_package_without_a_hash_is_noticed(tmp_path: Path, monkeypatch: pytest
 
 def test_the_image_installs_only_with_hashes() -> None:
     text = (IMAGES / "Dockerfile").read_text()
-    installs = [line for line in re.split(r"RUN|&&", text) if "pip install" in line]
+    installs = [line for line in re.split(r"RUN|&&", text) if re.search(r"pip (--python \S+ )?install", line)]
     assert len(installs) == 3
     for line in installs:
         assert "--require-hashes" in line or "--no-deps /wheels/" in line

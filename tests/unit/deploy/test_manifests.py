@@ -206,7 +206,12 @@ def test_the_values_of_the_chart_are_all_described_and_the_policy_is_described_a
 def test_the_chart_takes_every_cloud_but_the_one_in_memory() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     names = [cloud.name for cloud in CLOUDS if cloud.name != "memory"]
-    assert schema["properties"]["actuator"]["properties"]["cloud"]["enum"] == names
+    # The empty name, of the default, is refused by a template, which says what to do.
+    assert schema["properties"]["actuator"]["properties"]["cloud"]["enum"] == ["", *names]
+    message = next(
+        line for line in (CHART / "templates" / "_shared.tpl").read_text().splitlines() if "is required" in line
+    )
+    assert all(name in message for name in names)
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:

@@ -74,6 +74,7 @@ FOREIGN = {
     "kubectl rollout": {"-n"},
     "kubectl patch": {"-n", "--patch-file"},
     "helm install": {"--namespace", "--values"},
+    "helm upgrade": {"--namespace", "--reset-then-reuse-values", "--values"},
     "docker build": {"-f", "-t"},
 }
 YAML_OF_SETTINGS = {"scaleDown", "scaleUp", "slack", "podCosts", "nodeGroups"}
@@ -263,6 +264,16 @@ def test_an_installation_names_extras_that_exist(one: Command) -> None:
     named = [extra for group in re.findall(r"'\.\[(.*?)\]'", one.line) for extra in group.split(",")]
     assert named
     assert set(named) <= set(extras)
+
+
+def test_every_extra_is_in_the_table_of_extras_and_no_other_is() -> None:
+    table = re.search(r"^\| extra \| for \|\n(.*?)\n\n", text_of("docs/install.md"), re.MULTILINE | re.DOTALL)
+    assert table
+    listed = [
+        name for row in re.findall(r"^\| (`.*?`) \|", table[1], re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    ]
+    extras = tomllib.loads(text_of("pyproject.toml"))["project"]["optional-dependencies"]
+    assert sorted(listed) == sorted(extras)
 
 
 def test_readme_has_the_two_commands_that_ci_runs() -> None:

@@ -18,12 +18,12 @@ from trimtab.clients.snapshots.objects import read_files
 from trimtab.planner.decisions.fit import check_fit
 from trimtab.planner.decisions.plan import plan, plan_in_parts
 from trimtab.planner.decisions.simulations import SimulationKey
+from trimtab.planner.drainability.facts import DrainColumnsKey, MembershipKey, NodeUseKey, RatingsKey
 from trimtab.planner.model.values import Owner
 from trimtab.planner.placement.hints import PodDigestsKey, PodsByNodeKey
 from trimtab.planner.round.work import Work
 from trimtab.planner.scale_down.cached_plan import ChangingPodsKey
 from trimtab.planner.scale_down.decision import SCALE_DOWN
-from trimtab.planner.scale_down.facts import DrainColumnsKey, MembershipKey, NodeUseKey, RatingsKey
 from trimtab.planner.service.version_cache import CachedSnapshot
 from trimtab.planner.simulation.build import Simulation
 from trimtab.planner.snapshot.caches import SnapshotKey

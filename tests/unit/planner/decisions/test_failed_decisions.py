@@ -36,7 +36,7 @@ NOW_S = 1_800_000_000
 WEB, OTHER = replica_set("web", 3), replica_set("other", 2)
 CLUSTER: list[Json] = [
     *(node(name, cpu="4") for name in ("n1", "n2", "n3")),
-    node_group("g", max_size=9, nodes=["n1", "n2", "n3"], target=4),
+    node_group("g", max_size=9, nodes=["n1", "n2", "n3"], target=4, price=1.0),
     WEB,
     OTHER,
     pod("a", "1", node="n1", owner=WEB),
@@ -172,6 +172,7 @@ def test_every_decision_has_something_to_decide() -> None:
         pb.Decision.SLACK: "SLACK_PRESENT",
         pb.Decision.SCALE_UP: "SCALE_UP_NEEDED",
         pb.Decision.SCALE_DOWN: results[pb.Decision.SCALE_DOWN],
+        pb.Decision.REPLACEMENT: results[pb.Decision.REPLACEMENT],
         pb.Decision.POD_COSTS: "POD_COSTS_RANKED",
     }
     assert answer.slack.placeholders

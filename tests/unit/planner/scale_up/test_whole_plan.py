@@ -6,9 +6,10 @@ import pytest
 
 from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_group, pod, pod_affinity, spread
 from tests.builders.scale_up import Outcome, plan, search_budgets
-from trimtab.planner.scale_up import draft, variants, whole_plan, whole_problem
-from trimtab.planner.scale_up.cheapest.plan import cheapest_plan
-from trimtab.planner.scale_up.cheapest.problem import UNLIMITED, Plan, PlanBounds, Problem
+from trimtab.planner.cheapest.plan import cheapest_plan
+from trimtab.planner.cheapest.problem import UNLIMITED, Plan, PlanBounds, Problem
+from trimtab.planner.new_nodes import whole_problem
+from trimtab.planner.scale_up import draft, variants, whole_plan
 
 ZONE = "topology.kubernetes.io/zone"
 APART = anti_affinity(labelled(app="apart"))

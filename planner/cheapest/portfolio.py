@@ -1,0 +1,221 @@
+"""Make several plans with some groups and keep the cheapest, then improve it.
+
+The first plan uses the minimum cost of pods on full nodes. Its fills start a linear programme, whose duals are better
+estimates of the worth of pods; plans made with these add more fills. Finally, its fractions are rounded to whole nodes.
+All work is bounded by the numbers of classes and groups; the caller's bounds are checked between plans.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.cheapest.candidates import candidates, least_value, share_cost
+from trimtab.planner.cheapest.kernels.build import Batches, build
+from trimtab.planner.cheapest.kernels.dive import dive
+from trimtab.planner.cheapest.kernels.fill import FillState, consider_remaining
+from trimtab.planner.cheapest.kernels.generate import PricingState, add_fill, generate
+from trimtab.planner.cheapest.kernels.improve import MANY, RuinRecreateScratch, improve
+from trimtab.planner.cheapest.kernels.master import MasterProblem, reset_basis
+from trimtab.planner.cheapest.problem import Float64, PlanBounds, Problem
+from trimtab.planner.cheapest.work import (
+    append_batches,
+    batches_for,
+    master_for,
+    pricing_for,
+    unshared,
+)
+from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.attempts import best_of
+from trimtab.planner.snapshot.columns import Int32, Int64
+
+FIRST_WEIGHTINGS: Final = 3
+"""Number of weightings with which nodes are filled for the first plan."""
+PLANS_BY_DUALS: Final = 6
+"""Most plans by duals; each takes about as long as the linear programme between two of them."""
+GENERATED: Final = 200_000
+"""Nodes filled for the linear programme, times classes."""
+PLANS_WORK: Final = 120_000
+"""Plans by duals, times the square of the programme's rows."""
+DIVE_WORK: Final = 80_000
+"""Solutions of the programme while it is rounded, times the square of its rows."""
+ROUND_UP_FROM: Final = (0.5, 0.9)
+"""Levels of the linear programme from which nodes are planned immediately."""
+LIMIT_ROUNDS: Final = 4
+"""How often the programme is restarted because it has more nodes of a group than allowed."""
+IMPROVED: Final = 20_000
+"""Nodes filled to improve a plan, fewer if there are more classes than FEW_CLASSES."""
+FINALISTS: Final = 3
+"""Most plans that are improved."""
+FEW_CLASSES: Final = 100
+TRIES: Final = 1 << 40
+"""A number of tries to improve a plan that is never reached."""
+CHUNKS: Final = 4
+"""Parts of that work, between which batches without nodes are dropped."""
+
+
+class SearchInputs(NamedTuple):
+    """A problem; the state before any of the plans, with the cost of a node of each group; and the groups evaluated in
+    detail, int32[H]."""
+
+    problem: Problem
+    state: FillState
+    groups: Int32
+
+
+class FilledPlan(NamedTuple):
+    """The state after a plan, its nodes, and the assumed worth of a pod of each class, float64[C]."""
+
+    state: FillState
+    batches: Batches
+    value: Float64
+
+    def is_better(self, other: "FilledPlan") -> bool:
+        """Return whether this plan leaves fewer pods than another, or costs less."""
+        return self.rank() < other.rank()
+
+    def rank(self) -> tuple[int, float]:
+        """Return the key by which plans are compared: pods left, then cost."""
+        count = int(self.batches.counts[0])
+        cost = self.state.cost[self.batches.group[:count]]
+        return int(self.state.pods.sum()), total(cost * self.batches.nodes[:count])
+
+
+def best_attempt(problem: Problem, state: FillState, groups: Int32, bounds: PlanBounds) -> FilledPlan:
+    """Return the cheapest of the plans found with nodes of `groups` that leave the fewest pods."""
+    inputs = SearchInputs(problem, state, candidates(problem, state.cost, groups, bounds.search.detailed_groups))
+    best = _best_improved(inputs, sorted(make_plans(inputs, bounds), key=FilledPlan.rank), bounds)
+    if best.state.pods.any():
+        # With groups not evaluated in detail, and with nodes that the improvement has freed.
+        _build_more(best, groups, 1)
+    return best
+
+
+def make_plans(inputs: SearchInputs, bounds: PlanBounds) -> list[FilledPlan]:
+    """Return several plans, the first by the minimum cost of pods."""
+    value = least_value(share_cost(inputs.problem, inputs.state.cost, inputs.groups))
+    first = _built(inputs, inputs.state, value, FIRST_WEIGHTINGS)
+    is_too_large = len(value) ** 2 > bounds.search.programme_entries
+    if not first.batches.counts[0] or is_too_large or not bounds.may_go_on():
+        return [first]
+    return [first, *_relaxed(inputs, first, bounds)]
+
+
+def _best_improved(inputs: SearchInputs, plans: list[FilledPlan], bounds: PlanBounds) -> FilledPlan:
+    """Improve the best plans and return the best result. plans : best first."""
+    improved: list[FilledPlan] = []
+    most = min(FINALISTS, max(1, bounds.search.improved_classes // len(inputs.problem.pods)))
+    finalists = plans[:most] if plans[0].batches.counts[0] else []
+    tries = TRIES if bounds.improvements is None else bounds.improvements
+    for number, plan in enumerate(finalists):
+        share = -(-tries // (len(finalists) - number))
+        if share == 0 or not bounds.may_go_on():
+            break
+        tries -= share
+        improved.append(_improved(inputs, plan, share, bounds.search.detailed_groups))
+    return best_of(improved or plans[:1], FilledPlan.is_better)
+
+
+def _built(inputs: SearchInputs, before: FillState, value: Float64, weightings: int) -> FilledPlan:
+    plan = FilledPlan(unshared(before), batches_for(inputs.problem), value)
+    _build_more(plan, inputs.groups, weightings)
+    return plan
+
+
+def _build_more(plan: FilledPlan, groups: Int32, weightings: int) -> None:
+    build(plan.state, plan.value, groups, np.zeros(len(groups)), weightings, plan.batches)
+
+
+def _relaxed(inputs: SearchInputs, first: FilledPlan, bounds: PlanBounds) -> list[FilledPlan]:
+    """Return plans by the linear programme for the pods placed by the first plan."""
+    left = first.state.pods
+    to_plan = inputs.state._replace(pods=inputs.state.pods - left)
+    plans, limited = [first], np.zeros(0, np.int64)
+    for _ in range(LIMIT_ROUNDS):
+        master, pricing = _programme(inputs, to_plan, limited, plans, bounds)
+        more = np.setdiff1d(_over_limit(to_plan, master), limited)
+        if not len(more) or not bounds.may_go_on():
+            break
+        limited = np.union1d(limited, more)
+    if bounds.may_go_on():
+        plans += _dived(inputs, to_plan, master, pricing)
+    for plan in plans[1:]:
+        plan.state.pods[:] += left
+        _build_more(plan, inputs.groups, 2)
+    return plans[1:]
+
+
+def _dived(inputs: SearchInputs, to_plan: FillState, master: MasterProblem, pricing: PricingState) -> list[FilledPlan]:
+    """Return plans by rounding the programme's fractions, once quickly and once carefully."""
+    solutions = max(1, DIVE_WORK // len(master.bound) ** 2)
+    value, bound = pricing.value.copy(), master.bound.copy()
+    plans: list[FilledPlan] = []
+    for round_up_from in ROUND_UP_FROM[:solutions]:
+        if plans:
+            master.bound[:] = bound
+            reset_basis(master)
+            generate(to_plan, master, pricing, 0)
+        plan = FilledPlan(unshared(to_plan), batches_for(inputs.problem), value)
+        dive(plan.state, master, pricing, round_up_from, solutions, plan.batches)
+        plans.append(plan)
+    return plans
+
+
+def _programme(
+    inputs: SearchInputs, to_plan: FillState, limited: Int64, plans: list[FilledPlan], bounds: PlanBounds
+) -> tuple[MasterProblem, PricingState]:
+    """Return the linear programme with the fills of all plans, at its minimum; append more plans by its duals."""
+    problem = inputs.problem._replace(pods=to_plan.pods, most=to_plan.nodes)
+    master, pricing = master_for(problem, to_plan.cost, limited), pricing_for(problem, inputs.groups, limited)
+    for plan in plans:
+        _seed(to_plan, pricing, master, plan.batches)
+    most_plans = min(PLANS_BY_DUALS, max(2, PLANS_WORK // len(master.bound) ** 2))
+    most_fills = GENERATED // PLANS_BY_DUALS // len(problem.pods)
+    generate(to_plan, master, pricing, most_fills)
+    for number in range(most_plans - 1):
+        if not bounds.may_go_on():
+            break
+        plans.append(_built(inputs, to_plan, pricing.value.copy(), 1 + number % 2))
+        _seed(to_plan, pricing, master, plans[-1].batches)
+        pricing.schedule[:] = 0
+        generate(to_plan, master, pricing, most_fills)
+    return master, pricing
+
+
+def _seed(to_plan: FillState, pricing: PricingState, master: MasterProblem, batches: Batches) -> None:
+    """Add the fills of a plan to the programme."""
+    consider_remaining(to_plan)
+    for at in range(int(batches.counts[0])):
+        entries = slice(batches.offsets[at], batches.offsets[at + 1])
+        to_plan.best[:] = 0
+        to_plan.best[batches.classes[entries]] = batches.pods[entries]
+        add_fill(to_plan, pricing, int(batches.group[at]), master)
+
+
+def _over_limit(to_plan: FillState, master: MasterProblem) -> Int64:
+    """Return the groups of which the programme has more nodes than allowed."""
+    fill = master.basis - len(master.bound) - int(master.classes[0])
+    nodes = np.zeros(len(to_plan.nodes))
+    np.add.at(nodes, master.group[fill[fill >= 0]], master.level[fill >= 0])
+    return np.flatnonzero(nodes > to_plan.nodes + 1e-2)
+
+
+def _improved(inputs: SearchInputs, best: FilledPlan, tries: int, most_groups: int) -> FilledPlan:
+    """Return a plan for the same pods that is not more expensive, after at most the given number of tries. The given
+    one is overwritten. most_groups : up to which all groups are used, and not only those of the plan.
+    """
+    left = best.state.pods.copy()
+    best.state.pods[:] = 0
+    pricing = pricing_for(inputs.problem, inputs.groups, np.zeros(0, np.int64))
+    pricing.value[:] = best.value
+    used = np.unique(best.batches.group[: int(best.batches.counts[0])])
+    groups = inputs.groups if len(inputs.groups) <= most_groups else used
+    ratio = np.zeros(len(groups))
+    ruin = RuinRecreateScratch(np.zeros(len(left)), ratio.copy(), ratio, np.zeros(MANY, np.int64), np.array([1, tries]))
+    most_fills = IMPROVED * FEW_CLASSES // max(FEW_CLASSES, len(left)) // CHUNKS
+    for _ in range(CHUNKS):
+        batches = batches_for(inputs.problem)
+        append_batches(batches, best.batches)
+        best = best._replace(batches=batches)
+        improve(best.state, pricing, groups, ruin, most_fills, best.batches)
+    best.state.pods[:] = left
+    return best

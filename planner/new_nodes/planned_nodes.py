@@ -1,0 +1,70 @@
+"""New nodes of a cheapest plan with the pods that are planned there, as slots. Pure."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.cheapest.problem import Plan
+from trimtab.planner.placement.orders import PodsByClass
+from trimtab.planner.placement.slots import PodsInSlots
+from trimtab.planner.snapshot.columns import Bool, Int32, Int64
+
+_GOLDEN: Final = (5**0.5 - 1) / 2
+
+
+class PlannedNodes(NamedTuple):
+    """group_of : group of each new node; node, row : int32[E] new node of a slot, from 0 in the order of `group_of`,
+    and row of the problem; room : int64[E] pods of the row that are planned there; pods, rows : int32[M] all pods, in
+    the order in which those of a row are placed, and the row of each.
+    """
+
+    group_of: list[int]
+    node: Int32
+    row: Int32
+    room: Int64
+    pods: Int32
+    rows: Int32
+
+    def on(self, nodes: Int64, waits: Bool) -> PodsInSlots:
+        """Return the pods that wait : bool[M], and the slots on these nodes : int64, of the simulation."""
+        pods, rows = self.pods[waits], self.rows[waits]
+        return PodsInSlots(pods, rows, nodes[self.node].astype(np.int32), self.row, self.room)
+
+
+def planned_nodes(plan: Plan, pods: PodsByClass, row_of: Int64) -> PlannedNodes:
+    """Return the new nodes of a plan for these pods. row_of : int64[C], the row of the problem of each class."""
+    return _in_slots(plan, *_in_turn(pods, row_of))
+
+
+def _in_turn(pods: PodsByClass, row_of: Int64) -> tuple[Int32, Int32]:
+    """Return the pods and the row of each, int32[M]; those of classes that share a row in turn. row_of : int64[C]."""
+    counts = np.diff(pods.offsets)
+    of = np.repeat(np.arange(len(counts)), counts)
+    rank = np.arange(len(of)) - pods.offsets[:-1][of]
+    # Classes begin at different places, as far apart as the multiples of the golden ratio are.
+    place = (rank + (of * _GOLDEN) % 1.0) / counts[of]
+    order = np.lexsort((of, place, row_of[of]))
+    return pods.members[order], row_of[of][order].astype(np.int32)
+
+
+def _in_slots(plan: Plan, pods: Int32, rows: Int32) -> PlannedNodes:
+    """Return the slots on each new node. O(nodes · entries + pods)."""
+    batch = np.repeat(np.arange(len(plan.nodes)), plan.nodes)
+    lengths = np.diff(plan.offsets)[batch]
+    within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    entry, node = np.repeat(plan.offsets[:-1][batch], lengths) + within, np.repeat(np.arange(len(batch)), lengths)
+    group_of: list[int] = np.repeat(plan.group, plan.nodes).tolist()
+    return PlannedNodes(group_of, node.astype(np.int32), plan.classes[entry], plan.pods[entry], pods, rows)
+
+
+def without_others(planned: PlannedNodes, kept: list[int]) -> PlannedNodes:
+    """Return the plan with these new nodes only. kept : positions in `group_of`, ascending."""
+    number = np.full(len(planned.group_of), -1, np.int32)
+    number[kept] = np.arange(len(kept))
+    there = number[planned.node] >= 0
+    return planned._replace(
+        group_of=[planned.group_of[node] for node in kept],
+        node=number[planned.node[there]],
+        row=planned.row[there],
+        room=planned.room[there],
+    )

@@ -1,0 +1,217 @@
+"""The problem in numbers of the cheapest plan, from the pods that are left and the groups that may grow.
+
+Contains amounts, static predicates, limits of groups, and the effect of affinity and spread as far as it is the same on
+every node or zone: how many pods of a class, or of several classes together, one node takes, and how many each zone.
+Classes that differ in none of this share a row. Other constraints take effect when the pods are placed. Pure.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.cheapest.problem import NO_ZONE, UNLIMITED, Problem, with_node_limit
+from trimtab.planner.facts.similarity import ZONE_LABEL
+from trimtab.planner.model.values import NodeGroupInfo
+from trimtab.planner.placement.group_bounds import GroupBounds
+from trimtab.planner.placement.packing import GrowingGroups, Packed, Packer, pack
+from trimtab.planner.predicates.counter_kind import EACH_NODE, NodeLimit
+from trimtab.planner.predicates.counters import constraints_of, may_be_kept_out, node_limits
+from trimtab.planner.snapshot.columns import Int32, Int64
+
+MOST_ALONE: Final = 256
+"""Maximum number of kinds of classes whose pods are packed alone; those with most pods come first."""
+MOST_BOUND: Final = 4096
+"""Maximum number of classes that are sorted into such kinds; those with most pods come first."""
+MOST_SETS: Final = 16
+"""Maximum number of sets of classes in the problem that have a limit on a node together."""
+SCARCE: Final = 4
+"""Pods that spread over nodes have a limit in the problem if there are more than one for this many nodes. The places of
+fewer are found when the pods are placed."""
+
+
+class RoomToGrow(NamedTuple):
+    """What node groups may still get. groups : of the snapshot; labels : of a new node of each group; may_add :
+    int64[G]; spare_nodes_left : how many more nodes can be opened; first_spare : number of spare nodes that are open
+    already.
+    """
+
+    packer: Packer
+    groups: Sequence[NodeGroupInfo]
+    labels: Sequence[Mapping[str, str]]
+    may_add: Int64
+    spare_nodes_left: int
+    first_spare: int
+
+
+class _ClassLimit(NamedTuple):
+    """rows : classes, ascending, of which a node takes `most` pods together."""
+
+    rows: tuple[int, ...]
+    most: int
+
+
+class _PodsOfRows(NamedTuple):
+    """pods : int32[M]; row : int64[M] of each."""
+
+    pods: Int32
+    row: Int64
+
+
+def whole_problem(room: RoomToGrow, bounds: GroupBounds, left: Int32) -> tuple[Problem, Int64]:
+    """Return the problem for pods left : int32, and the row of each class of `bounds`. int64[C]."""
+    state, may_add = room.packer.simulation.state, room.may_add
+    # A group that grows by one node or by none is treated like any other.
+    is_atomic = np.array([group.zero_or_max for group in room.groups], bool) & (may_add > 1)
+    zone, zone_count = _zones(room)
+    problem = Problem(
+        demand=state.resources.request[bounds.classes],
+        pods=bounds.counts,
+        allowed=bounds.admitted,
+        capacity=bounds.free,
+        price=np.array([group.price_per_hour for group in room.groups], np.float64),
+        most=np.where(is_atomic, 0, np.minimum(may_add, room.spare_nodes_left)),
+        per_node=np.full(len(bounds.classes), UNLIMITED),
+        zone=zone,
+        zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),
+    )
+    zone_most, alone = _limits_alone(room, problem, bounds.classes, left)
+    problem = problem._replace(zone_most=zone_most)
+    by_counters = node_limits(state.counters, bounds.classes)
+    limits = [*(_ClassLimit(one.rows, one.most) for one in by_counters if one.over == EACH_NODE), *alone]
+    spread = [one for one in by_counters if one.over != EACH_NODE]
+    limits += _spread(problem, spread, _least_nodes(problem, limits))
+    return _merged(_with_limits(problem, limits), bounds.kind)
+
+
+def _with_limits(problem: Problem, limits: list[_ClassLimit]) -> Problem:
+    """Return the problem with the limits of a node: on the pods of each class, and of the sets of several classes with
+    most pods, at most MOST_SETS, on all of them."""
+    for rows, most in limits:
+        at = list(rows)
+        problem.per_node[at] = np.minimum(problem.per_node[at], most)
+    sets = sorted({one for one in limits if len(one.rows) > 1}, key=lambda one: (-_pods(problem, one), one))
+    for rows, most in sets[:MOST_SETS]:
+        problem = with_node_limit(problem, np.isin(np.arange(len(problem.pods)), rows), most)
+    return problem
+
+
+def _pods(problem: Problem, limit: _ClassLimit) -> int:
+    return int(problem.pods[list(limit.rows)].sum())
+
+
+def _merged(problem: Problem, kind: Int64) -> tuple[Problem, Int64]:
+    """Return the problem with one row for all classes of a kind that have no limit of their own, and the row of each
+    class. kind : int64[C] as in `GroupBounds`."""
+    count = len(problem.pods)
+    free = (problem.per_node == UNLIMITED) & (problem.zone_most == UNLIMITED).all(axis=1)
+    _, one_of, row_of = np.unique(
+        np.where(free, kind, count + np.arange(count)), return_index=True, return_inverse=True
+    )
+    row_of = row_of.reshape(-1).astype(np.int64)
+    merged = problem._replace(
+        demand=problem.demand[one_of],
+        pods=np.bincount(row_of, problem.pods, len(one_of)).astype(np.int64),
+        allowed=problem.allowed[one_of],
+        per_node=problem.per_node[one_of],
+        zone_most=problem.zone_most[one_of],
+    )
+    return merged, row_of
+
+
+def _zones(room: RoomToGrow) -> tuple[Int32, int]:
+    """Return the zone of each group's new nodes, NO_ZONE = none, and how many zones there are."""
+    names = [labels.get(ZONE_LABEL) for labels in room.labels]
+    zones = sorted({name for name in names if name is not None})
+    place = {name: at for at, name in enumerate(zones)}
+    return np.array([NO_ZONE if name is None else place[name] for name in names], np.int32), len(zones)
+
+
+def _spread(problem: Problem, limits: list[NodeLimit], nodes: int) -> Iterator[_ClassLimit]:
+    """Yield limits of pods that spread over nodes: the skew allowed above the least number on any node. nodes : new
+    ones at least. No node has fewer than all pods, placed evenly, would put on it.
+    """
+    for rows, skew, over in limits:
+        pods = int(problem.pods[list(rows)].sum())
+        most = skew + pods // max(nodes + over, 1)
+        if most < pods and pods * SCARCE > nodes + over:
+            yield _ClassLimit(rows, most)
+
+
+def _least_nodes(problem: Problem, limits: list[_ClassLimit]) -> int:
+    """Return a lower bound on the new nodes, if all pods are served."""
+    largest = np.maximum(problem.capacity.max(axis=0, initial=1), 1)
+    by_amount = int((-(-(problem.demand * problem.pods[:, None]).sum(axis=0) // largest)).max(initial=0))
+    return max([by_amount, *(-(-_pods(problem, one) // max(one.most, 1)) for one in limits)])
+
+
+def _limits_alone(room: RoomToGrow, problem: Problem, classes: Int64, left: Int32) -> tuple[Int64, list[_ClassLimit]]:
+    """Return how many pods of a class each zone takes if counters keep others out, int64[C, Z], and limits of a
+    node."""
+    state = room.packer.simulation.state
+    bound = np.flatnonzero(may_be_kept_out(state.counters, classes) & (state.local_class[classes] == 0))
+    bound = np.sort(bound[np.argsort(-problem.pods[bound], kind="stable")][:MOST_BOUND])
+    kinds: dict[tuple[bytes, ...], list[int]] = {}
+    for row, of_class in zip(bound.tolist(), classes[bound].tolist(), strict=True):
+        kinds.setdefault((*constraints_of(state.counters, of_class), state.blocked[of_class].tobytes()), []).append(row)
+    order = sorted(kinds.values(), key=lambda rows: -int(problem.pods[rows].sum()))[:MOST_ALONE]
+    row_of = np.full(len(state.local_class), -1, np.int64)
+    row_of[classes] = np.arange(len(classes))
+    rows_left = row_of[state.pod_class[left]]
+    zone_most, limits = problem.zone_most.copy(), list[_ClassLimit]()
+    for rows in sorted(order):
+        there = np.isin(rows_left, rows) if len(rows) > 1 else rows_left == rows[0]
+        by_zone, limit = _packed_alone(room, problem, rows, _PodsOfRows(left[there], rows_left[there]))
+        if by_zone is not None:
+            zone_most[rows] = by_zone
+        limits += [limit] if limit is not None else []
+    return zone_most, limits
+
+
+def _packed_alone(
+    room: RoomToGrow, problem: Problem, rows: list[int], pods: _PodsOfRows
+) -> tuple[Int64 | None, _ClassLimit | None]:
+    """Pack the pods of classes with the same constraints alone. Return how many of each class every zone takes,
+    int64[len(rows), Z], and how many one node takes; None each if it is not the constraints that keep others out.
+    """
+    members = _largest_by_zone(problem, rows)
+    if not len(members):
+        return None, None
+    packed, by_zone = _packed(room, members[:1], pods.pods), None
+    if packed.placed < len(pods.pods) and len(members) > 1:
+        in_zones = _packed(room, members, pods.pods)
+        if in_zones.placed > packed.placed:
+            packed = in_zones
+            zone = problem.zone[members[packed.group_of]][packed.node_of]
+            there = (packed.node_of >= 0) & (zone >= 0)
+            by_zone = np.zeros((len(rows), problem.zone_most.shape[1]), np.int64)
+            np.add.at(by_zone, (np.searchsorted(rows, pods.row[there]), zone[there]), 1)
+    if packed.nodes and (packed.nodes > 1 or packed.placed < len(pods.pods)):
+        held = np.bincount(packed.node_of[packed.node_of >= 0], minlength=packed.nodes)
+        fullest = int(held.argmax())
+        there = packed.node_of == fullest
+        free = problem.capacity[members[packed.group_of[fullest]]] - problem.demand[pods.row[there]].sum(axis=0)
+        if (problem.demand[np.unique(pods.row[~there])] <= free).all(axis=1).any():
+            return by_zone, _ClassLimit(tuple(rows), int(held[fullest]))
+    return by_zone, None
+
+
+def _largest_by_zone(problem: Problem, rows: list[int]) -> Int64:
+    """Return for each zone the group whose new node has room for most pods of some classes, the largest first. int64.
+
+    Of several classes it takes each, and counts the larger ones.
+    """
+    takes = problem.demand[rows].max(axis=0)
+    need = np.maximum(takes, 1)
+    room = (problem.capacity // need)[:, takes > 0].min(axis=1)
+    may = np.flatnonzero(problem.allowed[rows].all(axis=0) & (problem.most > 0))
+    order = may[np.lexsort((may, -room[may]))]
+    _, first = np.unique(problem.zone[order], return_index=True)
+    return order[np.sort(first)].astype(np.int64)
+
+
+def _packed(room: RoomToGrow, groups: Int64, pods: Int32) -> Packed:
+    nobody = np.zeros(len(groups), np.int64).tolist()
+    most = [room.spare_nodes_left] * len(groups)
+    at_most = GrowingGroups(groups.tolist(), nobody, most)
+    return pack(room.packer, at_most, pods, room.spare_nodes_left, room.first_spare)

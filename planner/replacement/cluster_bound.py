@@ -1,0 +1,145 @@
+"""The least cost of room for the pods of a cluster (`trimtab.planner.replacement.room_prices`), from its simulation.
+
+Nodes that may go are offers of their own kind for the pods that may move; nodes that stay are free room. Pods that need
+no place elsewhere stay where they are. Nodes alike in group and class count as one offer with the largest amounts of
+any, which keeps the bound proven. Pure.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.group_bounds import fresh_amounts
+from trimtab.planner.replacement.judge import pod_values
+from trimtab.planner.replacement.room_prices import RoomPrices, RoomProblem, room_prices
+from trimtab.planner.replacement.survey import ReplacementContext
+from trimtab.planner.simulation.growth import NO_TEMPLATE_NODE, Growth
+from trimtab.planner.simulation.state import SimulationState
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
+
+MOST_KINDS: Final = 32
+"""Classes of nodes that stay and have free room, each by itself; more count as one that admits every pod."""
+
+
+class ClusterBound(NamedTuple):
+    """per_hour : no cluster with these pods costs less; pod_value : float64[S] by pod class what room for one is worth;
+    node_value : float64[N] what room for the pods to move of each node is worth; may_save : whether anything could be
+    saved at all."""
+
+    per_hour: float
+    pod_value: Float64
+    node_value: Float64
+    may_save: float
+
+
+def cluster_bound(context: ReplacementContext, growth: Growth) -> ClusterBound:
+    """Return the bound. O(N · R + P) besides the programme."""
+    simulation = context.request.round.simulation
+    state, candidates = simulation.state, context.candidates
+    pods = context.pods
+    moving = pods.of(candidates)
+    classes, counts = np.unique(state.pod_class[moving], return_counts=True)
+    rows, row_of = _rows(state, classes)
+    ones = classes[rows]
+    demand = state.resources.request[ones]
+    need = state.resources.need[ones]
+    offers = _offers(context, growth, candidates)
+    stays = np.flatnonzero(context.there & (context.verdicts.limit > 0) & context.ready)
+    kinds = _kinds_of_free_room(state, stays)
+    problem = RoomProblem(
+        demand=demand.astype(np.float64),
+        pods=np.bincount(row_of, counts, len(ones)).astype(np.float64),
+        price=offers.price,
+        capacity=offers.capacity.astype(np.float64),
+        allowed=(state.blocked[ones][:, offers.node_class] == 0)
+        & (need[:, None, :] <= offers.capacity[None, :, :]).all(axis=2),
+        free=kinds.free.astype(np.float64),
+        free_allowed=np.ones((len(ones), len(kinds.free)), bool)
+        if kinds.node_class is None
+        else state.blocked[ones][:, kinds.node_class] == 0,
+    )
+    found: RoomPrices = room_prices(problem)
+    value = np.zeros(len(state.local_class))
+    value[classes] = found.value[row_of]
+    now = total(context.price[candidates])
+    staying = total(context.price[context.there & (context.verdicts.limit > 0)])
+    return ClusterBound(
+        per_hour=staying + max(min(found.bound, now), 0.0),
+        pod_value=value,
+        node_value=pod_values(value, state.pod_class, pods.pods, pods.offsets),
+        may_save=now - found.bound,
+    )
+
+
+def _rows(state: SimulationState, classes: Int64) -> tuple[Int64, Int64]:
+    """Return the position of one class of each kind alike in requests and predicates, and the kind of each class."""
+    columns = (state.resources.request[classes], state.resources.need[classes], state.blocked[classes])
+    if not len(classes):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    whole = np.concatenate([np.ascontiguousarray(one).view(np.uint8).reshape(len(classes), -1) for one in columns], 1)
+    keys = np.ascontiguousarray(whole).view(np.dtype((np.void, whole.shape[1]))).reshape(-1)
+    _, rows, row_of = np.unique(keys, return_index=True, return_inverse=True)
+    return rows.astype(np.int64), row_of.reshape(-1).astype(np.int64)
+
+
+class _PricedOffers(NamedTuple):
+    """price : float64[O]; capacity : int64[O, R]; node_class : int64[O]."""
+
+    price: Float64
+    capacity: Int64
+    node_class: Int64
+
+
+def _offers(context: ReplacementContext, growth: Growth, candidates: Int32) -> _PricedOffers:
+    """Return new nodes of all groups that may get any, and the nodes that may go."""
+    simulation = context.request.round.simulation
+    state, group = simulation.state, context.request.snapshot.nodes.group[candidates]
+    new = np.flatnonzero(context.usable & (growth.template_node != NO_TEMPLATE_NODE))
+    capacity = fresh_amounts(simulation, growth)[new]
+    node_class = state.node_class[growth.template_node[new]]
+    kept = state.resources.free[candidates] + _requests_on(context, candidates)
+    keys = np.stack([group.astype(np.int64), state.node_class[candidates]], axis=1)
+    kinds, of = np.unique(keys, axis=0, return_inverse=True)
+    most = np.zeros((len(kinds), kept.shape[1]), np.int64)
+    np.maximum.at(most, of.reshape(-1), kept)
+    return _PricedOffers(
+        np.concatenate([context.group_price[new], context.group_price[kinds[:, 0]]]),
+        np.maximum(np.concatenate([capacity, most]), 0),
+        np.concatenate([node_class, kinds[:, 1]]),
+    )
+
+
+def _requests_on(context: ReplacementContext, nodes: Int32) -> Int64:
+    """Return what the pods to move of each node request. int64[len(nodes), R]."""
+    state, pods = context.request.round.simulation.state, context.pods
+    moved = pods.of(nodes)
+    row = np.repeat(np.arange(len(nodes)), np.diff(pods.offsets)[nodes])
+    requests = np.zeros((len(nodes), state.resources.request.shape[1]), np.int64)
+    for r in range(requests.shape[1]):
+        amounts = np.ascontiguousarray(state.resources.request[:, r])[state.pod_class[moved]]
+        upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(amounts)])
+        bounds = np.searchsorted(row, np.arange(len(nodes) + 1))
+        requests[:, r] = upto[bounds[1:]] - upto[bounds[:-1]]
+    return requests
+
+
+class _FreeRoom(NamedTuple):
+    """free : int64[F, R]; node_class : int64[F], None = of all classes together."""
+
+    free: Int64
+    node_class: Int64 | None
+
+
+def _kinds_of_free_room(state: SimulationState, stays: Int64) -> _FreeRoom:
+    """Return the free amounts of nodes that stay, by node class. A node without room for another pod has none."""
+    free = np.maximum(state.resources.free[stays], 0)
+    has_room = (free[:, :3] > 0).all(axis=1)
+    stays, free = stays[has_room], free[has_room]
+    node_class = state.node_class[stays]
+    kinds, of = np.unique(node_class, return_inverse=True)
+    if len(kinds) > MOST_KINDS:
+        return _FreeRoom(free.sum(axis=0, keepdims=True), None)
+    together = np.zeros((len(kinds), free.shape[1]), np.int64)
+    np.add.at(together, of.reshape(-1), free)
+    return _FreeRoom(together, kinds.astype(np.int64))

@@ -1,0 +1,110 @@
+"""What a replacement saves and costs, and which limit it breaks. Pure."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.planner.facts.nodes import total
+from trimtab.planner.replacement.survey import ReplacementContext
+from trimtab.planner.snapshot.columns import Float64, Int32, Int64
+from trimtab.v1.reason_pb2 import ReplacementLimit
+
+HOUR_NS = 3_600_000_000_000
+_ROUNDING = 1e-9
+
+
+class Value(NamedTuple):
+    """The value of a replacement. gone, new : price for one hour of the nodes that leave and come; leaving : int32
+    nodes; new_count : nodes that come; evicted : pods; cost : rating of their evictions."""
+
+    gone: float
+    new: float
+    leaving: Int32
+    new_count: int
+    evicted: int
+    cost: float
+
+    @property
+    def saving(self) -> float:
+        """The saving for one hour."""
+        return self.gone - self.new
+
+    def joined(self, other: "Value") -> "Value":
+        """Return the value of both."""
+        return Value(
+            self.gone + other.gone,
+            self.new + other.new,
+            np.concatenate([self.leaving, other.leaving]),
+            self.new_count + other.new_count,
+            self.evicted + other.evicted,
+            self.cost + other.cost,
+        )
+
+
+NOTHING = Value(0.0, 0.0, np.zeros(0, np.int32), 0, 0, 0.0)
+
+
+def value_of(context: ReplacementContext, leaving: Int32, new_groups: tuple[int, ...]) -> Value:
+    """Return the value of nodes that leave and of new nodes of groups."""
+    groups: Int64 = np.array(sorted(new_groups), np.int64)
+    return Value(
+        total(context.price[leaving]),
+        total(context.group_price[groups]),
+        leaving,
+        len(new_groups),
+        int(context.pods.evictions[leaving].sum()),
+        total(context.pods.cost[leaving]),
+    )
+
+
+def worth(context: ReplacementContext, value: Value) -> float:
+    """Return the saving for one hour, less the price of the moves spread over the longest payback time."""
+    settings = context.request.settings
+    return value.saving - settings.price_per_eviction * value.cost * HOUR_NS / settings.max_payback_time_ns
+
+
+def payback_ns(context: ReplacementContext, value: Value) -> float:
+    """Return the time until the saving has paid for the moves, nanoseconds."""
+    price = context.request.settings.price_per_eviction * value.cost
+    return price / value.saving * HOUR_NS if value.saving > 0 else float("inf")
+
+
+def balanced_score(context: ReplacementContext, value: Value) -> float | None:
+    """Return Karpenter's Balanced score, None if nothing is evicted: the saving as a share of the price of all nodes of
+    the groups that lose nodes, divided by the eviction cost as a share of that of all their pods.
+    """
+    if not value.evicted or value.cost <= 0:
+        return None
+    group = context.request.snapshot.nodes.group
+    of_pools = np.isin(group, group[value.leaving]) & context.there
+    price, cost = total(context.price[of_pools]), total(context.pods.cost[of_pools])
+    return (value.saving / price) / (value.cost / cost) if price > 0 else 0.0
+
+
+def broken_limit(context: ReplacementContext, value: Value) -> int:
+    """Return the first limit that a replacement breaks, `ReplacementLimit.Code`, 0 = none, apart from the least saving
+    of a whole plan."""
+    settings = context.request.settings
+    margin = settings.stability_margin
+    if value.saving <= _ROUNDING * max(value.gone, 1.0):
+        return ReplacementLimit.NOTHING_CHEAPER
+    if value.saving < settings.min_saving_share * value.gone:
+        return ReplacementLimit.SAVING_TOO_SMALL
+    if value.evicted and value.saving < settings.min_saving_per_eviction * value.evicted:
+        return ReplacementLimit.SAVING_TOO_SMALL
+    if value.new_count and value.gone * (1 - margin) <= value.new * (1 + margin):
+        return ReplacementLimit.NOT_STABLE
+    if payback_ns(context, value) > settings.max_payback_time_ns:
+        return ReplacementLimit.PAYBACK_TOO_LONG
+    score = balanced_score(context, value)
+    if score is not None and score < settings.min_balanced_score:
+        return ReplacementLimit.BALANCED_SCORE_TOO_SMALL
+    return 0
+
+
+def pod_values(by_class: Float64, pod_class: Int64, pods: Int32, offsets: Int64) -> Float64:
+    """Return what room for the pods of each node is worth. by_class : float64[S]; pods, offsets : as in `MovablePods`.
+    float64[N]."""
+    node = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    found = np.bincount(node, by_class[pod_class[pods]], len(offsets) - 1)
+    return found.astype(np.float64)

@@ -1,0 +1,173 @@
+"""One loop of replacement: survey, bound, search, choice, answer.
+
+1. Pods that wait, and those of nodes being deleted, get room first, as in scale-down, unless an earlier decision has
+   placed them.
+2. The cluster is surveyed (`survey`), and the least cost of room for its pods computed (`cluster_bound`). If that shows
+   that nothing saves enough, nothing is searched.
+3. Waves are searched (`search`), and one of the plans from careful to bold is chosen (`frontier`).
+4. The simulation is left with the moves of the chosen plan.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.planner.facts.nodes import being_deleted
+from trimtab.planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
+from trimtab.planner.replacement.answer import add_kept, cost_of, excluded_groups, option_of, waves_of
+from trimtab.planner.replacement.cluster_bound import ClusterBound, cluster_bound
+from trimtab.planner.replacement.frontier import Option, chosen_option, options_of
+from trimtab.planner.replacement.search import ReplacementSearch, SearchOutcome
+from trimtab.planner.replacement.survey import ReplacementContext, ReplacementRequest, survey
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import MoveLogFullError, check_log, current_mark
+from trimtab.planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Int32
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import ReplacementLimit, ReplacementResult
+
+_NO_NODES = np.zeros(0, np.int32)
+
+
+class Replacement(NamedTuple):
+    """result : the answer; gone : int32 nodes of the best plan, even if it waits; notes : for the caller."""
+
+    result: pb.ReplacementDecision
+    gone: Int32
+    notes: tuple[str, ...]
+
+
+def find(request: ReplacementRequest) -> Replacement:
+    """Make the plan; the simulation is left with its moves. If the log proves too short, everything is done again with
+    a larger one."""
+    price = np.array([group.price_per_hour for group in request.snapshot.groups], np.float64)
+    group = request.snapshot.nodes.group
+    if not (~np.isnan(price)).any() or np.isnan(np.append(price, np.nan)[group]).all():
+        result = pb.ReplacementDecision(
+            result=ReplacementResult.REPLACEMENT_NO_PRICES,
+            detail="no node of a node group with price_per_hour: give prices of node groups",
+        )
+        result.cost.unpriced_node_count = len(group)
+        return Replacement(result, _NO_NODES, ())
+    start = current_mark(request.round.simulation.state)
+    while True:
+        try:
+            return _find(request)
+        except MoveLogFullError:
+            request.round.enlarge_log(start)
+
+
+def _find(request: ReplacementRequest) -> Replacement:
+    _place_waiting(request)
+    context = survey(request)
+    bound = cluster_bound(context, request.growth)
+    outcome = _nothing_tried(len(context.leaving))
+    if not context.unhealthy and _may_pay(context, bound):
+        outcome = ReplacementSearch(context, bound).run()
+    options = options_of(context, outcome)
+    chosen = chosen_option(context, options)
+    waits = _unstable_count(context, outcome, chosen)
+    taken = chosen.wave_count if chosen is not None and not waits else 0
+    if taken < len(outcome.waves):
+        revert(request.round.simulation.state, outcome.waves[taken].start)
+    check_log(request.round.simulation.state)
+    result = _answer(context, bound, outcome, options, chosen, taken)
+    if waits:
+        result.detail = f"{waits} of the nodes have been replaceable for less than stable_time"
+    gone = chosen.value.leaving if chosen is not None else _NO_NODES
+    return Replacement(result, gone, context.known.notes)
+
+
+def _nothing_tried(node_count: int) -> SearchOutcome:
+    return SearchOutcome((), 0, False, np.zeros(node_count, bool), 0, frozenset())
+
+
+def _place_waiting(request: ReplacementRequest) -> None:
+    """Place the pods of nodes being deleted, recently evicted ones and pending ones, as far as they have room."""
+    this, snapshot = request.round, request.snapshot
+    simulation, general = this.simulation, this.settings
+    leaving = being_deleted(snapshot, request.now_ns)
+    moved = pods_to_move(snapshot, leaving, general.expendable_priority)
+    close_leaving(simulation, leaving, moved)
+    first = simulation.pod_count
+    evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
+    where = places(simulation, leaving, general.not_ready_taints, request.growth.upcoming)
+    none = np.full(len(simulation.state.pod_node), NO_NODE, np.int32)
+    place_waiting(simulation, where, evicted, _pending(request), none, moved)
+
+
+def _pending(request: ReplacementRequest) -> Int32:
+    """Return the pods that wait for a node and can be scheduled. int32."""
+    general, snapshot = request.round.settings, request.snapshot
+    if not general.reserve_for_pending:
+        return _NO_NODES
+    pods = snapshot.pods
+    priority = np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
+    waiting = (pods.node == NO_NODE) & ~pods.is_terminal() & (pods.deletion_s == 0)
+    waiting &= ((pods.flags & FLAG_GATED) == 0) & (priority[pods.spec] >= general.expendable_priority)
+    if not general.reserve_for_unmarked:
+        waiting &= (pods.flags & FLAG_UNSCHEDULABLE) != 0
+    return np.flatnonzero(waiting).astype(np.int32)
+
+
+def _may_pay(context: ReplacementContext, bound: ClusterBound) -> bool:
+    """Return whether any plan can save enough, as far as the bound shows."""
+    settings = context.request.settings
+    price = context.price[context.candidates]
+    if not len(price):
+        return False
+    cheapest = float(price[price > 0].min(initial=np.inf))
+    least = max(settings.min_saving_per_hour, settings.min_saving_share * cheapest)
+    return bool(np.isfinite(cheapest)) and bound.may_save > 1e-9 * cheapest and bound.may_save >= least * (1 - 1e-9)
+
+
+def _unstable_count(context: ReplacementContext, outcome: SearchOutcome, chosen: Option | None) -> int:
+    """Return how many nodes of the first wave have not been planned for long enough."""
+    stable_ns = context.request.settings.stable_time_ns
+    if chosen is None or not stable_ns:
+        return 0
+    since = context.known.planned_ns[outcome.waves[0].trial.leaving]
+    return int(((since == 0) | (context.request.now_ns - since < stable_ns)).sum())
+
+
+def _answer(
+    context: ReplacementContext,
+    bound: ClusterBound,
+    outcome: SearchOutcome,
+    options: tuple[Option, ...],
+    chosen: Option | None,
+    taken: int,
+) -> pb.ReplacementDecision:
+    saving = chosen.value.saving if chosen is not None and taken else 0.0
+    result = pb.ReplacementDecision(
+        waves=waves_of(context, outcome.waves[:taken]),
+        cost=cost_of(context, bound, saving),
+        frontier=[option_of(one, one is chosen and taken > 0, "") for one in options],
+        incomplete=outcome.incomplete,
+    )
+    result.excluded.update(excluded_groups(context))
+    result.result, result.detail = _outcome(context, outcome, chosen, taken)
+    gone = chosen.value.leaving if chosen is not None and taken else _NO_NODES
+    add_kept(result, context, bound, outcome, gone)
+    return result
+
+
+_LIMITS = (
+    ReplacementLimit.NOT_ENOUGH_PDB,
+    ReplacementLimit.DISRUPTION_BUDGET,
+    ReplacementLimit.MINIMUM_REACHED,
+    ReplacementLimit.NODE_GROUP_LIMIT,
+)
+
+
+def _outcome(
+    context: ReplacementContext, outcome: SearchOutcome, chosen: Option | None, taken: int
+) -> "tuple[ReplacementResult.Code.ValueType, str]":
+    if taken:
+        return ReplacementResult.REPLACEMENT_PLANNED, ""
+    if context.unhealthy:
+        return ReplacementResult.REPLACEMENT_LIMITED, context.unhealthy
+    if chosen is not None or (len(context.candidates) and not outcome.trials and outcome.limits_hit):
+        return ReplacementResult.REPLACEMENT_LIMITED, ", ".join(
+            name for name, code in ReplacementLimit.Code.items() if code in outcome.limits_hit
+        )
+    return ReplacementResult.REPLACEMENT_NOTHING_PAYS, ""

@@ -1,0 +1,356 @@
+"""The search for a plan: waves, each the best set of nodes found that leave together, in any-time order.
+
+Candidates are ordered by what a node costs above the worth of room for its pods. Sets of nodes are tried in the
+simulation: the first nodes of several orders in several sizes, then the best one with a node more, a node less, or
+another node. A wave that saves stays in the simulation, and the next one is searched there. A node that has received a
+pod stays. Work is counted (`SearchBudgets.replacement_work`), and time is checked before each trial. Deterministic:
+ties go to the earlier set. Raises MoveLogFullError.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.facts.nodes import total
+from trimtab.planner.placement.waiting import PodOrder
+from trimtab.planner.replacement.cluster_bound import ClusterBound
+from trimtab.planner.replacement.judge import Value, broken_limit, value_of, worth
+from trimtab.planner.replacement.spot import SpotNodes, breaks_spot_rules
+from trimtab.planner.replacement.survey import ReplacementContext
+from trimtab.planner.replacement.trial import Bench, Trial, bench_packer, leave_topology, replay, run_trial
+from trimtab.planner.replacement.wave_limits import WaveLimits
+from trimtab.planner.simulation.kernels import revert
+from trimtab.planner.simulation.log import current_mark
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64
+from trimtab.v1.reason_pb2 import ReplacementLimit
+
+WORK_OF_TRIAL: Final = 128
+SIZES: Final = (1, 2, 3, 4, 5, 6, 8, 10, 14, 20, 30, 45, 70, 100, 150, 220, 320, 500, 750, 1100, 1600, 2400, 3600, 5000)
+"""Numbers of nodes of the sets tried of each order."""
+MOST_SUBSETS: Final = 5
+"""Candidates of which all sets are tried."""
+LOST_SHARE: Final = 0.5
+"""Share of what a node could save at most that is lost if it gets pods; rarely could all of it be saved."""
+POOL: Final = 24
+"""Nodes that are tried in exchange for others."""
+SHARES: Final = 2
+"""How much of the remaining work one wave may take, as a multiple of the mean of those that may come."""
+_REPAIRS: Final = 3
+
+
+class Wave(NamedTuple):
+    """trial : the nodes and moves, new nodes as in `Trial`; node : int32[M] where each pod goes, a node of the
+    simulation; new_nodes : int64 nodes of the simulation, by position in `trial.group_of`; start : mark before its
+    moves."""
+
+    trial: Trial
+    value: Value
+    node: Int32
+    new_nodes: Int64
+    start: int
+
+
+class SearchOutcome(NamedTuple):
+    """waves : of the plan; stopped_by : `ReplacementLimit.Code` of what stops it; incomplete : whether time or work
+    ended it; tried : bool[N] nodes in any trial; trials : how many; limits_hit : limits that kept nodes out."""
+
+    waves: tuple[Wave, ...]
+    stopped_by: int
+    incomplete: bool
+    tried: Bool
+    trials: int
+    limits_hit: frozenset[int]
+
+
+class _Judged(NamedTuple):
+    """A valid wave. rank : its worth, without part of what later waves lose because nodes that could leave got pods."""
+
+    trial: Trial
+    value: Value
+    rank: float
+
+
+class ReplacementSearch:
+    """The search of one request. The simulation has the moves of all waves afterwards."""
+
+    def __init__(self, context: ReplacementContext, bound: ClusterBound) -> None:
+        self._context, self._bound = context, bound
+        request = context.request
+        self._growth = request.growth
+        self._packer = bench_packer(context, self._growth)
+        self._spots = SpotNodes(context)
+        groups, count = len(request.snapshot.groups), len(context.leaving)
+        self._removed, self._added = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
+        self._gone = np.zeros(0, np.int32)
+        self._fixed = np.zeros(count, bool)
+        self._waves: list[Wave] = []
+        self._work = request.settings.search.replacement_work
+        self._wave_work = 0
+        self._trials = 0
+        self._tried = np.zeros(count, bool)
+        self._hit = set[int]()
+        self._broken = 0
+        self._is_out = False
+        self._labels = [dict(one.template.labels) if one else {} for one in context.templates]
+        self._use = _use_of_nodes(context)
+
+    def run(self) -> SearchOutcome:
+        """Find the waves."""
+        settings = self._context.request.settings
+        stopped_by = 0
+        while len(self._waves) < settings.max_waves:
+            wave = self._find_wave()
+            if wave is None:
+                stopped_by = self._broken
+                break
+            self._adopt(wave)
+        else:
+            stopped_by = ReplacementLimit.SURGE_LIMIT
+        return SearchOutcome(
+            tuple(self._waves), stopped_by, self._is_out, self._tried, self._trials, frozenset(self._hit)
+        )
+
+    def _may_go_on(self) -> bool:
+        self._context.request.limits.check()
+        if self._work <= 0 or not self._context.request.round.in_time():
+            self._is_out = True
+        return not self._is_out and self._wave_work > 0
+
+    def _find_wave(self) -> Wave | None:
+        """Return the best wave found, None if none saves."""
+        self._start_wave()
+        best: _Judged | None = None
+        seen = set[bytes]()
+        for leaving in self._seeds():
+            if not self._may_go_on():
+                break
+            best = self._better(best, leaving, seen)
+        while best is not None and self._may_go_on():
+            improved = self._improved(best, seen)
+            if improved is None:
+                break
+            best = improved
+        self._hit |= self._limits.hit
+        if best is None:
+            return None
+        node_count = len(self._bench.state.node_state)
+        node, is_new = best.trial.node.copy(), best.trial.node >= node_count
+        node[is_new] = self._bench.spare_nodes[best.trial.node[is_new] - node_count]
+        new_nodes = self._bench.spare_nodes[: len(best.trial.group_of)].copy()
+        return Wave(best.trial, best.value, node, new_nodes, current_mark(self._bench.state))
+
+    def _start_wave(self) -> None:
+        """Lay out what the trials of the next wave share."""
+        context, is_first = self._context, not self._waves
+        waves_left = context.request.settings.max_waves - len(self._waves)
+        self._wave_work = min(self._work, SHARES * self._work // waves_left)
+        disruptions = context.budgets_now if is_first else context.budgets_later
+        self._limits = WaveLimits(context, disruptions, self._removed, self._added, self._gone)
+        price = context.price
+        may_go = (context.verdicts.limit == 0) & (price > 0) & ~self._fixed
+        may_go[self._gone] = False
+        self._candidates = np.flatnonzero(may_go).astype(np.int32)
+        surplus = price - self._bound.node_value
+        self._surplus = np.where(np.isnan(surplus), 0.0, surplus)
+        self._bench = self._new_bench(may_go)
+        self._first = self._ordered()
+        most = context.request.settings.max_leaving_nodes
+        self._whole = [self._limits.admitted(order, most) for order in self._first]
+        self._rooms = self._rooms_to_try()
+
+    def _rooms_to_try(self) -> list[Bool]:
+        """Return the nodes on which pods may be placed: if more nodes may leave than one wave takes, also without those
+        of later waves. bool[N'] each."""
+        promising = self._is_candidate & (self._surplus > 0)
+        rooms, is_last = [self._room], len(self._waves) + 1 >= self._context.request.settings.max_waves
+        if not is_last and np.count_nonzero(promising) > max(map(len, self._whole), default=0):
+            others = self._room.copy()
+            others[np.flatnonzero(promising)] = False
+            rooms.append(others)
+        return rooms
+
+    def _new_bench(self, may_go: Bool) -> Bench:
+        context, state = self._context, self._packer.simulation.state
+        settings = context.request.settings
+        there = context.there & context.ready
+        there[self._gone] = False
+        stays = np.flatnonzero(there & ~may_go)
+        self._room = np.zeros(len(state.node_state), bool)
+        self._room[np.flatnonzero(there)] = True
+        opened = np.concatenate([wave.new_nodes for wave in self._waves] or [np.zeros(0, np.int64)])
+        self._room[opened] = True
+        self._is_candidate = may_go
+        # The fullest first, and nodes that may leave later last.
+        used = self._use[stays]
+        candidates = self._candidates[np.argsort(self._surplus[self._candidates], kind="stable")]
+        order = np.concatenate([opened, stays[np.argsort(-used, kind="stable")], candidates]).astype(np.int32)
+        limits = context.limits
+        may_add = np.minimum(limits.may_add_after(self._added, self._removed), settings.max_surge_nodes)
+        return Bench(
+            context,
+            self._packer,
+            self._labels,
+            order,
+            np.where(context.usable, may_add, 0),
+            sum(len(wave.trial.group_of) for wave in self._waves),
+            settings.max_surge_nodes,
+        )
+
+    def _ordered(self) -> list[Int32]:
+        """Return the candidates in several orders, most promising first. int32 each."""
+        nodes, context = self._candidates, self._context
+        surplus, cost = self._surplus[nodes], context.pods.cost[nodes]
+        per_cost = surplus / (1.0 + cost)
+        by_surplus = nodes[np.lexsort((nodes, cost, -surplus))]
+        by_cost = nodes[np.lexsort((nodes, -surplus, -per_cost))]
+        by_use = nodes[np.lexsort((nodes, -surplus, self._use[nodes]))]
+        group = context.request.snapshot.nodes.group
+        found = [by_surplus, by_cost, by_use]
+        mean = [
+            (-float(self._surplus[by_surplus[group[by_surplus] == one]].mean()), one) for one in np.unique(group[nodes])
+        ]
+        found += [by_surplus[group[by_surplus] == one] for _, one in sorted(mean)[:8]]
+        return found
+
+    def _seeds(self) -> Iterator[Int32]:
+        """Yield sets of nodes to try, ascending each."""
+        most = self._context.request.settings.max_leaving_nodes
+        nodes = self._candidates
+        for chosen in self._whole:
+            if len(chosen):
+                yield np.sort(chosen)
+        if len(nodes) <= MOST_SUBSETS:
+            for bits in range(1, 1 << len(nodes)):
+                some = nodes[[at for at in range(len(nodes)) if bits >> at & 1]]
+                if len(some) <= most and self._limits.admit(some):
+                    yield some
+            return
+        for size in SIZES:
+            for chosen in self._whole:
+                if size < len(chosen):
+                    yield np.sort(chosen[:size])
+
+    def _better(self, best: _Judged | None, leaving: Int32, seen: set[bytes]) -> _Judged | None:
+        """Try a set; return it if it is better than the best one. Nodes whose pods find no place are left out."""
+        for _ in range(_REPAIRS):
+            if not len(leaving) or leaving.tobytes() in seen or not self._may_go_on():
+                return best
+            seen.add(leaving.tobytes())
+            judged, stuck = self._try(leaving)
+            if judged is not None:
+                return judged if best is None or _is_better(judged, best) else best
+            if not len(stuck):
+                return best
+            leaving = leaving[~np.isin(leaving, stuck)]
+        return best
+
+    def _try(self, leaving: Int32) -> tuple[_Judged | None, Int32]:
+        """Try a set of nodes. Return it if it is a valid wave, and else the nodes whose pods find no place. int32."""
+        context = self._context
+        self._trials += 1
+        spent = len(self._rooms) * (WORK_OF_TRIAL + int(context.pods.evictions[leaving].sum()))
+        spent += int(context.usable.sum())
+        self._work -= spent
+        self._wave_work -= spent
+        self._tried[leaving] = True
+        tries = [self._judged(leaving, room) for room in self._rooms]
+        found = [one for one, _ in tries if one is not None]
+        best = max(found, key=lambda one: one.rank, default=None)
+        return best, tries[0][1]
+
+    def _judged(self, leaving: Int32, room: Bool) -> tuple[_Judged | None, Int32]:
+        """Try a set of nodes with the pods on these nodes or new ones. room : bool[N']."""
+        context = self._context
+        trial = run_trial(self._bench, leaving, PodOrder.BOUND_FIRST, room)
+        if len(trial.stuck):
+            self._hit.add(ReplacementLimit.NODE_GROUP_LIMIT)
+            return None, np.unique(self._home(trial.stuck)).astype(np.int32)
+        value = value_of(context, leaving, trial.group_of)
+        limit = broken_limit(context, value) or breaks_spot_rules(self._spots, leaving, trial.group_of)
+        if limit:
+            self._broken = limit if value.saving > 0 or not self._broken else self._broken
+            return None, leaving[:0]
+        return _Judged(trial, value, worth(context, value) - self._lost(trial)), leaving[:0]
+
+    def _lost(self, trial: Trial) -> float:
+        """Return part of what later waves cannot save any more because nodes that could leave in them got pods."""
+        if len(self._rooms) == 1:
+            return 0.0
+        received = np.unique(trial.node[trial.node < len(self._fixed)])
+        could_leave = received[self._is_candidate[received]]
+        return LOST_SHARE * total(np.maximum(self._surplus[could_leave], 0.0))
+
+    def _home(self, pods: Int32) -> Int64:
+        """Return the node on which each pod is now. int64."""
+        found: Int64 = self._packer.simulation.state.pod_node[pods]
+        return found
+
+    def _improved(self, best: _Judged, seen: set[bytes]) -> _Judged | None:
+        """Return a better wave than the best one with a node less, a node more or another one; None = none is found."""
+        before, leaving = best, best.trial.leaving
+        most = self._context.request.settings.max_leaving_nodes
+        pool = self._pool(leaving)
+        order = leaving[np.argsort(self._surplus[leaving], kind="stable")]
+        for node in order.tolist():
+            best = self._better(best, leaving[leaving != node], seen) or best
+        for node in pool.tolist() if len(leaving) < most else ():
+            more = np.sort(np.append(leaving, np.int32(node)))
+            if self._limits.admit(more):
+                best = self._better(best, more, seen) or best
+        if best is before:
+            for node in pool[: POOL // 3].tolist():
+                for other in order[:4].tolist():
+                    swapped = np.sort(np.append(leaving[leaving != other], np.int32(node)))
+                    if self._limits.admit(swapped):
+                        best = self._better(best, swapped, seen) or best
+        return best if best is not before else None
+
+    def _pool(self, leaving: Int32) -> Int32:
+        """Return other candidates to try, the most promising first. int32."""
+        found: list[int] = []
+        there = set(leaving.tolist())
+        for at in range(POOL):
+            for order in self._first[:3]:
+                node = int(order[at]) if at < len(order) else -1
+                if node >= 0 and node not in there:
+                    found.append(node)
+                    there.add(node)
+        return np.array(found[:POOL], np.int32)
+
+    def _adopt(self, wave: Wave) -> None:
+        """Leave a wave in the simulation."""
+        state = self._bench.state
+        stuck = replay(self._bench, wave.trial)
+        if len(stuck):
+            revert(state, wave.start)
+            raise RuntimeError(f"{len(stuck)} pods of a wave do not fit where its trial has placed them")
+        leave_topology(state, wave.trial.leaving, len(self._context.request.snapshot.pods.spec))
+        np.add.at(self._added, np.array(wave.trial.group_of, np.int64), 1)
+        np.add.at(self._removed, self._context.request.snapshot.nodes.group[wave.trial.leaving], 1)
+        self._gone = np.concatenate([self._gone, wave.trial.leaving])
+        received = wave.node[wave.node < len(self._fixed)]
+        self._fixed[received] = True
+        self._waves.append(wave)
+
+
+_TIE: Final = 1e-9
+
+
+def _is_better(one: _Judged, other: _Judged) -> bool:
+    """Return whether a wave is better than another: it saves more, or as much with less disturbance."""
+    by = one.rank - other.rank
+    if abs(by) > _TIE * max(abs(other.rank), 1e-6):
+        return by > 0
+    return (one.value.cost, one.value.new_count) < (other.value.cost, other.value.new_count)
+
+
+def _use_of_nodes(context: ReplacementContext) -> Float64:
+    """Return how much each node is used, of cpu or memory. float64[N]."""
+    snapshot, state = context.request.snapshot, context.request.round.simulation.state
+    used = np.zeros(len(snapshot.nodes.name))
+    for resource in (0, 1):
+        offered = snapshot.nodes.allocatable[:, resource]
+        free = state.resources.free[: len(used), resource]
+        np.maximum(used, (offered - free) / np.maximum(offered, 1), out=used)
+    return used

@@ -1,0 +1,289 @@
+"""The cluster before any pod is moved for a replacement: which nodes may go, what they cost, and what their pods are.
+
+The simulation has the moves of earlier decisions: nodes that scale-down removes are gone, new nodes of scale-up are
+open, and pods that wait have places. A node that received a pod by those moves stays. Symbols: P pods and N nodes of
+the snapshot, G node groups, B PodDisruptionBudgets.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from trimtab.planner.drainability import outcome, pod_columns, rules
+from trimtab.planner.drainability.facts import DrainFacts, facts_of
+from trimtab.planner.facts import pdb
+from trimtab.planner.facts.minimums import Spare, spare
+from trimtab.planner.facts.nodes import being_deleted, is_ready, may_start, prices, unhealthy
+from trimtab.planner.model.settings import SECOND_NS
+from trimtab.planner.placement.group_templates import GroupTemplates, group_templates
+from trimtab.planner.placement.limits import LimitInputs, Limits
+from trimtab.planner.replacement.settings import ReplacementSettings
+from trimtab.planner.replacement.state import KnownState, recall
+from trimtab.planner.round.request import DecisionRequest
+from trimtab.planner.simulation.growth import Growth
+from trimtab.planner.simulation.state import OPEN
+from trimtab.planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot, UInt8
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import BlockingPodReason, NodeGroupReason, ReplacementLimit, UnremovableReason
+
+
+class ReplacementRequest(DecisionRequest[ReplacementSettings, pb.ReplacementState]):
+    """The round, the settings of replacement, and its state of the last answer."""
+
+    __slots__ = ()
+
+    @property
+    def growth(self) -> Growth:
+        """The virtual nodes with which groups grow."""
+        return self.round.growth_of(pb.Decision.REPLACEMENT)
+
+
+class NodeVerdicts(NamedTuple):
+    """Why nodes stay. limit : uint8[N] `ReplacementLimit.Code`, 0 = the node may go; unremovable : uint8[N]
+    `UnremovableReason.Code`, 0 = none; blocking_pod : int32[N], -1 = none; blocking_reason : uint8[N]
+    `BlockingPodReason.Code`."""
+
+    limit: UInt8
+    unremovable: UInt8
+    blocking_pod: Int32
+    blocking_reason: UInt8
+
+
+class MovablePods(NamedTuple):
+    """Pods that have to be placed elsewhere if their node goes, by node: those of node n are
+    pods[offsets[n] : offsets[n + 1]], ascending. evicted : bool[M], whether it is a pod of the snapshot and not a
+    placeholder; cost : float64[N] cost rating of the evictions; evictions : int64[N] how many.
+    """
+
+    offsets: Int64
+    pods: Int32
+    evicted: Bool
+    cost: Float64
+    evictions: Int64
+
+    def of(self, nodes: Int32 | Int64) -> Int32:
+        """Return the pods of some nodes, node by node. int32."""
+        starts, lengths = self.offsets[nodes], self.offsets[nodes + 1] - self.offsets[nodes]
+        before = np.cumsum(lengths) - lengths
+        found: Int32 = self.pods[np.arange(int(lengths.sum())) + np.repeat(starts - before, lengths)]
+        return found
+
+
+class ReplacementContext(NamedTuple):
+    """Everything known before any pod is moved. price : float64[N], NaN = unknown; there : bool[N], in the cluster
+    after the decisions before; leaving : bool[N], being deleted; ready : bool[N]; group_price : float64[G]; usable :
+    bool[G], the group may get new nodes for a replacement; excluded : int32[G] `NodeGroupReason.Code`; budgets_now,
+    budgets_later : int64[B] evictions that budgets allow in the first wave, and in later ones; unhealthy : why nothing
+    goes, "" = it may.
+    """
+
+    request: ReplacementRequest
+    known: KnownState
+    facts: DrainFacts
+    price: Float64
+    there: Bool
+    leaving: Bool
+    ready: Bool
+    verdicts: NodeVerdicts
+    pods: MovablePods
+    templates: GroupTemplates
+    limits: Limits
+    spare: Spare
+    group_price: Float64
+    usable: Bool
+    excluded: Int32
+    budgets_now: Int64
+    budgets_later: Int64
+    unhealthy: str
+
+    @property
+    def candidates(self) -> Int32:
+        """Nodes that may go, ascending. int32."""
+        return np.flatnonzero(self.verdicts.limit == 0).astype(np.int32)
+
+
+def survey(request: ReplacementRequest) -> ReplacementContext:
+    """Evaluate everything once. O(P + N + G), vectorised."""
+    snapshot, settings, this = request.snapshot, request.settings, request.round
+    known = recall(request.state, snapshot, request.now_ns)
+    facts = facts_of(snapshot, request.cache, request.limits)
+    leaving = being_deleted(snapshot, request.now_ns)
+    ready = is_ready(snapshot, this.settings.not_ready_taints)
+    there = this.simulation.state.node_state[: len(leaving)] == OPEN
+    templates = group_templates(snapshot, settings.scale_up, leaving, request.now_ns, request.cache, request.limits)
+    limits = Limits(
+        LimitInputs(snapshot, templates, leaving, request.now_ns), this.settings.limits, settings.scale_up.max_new_nodes
+    )
+    group_price = np.array([group.price_per_hour for group in snapshot.groups], np.float64)
+    excluded = _excluded(request, limits, group_price, known)
+    under = facts.under
+    budgets_now = pdb.remaining_disruptions(snapshot.budgets)
+    budgets_later = pdb.refilled_disruptions(snapshot.budgets)
+    drawn = _moved_pods(request)
+    pdb.use_up(under, budgets_now, drawn)
+    codes = _judged(request, facts, pdb.exhausted(under, budgets_later))
+    pods = _movable(request, facts, codes)
+    left = spare(snapshot, this.settings.limits, leaving)
+    by_scale_down = np.flatnonzero(~there & ~leaving & (snapshot.nodes.group >= 0))
+    np.subtract.at(left.group_left, left.group[by_scale_down], 1)
+    np.subtract(left.amount_left, left.amount[by_scale_down].sum(axis=0), out=left.amount_left)
+    context = ReplacementContext(
+        request=request,
+        known=known,
+        facts=facts,
+        price=prices(snapshot),
+        there=there & ~leaving,
+        leaving=leaving,
+        ready=ready,
+        verdicts=_none(len(leaving)),
+        pods=pods,
+        templates=templates,
+        limits=limits,
+        spare=left,
+        group_price=group_price,
+        usable=excluded == NodeGroupReason.UNSPECIFIED,
+        excluded=excluded,
+        budgets_now=budgets_now,
+        budgets_later=budgets_later,
+        unhealthy=unhealthy(
+            ~ready & ~leaving & ~may_start(snapshot, request.now_ns),
+            settings.scale_down.max_unready_share,
+            settings.scale_down.ok_unready_count,
+        ),
+    )
+    return context._replace(verdicts=_verdicts(context, codes))
+
+
+def _none(count: int) -> NodeVerdicts:
+    zeros = np.zeros(count, np.uint8)
+    return NodeVerdicts(zeros, zeros, np.full(count, -1, np.int32), zeros)
+
+
+def _excluded(request: ReplacementRequest, limits: Limits, group_price: Float64, known: KnownState) -> Int32:
+    """Return why each group gets no new nodes, `NodeGroupReason.Code`, 0 = it may. int32[G]. A group at its maximum may
+    get some once others of its nodes have gone."""
+    reasons = limits.reasons.copy()
+    reasons[reasons == NodeGroupReason.MAX_SIZE_REACHED] = NodeGroupReason.UNSPECIFIED
+    whole = np.array([group.zero_or_max for group in request.snapshot.groups], bool)
+    reasons[whole & (reasons == 0)] = NodeGroupReason.NOT_WHOLE
+    reasons[known.avoided & (reasons == 0)] = NodeGroupReason.BACKED_OFF
+    reasons[np.isnan(group_price) & (reasons == 0)] = NodeGroupReason.PRICE_UNKNOWN
+    return reasons
+
+
+def _moved_pods(request: ReplacementRequest) -> Int64:
+    """Return the running pods that earlier decisions evict. int64."""
+    snapshot = request.snapshot
+    at = request.round.simulation.state.pod_node[: len(snapshot.pods.spec)]
+    found: Int64 = np.flatnonzero((snapshot.pods.node >= 0) & (at != snapshot.pods.node) & (at >= 0))
+    return found
+
+
+def _judged(request: ReplacementRequest, facts: DrainFacts, exhausted: Bool) -> UInt8:
+    """Return the outcome of the rules for each pod. uint8[P]. exhausted : bool[P], no wave has room in its budgets."""
+    snapshot, settings = request.snapshot, request.settings
+    columns = pod_columns.at(snapshot, facts.pods, settings.scale_down, request.now_ns)
+    columns = columns._replace(budget_exhausted=exhausted)
+    codes = rules.judge(columns)
+    cutoff = request.round.settings.expendable_priority
+    skipped = (facts.priority < cutoff)[snapshot.pods.spec] | snapshot.pods.is_terminal()
+    codes[skipped] = outcome.SKIP
+    return rules.judge_budgets(columns, codes)
+
+
+def _movable(request: ReplacementRequest, facts: DrainFacts, codes: UInt8) -> MovablePods:
+    """Return the pods to move, placeholders included. O(P log P)."""
+    snapshot, this = request.snapshot, request.round
+    count, node_count, at = len(codes), len(snapshot.nodes.name), this.simulation.state.pod_node
+    moves = (codes != outcome.SKIP) & ~facts.pods.daemon & ~facts.pods.mirror & (at[:count] >= 0)
+    first = count + len(this.evictions)
+    virtual = np.arange(first, first + len(this.placeholders))
+    pods = np.concatenate([np.flatnonzero(moves), virtual[at[virtual] >= 0]])
+    pods = pods[at[pods] < node_count]
+    node = at[pods]
+    order = np.argsort(node, kind="stable")
+    pods, node = pods[order], node[order]
+    evicted = pods < count
+    rating = np.zeros(len(pods))
+    rating[evicted] = np.maximum(facts.rating[pods[evicted]], 0.0)
+    return MovablePods(
+        offsets=np.searchsorted(node, np.arange(node_count + 1)).astype(np.int64),
+        pods=pods.astype(np.int32),
+        evicted=evicted,
+        cost=np.bincount(node, rating, node_count).astype(np.float64),
+        evictions=np.bincount(node[evicted], minlength=node_count).astype(np.int64),
+    )
+
+
+def _verdicts(context: ReplacementContext, codes: UInt8) -> NodeVerdicts:
+    """Return which nodes may go, and why others stay. The first that applies is the reason."""
+    request, snapshot = context.request, context.request.snapshot
+    nodes, settings, count = snapshot.nodes, request.settings, len(context.leaving)
+    blocked = outcome.blocks(codes) & (snapshot.pods.node >= 0)
+    rows = np.flatnonzero(blocked)[::-1]
+    blocking_pod, blocking_reason = np.full(count, -1, np.int32), np.zeros(count, np.uint8)
+    blocking_pod[snapshot.pods.node[rows]] = rows
+    has = blocking_pod >= 0
+    blocking_reason[has] = [outcome.blocking_reason(int(code)) for code in codes[blocking_pod[has]]]
+    waits = np.zeros(count, bool)
+    waits[snapshot.pods.node[(codes == outcome.WAIT) & (snapshot.pods.node >= 0)]] = True
+    received = _received(request, count)
+    whole = np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)[nodes.group]
+    left = context.spare
+    too_much = np.any((left.amount > 0) & (left.amount > left.amount_left), axis=1)
+    not_ready = ~context.ready & (not settings.scale_down.unready_enabled)
+    no, why = ReplacementLimit.NODE_NOT_REMOVABLE, UnremovableReason
+    limit, unremovable = np.zeros(count, np.uint8), np.zeros(count, np.uint8)
+    for mask, code, reason in (
+        (nodes.group < 0, no, why.NOT_AUTOSCALED),
+        (np.isnan(context.price), ReplacementLimit.PRICE_UNKNOWN, 0),
+        (context.leaving, no, why.CURRENTLY_BEING_DELETED),
+        (nodes.scale_down_disabled, no, why.SCALE_DOWN_DISABLED_ANNOTATION),
+        (whole, no, why.ATOMIC_SCALE_DOWN_FAILED),
+        (not_ready, no, why.SCALE_DOWN_UNREADY_DISABLED),
+        (context.known.paid_back, ReplacementLimit.NOT_PAID_BACK, 0),
+        (_young(context), ReplacementLimit.TOO_YOUNG, 0),
+        (has & (blocking_reason == _NOT_ENOUGH_PDB), ReplacementLimit.NOT_ENOUGH_PDB, why.BLOCKED_BY_POD),
+        (has, no, why.BLOCKED_BY_POD),
+        (waits, no, why.BLOCKED_BY_ON_COMPLETION_POD),
+        (too_much, ReplacementLimit.MINIMUM_REACHED, why.MINIMAL_RESOURCE_LIMIT_EXCEEDED),
+        (received, no, why.RESERVED_FOR_PENDING_PODS),
+        (~context.there, no, why.CURRENTLY_BEING_DELETED),
+    ):
+        here = mask & (limit == 0)
+        limit[here], unremovable[here] = code, reason
+    return NodeVerdicts(limit, unremovable, blocking_pod, blocking_reason)
+
+
+_NOT_ENOUGH_PDB: Final = BlockingPodReason.NOT_ENOUGH_PDB
+
+
+def _received(request: ReplacementRequest, count: int) -> Bool:
+    """Return the nodes on which earlier decisions, or the pods that wait, have placed pods. bool[N]."""
+    this, snapshot = request.round, request.snapshot
+    at, known = this.simulation.state.pod_node, len(request.snapshot.pods.spec)
+    moved = at[:known][at[:known] != snapshot.pods.node]
+    evicted = at[known : known + len(this.evictions)]
+    received = np.zeros(count, bool)
+    for nodes in (moved, evicted):
+        received[nodes[(nodes >= 0) & (nodes < count)]] = True
+    return received
+
+
+def _young(context: ReplacementContext) -> Bool:
+    """Return the nodes that are too young to be replaced, or have a pod that is. bool[N]. Unknown ages count as old."""
+    request, snapshot = context.request, context.request.snapshot
+    young = np.zeros(len(context.leaving), bool)
+    after_ns = request.settings.consolidate_after_ns
+    if after_ns > 0:
+        created_ns = snapshot.nodes.created_ns
+        young |= (created_ns > 0) & (request.now_ns - created_ns < after_ns)
+        pods = snapshot.pods
+        recent = (pods.created_s > 0) & (request.now_ns - pods.created_s * SECOND_NS < after_ns) & (pods.node >= 0)
+        young[pods.node[recent & ~pods.is_terminal()]] = True
+    return young
+
+
+def waiting_pods(snapshot: Snapshot) -> Int32:
+    """Return the pods that wait for a node. int32."""
+    return np.flatnonzero((snapshot.pods.node < 0) & ~snapshot.pods.is_terminal()).astype(np.int32)

@@ -1,0 +1,25 @@
+"""The certificate verifies every plan for random clusters with taints, budgets, zonal spread and anti-affinity."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.builders.examples import examples
+from tests.builders.priced_clusters import mixed_pools, shrunk_fleet
+from tests.builders.replacement import plan
+
+
+@given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 6), st.booleans())
+@examples(3)
+def test_every_plan_is_proven(seed: int, leaving: int, surge: int, in_turn: bool) -> None:
+    cluster = mixed_pools(seed) if seed % 2 else shrunk_fleet(seed)
+    settings = {"maxLeavingNodes": leaving, "maxSurgeNodes": surge}
+    found = plan(cluster.objects(), settings=settings, more={"scaleDown": {"evictInTurn": in_turn}})
+    assert found.result in {"PLANNED", "NOTHING_PAYS", "LIMITED"}
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+def test_equal_requests_have_equal_answers(seed: int) -> None:
+    objects = shrunk_fleet(seed).objects()
+    one, other = plan(objects), plan(objects)
+    assert one.decision.SerializeToString(deterministic=True) == other.decision.SerializeToString(deterministic=True)

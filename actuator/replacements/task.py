@@ -56,7 +56,7 @@ FOR_NOW: Final = frozenset({Reason.LIMIT_EXCEEDED, Reason.HOURLY_LIMIT_REACHED})
 AT_ONCE: Final = 0.0
 
 
-class ReplacementContext(NamedTuple):
+class ReplacementWork(NamedTuple):
     """What a replacement uses. `limits` : the present ones, for deletions; `not_ready_taints` : keys of further taints
     of a node that has not started.
     """
@@ -70,7 +70,7 @@ class ReplacementContext(NamedTuple):
 class ReplacementTask:
     """Works on one replacement until it has ended."""
 
-    def __init__(self, request_id: str, context: ReplacementContext) -> None:
+    def __init__(self, request_id: str, context: ReplacementWork) -> None:
         self.name = f"replacement {request_id}"
         self._request_id = request_id
         self._context = context

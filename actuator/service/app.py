@@ -14,7 +14,7 @@ from trimtab.actuator.cloud.provider import CloudNodeTemplate, CloudProvider
 from trimtab.actuator.kube.cluster import ClusterApi, ClusterError, NodeView, TaintView, hard_taint
 from trimtab.actuator.node_groups.loop import NodeGroupLoop
 from trimtab.actuator.node_types.offers import Offers
-from trimtab.actuator.replacements.task import ReplacementContext, ReplacementTask
+from trimtab.actuator.replacements.task import ReplacementTask, ReplacementWork
 from trimtab.actuator.runner.clock import Clock
 from trimtab.actuator.runner.event_processor import EventProcessor
 from trimtab.actuator.runner.runner import Runner
@@ -87,7 +87,7 @@ class Actuator:
         self.processor.listeners.append(self.spans.on_event)
         self.deletions = Deletions(self.processor, context, self.settings)
         self.replacements = ReplacementOrders(self.processor, context, self.settings, self.deletions)
-        replacing = ReplacementContext(
+        replacing = ReplacementWork(
             context, self.processor, self.settings.present_limits, self.settings.groups.not_ready_taints
         )
         self._runner.replacement_task = lambda request_id: ReplacementTask(request_id, replacing)

@@ -42,9 +42,7 @@ LOAD = LoadSettings()
 @app.command()
 def run(
     planner: Annotated[str, typer.Option(metavar="HOST:PORT", help="the planner")],
-    actuator: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, only decide")
-    ] = None,
+    actuator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="actuator; without it, decide")] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = "",
     node_groups: GroupsOption = None,
@@ -84,11 +82,11 @@ def run(
 
     go(
         RunOptions(
-            ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name),
-            planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
-            namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
-            state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
-            log_format, group_by, replace, advise_only, metrics_address,
+            ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name), planner, actuator,
+            tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds, namespace, leader_elect,
+            lease_name, status_config_map, events, health_address, record, log_level, state_config_map, state_file,
+            state_max_age, apply_pod_costs, allow_plaintext_on_network, prices, log_format, group_by, replace,
+            advise_only, metrics_address,
         )
     )  # fmt: skip
 

@@ -209,6 +209,10 @@ class ReplacementTask:
             detail = f"{lost[0].node} was ready and no longer is"
             self._record(seen, e.OrdersMissed(seen.request_id, tuple(one.name for one in lost), detail))
             return
+        for node in seen.new_nodes:
+            if node.state is NewNodeState.READY:
+                # Empty so far, it may have been taken for an unneeded one: the pods that leave are to come here.
+                self._cluster.remove_taint(node.node, SOFT_TAINT_KEY)
         plans = [one.plan for one in seen.leaving]
         facts = self._observe(plans)
 

@@ -127,8 +127,9 @@ class TrackedReplacement(msgspec.Struct):
     new_nodes: list[NewNode]
     leaving: list[LeavingNode]
     stage: WaveStage = WaveStage.PLANNED
-    # Number of orders, and whether the cloud has not answered the last one.
+    # Number of orders; names of the nodes in the last one, and whether the cloud has not answered it.
     order_count: int = 0
+    order_names: tuple[str, ...] = ()
     order_open: bool = False
     # When the last order was answered, and until when its nodes have to be ready; 0 = not yet.
     ordered_ms: int = 0

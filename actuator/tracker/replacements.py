@@ -154,7 +154,8 @@ def note_answered(data: TrackerData, event: e.GrowthAnswered, now_ms: int) -> No
     for answer in event.answers:
         if answer.accepted:
             continue
-        for node in [one for one in replacement.new_nodes if is_ordered(one, answer.node_group)]:
+        names = replacement.order_names
+        for node in [one for one in replacement.new_nodes if one.name in names and is_ordered(one, answer.node_group)]:
             if answer.reason == GrowthReason.SIZE_CHANGED and replacement.order_count < MOST_ORDERS:
                 node.state = NewNodeState.TO_ORDER
             else:
@@ -226,7 +227,7 @@ def _order(
     for group, instances in event.members:
         replacement.members.setdefault(group, instances)
     replacement.order_count += 1
-    replacement.order_open = True
+    replacement.order_names, replacement.order_open = event.names, True
     growth = order_id(replacement)
     data.growths[growth] = GrowthRecord(growth, replacement.digest, now_ms, event.growths)
     return [i.Grow(growth, event.growths, now_ms)]

@@ -118,3 +118,26 @@ def test_with_every_group_out_of_stock_everything_is_as_before() -> None:
     assert (sizes(simulation), simulation.pending, simulation.pod_count("web")) == ({"large": 3}, [], 6)
     assert {one["reason"] for one in simulation.decisions.replacements} == {"NEW_NODES_MISSING"}
     assert simulation.summary()["evictions"] == 0
+
+
+def planned(decisions: tuple[str, ...], settings: plan_pb2.PlanSettings | None = None) -> ClusterSimulation:
+    """Run two hours of the same cluster with the planner's own decision; large nodes cost as much as three small ones."""
+    groups = [
+        {"name": name, "cpu": cpu, "memory": "16Gi", "price": 0.6 if name == "large" else price, "size": size}
+        for name, (cpu, price, size) in GROUPS.items()
+    ]
+    workload = {"name": "web", "replicas": 6, "pod": {"cpu": "1"}, "budget": {"maxUnavailable": 1}}
+    document = {"duration": "2h", "decisions": list(decisions), "nodeGroups": groups, "workloads": [workload]}
+    return ClusterSimulation(Scenario.model_validate(document), settings=settings).run()
+
+
+def test_a_policy_with_replacement_costs_less_than_one_without() -> None:
+    decisions = ("scale-up", "scale-down", "replacement")
+    switched_off = plan_pb2.PlanSettings()
+    switched_off.replacement.enabled = False
+    without, with_it = planned(decisions, switched_off), planned(decisions)
+    assert (sizes(without), without.decisions.replacements) == ({"large": 1}, [])
+    assert sizes(with_it) == {"small": 2}
+    assert (with_it.pending, with_it.pod_count("web")) == ([], 6)
+    assert {one["stage"] for one in with_it.decisions.replacements} == {"DONE"}
+    assert len(with_it.decisions.replacements) == 1, "what has been replaced is not replaced again"

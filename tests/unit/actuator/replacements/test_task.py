@@ -341,6 +341,20 @@ def test_one_replacement_is_in_progress_at_a_time() -> None:
     assert stage.noted("grown") == ["small 2"]
 
 
+def test_a_new_node_that_was_taken_for_an_unneeded_one_loses_its_soft_taint_before_pods_come() -> None:
+    from trimtab.actuator.kube.cluster import PREFER_NO_SCHEDULE, TaintView
+    from trimtab.clients.kubernetes.names import SOFT_TAINT_KEY
+
+    stage = stage_with()
+    started(stage, replacement_request(stage))
+    stage.run_for(4.0)
+    for name in nodes_of(stage, "small"):
+        stage.cluster.add_taint(name, TaintView(SOFT_TAINT_KEY, "1", PREFER_NO_SCHEDULE))
+    stage.run()
+    assert result(stage) == ("DONE", "UNSPECIFIED")
+    assert soft_tainted(stage) == set()
+
+
 def test_nodes_that_take_part_keep_their_soft_taints_whatever_is_unneeded() -> None:
     from trimtab.actuator.service.soft_taints import apply_soft_taints
     from trimtab.actuator.tracker.replacements import participants

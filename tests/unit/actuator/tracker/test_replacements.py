@@ -218,6 +218,19 @@ def test_a_group_that_the_cloud_refuses_is_followed_by_an_alternative_and_its_pr
     assert (one.stage, one.achieved) == (WaveStage.DRAINING, 2.0)
 
 
+def test_a_refused_order_leaves_nodes_ordered_from_the_same_group_before_alone() -> None:
+    new = (WantedNode("s#0", "s", 1.0), WantedNode("t#0", "t", 1.0, ("s",)))
+    leaving = (DepartingNode("a", "l", 4.0, True, needs=("s#0", "t#0")),)
+    begin = e.ReplacementAccepted(R, "digest", new, leaving, 2.0, 0.0, 60.0, (("s", 1.0), ("t", 1.0)))
+    growths = (GroupGrowth("s", 0, 1), GroupGrowth("t", 0, 1))
+    both = e.NodesOrdered(R, ("s#0", "t#0"), growths, (("s", ()), ("t", ())))
+    refused = GrowthAnswer("t", False, "no room", GrowthReason.REFUSED)
+    answers = e.GrowthAnswered(f"wave/{R}/order/1", (GrowthAnswer("s", True), refused))
+    again = e.NodesOrdered(R, ("t#0",), (GroupGrowth("s", 1, 2),), (("s", ()),))
+    tracker = after(e.LeavingMarked(R), both, answers, again, answered(2, reason=GrowthReason.REFUSED), begin=begin)
+    assert states(tracker)[0] == ["ORDERED", "MISSING"]
+
+
 def test_a_group_with_another_size_than_expected_is_ordered_from_again() -> None:
     tracker = after(e.LeavingMarked(R), ordered("s#0", "s#1"), answered(reason=GrowthReason.SIZE_CHANGED))
     assert the_one(tracker).stage is WaveStage.ORDERING
